@@ -15,7 +15,12 @@ import sys
 CHECKED = [
     "lib/checkpoint",
     "lib/cluster",
-    "lib/report",
+    "lib/commands/devices",
+    "lib/commands/export",
+    "lib/commands/models",
+    "lib/commands/page",
+    "lib/commands/report",
+    "lib/commands/validate",
     "lib/server",
 ]
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inl", ".proto"}

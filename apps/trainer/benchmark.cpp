@@ -1,9 +1,9 @@
-#include "measure/benchmark.h"
+#include "commands/benchmark/benchmark.h"
 
 #include <iostream>
 
 #include "commands.h"
-#include "measure/measured.h"
+#include "commands/measure/measured.h"
 #include "model/model.h"
 #include "options.h"
 #include "train/open.h"

@@ -1,12 +1,12 @@
 // compare and diff: runs side by side.
-#include "experiment/compare.h"
+#include "commands/compare/compare.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
 #include "commands.h"
-#include "experiment/diff.h"
+#include "commands/compare/diff.h"
 
 namespace trainer::app {
 namespace {

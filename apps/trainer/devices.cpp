@@ -4,7 +4,7 @@
 #include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
-#include "report/events.h"
+#include "commands/devices/print_devices.h"
 
 namespace trainer::app {
 namespace {

@@ -5,13 +5,13 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "commands/evaluate/evaluation_report.h"
+#include "commands/evaluate/follow.h"
+#include "commands/open_model/open_model.h"
+#include "commands/open_model/run_archive.h"
 #include "hooks/data_report.h"
-#include "inference/follow.h"
-#include "inference/open_model.h"
-#include "inference/run_archive.h"
 #include "model/model.h"
 #include "options.h"
-#include "report/evaluation_report.h"
 #include "train/open.h"
 #include "train/signals.h"
 

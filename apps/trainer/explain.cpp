@@ -1,11 +1,11 @@
-#include "config/describe/explain.h"
+#include "commands/explain/explain.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
 #include "commands.h"
-#include "report/reference.h"
+#include "commands/explain/reference.h"
 
 namespace trainer::app {
 

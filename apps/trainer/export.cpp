@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "commands.h"
-#include "inference/open_model.h"
-#include "inference/run_archive.h"
+#include "commands/export/export_json.h"
+#include "commands/open_model/open_model.h"
+#include "commands/open_model/run_archive.h"
 #include "options.h"
-#include "report/events.h"
 
 namespace trainer::app {
 namespace {

@@ -1,13 +1,13 @@
-#include "measure/find.h"
+#include "commands/find/find.h"
 
 #include <iostream>
 
 #include "commands.h"
-#include "experiment/sweep/grid.h"
-#include "measure/benchmark.h"
+#include "commands/benchmark/benchmark.h"
+#include "commands/page/svg.h"
+#include "commands/sweep/grid.h"
 #include "model/import.h"
 #include "options.h"
-#include "report/page/svg.h"
 #include "train/open.h"
 
 namespace trainer::app {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "commands.h"
-#include "config/describe/explain.h"
+#include "commands/explain/explain.h"
 
 namespace trainer::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/models.h"
+#include "commands/models/models.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>

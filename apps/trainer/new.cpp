@@ -6,10 +6,10 @@
 #include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
+#include "commands/new/starter.h"
 #include "config/describe/commented.h"
 #include "config/rule.h"
 #include "config/values.h"
-#include "experiment/starter.h"
 
 namespace trainer::app {
 namespace {

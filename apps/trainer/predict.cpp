@@ -1,11 +1,11 @@
-#include "inference/predict.h"
+#include "commands/predict/predict.h"
 
 #include <algorithm>
 #include <iostream>
 
 #include "base/files.h"
 #include "commands.h"
-#include "inference/features.h"
+#include "commands/predict/features.h"
 #include "options.h"
 #include "train/open.h"
 

@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "checkpoint/run_links.h"
 #include "commands.h"
-#include "experiment/sweep/summary.h"
+#include "commands/report/html.h"
+#include "commands/sweep/summary.h"
 #include "options.h"
-#include "report/page/html.h"
 
 namespace trainer::app {
 namespace {

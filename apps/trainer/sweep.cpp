@@ -1,4 +1,4 @@
-#include "experiment/sweep/sweep.h"
+#include "commands/sweep/sweep.h"
 
 #include <unistd.h>
 
@@ -9,10 +9,10 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands.h"
-#include "experiment/sweep/launchers.h"
-#include "experiment/sweep/table.h"
+#include "commands/report/html.h"
+#include "commands/sweep/launchers.h"
+#include "commands/sweep/table.h"
 #include "options.h"
-#include "report/page/html.h"
 
 namespace trainer::app {
 namespace {

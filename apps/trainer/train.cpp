@@ -14,15 +14,14 @@
 #include "base/threads/topology.h"
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
+#include "commands/measure/measured.h"
 #include "data/check.h"
 #include "data/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
-#include "measure/measured.h"
 #include "model/import.h"
 #include "model/model.h"
 #include "options.h"
-#include "report/events.h"
 #include "train/host_memory.h"
 #include "train/loop.h"
 #include "train/open.h"
@@ -132,8 +131,8 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
   }
   job.hooks.push_back(hooks::make_run_record_hook(origin_of(job)));
   if (arguments.json) {
-    report::print_model_json(measure::measured_keys(model::layer_table(model), job.config),
-                             std::cout);
+    measure::print_model_json(measure::measured_keys(model::layer_table(model), job.config),
+                              std::cout);
   }
 }
 

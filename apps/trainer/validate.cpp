@@ -1,9 +1,9 @@
 #include <iostream>
 
 #include "commands.h"
+#include "commands/validate/validation_json.h"
 #include "model/import.h"
 #include "options.h"
-#include "report/events.h"
 #include "train/open.h"
 #include "train/warnings.h"
 

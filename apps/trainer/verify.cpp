@@ -1,4 +1,4 @@
-#include "measure/verify.h"
+#include "commands/verify/verify.h"
 
 #include <iostream>
 

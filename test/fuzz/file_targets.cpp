@@ -5,8 +5,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/weights.h"
 #include "cluster/identity.h"
+#include "commands/run_files/run_files.h"
 #include "config/config.h"
-#include "experiment/run_files.h"
 #include "fuzz.h"
 
 namespace trainer::fuzz {

@@ -56,6 +56,51 @@ class CheckLayers(CheckedTree):
         self.write("lib/README.md", TABLE + "\nPublic inner folders: `base/threads`, `base/files`.\n")
         self.fails("the public inner folder base/files does not exist")
 
+    def test_row_of_an_inner_folder(self):
+        rows = "| backend | shared | base |\n| backend/cpu | kernels | base graph backend |\n"
+        rows += "| backend/open.cpp backend/load.h | opens one | backend backend/cpu |"
+        self.write("lib/README.md", TABLE.replace("| backend | kernels | base graph |", rows))
+        self.write("lib/backend/backend.h", '#include "base/error.h"\n')
+        self.write("lib/backend/cpu/cpu.cpp", '#include "backend/backend.h"\n#include "backend/cpu/conv.h"\n')
+        self.write("lib/backend/load.h", "")
+        self.write("lib/backend/open.cpp", '#include "backend/cpu/conv.h"\n#include "backend/load.h"\n')
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/backend/plan.cpp", '#include "backend/cpu/conv.h"\n')
+        self.fails('lib/backend/plan.cpp:1: lib/backend may not include "backend/cpu/conv.h" (may include: base)')
+        self.write("lib/backend/plan.cpp", "")
+        self.write("lib/backend/CMakeLists.txt", "trainer_library(backend SOURCES open.cpp DEPENDS base)\n")
+        self.fails("lib/backend/CMakeLists.txt: backend includes graph/ but its DEPENDS does not name it")
+        self.write("lib/backend/CMakeLists.txt", "trainer_library(backend SOURCES open.cpp DEPENDS base graph)\n")
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/train/loop.cpp", '#include "backend/load.h"\n')
+        self.assertEqual(self.check(), (0, ""))
+
+    def test_rows_without_a_row_around_them(self):
+        rows = "| commands/find | finds | base |\n| commands/plan | plans | base commands/find |\n"
+        self.write("lib/README.md", TABLE + rows)
+        self.write("lib/commands/find/find.h", '#include "base/error.h"\n')
+        self.write("lib/commands/plan/plan.h", '#include "commands/find/find.h"\n')
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/commands/find/find.h", '#include "commands/plan/plan.h"\n')
+        self.fails('lib/commands/find may not include "commands/plan/plan.h" (may include: base)')
+        self.write("lib/commands/find/find.h", "")
+        self.write("lib/commands/other/other.h", "")
+        self.fails("lib/commands/other: not in the table")
+
+    def test_row_without_files(self):
+        self.write("lib/README.md", TABLE + "| graph/rules | none | base |\n")
+        self.fails("the row graph/rules has no files")
+
+    def test_library_of_an_inner_folder(self):
+        self.write("lib/README.md", TABLE + "| commands/find | finds | base |\n| commands/plan | plans | graph |\n")
+        self.write("lib/commands/find/find.h", '#include "base/error.h"\n')
+        self.write("lib/commands/plan/plan.h", '#include "graph/op.h"\n')
+        self.write("lib/commands/CMakeLists.txt", "trainer_library(commands SOURCES plan.cpp DEPENDS graph)\n")
+        self.write("lib/commands/find/CMakeLists.txt", "trainer_library(find SOURCES find.cpp DEPENDS base)\n")
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/commands/find/CMakeLists.txt", "trainer_library(find SOURCES find.cpp DEPENDS base graph)\n")
+        self.fails("lib/commands/find/CMakeLists.txt: DEPENDS of find names graph")
+
     def test_folder_missing_in_table(self):
         self.write("lib/extra/x.h", "")
         self.fails("lib/extra: not in the table")

@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "commands/benchmark/benchmark.h"
+#include "commands/plan/plan_report.h"
 #include "compile/compile.h"
 #include "engine/evaluate.h"
-#include "measure/benchmark.h"
 #include "model/model.h"
-#include "report/plan/plan_report.h"
 #include "support/source_files.h"
 
 namespace trainer::train {

@@ -1,0 +1,286 @@
+#include "commands/benchmark/benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/statistics.h"
+#include "commands/measure/batches.h"
+#include "engine/evaluate.h"
+#include "optim/optim.h"
+#include "train/open.h"
+
+namespace trainer::measure {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWindows = 10;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// What is done with each batch. Where `in_flight` exceeds 1, begin() returns before the work is
+// done, and finish() waits for the oldest work that was begun.
+struct BatchWork {
+  std::function<void(const data::Batch&)> begin;
+  std::function<void()> finish = [] {};
+  std::size_t in_flight = 1;
+};
+
+// Runs the work of one batch after the other, with as many in flight as the work allows.
+class BatchRunner {
+ public:
+  BatchRunner(const data::Dataset& dataset, const data::LoaderOptions& options, BatchWork work)
+      : loader_(data::make_loader(dataset, options)), work_(std::move(work)) {}
+  // The device may still read the memory of batches in flight.
+  ~BatchRunner() {
+    while (!samples_.empty()) {
+      try {
+        finish_oldest();
+      } catch (const std::exception&) {
+        // The error that ended the measurement is the one to report.
+      }
+    }
+  }
+  BatchRunner(const BatchRunner&) = delete;
+  BatchRunner& operator=(const BatchRunner&) = delete;
+
+  // Finishes one batch; returns its samples.
+  std::int64_t step() {
+    do {
+      const data::Batch* batch = loader_->next();
+      work_.begin(*batch);
+      samples_.push_back(batch->range.count);
+    } while (samples_.size() < work_.in_flight);
+    return finish_oldest();
+  }
+  double seconds_waited() const { return loader_->seconds_waited(); }
+
+ private:
+  std::int64_t finish_oldest() {
+    const std::int64_t samples = samples_.front();
+    samples_.pop_front();
+    work_.finish();
+    loader_->release();
+    return samples;
+  }
+
+  std::unique_ptr<data::Loader> loader_;
+  BatchWork work_;
+  std::deque<std::int64_t> samples_;  // of the batches in flight, the oldest first
+};
+
+// Measures samples per second in windows.
+Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& options, double seconds,
+                   std::string counted, BatchWork work) {
+  BatchRunner runner(dataset, options, std::move(work));
+  const Clock::time_point begin = Clock::now();
+  do runner.step();
+  while (seconds_between(begin, Clock::now()) < seconds / kWindows);
+
+  Throughput result;
+  result.counted = std::move(counted);
+  std::vector<double> rates;
+  const double waited = runner.seconds_waited();
+  const Clock::time_point measured = Clock::now();
+  for (int window = 0; window < kWindows; ++window) {
+    const Clock::time_point start = Clock::now();
+    std::int64_t samples = 0;
+    double elapsed = 0;
+    do {
+      samples += runner.step();
+      ++result.steps;
+      elapsed = seconds_between(start, Clock::now());
+    } while (elapsed < seconds / kWindows);
+    rates.push_back(static_cast<double>(samples) / elapsed);
+  }
+  result.wait_share = (runner.seconds_waited() - waited) / seconds_between(measured, Clock::now());
+  const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
+  result.low = *low;
+  result.high = *high;
+  result.images_per_second = median(rates);
+  return result;
+}
+
+// to[i] = from[i] * scale[i] + shift[i]
+void normalize_row(const std::uint8_t* from, const float* scale, const float* shift,
+                   std::size_t count, float* to) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
+}
+
+// Images of bytes as the numbers that the first layer reads.
+class NormalizedDataset final : public data::Dataset {
+ public:
+  NormalizedDataset(const data::Dataset& base, const config::Normalize& normalize)
+      : base_(base), spec_(base.spec()) {
+    spec_.image_type = DType::kFloat32;
+    const Shape shape = base.spec().image_shape;
+    const auto channels = static_cast<std::size_t>(shape[2]);
+    row_ = static_cast<std::size_t>(shape[1]) * channels;
+    reversed_ = normalize.reverse_channels ? channels : 0;
+    for (std::size_t i = 0; i < row_; ++i) {
+      const auto of = [c = i % channels](const std::vector<double>& list, double otherwise) {
+        return list.empty() ? otherwise : list[std::min(c, list.size() - 1)];
+      };
+      scale_.push_back(static_cast<float>(normalize.scale / of(normalize.std, 1)));
+      shift_.push_back(static_cast<float>(-of(normalize.mean, 0) / of(normalize.std, 1)));
+    }
+  }
+  std::int64_t size() const override { return base_.size(); }
+  const data::DatasetSpec& spec() const override { return spec_; }
+  std::string fingerprint() const override { return base_.fingerprint() + ", normalized"; }
+
+  using data::Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+    thread_local std::vector<std::uint8_t> bytes;
+    bytes.resize(static_cast<std::size_t>(spec_.image_shape.elements()));
+    base_.get(index, epoch, bytes.data(), label);
+    for (std::size_t i = 0; reversed_ > 0 && i < bytes.size(); i += reversed_) {
+      std::reverse(bytes.data() + i, bytes.data() + i + reversed_);
+    }
+    auto* to = static_cast<float*>(image);
+    for (std::size_t i = 0; i < bytes.size(); i += row_, to += row_) {
+      normalize_row(bytes.data() + i, scale_.data(), shift_.data(), row_, to);
+    }
+  }
+
+ private:
+  const data::Dataset& base_;
+  data::DatasetSpec spec_;
+  std::vector<float> scale_, shift_;  // of a row
+  std::size_t row_ = 0;
+  std::size_t reversed_ = 0;  // the channels, when their order is
+};
+
+std::string images_of(const data::Dataset& dataset) {
+  return concat(to_string(dataset.spec().image_shape), ' ', to_string(dataset.spec().image_type),
+                " images");
+}
+
+// Of the last dense layer of a list; 0 when it has none.
+std::int64_t units_of(const std::vector<config::Layer>& layers) {
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    if (const auto* dense = std::get_if<config::DenseLayer>(&layer->kind)) return dense->units;
+  }
+  return 0;
+}
+
+// The classes that the layers are made for; 0 when they follow the data.
+std::int64_t classes_of(const config::Model& model) {
+  const std::int64_t units = units_of(model.backbone ? model.head : model.layers);
+  return units == 1 ? 2 : units;
+}
+
+// The samples of the config's data; none when it is not there.
+std::optional<model::SampleSpec> sample_of_data(const config::Config& config) {
+  try {
+    return train::sample_spec(data::open_datasets(config.data, config.seed, Split::kTrain));
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void print_throughput(const Throughput& result, std::ostream& out) {
+  out << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
+      << static_cast<std::int64_t>(result.low) << " to " << static_cast<std::int64_t>(result.high)
+      << "), batch " << result.batch_size << ", waiting for data "
+      << std::lround(result.wait_share * 100) << " %; counted: " << result.counted << '\n';
+}
+
+void print_throughput_json(const Throughput& result, std::ostream& out) {
+  nlohmann::ordered_json event{
+      {"event", "benchmark"},  {"images_per_second", result.images_per_second},
+      {"low", result.low},     {"high", result.high},
+      {"steps", result.steps}, {"wait_share", result.wait_share}};
+  for (const auto& [key, value] : result.measured) event[key] = value;
+  event["batch_size"] = result.batch_size;
+  event["counted"] = result.counted;
+  write_event(out, event);
+}
+
+void use_synthetic_data(config::Config& config) {
+  if (config.data.format == config::DataFormat::kSynthetic) return;
+  std::int64_t classes = classes_of(config.model);
+  std::optional<model::SampleSpec> sample = train::expected_sample(config);
+  if (!sample || (classes == 0 && sample->classes < 1)) {
+    if (auto found = sample_of_data(config)) sample = std::move(found);
+  }
+  if (sample && classes == 0) classes = sample->classes;
+  config::Synthetic& synthetic = config.data.synthetic;
+  if (sample) synthetic.shape = sample->image.dims();
+  if (classes > 0) synthetic.classes = classes;
+  config.data.format = config::DataFormat::kSynthetic;
+  config.data.classes.clear();
+  config.data.num_classes.reset();
+  config.data.limit.reset();
+}
+
+Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
+                            const config::Config& config, double seconds) {
+  const train::TrainingPlan plan = train::plan_steps(config, dataset.size());
+  const optim::LearningRate rate = learning_rate(config, plan);
+  backend::Scalars scalars;
+  scalars.update = 0;
+  // As the training loop does, the next step is launched while the device works on this one.
+  BatchWork train;
+  train.in_flight = static_cast<std::size_t>(engine.launches_in_flight());
+  train.begin = [&](const data::Batch& batch) {
+    scalars.learning_rate = static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
+    ++scalars.update;
+    scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
+    engine.launch(engine::host_batch(batch, false), scalars);
+  };
+  train.finish = [&] { engine.result(); };
+  Throughput result = measure(dataset, loader_options(config, engine), seconds,
+                              "training steps on " + images_of(dataset), std::move(train));
+  result.batch_size = config.train.batch_size;
+  return result;
+}
+
+Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
+                              const config::Config& config, double seconds) {
+  data::LoaderOptions options = loader_options(config, engine);
+  options.batch_size = engine.evaluation_batch();
+  options.augment = false;
+  BatchWork predict;
+  predict.begin = [&](const data::Batch& batch) {
+    engine.evaluate({batch.range.count, batch.images, false, nullptr});
+  };
+  Throughput result = measure(dataset, options, seconds, "predictions of " + images_of(dataset),
+                              std::move(predict));
+  result.batch_size = options.batch_size;
+  return result;
+}
+
+Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
+                         bool normalize) {
+  const BatchWork throw_away{[](const data::Batch&) {}};
+  const data::LoaderOptions options = loader_options(config);
+  Throughput result;
+  if (!normalize || dataset.spec().image_type != DType::kUInt8) {
+    result = measure(dataset, options, seconds,
+                     concat("reading ", images_of(dataset), ", as the loader hands them over"),
+                     throw_away);
+  } else {
+    const NormalizedDataset numbers(dataset, config::normalize_of(config.data));
+    result = measure(numbers, options, seconds,
+                     concat("reading ", images_of(numbers), ", normalized by the loader's threads"),
+                     throw_away);
+  }
+  result.batch_size = config.train.batch_size;
+  return result;
+}
+
+}  // namespace trainer::measure

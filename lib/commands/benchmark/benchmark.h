@@ -1,0 +1,47 @@
+// Throughput: of training steps, of predictions, or of the input pipeline alone.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "commands/measure/measured.h"
+#include "data/data.h"
+#include "engine/replicas.h"
+#include "train/schedule/training_plan.h"
+
+namespace trainer::measure {
+
+struct Throughput {
+  double images_per_second = 0;  // median over windows of about a tenth of the time
+  double low = 0, high = 0;      // slowest and fastest window
+  std::int64_t steps = 0;
+  double wait_share = 0;  // of the time, waiting for data
+  std::int64_t batch_size = 0;
+  std::string counted = {};    // what an image has gone through
+  MeasuredKeys measured = {};  // of a training; empty otherwise
+};
+void print_throughput(const Throughput& result, std::ostream& out);
+// {"event":"benchmark",...}
+void print_throughput_json(const Throughput& result, std::ostream& out);
+
+// Replaces the data of the config by random images. Image size and number of classes are those of
+// the config, else those of its data (which is opened), else those of data.synthetic. A no-op for
+// synthetic data.
+void use_synthetic_data(config::Config& config);
+
+// Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of that time.
+// Changes the engine's variables.
+Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
+                            const config::Config& config, double seconds);
+// Predicts as `trainer predict` does, evaluation_batch() samples at a time, without reading the
+// results. The engine is of Use::kPredict.
+Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
+                              const config::Config& config, double seconds);
+// Reads batches as a run would, and discards them. Normalisation, which is part of a run's model,
+// is not counted, unless `normalize`: the loader's threads then convert bytes to the floats that
+// the first layer reads, as pipelines of other programs do.
+Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
+                         bool normalize);
+
+}  // namespace trainer::measure

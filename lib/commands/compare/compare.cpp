@@ -1,0 +1,141 @@
+#include "commands/compare/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+
+namespace trainer::experiment {
+namespace {
+
+constexpr std::size_t kMostSteps = 10;  // of a curve
+
+// Says where a run lies and not what it is.
+bool is_place(const std::string& key) { return key == "run.dir" || key == "host"; }
+
+// At most kMostSteps of them, evenly, the last one among them.
+std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& steps) {
+  if (steps.size() <= kMostSteps) return steps;
+  std::vector<std::int64_t> some;
+  for (std::size_t i = 1; i <= kMostSteps; ++i) {
+    some.push_back(steps[i * steps.size() / kMostSteps - 1]);
+  }
+  return some;
+}
+
+using Curve = std::map<std::int64_t, double>;  // by step
+
+Curve curve_of(const RunFiles& run, Split split, double MetricsRow::*value) {
+  Curve curve;
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == split && std::isfinite(row.*value)) curve[row.step] = row.*value;
+  }
+  return curve;
+}
+
+void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
+               double MetricsRow::*value, std::vector<Comparison::CurvePoint>& points) {
+  std::vector<Curve> curves;
+  for (const RunFiles& run : runs) curves.push_back(curve_of(run, split, value));
+  std::vector<std::int64_t> common;
+  for (const auto& [step, number] : curves.front()) {
+    const bool all = std::all_of(curves.begin(), curves.end(),
+                                 [s = step](const Curve& curve) { return curve.contains(s); });
+    if (all) common.push_back(step);
+  }
+  for (const std::int64_t step : some_of(common)) {
+    Comparison::CurvePoint point{step, concat(to_string(split), ' ', name), {}};
+    for (const Curve& curve : curves) point.values.push_back(curve.at(step));
+    points.push_back(std::move(point));
+  }
+}
+
+Comparison::Result result_of(const RunFiles& run, std::optional<double> wanted) {
+  Comparison::Result result;
+  result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
+  result.split = scored_split(run);
+  if (result.split) {
+    const SplitResult& split = run.finished->splits.at(*result.split);
+    result.loss = split.loss;
+    result.accuracy = split.accuracy;
+    if (std::isfinite(split.accuracy)) result.interval = engine::wilson(split.correct, split.count);
+  }
+  result.images_per_second = images_per_second(run);
+  result.total_seconds = step_seconds(run);
+  result.wall_seconds = run.wall_seconds;
+  result.cost = cost(run, run.wall_seconds);
+  if (wanted) result.seconds_to_accuracy = seconds_to_accuracy(run, *wanted);
+  if (result.seconds_to_accuracy) {
+    result.cost_to_accuracy = cost(run, *result.seconds_to_accuracy);
+  }
+  return result;
+}
+
+void compare_pairs(const std::vector<RunFiles>& runs, Comparison& comparison) {
+  std::vector<std::optional<Predictions>> predictions;
+  for (const RunFiles& run : runs) {
+    predictions.push_back(read_predictions(run.folder));
+    if (predictions.back()) continue;
+    comparison.notes.push_back(concat(run.folder.string(),
+                                      " has no stored predictions; for McNemar's test: trainer "
+                                      "predict ",
+                                      run.folder.string(), " --json > ",
+                                      (run.folder / "predictions.jsonl").string()));
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = i + 1; j < runs.size(); ++j) {
+      if (!predictions[i] || !predictions[j]) continue;
+      if (const auto result = compare_predictions(*predictions[i], *predictions[j])) {
+        comparison.pairs.push_back({i, j, *result});
+      } else {
+        comparison.notes.push_back(concat("the predictions of ", comparison.runs[i], " and ",
+                                          comparison.runs[j],
+                                          " are of other samples: they cannot be paired"));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// Values by key, in the order of the first run that has the key.
+std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>& runs) {
+  std::vector<Comparison::Setting> settings;
+  std::map<std::string, std::size_t> place;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto values = runs[i].config;
+    values.insert(values.end(), runs[i].origin.begin(), runs[i].origin.end());
+    for (const auto& [key, value] : values) {
+      const auto [found, is_new] = place.try_emplace(key, settings.size());
+      if (is_new) settings.push_back({key, std::vector<std::string>(runs.size(), "absent")});
+      settings[found->second].values[i] = value;
+    }
+  }
+  std::erase_if(settings, [](const Comparison::Setting& setting) {
+    const auto& values = setting.values;
+    const bool same =
+        std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+    return same || is_place(setting.key);
+  });
+  return settings;
+}
+
+Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy) {
+  Comparison comparison;
+  comparison.wanted_accuracy = wanted_accuracy;
+  for (const RunFiles& run : runs) comparison.runs.push_back(run.folder.string());
+  comparison.settings = differing_settings(runs);
+  add_curve(runs, Split::kTrain, "loss", &MetricsRow::loss, comparison.curve);
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    add_curve(runs, split, "loss", &MetricsRow::loss, comparison.curve);
+    add_curve(runs, split, "accuracy", &MetricsRow::accuracy, comparison.curve);
+  }
+  for (const RunFiles& run : runs) comparison.results.push_back(result_of(run, wanted_accuracy));
+  compare_pairs(runs, comparison);
+  return comparison;
+}
+
+}  // namespace trainer::experiment

@@ -1,0 +1,58 @@
+// Compares several runs.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "commands/compare/predictions.h"
+#include "commands/run_files/run_files.h"
+#include "engine/metrics.h"
+
+namespace trainer::experiment {
+
+struct Comparison {
+  // A value of the config, or of what made the runs, that is not the same for all; "absent" where
+  // a run does not have it.
+  struct Setting {
+    std::string key;
+    std::vector<std::string> values;  // by run
+  };
+  // A metric at a step at which all runs have it.
+  struct CurvePoint {
+    std::int64_t step = 0;
+    std::string metric;  // "train loss", "test accuracy"
+    std::vector<double> values;
+  };
+  struct Result {
+    std::optional<Split> split;  // nothing for a run that was not evaluated
+    double loss = 0, accuracy = 0;
+    engine::Interval interval;  // Wilson's, 95 %
+    double images_per_second = 0, total_seconds = 0, wall_seconds = 0;
+    std::optional<double> cost, seconds_to_accuracy, cost_to_accuracy;
+  };
+  struct Pair {
+    std::size_t first = 0, second = 0;  // runs
+    PairedResult result;
+  };
+  std::vector<std::string> runs;  // as the user named them
+  std::vector<Setting> settings;
+  std::vector<CurvePoint> curve;  // by metric, then by step
+  std::vector<Result> results;    // by run
+  std::optional<double> wanted_accuracy;
+  std::vector<Pair> pairs;         // of runs with stored predictions of the same samples
+  std::vector<std::string> notes;  // why there are fewer pairs than runs would give
+};
+
+// Of configs and of what made the runs; places (run.dir, host) are left out.
+std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>& runs);
+
+// At least two runs. Reads their predictions.
+Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy);
+
+void print_comparison(const Comparison& comparison, std::ostream& out);
+// {"event":"compared",...}, one line.
+void print_comparison_json(const Comparison& comparison, std::ostream& out);
+
+}  // namespace trainer::experiment

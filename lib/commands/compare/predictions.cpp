@@ -1,0 +1,55 @@
+#include "commands/compare/predictions.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json_number.h"
+#include "base/text.h"
+#include "commands/run_files/statistics.h"
+
+namespace trainer::experiment {
+
+std::optional<Predictions> read_predictions(const Path& run) {
+  using Json = nlohmann::json;
+  const Path file = run / "predictions.jsonl";
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  Predictions predictions;
+  std::int64_t number = 0;
+  for (const std::string& line : split_text(read_text_file(file), '\n')) {
+    ++number;
+    if (line.empty()) continue;
+    try {
+      const Json json = Json::parse(line);
+      const std::int64_t index = whole_number(json.at("index")).value();
+      predictions[{json.value("file", ""), index}] = {json.at("class").get<std::string>(),
+                                                      json.at("label").get<std::string>()};
+    } catch (const std::exception&) {
+      throw DataError(
+          concat(file.string(), ":", number),
+          "is not a prediction of a labelled sample; write the file with: trainer predict " +
+              run.string() + " --json > " + file.string());
+    }
+  }
+  return predictions;
+}
+
+std::optional<PairedResult> compare_predictions(const Predictions& first,
+                                                const Predictions& second) {
+  PairedResult result;
+  const bool alike = std::equal(first.begin(), first.end(), second.begin(), second.end(),
+                                [](const auto& a, const auto& b) {
+                                  return a.first == b.first && a.second.label == b.second.label;
+                                });
+  if (!alike || first.empty()) return std::nullopt;
+  for (const auto& [sample, one] : first) {
+    const bool other = second.at(sample).is_right();
+    std::int64_t& count = one.is_right() ? (other ? result.both_right : result.only_first)
+                                         : (other ? result.only_second : result.both_wrong);
+    ++count;
+  }
+  result.probability = mcnemar(result.only_first, result.only_second);
+  return result;
+}
+
+}  // namespace trainer::experiment

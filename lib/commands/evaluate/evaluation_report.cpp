@@ -1,0 +1,137 @@
+#include "commands/evaluate/evaluation_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "hooks/confusion_json.h"
+
+namespace trainer::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kWholeMatrix = 20;  // classes whose matrix fits a screen
+constexpr std::size_t kConfusions = 20;
+
+std::string class_name(const EvaluationReport& report, std::int64_t index) {
+  const auto i = static_cast<std::size_t>(index);
+  return i < report.classes.size() ? report.classes[i] : std::to_string(index);
+}
+
+void print_classes(const EvaluationReport& report, std::ostream& out) {
+  Table table({"class", "precision", "recall", "f1", "support"}, {1, 2, 3, 4});
+  const auto rows = report.metrics.per_class();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const engine::ClassScores& row = rows[i];
+    table.add({class_name(report, static_cast<std::int64_t>(i)), fixed(row.precision, 4),
+               fixed(row.recall, 4), fixed(row.f1, 4), std::to_string(row.support)});
+  }
+  out << '\n';
+  table.print(out);
+}
+
+void print_means(const engine::Metrics& metrics, std::ostream& out) {
+  const engine::Metrics::Means means = metrics.class_means();
+  out << "F1 macro " << fixed(means.f1_macro, 4) << ", weighted " << fixed(means.f1_weighted, 4)
+      << "; balanced accuracy " << percent(means.balanced_accuracy);
+  if (!std::isnan(metrics.auc)) out << "; AUC " << fixed(metrics.auc, 4);
+  out << '\n';
+}
+
+void print_matrix(const EvaluationReport& report, std::ostream& out) {
+  const std::int64_t n = report.metrics.classes;
+  std::vector<std::string> header{"true \\ predicted"};
+  std::vector<std::size_t> right;
+  for (std::int64_t c = 0; c < n; ++c) {
+    header.push_back(class_name(report, c));
+    right.push_back(static_cast<std::size_t>(c) + 1);
+  }
+  Table table(std::move(header), std::move(right));
+  for (std::int64_t r = 0; r < n; ++r) {
+    std::vector<std::string> row{class_name(report, r)};
+    for (std::int64_t c = 0; c < n; ++c)
+      row.push_back(std::to_string(report.metrics.confusion.at(r, c)));
+    table.add(std::move(row));
+  }
+  out << '\n';
+  table.print(out);
+}
+
+void print_worst(const EvaluationReport& report, std::ostream& out) {
+  const engine::Metrics& metrics = report.metrics;
+  std::vector<engine::ConfusionCell> cells = metrics.confusion.cells();
+  engine::keep_largest_confusions(cells, kConfusions);
+  const auto per_class = metrics.per_class();
+  Table table({"true", "predicted", "samples", "of the class"}, {2, 3});
+  for (const engine::ConfusionCell& cell : cells) {
+    const auto support =
+        static_cast<double>(per_class[static_cast<std::size_t>(cell.actual)].support);
+    table.add({class_name(report, cell.actual), class_name(report, cell.predicted),
+               std::to_string(cell.count), percent(static_cast<double>(cell.count) / support)});
+  }
+  out << "\nmost frequent confusions\n";
+  table.print(out);
+}
+
+}  // namespace
+
+void print_report(const EvaluationReport& report, bool brief, std::ostream& out) {
+  const engine::Metrics& metrics = report.metrics;
+  out << to_string(report.split) << ": loss " << fixed(metrics.loss, 4);
+  if (metrics.classes == 0) {
+    out << " (" << metrics.count << " samples), step " << report.step << '\n';
+    return;
+  }
+  out << ", accuracy " << percent(metrics.accuracy) << " (95 % interval "
+      << percent(metrics.accuracy_interval.low) << " to " << percent(metrics.accuracy_interval.high)
+      << ", " << metrics.correct << " of " << metrics.count << ")";
+  if (metrics.top_k > 0) out << ", top " << metrics.top_k << ' ' << percent(metrics.top_k_accuracy);
+  out << ", step " << report.step << '\n';
+  if (brief) return;
+  print_means(metrics, out);
+  print_classes(report, out);
+  if (metrics.classes <= kWholeMatrix) {
+    print_matrix(report, out);
+  } else {
+    print_worst(report, out);
+  }
+}
+
+void print_report_json(const EvaluationReport& report, std::ostream& out) {
+  const engine::Metrics& metrics = report.metrics;
+  Json json = {{"event", "evaluated"},
+               {"run", report.run},
+               {"step", report.step},
+               {"split", to_string(report.split)},
+               {"loss", metrics.loss},
+               {"accuracy", metrics.accuracy},
+               {"accuracy_low", metrics.accuracy_interval.low},
+               {"accuracy_high", metrics.accuracy_interval.high},
+               {"count", metrics.count}};
+  if (metrics.top_k > 0) {
+    json["top_k"] = metrics.top_k;
+    json["top_k_accuracy"] = metrics.top_k_accuracy;
+  }
+  for (const auto& [key, value] : engine::named_metrics(metrics)) {
+    if (!json.contains(key)) json[key] = value;
+  }
+  Json classes = Json::array();
+  const auto per_class = metrics.per_class();
+  for (std::int64_t r = 0; r < metrics.classes; ++r) {
+    const engine::ClassScores& row = per_class[static_cast<std::size_t>(r)];
+    classes.push_back({{"class", class_name(report, r)},
+                       {"precision", row.precision},
+                       {"recall", row.recall},
+                       {"f1", row.f1},
+                       {"support", row.support}});
+  }
+  json["per_class"] = std::move(classes);
+  hooks::add_confusion(json, metrics.confusion);
+  write_event(out, json);
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,241 @@
+#include "commands/explain/explain.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/describe/rule_text.h"
+#include "config/describe/schema.h"
+#include "config/values.h"
+
+namespace trainer::config {
+namespace {
+
+using SchemaKind = Schema::Kind;
+
+std::string with_range(const std::string& text, const Schema& schema) {
+  const std::string range = range_text(schema.rule);
+  return range.empty() ? text : text + ", " + range;
+}
+
+std::string plural(const std::string& name) {
+  return name.ends_with('s')   ? name
+         : name.ends_with('y') ? name.substr(0, name.size() - 1) + "ies"
+                               : name + "s";
+}
+
+std::string value_of(const Schema& schema);
+
+std::string list_of(const Schema& schema) {
+  const Schema& item = schema.item.front();
+  const std::string items = !item.definition.empty()         ? plural(item.definition)
+                            : item.kind == SchemaKind::kText ? "texts"
+                            : item.kind == SchemaKind::kMap  ? "maps"
+                                                             : "";
+  const Rule& rule = schema.rule;
+  std::string text = items.empty() ? "a list, each " + value_of(item) : "a list of " + items;
+  if (rule.min_items > 0 && rule.min_items == rule.max_items) {
+    text += concat(", ", rule.min_items, " of them");
+  }
+  return schema.bare_item ? text + "; one may stand without the list" : text;
+}
+
+// "one of sgd, adam"; "a map, or its rate alone".
+std::string map_of(const Schema& schema) {
+  if (!schema.definition.empty()) {
+    const bool vowel = std::string_view("aeiou").find(schema.definition[0]) != std::string::npos;
+    return (vowel ? "an " : "a ") + schema.definition;
+  }
+  std::string text = schema.choices.empty() ? "a map" : "one of " + join(schema.choices);
+  if (!schema.shorthand.empty()) text += ", or its " + schema.shorthand + " alone";
+  if (schema.rule.or_switch) text += ", or true";
+  return text;
+}
+
+std::string value_of(const Schema& schema) {
+  switch (schema.kind) {
+    case SchemaKind::kBoolean:
+      return "true or false";
+    case SchemaKind::kInteger:
+      return with_range("a whole number", schema);
+    case SchemaKind::kNumber:
+      return with_range("a number", schema);
+    case SchemaKind::kText:
+      return "a text";
+    case SchemaKind::kWord:
+      return "one of " + join(schema.words);
+    case SchemaKind::kDuration:
+      return schema.rule.seconds ? "a number of steps, epochs or seconds: 2 epochs"
+                                 : "a number of steps or epochs: 2 epochs";
+    case SchemaKind::kPair:
+      return with_range("a whole number or [height, width]", schema);
+    case SchemaKind::kPadding:
+      return "valid, same or [top, bottom, left, right]";
+    case SchemaKind::kFourSides:
+      return with_range("a whole number or [top, bottom, left, right]", schema);
+    case SchemaKind::kBatchSize:
+      return with_range("a whole number or auto", schema);
+    case SchemaKind::kClassWeight:
+      return "balanced, or a map of classes to numbers" +
+             (range_text(schema.rule).empty() ? "" : ' ' + range_text(schema.rule));
+    case SchemaKind::kFreeze:
+      return "a slice, a number, names, all or none";
+    case SchemaKind::kGpus:
+      return "a number, all or a list of indices";
+    case SchemaKind::kLossScale:
+      return with_range("dynamic or a number", schema);
+    case SchemaKind::kList:
+      return list_of(schema);
+    case SchemaKind::kMap:
+      return map_of(schema);
+  }
+  return "";
+}
+
+std::string initial_of(const Field& field) {
+  const Node& node = field.initial;
+  if (field.schema.rule.required) return "";
+  if (node.kind == Node::Kind::kScalar) return node.text.empty() ? "" : print_flow(node);
+  if (node.kind == Node::Kind::kList) return node.items.empty() ? "" : print_flow(node);
+  for (const Entry& entry : node.entries) {
+    if (field.schema.is_choice(entry.key)) return entry.key;
+  }
+  return "";
+}
+
+class Lister {
+ public:
+  std::vector<ExplainedSection> list() && {
+    for (const Field& field : config_schema().fields) {
+      sections_.push_back({field.key, false, {}});
+      add(field, "");
+    }
+    // What is used in several places, as found on the way.
+    for (; !shared_.empty(); shared_.pop_front()) {
+      const Schema& schema = *shared_.front();
+      sections_.push_back({schema.definition, true, {}});
+      for (const Field& field : schema.fields) add(field, "");
+    }
+    return std::move(sections_);
+  }
+
+ private:
+  void add(const Field& field, const std::string& above) {
+    const std::string path = above + field.key;
+    const bool is_alternative = field.schema.kind == SchemaKind::kMap &&
+                                field.schema.choices.empty() && field.schema.definition.empty() &&
+                                field.schema.shorthand.empty();
+    const std::string value =
+        is_alternative && field.schema.fields.empty() ? "nothing more" : value_of(field.schema);
+    sections_.back().keys.push_back(
+        {path, value, initial_of(field), field.schema.rule.required, field.help});
+    const Schema& inner =
+        field.schema.kind == SchemaKind::kList ? field.schema.item.front() : field.schema;
+    if (inner.kind != SchemaKind::kMap) return;
+    if (inner.definition.empty()) {
+      for (const Field& one : inner.fields) add(one, path + '.');
+    } else if (seen_.insert(inner.definition).second) {
+      shared_.push_back(&inner);
+    }
+  }
+
+  std::vector<ExplainedSection> sections_;
+  std::deque<const Schema*> shared_;
+  std::set<std::string> seen_;
+};
+
+std::string line_of(const Explained& key) {
+  std::string text = concat(key.path, "  ", key.value);
+  if (key.required) text += "; required";
+  if (!key.initial.empty()) text += "; default " + key.initial;
+  return text + "\n    " + key.help + '\n';
+}
+
+struct ExplainedKey {
+  const ExplainedSection* section;
+  const Explained* key;
+};
+
+// `path`, or the first key that ends with it, or that its end names in a shared section.
+std::optional<ExplainedKey> find(const std::vector<ExplainedSection>& sections, std::string path) {
+  for (;;) {
+    for (const auto& section : sections) {
+      for (const Explained& key : section.keys) {
+        if (key.path == path) return ExplainedKey{&section, &key};
+      }
+    }
+    for (const auto& section : sections) {
+      for (const Explained& key : section.keys) {
+        if (key.path.ends_with('.' + path)) return ExplainedKey{&section, &key};
+      }
+    }
+    // model.layers.conv: what a layer may be has a section of its own.
+    const std::size_t dot = path.find('.');
+    if (dot == std::string::npos) return std::nullopt;
+    const std::string first = path.substr(0, dot);
+    const bool leads_on = std::any_of(sections.begin(), sections.end(), [&](const auto& section) {
+      return std::any_of(section.keys.begin(), section.keys.end(), [&](const Explained& key) {
+        return key.path == first || key.path.ends_with('.' + first);
+      });
+    });
+    if (!leads_on) return std::nullopt;
+    path = path.substr(dot + 1);
+  }
+}
+
+// Those directly below.
+std::string below(const ExplainedSection& section, const std::string& path) {
+  std::string text;
+  for (const Explained& key : section.keys) {
+    if (!key.path.starts_with(path)) continue;
+    if (key.path.find('.', path.size()) == std::string::npos) text += '\n' + line_of(key);
+  }
+  return text;
+}
+
+std::string overview(const std::vector<ExplainedSection>& sections) {
+  std::string text;
+  for (const ExplainedSection& section : sections) {
+    if (section.shared) {
+      std::vector<std::string> kinds;
+      for (const Explained& key : section.keys) {
+        if (key.path.find('.') == std::string::npos) kinds.push_back(key.path);
+      }
+      text += concat(section.name, "  has the keys or kinds\n    ", join(kinds), '\n');
+    } else {
+      text += line_of(section.keys.front());
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<ExplainedSection> explained_sections() { return Lister().list(); }
+
+std::string explain(const std::string& path) {
+  const std::vector<ExplainedSection> sections = explained_sections();
+  if (path.empty()) return overview(sections);
+  for (const ExplainedSection& section : sections) {
+    if (section.shared && section.name == path) return below(section, "").substr(1);
+  }
+  if (const auto place = find(sections, path)) {
+    return line_of(*place->key) + below(*place->section, place->key->path + '.');
+  }
+  std::vector<std::string> words;
+  for (const ExplainedSection& section : sections) {
+    words.push_back(section.name);
+    for (const Explained& key : section.keys) {
+      words.push_back(key.path);
+      words.push_back(key.path.substr(key.path.rfind('.') + 1));
+    }
+  }
+  throw ConfigError({}, concat("explain: there is no key '", path, "'", suggestion(path, words),
+                               "; `trainer explain` lists the sections"));
+}
+
+}  // namespace trainer::config

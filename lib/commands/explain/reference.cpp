@@ -1,0 +1,128 @@
+#include "commands/explain/reference.h"
+
+#include "base/error.h"
+#include "commands/explain/explain.h"
+#include "commands/models/models.h"
+#include "config/backbone.h"
+#include "config/pretrained.h"
+#include "config/rule.h"
+
+namespace trainer::report {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// A bar would end the cell.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) escaped += letter == '|' ? "\\|" : std::string(1, letter);
+  return escaped;
+}
+
+std::string line(const Row& cells) {
+  std::string text = "|";
+  for (const std::string& one : cells) text += ' ' + cell(one) + (one.empty() ? "|" : " |");
+  return text + '\n';
+}
+
+std::string markdown_table(const Row& titles, const std::vector<Row>& rows) {
+  std::string text = line(titles) + line(Row(titles.size(), "---"));
+  for (const Row& row : rows) text += line(row);
+  return text;
+}
+
+std::string code(const std::string& text) { return text.empty() ? "" : '`' + text + '`'; }
+
+std::string keys_text() {
+  std::string text;
+  for (const config::ExplainedSection& section : config::explained_sections()) {
+    text += concat("\n## ", section.name, "\n\n");
+    if (section.shared) {
+      text += concat("What \"", section.name, "\" stands for among the values of keys.\n\n");
+    }
+    std::vector<Row> rows;
+    for (const config::Explained& key : section.keys) {
+      rows.push_back(
+          {code(key.path), key.value, key.required ? "required" : code(key.initial), key.help});
+    }
+    text += markdown_table({"key", "value", "default", "meaning"}, rows);
+  }
+  return text;
+}
+
+std::string backbones() {
+  std::vector<Row> rows;
+  for (const auto& [name, word] : config::spellings<config::Backbone::Name>()) {
+    config::Backbone backbone;
+    backbone.name = name;
+    rows.push_back({code(std::string(word)), code(backbone_source(name)),
+                    code(std::string(config::spell(config::default_preprocess(name)))),
+                    code(config::imagenet_weight_file(backbone))});
+  }
+  return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
+         "`weights` or "
+         "`~/.keras/models`;\n`datasets/weights.sh` downloads it.\n\n" +
+         markdown_table({"name", "as in", "`data.preprocess`", "weights"}, rows);
+}
+
+const char* describe_format(config::DataFormat format) {
+  using Format = config::DataFormat;
+  switch (format) {
+    case Format::kIdx:
+      return "The files of MNIST: images and labels of each split, .gz or not.";
+    case Format::kNpz:
+      return "NumPy arrays: an .npz with x_train, y_train, x_test, y_test, or .npy files.";
+    case Format::kSynthetic:
+      return "Random images, for measurements.";
+    case Format::kDigits:
+      return "Drawn digits of 28 x 28, which the program writes once; needs no download.";
+    case Format::kImageFolder:
+      return "Image files in one folder per class.";
+    case Format::kCsv:
+      return "A list of image files and labels.";
+    case Format::kCifar:
+      return "CIFAR's binary files: data_batch_*.bin and test_batch.bin, or train.bin and "
+             "test.bin.";
+    case Format::kTfRecord:
+      return "TFRecord files of tf.train.Example with encoded images.";
+    case Format::kWebDataset:
+      return "Tar shards of image files, with the class of each beside it.";
+  }
+  return "";
+}
+
+std::string formats() {
+  std::vector<Row> rows;
+  for (const auto& [format, word] : config::spellings<config::DataFormat>()) {
+    rows.push_back({code(std::string(word)), describe_format(format)});
+  }
+  return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +
+         "\nParquet files are not read; configs/guide_own_images.md has six lines of Python that "
+         "make a "
+         "tar shard for\n`webdataset` of one.\n";
+}
+
+std::string exit_codes() {
+  const auto row = [](int value, const char* meaning) {
+    return Row{std::to_string(value), meaning};
+  };
+  return "\n## Exit codes\n\n" +
+         markdown_table(
+             {"code", "meaning"},
+             {row(kExitOk, "done"), row(kExitConfig, "the command line or the config is wrong"),
+              row(kExitData, "data, weights or a checkpoint cannot be used"),
+              row(kExitDevice, "a device or another process failed"),
+              row(kExitCheck, "a check did not hold"),
+              row(kExitInterrupted, "interrupted and saved; start again with --resume")});
+}
+
+}  // namespace
+
+std::string reference() {
+  return "# Reference of configs\n\nWritten by `trainer explain --all`; a test compares the two. "
+         "`trainer explain KEY` prints a part in the terminal.\nEvery value may also be "
+         "`${NAME}` or `${NAME:-default}`, a variable of the environment.\n" +
+         keys_text() + backbones() + formats() + exit_codes();
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <fstream>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/memory.h"
+#include "commands/benchmark/benchmark.h"
+#include "commands/find/find.h"
+#include "model/model.h"
+#include "train/open.h"
+
+namespace trainer::measure {
+namespace {
+
+constexpr double kNearlyBest = 0.95;     // of the best throughput, for the knee
+constexpr double kFallen = 0.8;          // of it: larger batches are not worth a try
+constexpr double kUsable = 0.9;          // of the memory that is available
+constexpr std::int64_t kPlanned = 1024;  // train::settle_batch_size() looks no further
+
+BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, double seconds) {
+  config.train.batch_size = batch_size;
+  config.data.synthetic.train_samples = 2 * batch_size * config.parallel.replicas;
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
+  engine.initialise(config.seed);
+  const Throughput result = measure_training(engine, *data.train, config, seconds);
+  const data::DatasetSpec& spec = data.train->spec();
+  // The data set holds two batches, the loader a few.
+  const auto batch_bytes = static_cast<std::int64_t>(spec.image_bytes() + spec.label_bytes()) *
+                           config.data.synthetic.train_samples * 3;
+  return {batch_size, result.images_per_second, result.low, result.high,
+          engine.memory().total() + batch_bytes};
+}
+
+// The largest batch that the devices have room for, by a plan of their memory.
+void plan_largest(const config::Config& config, BatchSizes& sizes) {
+  config::Config planned = config;
+  planned.data.synthetic.train_samples = 2 * config.parallel.replicas;
+  planned.train.batch_size = 1;
+  const data::Datasets data = train::open_training_data(planned, Split::kTrain);
+  const graph::Graph model =
+      model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
+  planned.train.batch_size = config::BatchSize::automatic();
+  sizes.fit = train::settle_batch_size(planned, model, 0).text;
+  sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);
+  sizes.largest = planned.train.batch_size;
+}
+
+// Bytes of the next, twice as large batch: what grew with the last one grows twice as much.
+std::int64_t foreseen_bytes(const std::vector<BatchSizes::Point>& points) {
+  const BatchSizes::Point& last = points.back();
+  if (points.size() < 2) return 2 * last.bytes;
+  return last.bytes + 2 * std::max<std::int64_t>(0, last.bytes - points[points.size() - 2].bytes);
+}
+
+bool fits(std::int64_t size, const BatchSizes& sizes) {
+  if (size <= sizes.largest) return true;
+  if (sizes.largest < kPlanned || sizes.points.empty() || sizes.available_bytes == 0) return false;
+  return static_cast<double>(foreseen_bytes(sizes.points)) <=
+         kUsable * static_cast<double>(sizes.available_bytes);
+}
+
+bool has_fallen(const std::vector<BatchSizes::Point>& points) {
+  double best = 0;
+  for (const BatchSizes::Point& point : points) best = std::max(best, point.images_per_second);
+  return points.back().images_per_second < kFallen * best;
+}
+
+}  // namespace
+
+std::int64_t knee_of(const std::vector<BatchSizes::Point>& points) {
+  double best = 0;
+  for (const BatchSizes::Point& point : points) best = std::max(best, point.images_per_second);
+  for (const BatchSizes::Point& point : points) {
+    if (point.images_per_second >= kNearlyBest * best) return point.batch_size;
+  }
+  return 0;
+}
+
+BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options) {
+  config::Config synthetic = config;
+  use_synthetic_data(synthetic);
+  synthetic.model.weights.clear();
+  BatchSizes sizes;
+  sizes.available_bytes = available_memory();
+  plan_largest(synthetic, sizes);
+  for (std::int64_t size = options.first; size <= options.most; size *= 2) {
+    if (!fits(size, sizes)) {
+      sizes.too_large = size;
+      break;
+    }
+    try {
+      sizes.points.push_back(measure_one(synthetic, size, options.seconds));
+    } catch (const std::bad_alloc&) {
+      sizes.too_large = size;
+      break;
+    } catch (const DeviceError&) {
+      if (sizes.points.empty()) throw;  // not for want of memory
+      sizes.too_large = size;
+      break;
+    }
+    if (size > sizes.largest) sizes.largest = size, sizes.fit = "measured";
+    if (has_fallen(sizes.points)) break;
+  }
+  // Where the plan was wrong, what ran is right.
+  if (sizes.too_large && *sizes.too_large <= sizes.largest) {
+    sizes.largest = sizes.points.empty() ? 0 : sizes.points.back().batch_size;
+    sizes.fit = "measured";
+  }
+  sizes.knee = knee_of(sizes.points);
+  return sizes;
+}
+
+void print_batch_sizes(const BatchSizes& sizes, std::ostream& out) {
+  Table table({"batch size", "images/second", "from", "to", "memory, MiB"}, {0, 1, 2, 3, 4});
+  for (const BatchSizes::Point& point : sizes.points) {
+    table.add({std::to_string(point.batch_size), fixed(point.images_per_second, 1),
+               fixed(point.low, 1), fixed(point.high, 1), std::to_string(point.bytes >> 20)});
+  }
+  table.print(out);
+  out << "largest that fits: " << sizes.largest << ": " << sizes.fit << '\n';
+  if (sizes.knee == 0) return;
+  out << "suggestion: --set train.batch_size=" << sizes.knee
+      << " (the smallest with 95 % of the best throughput)\n";
+}
+
+void print_batch_sizes_json(const BatchSizes& sizes, std::ostream& out) {
+  nlohmann::ordered_json json{{"event", "found"},
+                              {"what", "batch-size"},
+                              {"key", "train.batch_size"},
+                              {"suggestion", sizes.knee},
+                              {"largest", sizes.largest}};
+  json["too_large"] =
+      sizes.too_large ? nlohmann::ordered_json(*sizes.too_large) : nlohmann::ordered_json();
+  json["available_bytes"] = sizes.available_bytes;
+  json["points"] = nlohmann::ordered_json::array();
+  for (const BatchSizes::Point& point : sizes.points) {
+    json["points"].push_back({{"batch_size", point.batch_size},
+                              {"images_per_second", point.images_per_second},
+                              {"low", point.low},
+                              {"high", point.high},
+                              {"bytes", point.bytes}});
+  }
+  write_event(out, json);
+}
+
+}  // namespace trainer::measure

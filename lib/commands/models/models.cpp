@@ -1,0 +1,100 @@
+#include "commands/models/models.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+#include "base/error.h"
+#include "config/backbone.h"
+#include "config/pretrained.h"
+#include "config/rule.h"
+#include "model/model.h"
+
+namespace trainer::report {
+namespace {
+
+using Name = config::Backbone::Name;
+
+constexpr std::int64_t kSide = 224;  // what Keras's and torchvision's tables are of
+
+BackboneRow make_row(Name name) {
+  config::Model model;
+  model.backbone.emplace();
+  model.backbone->name = name;
+  config::Layer pool;
+  pool.kind = config::GlobalAveragePoolLayer{};
+  pool.name = "pool";
+  model.head.push_back(pool);
+  model.loss = LossKind::kMeanSquaredError;
+  model::SampleSpec sample;
+  sample.image = {kSide, kSide, 3};
+  sample.classes = 0;  // whatever the backbone gives
+  const graph::Graph graph = model::build_model(model, {}, sample, 0);
+  BackboneRow row;
+  row.name = config::spell(name);
+  row.input = {kSide, kSide, 3};
+  for (const model::LayerRow& layer : model::layer_table(graph)) {
+    row.parameters += layer.parameters;
+    row.flops += layer.flops;
+  }
+  const Shape& end = graph[graph.layers.back().output].shape;
+  row.features = end[end.rank() - 1];
+  row.preprocess = config::spell(config::default_preprocess(name));
+  row.weights = config::imagenet_weight_file(*model.backbone);
+  row.source = backbone_source(name);
+  return row;
+}
+
+std::string in_units(double number, double unit, const char* name) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(number < 10 * unit ? 2 : 1) << number / unit << name;
+  return text.str();
+}
+
+}  // namespace
+
+std::string backbone_source(config::Backbone::Name name) {
+  if (config::is_of_torchvision(name)) return concat("torchvision.models.", config::spell(name));
+  return concat("keras.applications.", config::keras_class(name));
+}
+
+std::vector<BackboneRow> backbone_rows() {
+  std::vector<BackboneRow> rows;
+  for (const auto& [name, word] : config::spellings<Name>()) rows.push_back(make_row(name));
+  return rows;
+}
+
+void print_backbones(std::ostream& out) {
+  out << std::left << std::setw(20) << "backbone" << std::right << std::setw(11) << "parameters"
+      << std::setw(10) << "GFLOP" << std::setw(10) << "features" << std::setw(12) << "preprocess"
+      << "  weights: imagenet\n";
+  for (const BackboneRow& row : backbone_rows()) {
+    out << std::left << std::setw(20) << row.name << std::right << std::setw(11)
+        << in_units(static_cast<double>(row.parameters), 1e6, " M") << std::setw(10)
+        << in_units(static_cast<double>(row.flops), 1e9, "") << std::setw(10) << row.features
+        << std::setw(12) << row.preprocess << "  " << row.weights << "\n";
+  }
+  out << "\nWithout the classifier, of one image of " << kSide << " x " << kSide
+      << " x 3, forward; a multiplication and an addition are two FLOP.\n"
+         "Use one with model.backbone: {name: ..., weights: imagenet}; "
+         "`trainer explain model.backbone` lists its keys.\n";
+}
+
+void print_backbones_json(std::ostream& out) {
+  nlohmann::ordered_json all{{"event", "models"}, {"backbones", nlohmann::json::array()}};
+  for (const BackboneRow& row : backbone_rows()) {
+    all["backbones"].push_back({{"name", row.name},
+                                {"input", row.input},
+                                {"parameters", row.parameters},
+                                {"flops", row.flops},
+                                {"features", row.features},
+                                {"preprocess", row.preprocess},
+                                {"weights", row.weights},
+                                {"source", row.source}});
+  }
+  out << all.dump() << "\n";
+}
+
+}  // namespace trainer::report

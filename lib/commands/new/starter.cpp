@@ -1,0 +1,291 @@
+#include "commands/new/starter.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "config/pretrained.h"
+#include "config/rule.h"
+#include "data/data.h"
+#include "data/image_size.h"
+
+namespace trainer::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLookedAt = 64;        // images whose size is read
+constexpr double kValidationShare = 0.2;     // where there is no validation split
+constexpr std::int64_t kBackboneSide = 224;  // of the images that the weights were made with
+
+std::vector<std::string> folders_in(const Path& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename();
+    if (entry.is_directory() && !name.starts_with('.')) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// The first of the names that is a folder; "" when none is.
+Path split_folder(const Path& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (fs::is_directory(folder / name)) return folder / name;
+  }
+  return {};
+}
+
+ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::string>& classes) {
+  ImageFolder::SplitFolder split;
+  split.path = path;
+  if (path.empty()) return split;
+  for (const std::string& name : classes) {
+    if (!fs::is_directory(path / name)) {
+      throw DataError(
+          path.string(),
+          concat("has no folder ", name,
+                 "; expected one for every class of the training split: ", join(classes)));
+    }
+    split.counts.push_back(
+        static_cast<std::int64_t>(data::image_files((path / name).string()).size()));
+  }
+  return split;
+}
+
+std::int64_t median_of(std::vector<std::int64_t> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+// Of some images of every class.
+void measure_images(ImageFolder& images) {
+  std::vector<std::int64_t> heights, widths;
+  images.is_grey = true;
+  const std::size_t each = std::max<std::size_t>(1, kLookedAt / images.classes.size());
+  for (const std::string& name : images.classes) {
+    const auto files = data::image_files((images.train.path / name).string());
+    for (std::size_t i = 0; i < std::min(each, files.size()); ++i) {
+      try {
+        const data::ImageSize size =
+            data::image_size(files[i * files.size() / each % files.size()]);
+        heights.push_back(size.height);
+        widths.push_back(size.width);
+        images.is_grey = images.is_grey && size.channels == 1;
+      } catch (const DataError&) {
+        continue;  // `trainer data` names the files that cannot be read
+      }
+    }
+  }
+  if (heights.empty()) {
+    throw DataError(images.train.path.string(), "none of the image files looked at can be read");
+  }
+  images.height = median_of(heights);
+  images.width = median_of(widths);
+}
+
+// Letters, digits, '_' and '-' of the folder's name.
+std::string name_of(const Path& folder) {
+  std::string name;
+  for (const char letter :
+       fs::absolute(folder / "x").lexically_normal().parent_path().filename().string()) {
+    const bool keeps = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
+    name += keeps ? letter : '_';
+  }
+  return name.empty() ? "images" : name;
+}
+
+std::string described(const ImageFolder& images) {
+  std::vector<std::string> classes;
+  for (std::size_t i = 0; i < images.classes.size() && i < 12; ++i) {
+    classes.push_back(concat(images.classes[i], " ", grouped(images.train.counts[i])));
+  }
+  if (images.classes.size() > classes.size()) classes.push_back("...");
+  std::string text = concat("# Found: ", grouped(images.train.size()), " training images of ",
+                            images.classes.size(), " classes (", printable(join(classes)), ")");
+  if (!images.validation.path.empty()) {
+    text += concat(", ", grouped(images.validation.size()), " to validate");
+  }
+  if (!images.test.path.empty()) text += concat(", ", grouped(images.test.size()), " to test");
+  return text + concat(";\n# half of them are at least ", images.height, " x ", images.width,
+                       " pixels", images.is_grey ? ", grey" : "", ".\n");
+}
+
+// A power of two with some twenty steps an epoch.
+std::int64_t batch_size(std::int64_t samples) {
+  std::int64_t size = 8;
+  while (size < 64 && size * 2 * 20 <= samples) size *= 2;
+  return size;
+}
+
+std::string backbone_model(const ImageFolder& images, const FoundWeights& weights,
+                           bool is_smallest) {
+  return concat(
+      "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
+      ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
+      weights.backbone, is_smallest ? "  # the smallest network whose weights were found" : "",
+      "\n    weights: ", config::to_yaml(weights.file.string()),
+      "\n    # Frozen layers are computed once an image and their output is kept. To train the "
+      "last\n"
+      "    # ones too, which takes longer and may be more accurate: freeze: \"[:-20]\", with a\n"
+      "    # learning rate of 1e-4.\n"
+      "    freeze: all\n  head:\n    - global_average_pool\n    - dropout: 0.2\n    - dense: "
+      "{units: ",
+      images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
+}
+
+std::string plain_model(const ImageFolder& images, const FoundWeights& weights) {
+  std::int64_t side = 32;
+  while (side < 128 && side * 2 <= std::min(images.height, images.width)) side *= 2;
+  std::vector<std::string> searched;
+  for (const Path& path : weights.searched) searched.push_back(path.string());
+  return concat(
+      "# No weights of a backbone were found in ", printable(join(searched)),
+      ".\n# This small network learns from these images alone. For better results with few images "
+      "run\n#   datasets/weights.sh mobilenet_v2\n# and `trainer new` again.\nmodel:\n  input: [",
+      side, ", ", side, ", ", images.is_grey ? 1 : 3,
+      "]  # height, width, channels: images are resized to this\n  layers:\n"
+      "    - conv: {filters: 32, kernel_size: 3, padding: same, activation: relu}\n"
+      "    - max_pool: 2\n"
+      "    - conv: {filters: 64, kernel_size: 3, padding: same, activation: relu}\n"
+      "    - max_pool: 2\n"
+      "    - conv: {filters: 128, kernel_size: 3, padding: same, activation: relu}\n"
+      "    - global_average_pool\n    - dropout: 0.3\n    - dense: {units: ",
+      images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
+}
+
+std::string data_section(const ImageFolder& images, const FoundWeights& weights) {
+  const bool has_backbone = !weights.backbone.empty();
+  std::vector<std::string> classes;
+  for (const std::string& name : images.classes) classes.push_back(config::to_yaml(name));
+  std::string text =
+      concat("data:\n  format: image_folder  # a folder a class\n  classes: [", join(classes),
+             "]\n  train: {path: ", config::to_yaml(images.train.path.string()),
+             has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n");
+  if (images.validation.path.empty()) {
+    text += concat("  validation_split: ", kValidationShare,
+                   "  # share of the training images set aside, by the seed\n");
+  } else {
+    text +=
+        concat("  validation: {path: ", config::to_yaml(images.validation.path.string()), "}\n");
+  }
+  if (!images.test.path.empty()) {
+    text += concat("  test: {path: ", config::to_yaml(images.test.path.string()), "}\n");
+  }
+  if (weights.preprocess) {
+    text += concat("  preprocess: ", config::spell(*weights.preprocess),
+                   "  # as the weights were made with\n");
+  }
+  return text + "  on_error: skip  # a damaged file is left out and named; fail ends the run\n";
+}
+
+}  // namespace
+
+std::int64_t ImageFolder::SplitFolder::size() const {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+ImageFolder look_at(const Path& folder) {
+  if (!fs::is_directory(folder)) {
+    throw DataError(folder.string(),
+                    "is not a folder; expected one with a folder of images a class");
+  }
+  ImageFolder images;
+  images.path = folder;
+  const Path train = split_folder(folder, {"train", "training"});
+  images.classes = folders_in(train.empty() ? folder : train);
+  if (images.classes.size() < 2) {
+    throw DataError((train.empty() ? folder : train).string(),
+                    concat("has ", images.classes.size(),
+                           " folders; expected one for each of at least two classes, or train, "
+                           "validation and test with these"));
+  }
+  images.train = count_images(train.empty() ? folder : train, images.classes);
+  if (!train.empty()) {
+    const Path validation = split_folder(folder, {"validation", "val", "valid"});
+    images.validation = count_images(validation, images.classes);
+    images.test = count_images(split_folder(folder, {"test"}), images.classes);
+  }
+  measure_images(images);
+  return images;
+}
+
+namespace {
+
+Path folder_beside(const Path& data) { return (data / ".." / "weights").lexically_normal(); }
+
+FoundWeights find_wanted_weights(const Path& beside, const config::Environment& environment,
+                                 config::Backbone::Name wanted) {
+  config::Config config;
+  config::Backbone& backbone = config.model.backbone.emplace();
+  backbone.name = wanted;
+  backbone.weights = config::kImagenet;
+  config::find_imagenet_weights(config, environment);
+  FoundWeights weights;
+  weights.backbone = config::spell(wanted);
+  weights.file = backbone.weights;
+  weights.preprocess = config.data.preprocess;
+  if (backbone.weights != config::kImagenet) return weights;
+  weights.file = beside / config::imagenet_weight_file(backbone);
+  if (fs::exists(weights.file)) return weights;
+  throw DataError(concat("--backbone ", weights.backbone),
+                  config::missing_imagenet_weights(backbone, environment, {beside.string()}));
+}
+
+}  // namespace
+
+FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
+                          std::optional<config::Backbone::Name> wanted) {
+  if (wanted) return find_wanted_weights(folder_beside(data), environment, *wanted);
+  FoundWeights weights;
+  for (const std::string& folder : config::weight_folders(environment)) {
+    weights.searched.emplace_back(folder);
+  }
+  weights.searched.push_back(folder_beside(data));
+  using Name = config::Backbone::Name;
+  const std::vector<Name> names =
+      on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
+             : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
+  for (const Name name : names) {
+    config::Backbone backbone;
+    backbone.name = name;
+    const std::string file = config::imagenet_weight_file(backbone);
+    for (const Path& folder : weights.searched) {
+      if (!fs::exists(folder / file)) continue;
+      weights.backbone = config::spell(name);
+      weights.file = folder / file;
+      return weights;
+    }
+  }
+  return weights;
+}
+
+std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu,
+                            std::optional<config::Backbone::Name> wanted) {
+  const bool has_backbone = !weights.backbone.empty();
+  return concat(
+      "# Written by `trainer new`: a start, of which every line may be changed.\n"
+      "# `trainer plan` shows what follows from it, `trainer data` looks at the images.\n",
+      described(images), "name: ", config::to_yaml(name_of(images.path)),
+      "  # the run's folder is runs/<name>\nseed: 42  # of everything random: the same seed, the "
+      "same run\n",
+      has_backbone ? backbone_model(images, weights, on_cpu && !wanted)
+                   : plain_model(images, weights),
+      data_section(images, weights),
+      "optimizer: {adam: {learning_rate: 1.0e-3}}\n"
+      "schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training\n"
+      "train:\n  epochs: ",
+      has_backbone ? 10 : 30, "\n  batch_size: \"${BATCH_SIZE:-", batch_size(images.train.size()),
+      "}\"  # images a step and replica; `trainer find batch-size`\n"
+      "parallel:\n  device: \"${DEVICE:-auto}\"\n"
+      "  gpus: \"${NUM_GPUS:-all}\"  # on the CPU a number counts replicas\n"
+      "  lr_scaling: none  # what more replicas make of the learning rate: none, linear, sqrt\n"
+      "run:\n  evaluate_every: 1 epoch\n  best: validation/accuracy  # its checkpoint is kept "
+      "too\n");
+}
+
+}  // namespace trainer::experiment

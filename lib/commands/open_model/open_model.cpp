@@ -1,0 +1,71 @@
+#include "commands/open_model/open_model.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "commands/open_model/run_archive.h"
+#include "commands/open_model/untrained.h"
+#include "config/keys.h"
+
+namespace trainer::inference {
+
+namespace keys = config::keys;
+
+OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
+                       const config::Environment& environment,
+                       const std::function<void(const Notice&)>& warn) {
+  if (is_config(source.path)) {
+    if (source.best || source.average) {
+      throw ConfigError(
+          {}, concat(source.best ? "--best" : "--average", " is of a run, and ", source.path,
+                     " is a config, whose model is not trained; name the folder of "
+                     "a run"));
+    }
+    return open_untrained(source.path, source.weights, overrides, environment, warn);
+  }
+  if (!source.weights.empty()) {
+    throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
+                                 source.path, " has weights of its own"));
+  }
+  if (source.average) {
+    return open_average(source.path, *source.average, overrides, environment, warn);
+  }
+  return open_trained(source.path, source.best, overrides, environment, warn);
+}
+
+bool is_config(const std::string& path) {
+  const std::string ending = Path(path).extension().string();
+  return (ending == ".yaml" || ending == ".yml") && std::filesystem::is_regular_file(path);
+}
+
+std::vector<config::Override> without_training_keys(
+    const std::vector<config::Override>& overrides) {
+  std::vector<config::Override> all{
+      {keys::kLrScaling, "none", "--replicas"},
+      {keys::kStrategy, "all_reduce", "--replicas"},
+      {keys::kMaxStaleness, "null", "--replicas", config::Override::Syntax::kYaml}};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
+model::SampleSpec sample_spec(const OpenedModel& opened) {
+  model::SampleSpec spec;
+  if (!opened.image_shape) {
+    throw DataError(opened.path,
+                    "does not say which images it was trained on: it is of an older version");
+  }
+  spec.image = *opened.image_shape;
+  spec.image_type = opened.image_type.value_or(DType::kUInt8);
+  spec.classes = static_cast<std::int64_t>(opened.classes.size());
+  // Older checkpoints do not say. Several binary targets: class indices would mean one logit.
+  spec.label_is_index = opened.label_is_index.value_or(
+      opened.config.model.loss != LossKind::kBinaryCrossEntropy || spec.classes == 2);
+  return spec;
+}
+
+Notice note_on_predictions(const OpenedModel& opened) {
+  if (!opened.has_initial_layers) return {""};
+  return Notice::note(opened.path + ": untrained: the predictions mean nothing yet");
+}
+
+}  // namespace trainer::inference

@@ -1,0 +1,181 @@
+#include "commands/open_model/run_archive.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/text.h"
+#include "config/keys.h"
+#include "data/splits.h"
+#include "train/schedule/stages.h"
+#include "train/state.h"
+
+namespace trainer::inference {
+namespace {
+
+namespace keys = config::keys;
+
+bool changes_data(const config::Override& setting) {
+  return setting.path == keys::kData || setting.path.starts_with(concat(keys::kData, '.')) ||
+         setting.path == keys::kSeed;
+}
+
+// Whether a split is cut out of the samples of training, or is these.
+bool of_training_data(const config::Data& config, Split split) {
+  return split == Split::kTrain || (split == Split::kValidation && config.validation_split > 0);
+}
+
+void check_training_data(const OpenedModel& opened, const data::Datasets& data, Split split) {
+  if (!of_training_data(opened.config.data, split) || opened.training_data.empty()) return;
+  if (data::same_division(opened.training_data, data.dataset(split)->fingerprint())) return;
+  if (split == Split::kTrain) {
+    return opened.warn("the training data is not what it was when the run was trained");
+  }
+  const std::string text =
+      "the training data is not what it was when the run was trained: another part of it is set "
+      "aside for validation now, in which there are images that the run was trained on";
+  if (opened.other_data) return opened.warn(text);
+  throw DataError(opened.path, text +
+                                   ". Restore the data, or name other data with --set "
+                                   "data.path=NEW");
+}
+
+std::string numbers(const std::vector<double>& values, double otherwise) {
+  if (values.empty()) return concat(otherwise);
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ", ") + concat(value);
+  return values.size() == 1 ? text : "[" + text + "]";
+}
+
+std::string how_read(const config::Data& data) {
+  if (!config::is_image_format(data.format) || data.resize.size() != 2) return "pixels as they are";
+  const bool cubic = data.interpolation == config::Interpolation::kBicubic;
+  std::string text = concat("images resized to ", data.resize[0], " x ", data.resize[1], ", ",
+                            cubic ? "bicubic" : "bilinear", data.antialias ? ", antialias" : "");
+  if (data.fit == config::Fit::kCrop) {
+    text += concat(", the shorter side fitted and the middle ", data.crop_fraction, " cut out");
+  }
+  return text + ", 0 to 255";
+}
+
+OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::TensorFile file,
+                              const std::vector<config::Override>& overrides,
+                              const config::Environment& environment,
+                              const std::function<void(const Notice&)>& warn) {
+  OpenedModel opened;
+  opened.path = run_or_file;
+  opened.file = std::move(file);
+  const checkpoint::Metadata& metadata = opened.file.metadata;
+  const auto text = metadata.find("config");
+  if (text == metadata.end()) {
+    throw DataError(run_or_file,
+                    "carries no config: not a checkpoint of a run. Name a run folder or a file of "
+                    "its checkpoints");
+  }
+  opened.config = config::parse_recorded_config(text->second, run_or_file + ":config",
+                                                without_training_keys(overrides), environment)
+                      .config;
+  // The averages that evaluation reads are those of the parameters trained last.
+  opened.config =
+      train::config_of_stage(std::move(opened.config), train::stage_of(metadata, run_or_file));
+  opened.classes = train::classes_of(metadata);
+  opened.step = train::step_of(metadata, run_or_file);
+  if (const auto found = metadata.find("training data"); found != metadata.end()) {
+    opened.training_data = found->second;
+  }
+  opened.other_data = std::any_of(overrides.begin(), overrides.end(), changes_data);
+  opened.warn = warn;
+  opened.image_shape = train::image_shape_of(metadata);
+  opened.image_type = train::image_type_of(metadata);
+  opened.label_is_index = train::label_is_index_of(metadata);
+  return opened;
+}
+
+}  // namespace
+
+OpenedModel open_trained(const std::string& run_or_file, bool best,
+                         const std::vector<config::Override>& overrides,
+                         const config::Environment& environment,
+                         const std::function<void(const Notice&)>& warn) {
+  std::vector<std::string> warnings;
+  checkpoint::TensorFile file = checkpoint::load(run_or_file, best, warnings);
+  for (const std::string& warning : warnings) warn(warning);
+  return make_opened_model(run_or_file, std::move(file), overrides, environment, warn);
+}
+
+OpenedModel open_average(const std::string& run, std::int64_t count,
+                         const std::vector<config::Override>& overrides,
+                         const config::Environment& environment,
+                         const std::function<void(const Notice&)>& warn) {
+  constexpr int kAttempts = 3;
+  if (std::filesystem::is_regular_file(run)) {
+    throw ConfigError({}, concat("--average is of the checkpoints of a run, and ", run,
+                                 " is a file; name the folder of the run"));
+  }
+  // A run that is still going removes the oldest checkpoint when it has saved another.
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::vector<checkpoint::Saved> saved = checkpoint::last_checkpoints(run, count);
+    std::optional<checkpoint::TensorFile> mean = checkpoint::average_checkpoints(saved);
+    if (!mean) continue;
+    std::vector<std::string> steps;
+    for (const checkpoint::Saved& one : saved) steps.push_back(std::to_string(one.step));
+    warn(Notice::note(concat(run, ": the mean of the checkpoints of steps ", join(steps))));
+    return make_opened_model(run, std::move(*mean), overrides, environment, warn);
+  }
+  throw DataError(run,
+                  "its checkpoints are removed before they can be read; average fewer, or raise "
+                  "run.keep of the run");
+}
+
+data::Datasets open_split(const OpenedModel& opened, Split split) {
+  config::Data config = opened.config.data;
+  // A split alone may lack the last classes; the run knows how many there are.
+  if (config.classes.empty() && !config.num_classes &&
+      config.format != config::DataFormat::kSynthetic && !opened.classes.empty()) {
+    config.num_classes = static_cast<std::int64_t>(opened.classes.size());
+  }
+  data::Datasets data = data::open_datasets(config, opened.config.seed, split);
+  if (data.classes != opened.classes) {
+    throw DataError(opened.path,
+                    concat("was trained on the classes [", join(opened.classes), "], but the ",
+                           to_string(split), " split has [", join(data.classes), "]",
+                           ". Give the data set with the classes of the run, in the same order"));
+  }
+  check_training_data(opened, data, split);
+  if (split == Split::kTrain) {
+    data::leave_out_unreadable(data.train, data.train_files, data::DamagedFiles::Portion::kMain);
+  }
+  return data;
+}
+
+OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split> split) {
+  if (split) return {*split, open_split(opened, *split)};
+  try {
+    return {Split::kTest, open_split(opened, Split::kTest)};
+  } catch (const data::MissingSplit&) {
+  }
+  try {
+    OpenedSplit validation{Split::kValidation, open_split(opened, Split::kValidation)};
+    opened.warn(Notice::note("the data has no test split; this is its validation split"));
+    return validation;
+  } catch (const data::MissingSplit&) {
+    throw ConfigError(
+        {}, concat(opened.path,
+                   ": its data has no test split and no validation split; name one with --set "
+                   "data.test.path=PLACE, or give --split train"));
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened) {
+  const config::Normalize normalize = config::normalize_of(opened.config.data);
+  return {{"classes", to_json_line(opened.classes)},
+          {"preprocessing", concat("input: ", how_read(opened.config.data), "; inside the model: ",
+                                   normalize.reverse_channels ? "channels reversed, then " : "",
+                                   "(x * ", normalize.scale, " - ", numbers(normalize.mean, 0),
+                                   ") / ", numbers(normalize.std, 1))},
+          {"run", concat(opened.config.name, ", step ", opened.step)}};
+}
+
+}  // namespace trainer::inference

@@ -1,0 +1,116 @@
+#include "commands/page/page.h"
+
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace trainer::report {
+namespace {
+
+constexpr const char* kStyle = R"(
+:root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--paper:#ffffff;--line:#d0d7de;--band:#f3f5f7;--link:#0b62c4}
+@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#a6b0bb;--paper:#0f1318;--line:#343b44;--band:#181d24;--link:#6cb2ff}}
+body{margin:0 auto;max-width:76rem;padding:1rem;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.6rem;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line)}
+p.lead{color:var(--soft);margin:0 0 1rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
+figure{margin:0;min-width:0}
+.scroll{overflow-x:auto;max-width:100%}.scroll+.scroll{margin-top:1rem}
+.scroll:focus-visible,summary:focus-visible{outline:3px solid var(--link);outline-offset:2px}
+svg.chart{width:100%;min-width:28rem;max-width:44rem;height:auto}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+caption{text-align:left;color:var(--soft);padding:.25rem 0}
+th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th.n,td.n{text-align:right}td.n{white-space:nowrap}
+thead th{background:var(--band)}
+details{margin:.5rem 0}summary{cursor:pointer;color:var(--link)}
+pre{overflow-x:auto;background:var(--band);padding:.5rem}
+ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5rem 0;padding:0}
+.swatch{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
+.steptime{margin:.5rem 0}.steptime .rank{display:block;color:var(--soft);font-size:.9rem}
+.bar{display:flex;height:1.5rem;background:var(--band);border-radius:3px;overflow:hidden}
+.bar span{display:block;min-width:1px}
+.phase0{background:#d55e00}.phase1{background:#cc79a7}.phase2{background:#56b4e9}.phase3{background:#0072b2}
+.phase4{background:#e69f00}.phase6{background:#009e73}.phase7{background:#8c959f}
+ul.mistakes{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem}
+ul.mistakes li{min-width:0;overflow-wrap:anywhere;font-size:.875rem;line-height:1.35}
+ul.mistakes img{display:block;max-width:100%;height:auto;margin-bottom:.35rem;border:1px solid var(--line)}
+ul.mistakes img.pixels{image-rendering:pixelated}ul.mistakes small{color:var(--soft)}
+p.finding{border-left:4px solid #d55e00;padding-left:.75rem}
+@media print{details{display:block}}
+)";
+
+std::string cell(const char* tag, const std::string& text, bool is_number, const char* more = "") {
+  return concat("<", tag, more, is_number ? " class=\"n\"" : "", ">", escape_markup(text), "</",
+                tag, ">");
+}
+
+}  // namespace
+
+std::string page(const std::string& title, const std::string& body) {
+  return concat(
+      "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
+      "<meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+      "<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>",
+      escape_markup(title), "</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>", kStyle,
+      "</style>\n</head>\n<body>\n<main>\n<h1>", escape_markup(title), "</h1>\n", body,
+      "</main>\n</body>\n</html>\n");
+}
+
+std::string heading(const std::string& text) { return "<h2>" + escape_markup(text) + "</h2>\n"; }
+
+// What is wider than the screen scrolls, also by the keyboard.
+std::string table(const std::string& caption, const Cells& cells, std::size_t numbers) {
+  std::string text = concat("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
+                            escape_markup(caption), "\">\n<table>\n<caption>",
+                            escape_markup(caption), "</caption>\n<thead><tr>");
+  for (std::size_t i = 0; i < cells.front().size(); ++i) {
+    text += cell("th", cells.front()[i], i >= numbers, " scope=\"col\"");
+  }
+  text += "</tr></thead>\n<tbody>\n";
+  for (std::size_t row = 1; row < cells.size(); ++row) {
+    text += "<tr>";
+    for (std::size_t i = 0; i < cells[row].size(); ++i) {
+      text += i == 0 ? cell("th", cells[row][i], numbers == 0, " scope=\"row\"")
+                     : cell("td", cells[row][i], i >= numbers);
+    }
+    text += "</tr>\n";
+  }
+  return text + "</tbody>\n</table>\n</div>\n";
+}
+
+std::string list(const std::string& caption,
+                 const std::vector<std::pair<std::string, std::string>>& entries) {
+  Cells cells{{"name", "value"}};
+  for (const auto& [name, value] : entries) cells.push_back({name, value});
+  return table(caption, cells, 2);
+}
+
+std::string folded(const std::string& summary, const std::string& content) {
+  return concat("<details><summary>", escape_markup(summary), "</summary>\n", content,
+                "</details>\n");
+}
+
+std::string figure(const Chart& chart) {
+  std::map<double, std::vector<std::string>> rows;  // by x
+  Cells cells{{chart.x_label}};
+  for (std::size_t i = 0; i < chart.series.size(); ++i) {
+    cells.front().push_back(chart.series[i].name);
+    for (const auto& [x, y] : drawn_points(chart.series[i])) {
+      std::vector<std::string>& row = rows[x];
+      row.resize(chart.series.size());
+      if (std::isfinite(y)) row[i] = chart_number(y);
+    }
+  }
+  for (const auto& [x, values] : rows) {
+    cells.push_back({chart_number(x)});
+    cells.back().insert(cells.back().end(), values.begin(), values.end());
+  }
+  return concat("<figure>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
+                escape_markup(chart.title), "\">\n", line_chart(chart), "</div>\n",
+                folded("Numbers: " + chart.title, table(chart.y_label, cells, 0)), "</figure>\n");
+}
+
+}  // namespace trainer::report

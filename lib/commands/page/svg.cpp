@@ -1,0 +1,297 @@
+#include "commands/page/svg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace trainer::report {
+namespace {
+
+// In units of the picture. The frame of the plot within it.
+constexpr double kChartWidth = 560, kChartHeight = 340;
+constexpr double kChartLeft = 86, kChartTop = 64, kChartRight = kChartWidth - 18,
+                 kChartBottom = kChartHeight - 48;
+constexpr std::size_t kMaxSeriesPoints = 400;
+constexpr std::size_t kColours = 6;
+constexpr double kLegendLetter = 7.2;  // width of a letter, about
+
+constexpr const char* kChartStyle = R"(<style>
+svg.chart{--ink:#1b1f24;--soft:#59636e;--grid:#d8dee4;--s0:#0b62c4;--s1:#b93a0a;--s2:#1a7f37;--s3:#7a3fd1;--s4:#8a5a00;--s5:#b02a7a;color:var(--ink);font:13px system-ui,sans-serif}
+@media (prefers-color-scheme:dark){svg.chart{--ink:#e6edf3;--soft:#a6b0bb;--grid:#343b44;--s0:#6cb2ff;--s1:#ff9d70;--s2:#56d364;--s3:#c4a0ff;--s4:#e3b341;--s5:#ff8fcb}}
+svg.chart text{fill:var(--ink)}
+svg.chart text.tick{fill:var(--soft);font-size:12px}
+svg.chart text.title{font-weight:600;font-size:15px}
+svg.chart line.grid{stroke:var(--grid)}
+svg.chart polyline{fill:none;stroke-width:2}
+svg.chart circle.hit{fill:transparent}
+svg.chart g.point:hover circle.dot{r:5}
+svg.chart text.value{display:none;pointer-events:none;font-weight:600;paint-order:stroke;stroke:var(--paper,Canvas);stroke-width:4px}
+svg.chart g.point:hover text.value{display:inline}
+</style>
+)";
+
+std::string chart_pixel(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+// "1.5M": there is little room beside an axis.
+std::string tick_text(double value) {
+  return std::abs(value) < 1e6 ? chart_number(value) : chart_number(value / 1e6) + "M";
+}
+
+// An axis from values to pixels, with its ticks.
+struct Scale {
+  double low = 0, high = 1, from = 0, to = 1;
+  bool is_log = false;
+  std::vector<double> ticks = {};
+
+  double operator()(double value) const {
+    const auto at = [&](double v) { return is_log ? std::log10(v) : v; };
+    return from + (to - from) * (at(value) - at(low)) / (at(high) - at(low));
+  }
+};
+
+// More than a range of five steps has; numbers whose neighbours lie further apart than a step have
+// no end.
+constexpr int kMaxTicks = 20;
+
+// `whole`: no ticks between whole numbers.
+Scale linear_scale(double low, double high, double from, double to, bool round, bool whole) {
+  if (!(high > low)) {
+    const double margin = low == 0 ? 1 : std::abs(low) * 0.1;
+    low -= margin;
+    high += margin;
+  }
+  const double step = whole ? std::max(1.0, tick_step(high - low, 5)) : tick_step(high - low, 5);
+  if (round) {
+    low = step * std::floor(low / step + 1e-9);
+    high = step * std::ceil(high / step - 1e-9);
+  }
+  Scale scale{low, high, from, to};
+  const double first = std::ceil(low / step - 1e-9);
+  for (int i = 0; i < kMaxTicks; ++i) {
+    const double tick = (first + i) * step;
+    if (tick > high + step * 1e-6) break;
+    scale.ticks.push_back(tick == 0 ? 0 : tick);
+  }
+  return scale;
+}
+
+Scale log_scale(double low, double high, double from, double to) {
+  if (!(high > low)) high = low * 10;
+  Scale scale{low, high, from, to, true};
+  const double top = std::log10(high) + 1e-9;
+  for (int power = static_cast<int>(std::ceil(std::log10(low) - 1e-9)); power <= top; ++power) {
+    scale.ticks.push_back(std::pow(10, power));
+  }
+  if (scale.ticks.size() < 2) scale.ticks = {low, high};
+  return scale;
+}
+
+class LineChart {
+ public:
+  explicit LineChart(const Chart& chart) : chart_(chart) {
+    double low_x = INFINITY, high_x = -INFINITY, low_y = INFINITY, high_y = -INFINITY;
+    bool whole = true;
+    for (const Series& series : chart.series) {
+      points_.push_back(drawn_points(series));
+      for (const auto& [x, y] : points_.back()) {
+        if (!std::isfinite(y)) continue;
+        whole = whole && x == std::floor(x);
+        low_x = std::min(low_x, x);
+        high_x = std::max(high_x, x);
+        low_y = std::min(low_y, y);
+        high_y = std::max(high_y, y);
+      }
+    }
+    if (low_x > high_x) low_x = low_y = 0, high_x = high_y = 1;
+    if (chart.y_from_zero) low_y = std::min(low_y, 0.0);
+    x_ = chart.log_x ? log_scale(low_x, high_x, kChartLeft, kChartRight)
+                     : linear_scale(low_x, high_x, kChartLeft, kChartRight, false, whole);
+    y_ = linear_scale(low_y, high_y, kChartBottom, kChartTop, true, false);
+  }
+
+  std::string svg() {
+    out_ = concat("<svg class=\"chart\" id=\"", chart_.id,
+                  "\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kChartWidth, ' ',
+                  kChartHeight, "\" width=\"", kChartWidth, "\" height=\"", kChartHeight,
+                  "\" role=\"img\" aria-labelledby=\"", chart_.id, "-title ", chart_.id,
+                  "-description\">\n<title id=\"", chart_.id, "-title\">",
+                  escape_markup(chart_.title), "</title>\n<desc id=\"", chart_.id,
+                  "-description\">", escape_markup(description()), "</desc>\n", kChartStyle);
+    text(kChartLeft, 22, "start", "title", chart_.title);
+    text((kChartLeft + kChartRight) / 2, kChartHeight - 10, "middle", "x-label", chart_.x_label);
+    text(14, (kChartTop + kChartBottom) / 2, "middle", "y-label", chart_.y_label,
+         concat(" transform=\"rotate(-90 14 ", chart_pixel((kChartTop + kChartBottom) / 2), ")\""));
+    draw_ticks();
+    draw_legend();
+    for (std::size_t i = 0; i < chart_.series.size(); ++i) draw_series(i);
+    return out_ + "</svg>\n";
+  }
+
+ private:
+  // The text that a screen reader reads aloud.
+  std::string description() const {
+    std::string text = concat("Line chart: ", chart_.y_label, " over ", chart_.x_label, ".");
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      if (points_[i].empty()) continue;
+      const auto [least, most] =
+          std::minmax_element(points_[i].begin(), points_[i].end(),
+                              [](const auto& a, const auto& b) { return a.second < b.second; });
+      text +=
+          concat(' ', chart_.series[i].name, ": first ", chart_number(points_[i].front().second),
+                 ", last ", chart_number(points_[i].back().second), ", lowest ",
+                 chart_number(least->second), ", highest ", chart_number(most->second), ".");
+    }
+    return text;
+  }
+
+  void text(double x, double y, const char* anchor, const char* kind, const std::string& what,
+            const std::string& more = "") {
+    out_ += concat("<text class=\"", kind, "\" x=\"", chart_pixel(x), "\" y=\"", chart_pixel(y),
+                   "\" text-anchor=\"", anchor, "\"", more, ">", escape_markup(what), "</text>\n");
+  }
+  void grid(double x1, double y1, double x2, double y2) {
+    out_ += concat("<line class=\"grid\" x1=\"", chart_pixel(x1), "\" y1=\"", chart_pixel(y1),
+                   "\" x2=\"", chart_pixel(x2), "\" y2=\"", chart_pixel(y2), "\"/>\n");
+  }
+
+  void draw_ticks() {
+    for (const double tick : y_.ticks) {
+      grid(kChartLeft, y_(tick), kChartRight, y_(tick));
+      text(kChartLeft - 8, y_(tick) + 4, "end", "tick y-tick", tick_text(tick));
+    }
+    for (const double tick : x_.ticks) {
+      grid(x_(tick), kChartBottom, x_(tick), kChartBottom + 5);
+      text(x_(tick), kChartBottom + 19, "middle", "tick x-tick", tick_text(tick));
+    }
+  }
+
+  std::string colour(std::size_t series) const {
+    if (chart_.series[series].is_reference) return "var(--soft)";
+    return concat("var(--s", series % kColours, ")");
+  }
+
+  // One line of names, of as many series as it has room for; references, which look alike, have one
+  // name together.
+  void draw_legend() {
+    double x = kChartLeft;
+    bool has_reference = false;
+    for (std::size_t i = 0; i < chart_.series.size(); ++i) {
+      std::string name = chart_.series[i].name;
+      if (chart_.series[i].is_reference) {
+        if (std::exchange(has_reference, true)) continue;
+        name = name.substr(0, name.find(','));
+      }
+      const double end = x + 24 + kLegendLetter * static_cast<double>(name.size());
+      if (end > kChartRight && i > 0) {
+        text(x, 46, "start", "legend", "...");
+        return;
+      }
+      const char* dash = chart_.series[i].is_reference ? " stroke-dasharray=\"5 4\"" : "";
+      out_ += concat("<line x1=\"", chart_pixel(x), "\" y1=\"42\" x2=\"", chart_pixel(x + 18),
+                     "\" y2=\"42\" stroke-width=\"3\" stroke=\"", colour(i), "\"", dash, "/>\n");
+      text(x + 24, 46, "start", "legend", name);
+      x = end + 16;
+    }
+  }
+
+  void draw_series(std::size_t index) {
+    const Series& series = chart_.series[index];
+    std::string line;
+    const auto flush = [&] {
+      if (line.empty()) return;
+      out_ += concat("<polyline stroke=\"", colour(index), "\"",
+                     series.is_reference ? " stroke-dasharray=\"5 4\"" : "", " points=\"", line,
+                     "\"/>\n");
+      line.clear();
+    };
+    for (const auto& [x, y] : points_[index]) {
+      if (std::isfinite(y)) {
+        line += concat(line.empty() ? "" : " ", chart_pixel(x_(x)), ',', chart_pixel(y_(y)));
+      } else {
+        flush();
+      }
+    }
+    flush();
+    if (series.is_reference) return;
+    const char* radius = points_[index].size() > 60 ? "1.5" : "3";
+    for (const auto& [x, y] : points_[index]) {
+      if (!std::isfinite(y)) continue;
+      const std::string at =
+          concat(" cx=\"", chart_pixel(x_(x)), "\" cy=\"", chart_pixel(y_(y)), "\"");
+      out_ += concat("<g class=\"point\"><title>", escape_markup(series.name), ", ",
+                     escape_markup(chart_.x_label), " ", chart_number(x), ": ", chart_number(y),
+                     "</title><circle class=\"hit\"", at, " r=\"7\"/><circle class=\"dot\"", at,
+                     " r=\"", radius, "\" fill=\"", colour(index), "\"/>");
+      const bool right = x_(x) > (kChartLeft + kChartRight) / 2, top = y_(y) < kChartTop + 20;
+      text(x_(x), y_(y) + (top ? 20 : -10), right ? "end" : "start", "value",
+           chart_number(x) + ": " + chart_number(y));
+      out_ += "</g>\n";
+    }
+  }
+
+  const Chart& chart_;
+  std::vector<std::vector<std::pair<double, double>>> points_;  // by series
+  Scale x_, y_;
+  std::string out_;
+};
+
+}  // namespace
+
+double tick_step(double range, int count) {
+  const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough * 0.999) return factor * power;
+  }
+  return 10 * power;
+}
+
+std::vector<std::pair<double, double>> drawn_points(const Series& series) {
+  const std::size_t count = series.points.size();
+  if (count <= kMaxSeriesPoints) return series.points;
+  std::vector<std::pair<double, double>> some;
+  for (std::size_t i = 1; i <= kMaxSeriesPoints; ++i) {
+    some.push_back(series.points[i * count / kMaxSeriesPoints - 1]);
+  }
+  return some;
+}
+
+std::string chart_number(double value) {
+  char text[40];
+  const double size = std::abs(value);
+  std::snprintf(text, sizeof text, size >= 1e5 && size < 1e15 ? "%.0f" : "%.6g", value);
+  std::string digits = text;
+  if (size < 1e4 || size >= 1e15) return digits;
+  const std::size_t first = value < 0 ? 1 : 0;
+  for (std::size_t i = std::min(digits.find('.'), digits.size()); i > first + 3;) {
+    digits.insert(i -= 3, ",");
+  }
+  return digits;
+}
+
+std::string line_chart(const Chart& chart) { return LineChart(chart).svg(); }
+
+std::string svg_document(const Chart& chart) {
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + line_chart(chart);
+}
+
+std::string escape_markup(const std::string& text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    result += c == '&'   ? "&amp;"
+              : c == '<' ? "&lt;"
+              : c == '>' ? "&gt;"
+              : c == '"' ? "&quot;"
+                         : std::string(1, c);
+  }
+  return result;
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,47 @@
+// Line charts as static SVG: no script, no network, light and dark as the reader prefers.
+// Reasons: lib/decisions/commands.md#charts-are-static-svg.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainer::report {
+
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // (x, y) by rising x; y that is not finite: a gap
+  bool is_reference = false;                      // a dashed line without markers: an ideal
+};
+
+struct Chart {
+  std::string id;  // a word, unique in its document
+  std::string title;
+  std::string x_label, y_label;  // with units
+  std::vector<Series> series;
+  bool y_from_zero = false;
+  bool log_x = false;  // all x above 0
+};
+
+// Returns the points of a series that are drawn: all, or about 400 evenly spaced ones with the
+// last.
+std::vector<std::pair<double, double>> drawn_points(const Series& series);
+
+// Returns the distance of ticks on an axis: 1, 2 or 5 times a power of ten, so that about `count`
+// ticks divide `range` > 0.
+double tick_step(double range, int count);
+
+// "0.9812", "12,345.6": up to six significant digits, of whole numbers all.
+std::string chart_number(double value);
+
+// Returns an <svg> element. Each drawn point is a circle that shows x and y under the mouse; its
+// <title> has the series too; the element has a title and a description for those who cannot see
+// it.
+std::string line_chart(const Chart& chart);
+// Returns the chart as an SVG file.
+std::string svg_document(const Chart& chart);
+
+// Escapes a text for elements and attributes of XML and HTML.
+std::string escape_markup(const std::string& text);
+
+}  // namespace trainer::report

@@ -1,0 +1,51 @@
+#include <cmath>
+
+#include "base/formats/table.h"
+#include "commands/plan/plan_report.h"
+
+namespace trainer::report {
+namespace {
+
+std::string microseconds(const TimeRange& range) {
+  return range.fast == 0 ? ""
+                         : concat(fixed(range.fast * 1e6, 1), " to ", fixed(range.slow * 1e6, 1));
+}
+
+std::string whole(double value) { return grouped(std::llround(value)); }
+
+void print_steps(const DevicePlan& device, std::ostream& out) {
+  out << "\nsteps on a GPU with memory of their own\n";
+  Table table({"layer", "what computes it", "KiB"}, {2});
+  for (const backend::StepPlan& step : device.steps) {
+    if (step.workspace == 0) continue;
+    table.add({step.layer, step.implementation, whole(std::ceil(step.workspace / 1024.0))});
+  }
+  table.print(out, "  ");
+}
+
+void print_times(const Roofline& roofline, std::ostream& out) {
+  out << "\npredicted times of a step of " << roofline.samples << " samples on a " << roofline.gpu
+      << ", microseconds\n";
+  Table table({"layer", "forward", "backward", "memory-bound"}, {1, 2, 3});
+  for (const Roofline::Layer& layer : roofline.layers) {
+    table.add({layer.name, microseconds(layer.forward), microseconds(layer.backward),
+               percent(layer.memory_bound)});
+  }
+  table.add({"update", "", microseconds(roofline.update), ""});
+  table.add({"step", microseconds(roofline.step), "", ""});
+  table.print(out, "  ");
+  const auto samples = static_cast<double>(roofline.samples);
+  out << "  images/second of a GPU: " << whole(samples / roofline.step.slow) << " to "
+      << whole(samples / roofline.step.fast)
+      << "; by arithmetic and memory traffic alone, without waiting for data or other GPUs\n";
+}
+
+}  // namespace
+
+void print_gpu(const DevicePlan& device, std::ostream& out) {
+  if (device.gpu == nullptr) return;
+  if (!device.steps.empty()) print_steps(device, out);
+  if (device.roofline) print_times(*device.roofline, out);
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,355 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "base/formats/table.h"
+#include "commands/plan/plan_report.h"
+#include "train/servers/parameter_servers.h"
+
+namespace trainer::report {
+namespace {
+
+constexpr std::size_t kMaxClasses = 12;  // up to which samples are listed per class
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string bytes(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (count >= 10 << 20) return fixed(value / (1 << 20), 1) + " MiB";
+  if (count >= 10 << 10) return fixed(value / (1 << 10), 1) + " KiB";
+  return std::to_string(count) + " bytes";
+}
+
+std::string samples(std::int64_t count) { return count > 0 ? grouped(count) + " samples" : "none"; }
+
+bool is_default(const PlanReport::Setting& setting) {
+  return !setting.given && setting.origin == "default";
+}
+
+// Returns whether another key, the data or the machine decides the value.
+bool is_derived(const PlanReport::Setting& setting) {
+  return !setting.given && !is_default(setting);
+}
+
+template <class Wanted>
+void print_settings(const PlanReport& plan, const char* title, std::ostream& out, Wanted wanted) {
+  Table table({"", "", ""});
+  bool any = false;
+  for (const PlanReport::Setting& setting : plan.settings) {
+    if (!wanted(setting)) continue;
+    table.add({setting.key, setting.value, setting.origin});
+    any = true;
+  }
+  if (!any) return;
+  out << title << '\n';
+  table.print(out, "  ");
+}
+
+void print_settings(const PlanReport& plan, std::ostream& out, Values values) {
+  print_settings(plan, "config, as given", out,
+                 [](const PlanReport::Setting& setting) { return setting.given; });
+  print_settings(plan, "\nwhat follows from it", out, is_derived);
+  const auto defaults = std::count_if(plan.settings.begin(), plan.settings.end(), is_default);
+  if (values == Values::kAll) {
+    print_settings(plan, "\ndefaults", out, is_default);
+  } else if (defaults > 0) {
+    out << "\n" << defaults << " more values are defaults; --all lists them\n";
+  }
+}
+
+// Returns whether a layer has imported weights, is frozen, or keeps its batch norm statistics.
+bool is_transferred(const model::LayerRow& row) {
+  return !row.weights.empty() || !row.trainable || row.batch_norm == "moving";
+}
+
+std::string describe_weights(const model::LayerRow& row) {
+  if (row.parameters == 0) return "";
+  return row.weights.empty() ? "initialisers" : Path(row.weights).filename().string();
+}
+
+std::string describe_training(const model::LayerRow& row) {
+  std::string text = row.trainable ? "trained" : "frozen";
+  if (!row.batch_norm.empty()) text += ", " + row.batch_norm + " statistics";
+  return row.parameters == 0 ? "" : text;
+}
+
+void print_layers(const PlanReport& plan, std::ostream& out) {
+  out << "\nmodel\n";
+  if (plan.layers.empty()) {
+    out << "  unknown without the data; give model.input and data.num_classes to plan without it\n";
+    return;
+  }
+  const bool transfer = std::any_of(plan.layers.begin(), plan.layers.end(), is_transferred);
+  std::vector<std::string> titles{"layer (type)", "output shape", "parameters", "trainable",
+                                  "FLOPs"};
+  if (transfer) titles.insert(titles.end(), {"weights", "training"});
+  Table table(titles, {2, 3, 4});
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const model::LayerRow& row = plan.layers[i];
+    std::vector<std::string> cells{row.name + " (" + row.kind + ")", row.output_shape,
+                                   grouped(row.parameters), grouped(row.trainable_parameters),
+                                   grouped(row.flops)};
+    if (transfer) {
+      cells.insert(cells.end(), {describe_weights(row), describe_training(row) + plan.changes[i]});
+    }
+    table.add(cells);
+  }
+  std::vector<std::string> total{"total", "", grouped(plan.parameters), grouped(plan.trainable),
+                                 grouped(plan.flops)};
+  if (transfer) total.insert(total.end(), {"", ""});
+  table.add(total);
+  table.print(out, "  ");
+  out << "  FLOPs: forward, one sample\n";
+}
+
+// "about 12.3 GFLOP: 4.1 forward, 8.2 backward"
+std::string describe_work(const PlanReport& plan, const StepWork& work) {
+  const auto gflop = [&](std::int64_t flops) {
+    const auto samples = static_cast<double>(plan.steps->batch * plan.steps->accumulate);
+    return short_number(static_cast<double>(flops) * samples / 1e9);
+  };
+  return concat("about ", gflop(work.total()), " GFLOP: ",
+                work.frozen > 0 ? gflop(work.frozen) + " in frozen layers at the start, " : "",
+                gflop(work.forward), " forward, ", gflop(work.backward), " backward");
+}
+
+void print_stages(const PlanReport& plan, std::ostream& out) {
+  if (plan.stages.empty()) return;
+  out << "\nunfreeze\n";
+  Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work a step"},
+              {1, 2, 3, 4});
+  const auto work = [&](const StepWork& one) { return plan.steps ? describe_work(plan, one) : ""; };
+  table.add({"start", "0", grouped(plan.trainable), "", "1", plan.work ? work(*plan.work) : ""});
+  for (const PlanReport::Stage& stage : plan.stages) {
+    const bool never = plan.steps && stage.step >= plan.steps->total_steps;
+    table.add({stage.at + (never ? " (the run ends before)" : ""),
+               stage.step < 0 ? "unknown" : grouped(stage.step), grouped(stage.trainable),
+               grouped(stage.layers), short_number(stage.learning_rate_multiplier),
+               work(stage.work)});
+  }
+  table.print(out, "  ");
+}
+
+// " (cat: 40, dog: 38)", of many classes the range alone.
+std::string describe_counts(const PlannedData& data, Split split) {
+  const auto found = data.class_counts.find(to_string(split));
+  if (found == data.class_counts.end()) return "";
+  const std::vector<std::int64_t>& counts = found->second;
+  if (counts.size() > kMaxClasses) {
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    return concat(" (", grouped(*least), " to ", grouped(*most), " a class)");
+  }
+  std::string text;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    text += concat(i > 0 ? ", " : "", data.classes[i], ": ", counts[i]);
+  }
+  return " (" + text + ")";
+}
+
+void print_data(const PlanReport& plan, std::ostream& out) {
+  const PlannedData& data = plan.data;
+  out << "\ndata\n";
+  if (!data.unknown.empty()) {
+    out << "  sizes unknown: " << data.unknown << '\n';
+  } else {
+    Table table({"", ""});
+    for (const Split split : kSplits) {
+      table.add({to_string(split), samples(data.size(split)) + describe_counts(data, split)});
+    }
+    table.print(out, "  ");
+    for (const std::string& warning : data.warnings) out << "  warning: " << warning << '\n';
+    for (const std::string& note : data.notes) out << "  note: " << note << '\n';
+  }
+  if (data.sample) {
+    out << "  images " << to_string(data.sample->image) << ' ' << to_string(data.sample->image_type)
+        << ", " << data.sample->classes << " classes\n";
+  }
+}
+
+void print_steps(const PlanReport& plan, std::ostream& out) {
+  out << "\nsteps\n";
+  if (!plan.steps) {
+    out << "  unknown without the data\n";
+    return;
+  }
+  const train::TrainingPlan& steps = *plan.steps;
+  Table table({"", ""});
+  table.add(
+      {"global batch",
+       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " a replica x ",
+              steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
+              steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
+  if (steps.replicas > 1 && plan.rate) {
+    table.add({"optimizer's learning rate", plan.rate->text()});
+  }
+  table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
+  if (steps.repetitions > 1) {
+    table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
+                                  samples(steps.samples * steps.repetitions))});
+  }
+  table.add({"total steps", concat(grouped(steps.total_steps), " (",
+                                   short_number(steps.epoch(steps.total_steps)), " epochs)")});
+  if (steps.steps_per_epoch > 0) {
+    table.add({"last step of an epoch", samples(steps.samples_of(steps.steps_per_epoch - 1))});
+  }
+  if (plan.work) table.add({"work a step", describe_work(plan, *plan.work)});
+  table.print(out, "  ");
+}
+
+// "rank 1 of 2, worker:1 at host:port, by TF_CONFIG"
+std::string rank_of(const cluster::Identity& who) {
+  if (who.source == "--world-size") return concat("any of ", who.size);
+  const std::string place = who.rank < 0 ? concat(cluster::to_string(who.role), " beside ",
+                                                  who.size, who.size == 1 ? " worker" : " workers")
+                                         : concat("rank ", who.rank, " of ", who.size);
+  const std::string name = who.rank < 0 ? "" : cluster::rank_name(who, who.rank);
+  return concat(place, name.empty() || name == concat("rank ", who.rank) ? "" : ", " + name,
+                ", by ", who.source);
+}
+
+// A step is one worker's, whose gradient goes to the servers and brings the newest parameters.
+void print_servers(const PlanReport& plan, std::ostream& out) {
+  out << "\nworkers and parameter servers\n";
+  Table table({"", ""});
+  table.add({"this process", rank_of(plan.who)});
+  for (int rank = 0; rank < plan.who.size; ++rank) {
+    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
+  }
+  for (std::size_t i = 0; i < plan.who.cluster.ps.size(); ++i) {
+    table.add({concat("server ", i), to_string(plan.who.cluster.ps[i])});
+  }
+  if (plan.steps) {
+    table.add({"batch", concat(plan.steps->batch * plan.steps->accumulate,
+                               " a step, all of one worker; steps are those of all workers")});
+  }
+  if (plan.trainable > 0) {
+    table.add({"pushed a step", bytes(pushed_bytes(plan)) + " by the worker whose step it is"});
+    table.add({"pulled a step", bytes(pulled_bytes(plan)) + " by the same"});
+  }
+  table.add({"evaluation", "by the chief"});
+  table.print(out, "  ");
+}
+
+void print_workers(const PlanReport& plan, std::ostream& out) {
+  if (train::has_parameter_servers(plan.who)) return print_servers(plan, out);
+  const std::int64_t all = plan.who.size * plan.replicas;
+  if (all == 1 && plan.who.rank >= 0) return;
+  out << (plan.who.size > 1 ? "\nworkers\n" : "\nreplicas\n");
+  Table table({"", ""});
+  if (plan.who.size > 1 || plan.who.rank < 0) table.add({"this process", rank_of(plan.who)});
+  const bool named = !plan.who.cluster.chief.empty() || !plan.who.cluster.worker.empty();
+  for (int rank = 0; named && rank < plan.who.size; ++rank) {
+    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
+  }
+  table.add(
+      {"replicas", concat(all, " (", plan.who.size, plan.who.size == 1 ? " process" : " workers",
+                          " x ", plan.replicas, ")")});
+  if (plan.steps) {
+    table.add({"batch", concat(plan.steps->batch / plan.steps->replicas, " a replica, ",
+                               plan.steps->batch / plan.who.size, " a process, ", plan.steps->batch,
+                               " in all")});
+  }
+  if (plan.trainable > 0) {
+    const std::string gradients = bytes(plan.trainable * 4) + " of gradients";
+    const auto size = static_cast<double>(plan.who.size);
+    const auto sent =
+        static_cast<std::int64_t>(static_cast<double>(plan.trainable * 4) * 2 * (size - 1) / size);
+    table.add({"reduced a step",
+               plan.who.size == 1
+                   ? gradients + ", in memory"
+                   : concat(gradients, "; each worker sends and receives ", bytes(sent))});
+  }
+  table.add({"evaluation", plan.evaluates_alone ? "by rank 0 alone" : "spread over all"});
+  table.print(out, "  ");
+}
+
+void print_rates(const PlanReport& plan, std::ostream& out) {
+  if (plan.rates.empty()) return;
+  out << "\nlearning rate: " << short_number(plan.rates.front().rate) << " to "
+      << short_number(plan.rates.back().rate) << ", lowest " << short_number(plan.lowest_rate)
+      << ", highest " << short_number(plan.highest_rate) << '\n';
+  if (plan.lowest_rate == plan.highest_rate) return;
+  Table table({"step", "epoch", "learning rate"}, {0, 1, 2});
+  for (const RatePoint& point : plan.rates) {
+    table.add({grouped(point.step + 1), fixed(point.epoch, 2), short_number(point.rate)});
+  }
+  table.print(out, "  ");
+}
+
+void print_kept(const PlanReport& plan, std::ostream& out) {
+  if (plan.layers.empty()) return;
+  out << "\nkept in memory and in a checkpoint\n";
+  Table table({"", ""}, {1});
+  table.add({"parameters and statistics", bytes(plan.parameters * 4)});
+  table.add({"optimizer slots", bytes(plan.slots * 4)});
+  table.print(out, "  ");
+}
+
+std::string describe_cut(const engine::FrozenPrefix& prefix) {
+  const std::int64_t row =
+      prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
+  return concat("up to ", prefix.layer(),
+                ", computed without gradient: ", to_string(prefix.shape()), " ",
+                to_string(prefix.type()), ", ", bytes(row), " a sample");
+}
+
+// "12.5 GiB of 79.1 GiB", of one GPU.
+std::string describe_share(const DevicePlan& device) {
+  const std::int64_t mine = device.memory.total() / device.engine->count();
+  const std::int64_t all = device.gpu->gpu.memory_bytes;
+  return concat(bytes(mine), " of ", bytes(all), mine > all ? ": too much" : "",
+                ", without what the driver and NCCL take");
+}
+
+}  // namespace
+
+void print_plan(const PlanReport& plan, std::ostream& out, Values values) {
+  print_settings(plan, out, values);
+  print_layers(plan, out);
+  print_stages(plan, out);
+  print_data(plan, out);
+  print_steps(plan, out);
+  print_workers(plan, out);
+  print_rates(plan, out);
+  print_kept(plan, out);
+}
+
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out) {
+  out << "\ndevice\n";
+  Table table({"", ""});
+  table.add({"backend", device.backend});
+  if (!device.machine.empty()) table.add({"machine", device.machine});
+  if (device.engine) {
+    const backend::MemoryReport& memory = device.memory;
+    if (!device.memory_of.empty()) table.add({"most memory", device.memory_of});
+    table.add({"parameters, statistics, slots",
+               concat(bytes(memory.variables),
+                      memory.slots > 0 ? concat(", of which slots ", bytes(memory.slots)) : "")});
+    table.add({"gradients", bytes(memory.gradients)});
+    table.add({"activations",
+               concat(bytes(memory.activations),
+                      memory.workspace > 0
+                          ? concat(", of which the largest workspace ", bytes(memory.workspace))
+                          : "")});
+    table.add({"reordered weights", bytes(memory.derived)});
+    if (memory.staging > 0) table.add({"batches and results", bytes(memory.staging)});
+    if (memory.tables > 0) table.add({"tables", bytes(memory.tables)});
+    if (device.gpu != nullptr) table.add({"of a GPU's memory", describe_share(device)});
+    table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
+    if (!device.sums.empty()) table.add({"gradients are summed", device.sums});
+    if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
+      table.add({"frozen layers", describe_cut(*prefix)});
+      table.add({"their features", device.features});
+    }
+    if (device.keeps_features && plan.steps && plan.work) {
+      table.add({"work a step with them", describe_work(plan, plan.work->with_features())});
+    }
+  }
+  table.print(out, "  ");
+  print_gpu(device, out);
+}
+
+}  // namespace trainer::report

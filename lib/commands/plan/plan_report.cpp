@@ -1,0 +1,351 @@
+#include "commands/plan/plan_report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/error.h"
+#include "commands/plan/resolved.h"
+#include "compile/compile.h"
+#include "config/keys.h"
+#include "config/rule.h"
+#include "data/data.h"
+#include "data/splits.h"
+#include "engine/compile_options.h"
+#include "hooks/data_report.h"
+#include "optim/optim.h"
+#include "train/open.h"
+#include "train/schedule/stages.h"
+#include "train/servers/parameter_servers.h"
+
+namespace trainer::report {
+namespace {
+
+namespace keys = config::keys;
+
+constexpr std::int64_t kMaxRatePoints = 11;
+constexpr std::int64_t kMaxSampledRates = 100'000;  // of the learning rate, for its range
+
+constexpr const char* kDefault = "default";
+
+std::string describe(const config::Origin& origin) {
+  const std::string place = to_string(origin.loc);
+  switch (origin.kind) {
+    case config::Origin::Kind::kDefault:
+      return kDefault;
+    case config::Origin::Kind::kFile:
+      return place;
+    case config::Origin::Kind::kSet:
+      return place.empty() ? "--set" : place;
+    case config::Origin::Kind::kEnvironment:
+      return concat("$", origin.detail, origin.loc.known() ? " at " + place : "");
+  }
+  return "";
+}
+
+std::vector<PlanReport::Setting> list_settings(const config::LoadedConfig& loaded) {
+  std::vector<PlanReport::Setting> settings;
+  for (const auto& [key, value] : config::leaves(loaded.config)) {
+    const auto origin = loaded.origins.find(key);
+    const bool given =
+        origin != loaded.origins.end() && origin->second.kind != config::Origin::Kind::kDefault;
+    settings.push_back({key, value, given ? describe(origin->second) : kDefault, given});
+    // What parse_config has taken from elsewhere.
+    PlanReport::Setting& setting = settings.back();
+    if (setting.origin != kDefault) continue;
+    if (key == keys::kPreprocess && value != "null") setting.origin = keys::kBackbone;
+    if (key == keys::kModelInput && value != "[]") setting.origin = keys::kBackbone;
+    const bool size = key == keys::kResize || key == keys::kChannels;
+    if (size && value != "null" && value != "[]") setting.origin = keys::kModelInput;
+  }
+  return settings;
+}
+
+// The workers whose batches make up one update.
+std::int64_t workers_in_step(const cluster::Identity& who) {
+  return train::has_parameter_servers(who) ? 1 : who.size;
+}
+
+// Returns the number of optimizer slots per trained parameter.
+std::int64_t count_slots(const config::Config& config) {
+  return static_cast<std::int64_t>(
+      graph::slots_of(optim::update_spec(config.optimizer).update).size());
+}
+
+void add_layers(PlanReport& plan, const config::Config& config, const graph::Graph& model) {
+  plan.layers = model::layer_table(model);
+  for (const model::LayerRow& row : plan.layers) {
+    plan.parameters += row.parameters;
+    plan.trainable += row.trainable_parameters;
+    plan.flops += row.flops;
+  }
+  for (const graph::LayerInfo& layer : model.layers) {
+    if (!layer.trainable || layer.moving_statistics) continue;
+    for (const graph::ValueId id : layer.parameters) {
+      if (model[id].role == graph::Role::kStatistic) plan.statistics += model[id].shape.elements();
+    }
+  }
+  plan.slots = plan.trainable * count_slots(config);
+  plan.work = step_work(model, config);
+}
+
+void add_rates(PlanReport& plan, const config::Config& config) {
+  const train::TrainingPlan& steps = *plan.steps;
+  const optim::LearningRate rate = train::learning_rate_of(config, steps);
+  const std::int64_t last = steps.total_steps - 1;
+  if (last < 0) return;
+  const std::int64_t points = std::min(kMaxRatePoints, steps.total_steps);
+  for (std::int64_t i = 0; i < points; ++i) {
+    const std::int64_t step = points == 1 ? 0 : last * i / (points - 1);
+    plan.rates.push_back({step, steps.epoch(step), rate(step)});
+  }
+  plan.lowest_rate = plan.highest_rate = plan.rates[0].rate;
+  const std::int64_t stride = std::max<std::int64_t>(1, steps.total_steps / kMaxSampledRates);
+  for (std::int64_t step = 0; step <= last; step += stride) {
+    plan.lowest_rate = std::min(plan.lowest_rate, rate(step));
+    plan.highest_rate = std::max(plan.highest_rate, rate(step));
+  }
+}
+
+void add_stages(PlanReport& plan, const config::Config& config) {
+  plan.changes.resize(plan.layers.size());
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  std::vector<std::int64_t> first(entries.size() + 1);
+  std::iota(first.begin(), first.end(), 0);  // what is frozen does not depend on the steps
+  const auto models = train::stage_models(config, *plan.data.sample, first);
+  if (plan.steps) first = train::Stages(config, *plan.steps).first_steps();
+  std::vector<model::LayerRow> before = plan.layers;
+  for (std::size_t stage = 1; stage < models.size(); ++stage) {
+    const config::Unfreeze& entry = entries[stage - 1];
+    PlanReport::Stage row{to_string(entry.at),
+                          plan.steps ? first[stage] : -1,
+                          0,
+                          0,
+                          step_work(models[stage], config),
+                          entry.learning_rate_multiplier};
+    const std::vector<model::LayerRow> now = model::layer_table(models[stage]);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      row.trainable += now[i].trainable_parameters;
+      row.layers += now[i].trainable_parameters > 0 ? 1 : 0;
+      if (now[i].parameters == 0 || now[i].trainable == before[i].trainable) continue;
+      plan.changes[i] += concat("; after ", row.at, now[i].trainable ? " trained" : " frozen");
+    }
+    const bool never = plan.steps && row.step >= plan.steps->total_steps;
+    if (!never) plan.slots = std::max(plan.slots, row.trainable * count_slots(config));
+    plan.stages.push_back(row);
+    before = now;
+  }
+}
+
+void take_larger(DevicePlan& device, const backend::MemoryReport& memory, const std::string& of) {
+  if (memory.total() <= device.memory.total()) return;
+  device.memory = memory;
+  if (of != "the start" || !device.memory_of.empty()) device.memory_of = of;
+}
+
+// What the stages of unfreeze take, one after the other, as in a run.
+void measure_later_stages(DevicePlan& device, const config::Config& config, const PlannedData& data,
+                          std::int64_t workers) {
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  std::vector<std::int64_t> first(entries.size() + 1);
+  std::iota(first.begin(), first.end(), 0);
+  const auto models = train::stage_models(config, *data.sample, first);
+  std::int64_t total_steps = static_cast<std::int64_t>(models.size());
+  if (data.size(Split::kTrain) > 0) {
+    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+    first = train::Stages(config, steps).first_steps();
+    total_steps = steps.total_steps;
+  }
+  for (std::size_t stage = 1; stage < models.size() && first[stage] < total_steps; ++stage) {
+    engine::Replicas engine(models[stage], config, engine::open_backends(config, workers),
+                            engine::Engine::Use::kTrain);
+    take_larger(device, engine.memory(), "after " + to_string(entries[stage - 1].at));
+  }
+}
+
+Roofline compute_roofline(const graph::Graph& model, const config::Config& config,
+                          const backend::Backend& backend, const backend::GpuModel& gpu) {
+  const compile::Options options = engine::compile_options(config, backend);
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  graph::Graph prefix;
+  if (frozen) prefix = compile::evaluation_graph(split.prefix, options, true);
+  const graph::Graph training = compile::training_graph(
+      engine::training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)),
+      options);
+  return roofline(training, frozen ? &prefix : nullptr, config.train.batch_size,
+                  config.train.precision == config::Precision::kTf32, gpu);
+}
+
+}  // namespace
+
+std::int64_t PlannedData::size(Split split) const {
+  for (const train::FeatureSplit& one : splits) {
+    if (one.split == split) return one.samples;
+  }
+  return 0;
+}
+
+PlannedData plan_data(config::Config& config) {
+  PlannedData planned;
+  try {
+    const data::Datasets data = train::open_training_data(config);
+    planned.sample = train::sample_spec(data);
+    planned.classes = data.classes;
+    planned.splits = train::feature_splits(data);
+    planned.warnings = hooks::data_warnings(data);
+    if (data.scaled_decode_note) {
+      if (std::string note = data.scaled_decode_note(); !note.empty()) {
+        planned.notes.push_back(std::move(note));
+      }
+    }
+    if (Notice notice = train::settle_normalize(config, data); !notice.text.empty()) {
+      (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
+          .push_back(std::move(notice.text));
+    }
+    for (const Split split : kSplits) {
+      if (data.dataset(split) == nullptr) continue;
+      std::vector<std::int64_t> counts = data::class_counts(*data.dataset(split), data.num_classes);
+      if (!counts.empty()) planned.class_counts[to_string(split)] = std::move(counts);
+    }
+  } catch (const DataError& error) {
+    planned.unknown = error.what();
+    planned.sample = train::expected_sample(config);
+    if (planned.sample && planned.sample->classes < 1) planned.sample.reset();
+    planned.classes = config.data.classes;
+  }
+  return planned;
+}
+
+std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data) {
+  if (!data.sample) return std::nullopt;
+  return model::build_model(config.model, config.data, *data.sample, config.seed);
+}
+
+cluster::Identity planned_workers(int size) {
+  cluster::Identity who;
+  who.size = size;
+  who.source = "--world-size";
+  return who;
+}
+
+PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
+                     const std::optional<graph::Graph>& model, const cluster::Identity& who) {
+  PlanReport plan;
+  plan.who = who;
+  plan.replicas = loaded.config.parallel.replicas;
+  plan.evaluates_alone = !loaded.config.parallel.evaluate;
+  plan.settings = list_settings(loaded);
+  plan.data = data;
+  if (model) add_layers(plan, loaded.config, *model);
+  if (data.size(Split::kTrain) > 0) {
+    plan.steps = train::plan_steps(loaded.config, data.size(Split::kTrain), workers_in_step(who));
+    if (!std::holds_alternative<config::RampUpSchedule>(loaded.config.schedule.kind)) {
+      plan.rate = train::scaled_rate(loaded.config, plan.steps->replicas);
+    }
+    add_rates(plan, loaded.config);
+  }
+  if (model) add_stages(plan, loaded.config);
+  fill_in(plan.settings, resolve(loaded.config, data, plan.steps, who));
+  return plan;
+}
+
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
+                       const config::Config& config, const cluster::Identity& who,
+                       const backend::GpuModel* gpu) {
+  const std::int64_t workers = workers_in_step(who);
+  DevicePlan device;
+  device.gpu = gpu;
+  if (gpu == nullptr && !engine::uses_gpus(config.parallel)) {
+    device.machine = trainer::describe(backend::machine_topology());
+  }
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  try {
+    backends = engine::open_backends(config, workers);
+  } catch (const DeviceError& error) {
+    device.backend = concat("none here; ", error.what());
+    return device;
+  }
+  device.backend = backends.front()->describe();
+  device.chosen = backends.front()->chosen_settings();
+  device.sums = engine::describe_sums(config.parallel, workers);
+  if (!model) return device;
+  if (gpu != nullptr) device.roofline = compute_roofline(*model, config, *backends.front(), *gpu);
+  measure_later_stages(device, config, data, workers);
+  const auto start = std::chrono::steady_clock::now();
+  device.engine = std::make_unique<engine::Replicas>(*model, config, std::move(backends),
+                                                     engine::Engine::Use::kTrain);
+  device.backend = device.engine->describe();
+  device.chosen = device.engine->chosen_settings();
+  device.compile_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  take_larger(device, device.engine->memory(), "the start");
+  if (gpu != nullptr) device.steps = device.engine->engine(0).training_steps();
+  device.features = "unknown without the data";
+  if (train::has_parameter_servers(who)) {
+    device.features =
+        "not kept: with parameter servers, a worker sees other samples in every epoch";
+  } else if (data.size(Split::kTrain) > 0) {
+    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+    const train::FeaturePlan plan = train::plan_features(
+        config, *device.engine, data.splits, steps.epoch(steps.total_steps),
+        workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
+    const bool if_together = workers > 1 && plan.where != train::FeaturePlan::Where::kNowhere;
+    device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
+    device.keeps_features =
+        plan.where != train::FeaturePlan::Where::kNowhere &&
+        std::find(plan.splits.begin(), plan.splits.end(), Split::kTrain) != plan.splits.end();
+  }
+  return device;
+}
+
+void check_pass(const std::string& pass) {
+  const std::vector<std::string> names = compile::pass_names();
+  if (pass.empty() || pass == "all" || std::find(names.begin(), names.end(), pass) != names.end()) {
+    return;
+  }
+  std::string list = "all";
+  for (const std::string& name : names) list += ", " + name;
+  throw ConfigError(
+      {}, concat("--print-after ", pass, ": no pass has this name; expected one of ", list));
+}
+
+std::int64_t pushed_bytes(const PlanReport& plan) {
+  return 4 * (plan.trainable + 2 * plan.statistics);
+}
+
+std::int64_t pulled_bytes(const PlanReport& plan) { return 4 * (plan.trainable + plan.statistics); }
+
+void print_graphs(const graph::Graph& model, const config::Config& config,
+                  const backend::Backend& backend, const std::string& pass, std::ostream& out) {
+  compile::Options options = engine::compile_options(config, backend);
+  options.print_after = pass;
+  options.print_to = &out;
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  if (frozen) {
+    out << "\ngraph of the frozen layers\n";
+    compile::evaluation_graph(split.prefix, options, true);
+  }
+  out << "\ntraining graph\n";
+  compile::training_graph(
+      engine::training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)),
+      options);
+  out << "\nevaluation graph\n";
+  compile::evaluation_graph(frozen ? split.suffix : model, options);
+}
+
+void print_programs(engine::Replicas& engine, std::ostream& out) {
+  if (engine.prefix() != nullptr) {
+    out << "\nprogram of the frozen layers\n";
+    engine.prefix()->program().print(out);
+  }
+  out << "\ntraining program\n";
+  engine.engine(0).print_training_program(out);
+  out << "\nevaluation program\n";
+  engine.engine(0).print_evaluation_program(out);
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,148 @@
+#include "commands/plan/roofline.h"
+
+#include <algorithm>
+
+#include "graph/traffic.h"
+
+namespace trainer::report {
+namespace {
+
+using graph::Node;
+using graph::ValueId;
+
+constexpr double kProductShare = 0.6;    // of a large product's rate, that convolutions reach
+constexpr double kBandwidthShare = 0.9;  // that kernels reach
+constexpr double kScalarShare = 0.6;     // of the float32 rate, outside matrix products
+constexpr double kLaunch = 2e-6;         // seconds from one kernel of a CUDA graph to the next
+constexpr double kFloat = sizeof(float);
+
+template <class... Ops>
+bool holds_any(const graph::Op& op) {
+  return (std::holds_alternative<Ops>(op) || ...);
+}
+
+bool is_depthwise(const graph::Graph& graph, const Node& node) {
+  if (const auto* conv = std::get_if<graph::Conv>(&node.op)) {
+    return conv->groups > 1 && conv->groups == graph[node.inputs[0]].shape[3];
+  }
+  if (const auto* data = std::get_if<graph::ConvBackwardData>(&node.op)) {
+    return data->groups > 1 && data->groups == data->input[3];
+  }
+  if (const auto* weights = std::get_if<graph::ConvBackwardWeights>(&node.op)) {
+    return weights->groups > 1 && weights->groups == graph[node.inputs[0]].shape[3];
+  }
+  return false;
+}
+
+bool is_matrix_product(const graph::Graph& graph, const Node& node) {
+  return holds_any<graph::Conv, graph::ConvBackwardData, graph::ConvBackwardWeights, graph::Dense,
+                   graph::DenseBackwardData, graph::DenseBackwardWeights>(node.op) &&
+         !is_depthwise(graph, node);
+}
+
+class Estimate {
+ public:
+  Estimate(const graph::Graph& graph, std::int64_t samples, bool tf32, const backend::GpuModel& gpu)
+      : graph_(graph), samples_(static_cast<double>(samples)), tf32_(tf32), gpu_(gpu) {}
+
+  void add(const Node& node, Roofline::Layer& layer) const {
+    const bool product = is_matrix_product(graph_, node);
+    const double flops = static_cast<double>(graph::flops(graph_, node)) * samples_;
+    const double bytes = traffic(node);
+    const double fastest = product ? product_rate(node) : gpu_.float_rate * kScalarShare;
+    const double memory = bytes / (gpu_.bandwidth * kBandwidthShare);
+    const double fast = std::max({flops / fastest, memory, kLaunch});
+    const double slow =
+        std::max({flops / (fastest * (product ? kProductShare : 1)), memory, kLaunch});
+    const bool backward = node.phase == graph::Phase::kBackward;
+    (backward ? layer.backward : layer.forward) += {fast, slow};
+    layer.flops += flops;
+    layer.bytes += bytes;
+    if (memory >= fast) layer.memory_bound += fast;  // seconds, until the layer is whole
+  }
+
+  // Returns the time of one kernel that moves every parameter, gradient and slot once and writes
+  // the copies for the products anew.
+  TimeRange update() const {
+    double bytes = 0;
+    for (const Node& node : graph_.nodes) {
+      if (!std::holds_alternative<graph::Update>(node.op)) continue;
+      const double elements = static_cast<double>(graph_[node.inputs[0]].shape.elements());
+      const double written = static_cast<double>(node.inputs.size()) - 1;  // not the gradient
+      bytes += elements * kFloat * (static_cast<double>(node.inputs.size()) + written);
+      bytes += elements * (kFloat + 2);
+    }
+    if (bytes == 0) return {};
+    const double seconds = std::max(bytes / (gpu_.bandwidth * kBandwidthShare), kLaunch);
+    return {seconds, seconds};
+  }
+
+ private:
+  double product_rate(const Node& node) const {
+    const bool whole = graph_[node.inputs[0]].type == DType::kFloat32;
+    // Without tensor cores a large product comes close to the data sheet.
+    if (whole && !tf32_) return gpu_.float_rate * kBandwidthShare;
+    return (whole ? gpu_.tf32_rate : gpu_.half_rate) * gpu_.large_product;
+  }
+
+  double count_bytes(ValueId id) const { return graph::bytes_of(graph_, id, samples_); }
+
+  // All operands once, and once more what a second pass of the CUDA backend's kernels reads.
+  double traffic(const Node& node) const {
+    double bytes = graph::traffic(graph_, node, samples_);
+    if (holds_any<graph::BatchNorm>(node.op)) bytes += count_bytes(node.inputs[0]);
+    if (holds_any<graph::BatchNormBackward>(node.op)) {
+      bytes += count_bytes(node.inputs[0]) + count_bytes(node.inputs[1]);
+      if (node.inputs.size() > 5) bytes += count_bytes(node.inputs[5]);
+    }
+    if (const auto* conv = std::get_if<graph::ConvBackwardWeights>(&node.op); conv && conv->bias) {
+      bytes += count_bytes(node.inputs[1]);
+    }
+    return bytes;
+  }
+
+  const graph::Graph& graph_;
+  double samples_;
+  bool tf32_;
+  const backend::GpuModel& gpu_;
+};
+
+Roofline::Layer& find_layer(Roofline& all, const std::string& name) {
+  for (Roofline::Layer& layer : all.layers) {
+    if (layer.name == name) return layer;
+  }
+  all.layers.push_back({});
+  all.layers.back().name = name;
+  return all.layers.back();
+}
+
+void add_graph(Roofline& all, const graph::Graph& graph, const Estimate& estimate) {
+  for (const Node& node : graph.nodes) {
+    if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
+    if (std::holds_alternative<graph::Reshape>(node.op)) continue;
+    estimate.add(node, find_layer(all, node.name));
+  }
+}
+
+}  // namespace
+
+Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
+                  bool tf32, const backend::GpuModel& gpu) {
+  Roofline all;
+  all.gpu = gpu.gpu.name;
+  all.samples = samples;
+  if (frozen != nullptr) add_graph(all, *frozen, Estimate(*frozen, samples, tf32, gpu));
+  const Estimate estimate(training, samples, tf32, gpu);
+  add_graph(all, training, estimate);
+  all.update = estimate.update();
+  for (Roofline::Layer& layer : all.layers) {
+    const double fast = layer.forward.fast + layer.backward.fast;
+    if (fast > 0) layer.memory_bound /= fast;
+    all.step += layer.forward;
+    all.step += layer.backward;
+  }
+  all.step += all.update;
+  return all;
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,194 @@
+#include "commands/plan/simulate.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "commands/measure/measured.h"
+#include "train/open.h"
+#include "train/process_group.h"
+#include "train/schedule/step_verdict.h"
+#include "train/schedule/training_plan.h"
+
+namespace trainer::measure {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kDecisionBytes =
+    static_cast<std::int64_t>(sizeof(train::StepVerdict::Numbers));
+
+std::vector<std::int64_t> counts_to(std::int64_t workers) {
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = 1; count < workers; count *= 2) counts.push_back(count);
+  counts.push_back(workers);
+  return counts;
+}
+
+std::string milliseconds(double seconds) {
+  return fixed(seconds * 1e3, seconds < 0.1 ? 3 : 1) + " ms";
+}
+
+std::string size(std::int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes < 10'000       ? concat(bytes, " bytes")
+         : bytes < 10'000'000 ? fixed(value / 1e3, 1) + " kB"
+                              : fixed(value / 1e6, 1) + " MB";
+}
+
+void print_rows(const std::string& title, const std::vector<Forecast>& rows, std::ostream& out) {
+  out << "  " << title << '\n';
+  Table table({"workers", "samples a step", "step", "images/s", "efficiency", "communication",
+               "hidden behind backward"},
+              {0, 1, 2, 3, 4, 5, 6});
+  for (const Forecast& row : rows) {
+    table.add({grouped(row.workers), grouped(row.samples), milliseconds(row.step_seconds),
+               fixed(row.images_per_second, row.images_per_second < 100 ? 1 : 0),
+               fixed(row.efficiency, 3), milliseconds(row.communication),
+               row.communication > 0 ? percent(row.hidden()) : ""});
+  }
+  table.print(out, "    ");
+}
+
+Json rows_json(const std::vector<Forecast>& rows) {
+  Json list = Json::array();
+  for (const Forecast& row : rows) {
+    list.push_back({{"workers", row.workers},
+                    {"samples", row.samples},
+                    {"step_seconds", row.step_seconds},
+                    {"images_per_second", row.images_per_second},
+                    {"efficiency", row.efficiency},
+                    {"communication_seconds", row.communication},
+                    {"exposed_seconds", row.exposed},
+                    {"hidden", row.hidden()}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Forecast forecast(const StepProfile& profile, std::int64_t workers, std::int64_t samples,
+                  config::Collective collective, const Link& link) {
+  const double growth = static_cast<double>(samples) / static_cast<double>(profile.samples);
+  const double alone = profile.constant + (profile.seconds - profile.constant) * growth;
+  const double scale = alone / profile.seconds;
+  const auto cost = [&](std::int64_t bytes) {
+    return all_reduce_seconds(collective, bytes, workers, link);
+  };
+  Forecast result;
+  result.workers = workers;
+  result.samples = samples * workers;
+  double free = 0, ready = 0;  // when the link is, and the last bucket
+  for (const StepProfile::Bucket& bucket : profile.buckets) {
+    ready = std::max(ready, bucket.ready * scale);
+    const double seconds = cost(bucket.bytes);
+    result.communication += seconds;
+    free = std::max(free, bucket.ready * scale) + seconds;
+  }
+  result.exposed = std::clamp(free - ready, 0.0, result.communication);
+  double waited = workers > 1 ? cost(kDecisionBytes) : 0;
+  for (const std::int64_t bytes : profile.statistics) waited += cost(bytes);
+  result.communication += waited;
+  result.exposed += waited;
+  result.step_seconds = alone + result.exposed;
+  result.images_per_second = static_cast<double>(result.samples) / result.step_seconds;
+  return result;
+}
+
+Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Collective collective,
+                    const Link& link) {
+  Simulation simulation{link, profile, {}, {}};
+  const double one =
+      static_cast<double>(profile.samples) / profile.seconds;  // images a second of one worker
+  const auto add = [&](std::vector<Forecast>& rows, std::int64_t count, std::int64_t samples) {
+    Forecast row = forecast(profile, count, samples, collective, link);
+    row.efficiency = row.images_per_second / (static_cast<double>(count) * one);
+    rows.push_back(row);
+  };
+  for (const std::int64_t count : counts_to(workers)) {
+    add(simulation.weak, count, profile.samples);
+    if (profile.samples >= count) add(simulation.strong, count, profile.samples / count);
+  }
+  return simulation;
+}
+
+Simulation simulate(const SimulationRequest& request, const config::Config& config,
+                    const std::optional<graph::Graph>& model) {
+  if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
+    throw ConfigError(config.parallel.loc,
+                      "parallel.strategy: --workers predicts all_reduce, whose workers step "
+                      "together, and not parameter_server; --set parallel.strategy=all_reduce "
+                      "shows how that would scale");
+  }
+  const Link link{parse_bandwidth("--link", request.link),
+                  parse_seconds("--latency", request.latency, true)};
+  if (!model) {
+    throw DataError("simulation",
+                    "needs the model, whose input is unknown without the data; give "
+                    "model.input and data.num_classes");
+  }
+  StepProfile profile;
+  if (!request.step_time.empty() || !request.measured.empty()) {
+    const std::vector<model::LayerRow> layers = model::layer_table(*model);
+    const train::TrainingPlan batch = train::plan_steps(config, 1);
+    const double seconds = request.measured.empty()
+                               ? parse_seconds("--step-time", request.step_time)
+                               : step_seconds_of(request.measured, batch.batch * batch.accumulate);
+    if (!request.measured.empty()) check_measured(request.measured, layers, config);
+    profile = profile_of(
+        seconds,
+        concat(request.measured.empty() ? "--step-time" : request.measured, ", divided by FLOPs"),
+        config, layers);
+  } else {
+    const data::Datasets data = train::open_training_data(config, Split::kTrain);
+    profile = measure_step(config, *model, *data.train, request.seconds);
+  }
+  return simulate(profile, request.workers, config.parallel.collective, link);
+}
+
+void print_simulation(const Simulation& simulation, std::ostream& out) {
+  const StepProfile& profile = simulation.profile;
+  out << "\nsimulation\n";
+  Table table({"", ""});
+  table.add({"link", concat(fixed(simulation.link.bandwidth * 8 / 1e9, 3), " Gbit/s each way, ",
+                            fixed(simulation.link.latency * 1e6, 1), " us")});
+  table.add({"step of one worker",
+             concat(milliseconds(profile.seconds), " for ", profile.samples, " samples, ",
+                    milliseconds(profile.constant), " whatever their number; ", profile.source)});
+  const std::size_t count = profile.buckets.size();
+  table.add(
+      {"gradients",
+       concat(size(profile.gradient_bytes()), " in ", count, count == 1 ? " bucket" : " buckets",
+              ", ready after ", milliseconds(profile.buckets.front().ready),
+              count == 1 ? "" : " to " + milliseconds(profile.buckets.back().ready))});
+  if (!profile.statistics.empty()) {
+    table.add({"batch norm", concat(profile.statistics.size(), " messages a step")});
+  }
+  table.print(out, "  ");
+  print_rows("weak scaling: the samples of a worker stay the same", simulation.weak, out);
+  print_rows("strong scaling: the samples of a step stay the same", simulation.strong, out);
+}
+
+void print_simulation_json(const Simulation& simulation, std::ostream& out) {
+  const StepProfile& profile = simulation.profile;
+  Json buckets = Json::array();
+  for (const StepProfile::Bucket& bucket : profile.buckets) {
+    buckets.push_back({{"bytes", bucket.bytes}, {"ready_seconds", bucket.ready}});
+  }
+  write_event(out, Json{{"event", "simulation"},
+                        {"bandwidth", simulation.link.bandwidth},
+                        {"latency", simulation.link.latency},
+                        {"samples", profile.samples},
+                        {"step_seconds", profile.seconds},
+                        {"constant_seconds", profile.constant},
+                        {"source", profile.source},
+                        {"gradient_bytes", profile.gradient_bytes()},
+                        {"buckets", std::move(buckets)},
+                        {"batch_norm_messages", profile.statistics},
+                        {"weak", rows_json(simulation.weak)},
+                        {"strong", rows_json(simulation.strong)}});
+}
+
+}  // namespace trainer::measure

@@ -1,0 +1,109 @@
+// Class probabilities of images.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "commands/open_model/run_archive.h"
+#include "data/data.h"
+#include "engine/replicas.h"
+
+namespace trainer::inference {
+
+// Images to predict the classes of: an array file, image files, or a split of the run's data.
+struct PredictionInput {
+  std::string name;  // the array file or the split; of image files the first
+  data::Images images;
+  bool one_per_file = false;
+  // Files of the split that cannot be read, which are not among the images though nothing says to
+  // skip them.
+  std::int64_t unreadable = 0;
+
+  const data::Dataset& dataset() const { return *images.dataset; }
+  // The name of a sample in the output.
+  std::string name_of(std::int64_t index) const {
+    return one_per_file ? dataset().describe(index) : name;
+  }
+};
+// Opens files and the files of folders, in this order, or, when there are none, the split of
+// open_split_or_default(). Image files are decoded and resized like those of the run's evaluation
+// splits, when they are due. With `skip` a damaged file gives a prediction with an error instead
+// of a DataError. Throws DataError when arrays do not have the shape that the model was trained
+// on.
+std::vector<PredictionInput> open_prediction_inputs(
+    const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,
+    bool skip, const std::function<void(const std::string&)>& warn);
+
+// The sample spec of the model for these inputs.
+model::SampleSpec sample_spec(const OpenedModel& opened,
+                              const std::vector<PredictionInput>& inputs);
+// The trained model for these inputs, with its variables, on the devices of its config.
+std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
+                                              const std::vector<PredictionInput>& inputs);
+
+// What the model gives for an image.
+struct Output {
+  std::int64_t index = 0;
+  // The model's outputs before softmax or sigmoid; valid during the call. With flip, the logits of
+  // the mean.
+  std::span<const float> logits;
+  std::optional<std::int32_t> label;  // when known
+  std::string error;                  // why there is no output: nothing but index is set then
+};
+
+struct Prediction : Output {
+  std::int32_t predicted = 0;
+  std::vector<double> probabilities;  // in class order; a regression's outputs as they are
+};
+
+struct PredictOptions {
+  LossKind loss = LossKind::kSoftmaxCrossEntropy;
+  std::optional<std::int64_t> limit = {};  // the first images
+  bool flip = false;  // the mean of the probabilities of an image and its mirror image
+};
+// Calls `each` for the images, in order, and ends early when `enough`, asked after every batch,
+// says so. The engine is of Use::kPredict. The loss counts with flip alone.
+void for_each_output(engine::Replicas& engine, const PredictionInput& input,
+                     const PredictOptions& options, const std::function<void(const Output&)>& each,
+                     const std::function<bool()>& enough = {});
+// for_each_output() with probabilities.
+void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
+             const std::function<void(const Prediction&)>& each,
+             const std::function<bool()>& enough = {});
+
+// Writes predictions as lines of a table, CSV or JSON.
+class PredictionWriter {
+ public:
+  // `format`: table, csv or jsonl. With `top`, shows that many classes, the most probable first;
+  // otherwise the predicted class and (except in a table) the probabilities of all. `logits`: how
+  // many the model gives, to show them too; 0 shows none.
+  PredictionWriter(const std::string& format, std::vector<std::string> classes,
+                   const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
+                   std::ostream& out, std::int64_t logits = 0);
+  void header();
+  void write(const PredictionInput& input, const Prediction& prediction);
+
+ private:
+  std::string class_name(std::int64_t index) const;
+  void write_table(const PredictionInput& input, const Prediction& prediction);
+  void write_csv(const PredictionInput& input, const Prediction& prediction);
+  void write_json(const PredictionInput& input, const Prediction& prediction);
+
+  // The classes to show after the first, likeliest first; equal ones by their number.
+  std::vector<std::size_t> runners_up(const Prediction& prediction) const;
+
+  std::string format_;
+  std::vector<std::string> classes_;
+  std::int64_t top_ = 0;                   // 0: not given
+  std::int64_t logits_ = 0;                // 0: not shown
+  bool files_ = false, labelled_ = false;  // whether to have these columns
+  std::size_t name_width_ = 5, file_width_ = 4;
+  std::ostream& out_;
+};
+
+}  // namespace trainer::inference

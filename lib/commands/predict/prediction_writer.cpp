@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <charconv>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/predict/predict.h"
+
+namespace trainer::inference {
+namespace {
+
+// A field as RFC 4180 quotes it, without control characters and line breaks.
+std::string csv_cell(const std::string& outside) {
+  const std::string text = printable(outside);
+  if (text.find_first_of(",\"") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string number(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 9).ptr};
+}
+
+}  // namespace
+
+PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::string> classes,
+                                   const std::vector<PredictionInput>& inputs,
+                                   std::optional<std::int64_t> top, std::ostream& out,
+                                   std::int64_t logits)
+    : format_(format),
+      classes_(std::move(classes)),
+      logits_(logits),
+      files_(inputs.size() > 1),
+      out_(out) {
+  if (top) top_ = std::min(*top, static_cast<std::int64_t>(classes_.size()));
+  for (std::string& name : classes_) name = printable(name);
+  for (const std::string& name : classes_) name_width_ = std::max(name_width_, name.size());
+  for (const PredictionInput& input : inputs) {
+    labelled_ = labelled_ || input.images.labelled;
+    files_ = files_ || input.one_per_file;
+    for (std::int64_t i = 0; i < (input.one_per_file ? input.dataset().size() : 1); ++i) {
+      file_width_ = std::max(file_width_, printable(input.name_of(i)).size());
+    }
+  }
+}
+
+std::vector<std::size_t> PredictionWriter::runners_up(const Prediction& prediction) const {
+  const std::vector<double>& p = prediction.probabilities;
+  const auto first = static_cast<std::size_t>(prediction.predicted);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (i != first) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+  order.resize(
+      std::min(order.size(), static_cast<std::size_t>(std::max<std::int64_t>(top_, 1)) - 1));
+  return order;
+}
+
+std::string PredictionWriter::class_name(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return i < classes_.size() ? classes_[i] : std::to_string(index);
+}
+
+void PredictionWriter::header() {
+  const int width = static_cast<int>(name_width_) + 2;
+  if (format_ == "csv") {
+    out_ << (files_ ? "file," : "") << "index,class,probability" << (labelled_ ? ",label" : "");
+    for (std::int64_t i = 2; i <= top_; ++i) out_ << ",class_" << i << ",probability_" << i;
+    if (top_ == 0) {
+      for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
+    }
+    for (std::int64_t i = 0; i < logits_; ++i) {
+      // A single one is that of the second class.
+      const std::int64_t of = logits_ == 1 && classes_.size() == 2 ? 1 : i;
+      out_ << ',' << csv_cell("logit_" + class_name(of));
+    }
+    out_ << '\n';
+  } else if (format_ == "table") {
+    if (files_) out_ << std::left << std::setw(static_cast<int>(file_width_) + 2) << "file";
+    out_ << std::right << std::setw(7) << "index"
+         << "  " << std::left << std::setw(width) << "class"
+         << (labelled_ ? "probability  label" : "probability") << (logits_ > 0 ? "  logits" : "")
+         << '\n';
+  }
+}
+
+void PredictionWriter::write(const PredictionInput& input, const Prediction& prediction) {
+  if (format_ == "csv") return write_csv(input, prediction);
+  if (format_ == "jsonl") return write_json(input, prediction);
+  write_table(input, prediction);
+}
+
+void PredictionWriter::write_table(const PredictionInput& input, const Prediction& prediction) {
+  const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  if (files_)
+    out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
+         << printable(input.name_of(prediction.index));
+  out_ << std::right << std::setw(7) << prediction.index << "  " << std::left
+       << std::setw(static_cast<int>(name_width_) + 2) << class_name(prediction.predicted)
+       << std::right << std::setw(11) << fixed(p, 4);
+  if (prediction.label) {
+    out_ << "  " << class_name(*prediction.label);
+    if (*prediction.label != prediction.predicted) out_ << "  wrong";
+  }
+  for (const std::size_t i : runners_up(prediction)) {
+    out_ << "  " << class_name(static_cast<std::int64_t>(i)) << ' '
+         << fixed(prediction.probabilities[i], 4);
+  }
+  if (logits_ > 0) {
+    for (const float x : prediction.logits) out_ << "  " << fixed(static_cast<double>(x), 4);
+  }
+  out_ << '\n';
+}
+
+void PredictionWriter::write_csv(const PredictionInput& input, const Prediction& prediction) {
+  const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  if (files_) out_ << csv_cell(input.name_of(prediction.index)) << ',';
+  out_ << prediction.index << ',' << csv_cell(class_name(prediction.predicted)) << ',' << number(p);
+  if (labelled_) out_ << ',' << (prediction.label ? csv_cell(class_name(*prediction.label)) : "");
+  for (const std::size_t i : runners_up(prediction)) {
+    out_ << ',' << csv_cell(class_name(static_cast<std::int64_t>(i))) << ','
+         << number(prediction.probabilities[i]);
+  }
+  if (top_ == 0) {
+    for (const double x : prediction.probabilities) out_ << ',' << number(x);
+  }
+  if (logits_ > 0) {
+    for (const float x : prediction.logits) out_ << ',' << number(static_cast<double>(x));
+  }
+  out_ << '\n';
+}
+
+void PredictionWriter::write_json(const PredictionInput& input, const Prediction& prediction) {
+  nlohmann::ordered_json json;
+  if (files_) json["file"] = input.name_of(prediction.index);
+  json["index"] = prediction.index;
+  json["class"] = class_name(prediction.predicted);
+  json["probability"] = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  if (prediction.label) json["label"] = class_name(*prediction.label);
+  if (top_ > 0) {
+    std::vector<std::size_t> order = runners_up(prediction);
+    order.insert(order.begin(), static_cast<std::size_t>(prediction.predicted));
+    for (const std::size_t i : order) {
+      json["top"].push_back({{"class", class_name(static_cast<std::int64_t>(i))},
+                             {"probability", prediction.probabilities[i]}});
+    }
+  } else {
+    auto& all = json["probabilities"] = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < prediction.probabilities.size(); ++i) {
+      all[class_name(static_cast<std::int64_t>(i))] = prediction.probabilities[i];
+    }
+  }
+  if (logits_ > 0) json["logits"] = prediction.logits;
+  out_ << to_json_line(json) << '\n';
+}
+
+}  // namespace trainer::inference

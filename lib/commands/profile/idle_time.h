@@ -1,0 +1,20 @@
+// What of a step is none of its device's records.
+#pragma once
+
+#include <vector>
+
+#include "backend/work_record.h"
+#include "commands/profile/layer_profile.h"
+
+namespace trainer::measure {
+
+// Seconds of all steps and all threads of a rank together.
+struct IdleTime {
+  double waiting = 0;  // of a thread while another one of the rank works
+  double outside = 0;  // in which no thread works: calls are prepared, started and ended
+};
+// Of the parts of steps in which the rank has its batch. Records of kReductionThread do not count.
+IdleTime idle_time(const std::vector<backend::WorkRecord>& rank,
+                   const std::vector<ProfileTimeline::Step>& steps);
+
+}  // namespace trainer::measure

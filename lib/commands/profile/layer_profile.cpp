@@ -1,0 +1,233 @@
+#include "commands/profile/layer_profile.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "commands/measure/batches.h"
+#include "commands/profile/idle_time.h"
+#include "compile/compile.h"
+#include "engine/compile_options.h"
+#include "engine/evaluate.h"
+#include "graph/traffic.h"
+#include "optim/optim.h"
+#include "train/schedule/training_plan.h"
+
+namespace trainer::measure {
+namespace {
+
+using backend::WorkRecord;
+using engine::StepPhase;
+using Clock = ProfileTimeline::Clock;
+
+constexpr int kWarmUp = 3;
+
+double seconds_from(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Steps of a config, one after the other.
+class StepRunner {
+ public:
+  StepRunner(engine::Replicas& engine, const data::Dataset& dataset, const config::Config& config)
+      : engine_(engine),
+        plan_(train::plan_steps(config, dataset.size())),
+        rate_(learning_rate(config, plan_)) {
+    data::LoaderOptions options = loader_options(config, engine);
+    options.batch_size = plan_.batch;
+    options.repetitions = plan_.repetitions;
+    options.adapt = true;
+    options.when_read = [this](const data::ReadBatch& read) {
+      const std::lock_guard lock(mutex_);
+      reads_.push_back(read);
+    };
+    loader_ = data::make_loader(dataset, options);
+  }
+
+  ProfileTimeline::Step step() {
+    ProfileTimeline::Step step;
+    step.start = Clock::now();
+    const data::Batch* batch = loader_->next();
+    step.got_batch = Clock::now();
+    step.samples = batch->global;
+    scalars_.learning_rate = static_cast<float>(rate_(static_cast<std::int64_t>(scalars_.update)));
+    ++scalars_.update;
+    scalars_.loss_scale = 1.0 / static_cast<double>(batch->global);
+    engine_.step(engine::host_batch(*batch, false), scalars_);
+    loader_->release();
+    step.end = Clock::now();
+    return step;
+  }
+
+  std::vector<data::ReadBatch> take_reads() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(reads_, {});
+  }
+
+ private:
+  engine::Replicas& engine_;
+  train::TrainingPlan plan_;
+  optim::LearningRate rate_;
+  std::mutex mutex_;
+  std::vector<data::ReadBatch> reads_;
+  std::unique_ptr<data::Loader> loader_;
+  backend::Scalars scalars_{0, 0};
+};
+
+// What a step of the graphs that run has to do, by node and whether it is of the backward phase.
+struct Amount {
+  double flops = 0, bytes = 0;
+};
+using Work = std::map<std::pair<std::string, bool>, Amount>;
+
+void add_work(const graph::Graph& graph, double samples, Work& work) {
+  for (const graph::Node& node : graph.nodes) {
+    Amount& amount = work[{node.name, node.phase >= graph::Phase::kBackward}];
+    amount.flops += static_cast<double>(graph::flops(graph, node)) * samples;
+    amount.bytes += graph::traffic(graph, node, samples);
+  }
+}
+
+Work work_of(const engine::Replicas& engine, const config::Config& config,
+             const compile::Options& options, double samples) {
+  Work work;
+  const compile::FrozenSplit split = compile::split_frozen(engine.model(), options);
+  const bool frozen = split.reason.empty();
+  if (frozen) add_work(split.prefix, samples, work);
+  const graph::Graph trained = engine::training_model(frozen ? split.suffix : engine.model(),
+                                                      config::mixes_samples(config.data));
+  add_work(compile::training_graph(trained, options), samples, work);
+  return work;
+}
+
+void add_implementation(ProfileRow& row, std::string_view text) {
+  if (row.implementations.find(text) != std::string::npos) return;
+  if (!row.implementations.empty()) row.implementations += "; ";
+  row.implementations += text;
+}
+
+ProfileRow other_row(const char* name, double seconds) {
+  ProfileRow row;
+  row.name = name;
+  row.is_layer = false;
+  row.forward_seconds = seconds;
+  return row;
+}
+
+// The rows of all ranks' records of `steps` steps.
+std::vector<ProfileRow> rows_of(const ProfileTimeline& timeline, const Work& work) {
+  std::vector<ProfileRow> layers;
+  std::map<std::string, std::size_t, std::less<>> places;
+  std::map<WorkRecord::Kind, double> others;
+  double outside = 0;
+  const double steps = static_cast<double>(timeline.steps.size());
+  for (const std::vector<WorkRecord>& records : timeline.ranks) {
+    std::set<int> threads;
+    for (const WorkRecord& record : records) {
+      if (record.thread >= 0) threads.insert(record.thread);
+    }
+    const double parts = steps * static_cast<double>(threads.size() * timeline.ranks.size());
+    for (const WorkRecord& record : records) {
+      if (record.thread < 0) continue;
+      const double seconds = seconds_from(record.start, record.end) / parts;
+      if (record.kind != WorkRecord::Kind::kLayer) {
+        others[record.kind] += seconds;
+        continue;
+      }
+      const auto place = places.find(record.layer);
+      const std::size_t at = place == places.end() ? layers.size() : place->second;
+      if (place == places.end()) {
+        places.emplace(record.layer, at);
+        layers.emplace_back().name = record.layer;
+      }
+      ProfileRow& row = layers[at];
+      const bool backward = record.phase >= graph::Phase::kBackward;
+      (backward ? row.backward_seconds : row.forward_seconds) += seconds;
+      add_implementation(row, record.implementation);
+    }
+    if (threads.empty()) continue;
+    const IdleTime idle = idle_time(records, timeline.steps);
+    if (idle.waiting > 0) others[WorkRecord::Kind::kWaitForThreads] += idle.waiting / parts;
+    outside += idle.outside / parts;
+  }
+  for (ProfileRow& row : layers) {
+    for (const bool backward : {false, true}) {
+      const auto found = work.find({row.name, backward});
+      if (found == work.end()) continue;
+      row.flops += found->second.flops;
+      row.bytes += found->second.bytes;
+    }
+  }
+  for (const auto& [kind, seconds] : others) {
+    layers.push_back(other_row(backend::name_of(kind), seconds));
+  }
+  layers.push_back(other_row("starting and ending calls", outside));
+  return layers;
+}
+
+}  // namespace
+
+double LayerProfile::seconds_of_rows() const {
+  double sum = 0;
+  for (const ProfileRow& row : rows) sum += row.seconds();
+  return sum;
+}
+
+double LayerProfile::seconds_of_layers() const {
+  double sum = 0;
+  for (const ProfileRow& row : rows) sum += row.is_layer ? row.seconds() : 0;
+  return sum;
+}
+
+double LayerProfile::device_seconds() const {
+  return step_seconds - times.spread(StepPhase::kDataWait).median;
+}
+
+LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& dataset,
+                            const config::Config& config, std::int64_t steps) {
+  LayerProfile profile;
+  profile.device = engine.describe();
+  profile.ranks = engine.count();
+  StepRunner runner(engine, dataset, config);
+  for (int i = 0; i < kWarmUp; ++i) runner.step();
+  runner.take_reads();
+  std::vector<backend::WorkRecorder> recorders(static_cast<std::size_t>(engine.count()));
+  const auto record = [&](bool on) {
+    bool can = true;
+    for (std::size_t i = 0; i < recorders.size(); ++i) {
+      can = engine.engine(static_cast<std::int64_t>(i)).record(on ? &recorders[i] : nullptr) && can;
+    }
+    return can;
+  };
+  profile.has_layers = record(true);
+  ProfileTimeline& timeline = profile.timeline;
+  double waited = 0;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const ProfileTimeline::Step step = timeline.steps.emplace_back(runner.step());
+    std::vector<engine::RankTimes> ranks;
+    for (const backend::PhaseTimes& times : engine.times()) {
+      ranks.push_back(engine::rank_times(seconds_from(step.start, step.end),
+                                         seconds_from(step.start, step.got_batch), times));
+    }
+    profile.times.add(ranks);
+    waited += seconds_from(step.start, step.got_batch);
+    profile.step_seconds += seconds_from(step.start, step.end) / static_cast<double>(steps);
+    profile.samples = std::max(profile.samples, step.samples);
+  }
+  record(false);
+  for (backend::WorkRecorder& recorder : recorders) timeline.ranks.push_back(recorder.take());
+  timeline.reads = runner.take_reads();
+  std::int64_t all = 0;
+  for (const ProfileTimeline::Step& step : timeline.steps) all += step.samples;
+  const std::unique_ptr<backend::Backend> device = std::move(engine::open_backends(config).front());
+  const double samples =
+      static_cast<double>(all) / static_cast<double>(std::max<std::int64_t>(1, steps));
+  profile.rows =
+      rows_of(timeline, work_of(engine, config, engine::compile_options(config, *device), samples));
+  profile.rows.push_back(other_row("waiting for data", waited / static_cast<double>(steps)));
+  return profile;
+}
+
+}  // namespace trainer::measure

@@ -1,0 +1,22 @@
+// A profile for people and programs.
+#pragma once
+
+#include <ostream>
+
+#include "commands/profile/input_profile.h"
+#include "commands/profile/layer_profile.h"
+#include "commands/profile/limits.h"
+
+namespace trainer::measure {
+
+struct Profile {
+  LayerProfile layers;
+  InputProfile input;
+  Limits limits;
+};
+
+void print_profile(const Profile& profile, std::ostream& out);
+// {"event":"profile",...} on one line.
+void print_profile_json(const Profile& profile, std::ostream& out);
+
+}  // namespace trainer::measure

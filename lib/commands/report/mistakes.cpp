@@ -1,0 +1,188 @@
+#include "commands/report/mistakes.h"
+
+#include <openssl/evp.h>
+#include <stb/stb_image_write.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "commands/predict/predict.h"
+
+namespace trainer::report {
+namespace {
+
+using inference::Prediction;
+using inference::PredictionInput;
+
+constexpr int kMaxSide = 256;
+constexpr int kSmall = 64;  // sides up to which PNG is the smaller file
+constexpr int kJpegQuality = 85;
+
+std::string base64(const Bytes& bytes) {
+  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // OpenSSL adds a zero
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(),
+                                   static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+// The mean of squares of pixels, so many on a side.
+std::vector<std::uint8_t> shrunk(const std::vector<std::uint8_t>& pixels, int height, int width,
+                                 int channels, int side) {
+  std::vector<std::uint8_t> small;
+  for (int y = 0; y + side <= height; y += side) {
+    for (int x = 0; x + side <= width; x += side) {
+      for (int c = 0; c < channels; ++c) {
+        int sum = 0;
+        for (int i = 0; i < side * side; ++i) {
+          const int at = ((y + i / side) * width + x + i % side) * channels + c;
+          sum += pixels[static_cast<std::size_t>(at)];
+        }
+        small.push_back(static_cast<std::uint8_t>(sum / (side * side)));
+      }
+    }
+  }
+  return small;
+}
+
+// The picture of a sample as the model gets it; numbers that are not bytes from black, the least,
+// to white.
+Picture picture_of_sample(const data::Dataset& dataset, std::int64_t index) {
+  const data::DatasetSpec& spec = dataset.spec();
+  std::vector<std::uint8_t> label(spec.label_bytes());
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(spec.image_shape.elements()));
+  if (spec.image_type == DType::kUInt8) {
+    dataset.get(index, pixels.data(), label.data());
+    return encode_picture(pixels, spec.image_shape);
+  }
+  if (spec.image_type != DType::kFloat32) return {};
+  std::vector<float> values(pixels.size());
+  dataset.get(index, values.data(), label.data());
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  const float low = *least, range = *most - low;
+  std::transform(values.begin(), values.end(), pixels.begin(), [&](float value) {
+    const float share = range > 0 ? (value - low) / range : 0;
+    return static_cast<std::uint8_t>(std::isfinite(share) ? std::lround(255 * share) : 0);
+  });
+  return encode_picture(pixels, spec.image_shape);
+}
+
+// Keeps the mistakes whose own class got the least probability.
+class Worst {
+ public:
+  explicit Worst(std::size_t most) : most_(most) {}
+
+  void add(const Prediction& prediction) {
+    const auto label = static_cast<std::size_t>(*prediction.label);
+    const auto predicted = static_cast<std::size_t>(prediction.predicted);
+    kept_.insert({prediction.probabilities[label], prediction.probabilities[predicted],
+                  prediction.index, label, predicted});
+    if (kept_.size() > most_) kept_.erase(std::prev(kept_.end()));
+  }
+
+  std::vector<Mistake> take(const PredictionInput& input,
+                            const std::vector<std::string>& classes) const {
+    std::vector<Mistake> mistakes;
+    for (const Kept& one : kept_) {
+      Picture picture = picture_of_sample(input.dataset(), one.index);
+      const std::string sample =
+          input.one_per_file ? input.name_of(one.index) : concat("number ", one.index);
+      mistakes.push_back({sample, classes[one.label], classes[one.predicted], one.of_label,
+                          one.of_predicted, picture.width, picture.height, std::move(picture.url)});
+    }
+    return mistakes;
+  }
+
+ private:
+  struct Kept {
+    double of_label, of_predicted;
+    std::int64_t index;
+    std::size_t label, predicted;
+    bool operator<(const Kept& other) const {
+      return std::tie(of_label, index) < std::tie(other.of_label, other.index);
+    }
+  };
+  std::size_t most_;
+  std::set<Kept> kept_;
+};
+
+Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& options) {
+  Mistakes found;
+  if (trained.classes.empty()) {
+    found.reason = "the model has no classes";
+    return found;
+  }
+  found.has_probabilities = trained.config.model.loss != LossKind::kMeanSquaredError;
+  const auto inputs = inference::open_prediction_inputs(trained, {}, {}, false, options.warn);
+  const PredictionInput& input = inputs.front();
+  found.split = input.name;
+  found.samples = input.dataset().size();
+  if (!input.dataset().spec().label_is_index()) {
+    found.reason = "the labels are not classes";
+    return found;
+  }
+  const auto engine = inference::make_engine(trained, inputs);
+  Worst worst(options.most);
+  const auto each = [&](const Prediction& prediction) {
+    ++found.looked_at;
+    if (!prediction.error.empty() || prediction.predicted == *prediction.label) return;
+    ++found.wrong;
+    worst.add(prediction);
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const auto enough = [&] {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    return passed.count() >= options.seconds;
+  };
+  inference::predict(*engine, input, {trained.config.model.loss}, each, enough);
+  found.worst = worst.take(input, trained.classes);
+  return found;
+}
+
+}  // namespace
+
+Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape) {
+  const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
+  const int all = static_cast<int>(shape[2]), channels = all == 3 ? 3 : 1;
+  std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width * channels));
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    shown[i] = channels == all ? pixels[i] : pixels[i * static_cast<std::size_t>(all)];
+  }
+  const int longest = std::max(height, width);
+  const int side = std::min({(longest + kMaxSide - 1) / kMaxSide, height, width});
+  if (side > 1) shown = shrunk(shown, height, width, channels, side);
+  Picture picture{width / side, height / side, {}};
+  Bytes file;
+  const auto append = [](void* context, void* bytes, int size) {
+    const auto* from = static_cast<const std::uint8_t*>(bytes);
+    static_cast<Bytes*>(context)->insert(static_cast<Bytes*>(context)->end(), from, from + size);
+  };
+  const bool small = std::max(picture.width, picture.height) <= kSmall;
+  if (small) {
+    stbi_write_png_to_func(append, &file, picture.width, picture.height, channels, shown.data(),
+                           picture.width * channels);
+  } else {
+    stbi_write_jpg_to_func(append, &file, picture.width, picture.height, channels, shown.data(),
+                           kJpegQuality);
+  }
+  picture.url = concat("data:image/", small ? "png" : "jpeg", ";base64,", base64(file));
+  return picture;
+}
+
+Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
+  try {
+    return look(inference::open_trained(folder.string(), false, options.overrides,
+                                        options.environment, options.warn),
+                options);
+  } catch (const Error& error) {
+    Mistakes none;
+    none.reason = error.what();
+    return none;
+  }
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "commands/page/page.h"
+#include "commands/report/sections.h"
+
+namespace trainer::report {
+namespace {
+
+// Small pictures are enlarged by a whole factor, so that their pixels stay squares.
+constexpr int kShownSide = 112;
+
+std::string picture(const Mistake& mistake) {
+  if (mistake.picture.empty()) return "";
+  const int side = std::max(mistake.width, mistake.height);
+  const int factor = std::max(1, kShownSide / side);
+  return concat("<img src=\"", mistake.picture, "\" width=\"", mistake.width * factor,
+                "\" height=\"", mistake.height * factor, "\"",
+                factor > 1 ? " class=\"pixels\"" : "", " alt=\"Sample ",
+                escape_markup(mistake.sample), ": ", escape_markup(mistake.label), " taken for ",
+                escape_markup(mistake.predicted), "\"/>");
+}
+
+// Shortens a long path to its end.
+std::string short_name(const std::string& sample) {
+  constexpr std::size_t kMaxLength = 28;
+  const std::string name = std::filesystem::path(sample).filename().string();
+  return name.size() <= kMaxLength ? name : "..." + name.substr(name.size() - kMaxLength);
+}
+
+std::string item(const Mistake& mistake, bool has_probabilities) {
+  const auto number = [&](double value) {
+    return has_probabilities ? percent(value) : "output " + fixed(value, 4);
+  };
+  return concat("<li>", picture(mistake), "<span><b>", escape_markup(mistake.label), "</b> (",
+                number(mistake.of_label), ")<br/>taken for <b>", escape_markup(mistake.predicted),
+                "</b> (", number(mistake.of_predicted), ")<br/><small title=\"",
+                escape_markup(mistake.sample), "\">", escape_markup(short_name(mistake.sample)),
+                "</small></span></li>\n");
+}
+
+}  // namespace
+
+std::string mistakes_section(const Mistakes& mistakes) {
+  std::string text = heading(mistakes.split.empty() ? "Worst mistakes"
+                                                    : "Worst mistakes (" + mistakes.split + ")");
+  if (!mistakes.reason.empty()) {
+    return text + "<p>No pictures: " + escape_markup(mistakes.reason) + "</p>\n";
+  }
+  text += concat("<p>", grouped(mistakes.wrong), " of ", grouped(mistakes.looked_at),
+                 mistakes.looked_at < mistakes.samples
+                     ? concat(" samples (of ", grouped(mistakes.samples), "; time ran out)")
+                     : " samples",
+                 " are wrong with the last checkpoint.");
+  if (mistakes.worst.empty()) return text + "</p>\n";
+  text += concat(" Shown: the ", mistakes.worst.size(), " whose own class got the least ",
+                 mistakes.has_probabilities ? "probability" : "output",
+                 ".</p>\n<ul class=\"mistakes\">\n");
+  for (const Mistake& mistake : mistakes.worst) text += item(mistake, mistakes.has_probabilities);
+  return text + "</ul>\n";
+}
+
+}  // namespace trainer::report

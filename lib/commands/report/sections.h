@@ -1,0 +1,22 @@
+// The sections of a run's report, inside the folder. Each returns "" when the run has no data for
+// it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "commands/page/svg.h"
+#include "commands/report/mistakes.h"
+#include "commands/run_files/run_files.h"
+
+namespace trainer::report {
+
+// Splits, classes and files that were skipped or replaced.
+std::string data_section(const experiment::RunFiles& run);
+// Charts of the GPUs that were measured: utilisation, memory, power, temperature.
+std::vector<Chart> device_charts(const experiment::RunFiles& run);
+// What each rank's and each GPU's time and memory was used for; charts of the GPUs.
+std::string device_section(const experiment::RunFiles& run);
+std::string mistakes_section(const Mistakes& mistakes);
+
+}  // namespace trainer::report

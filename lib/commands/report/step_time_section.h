@@ -1,0 +1,14 @@
+// Where the time of a run's steps went, for its page; inside the folder.
+#pragma once
+
+#include <string>
+
+#include "commands/run_files/run_files.h"
+
+namespace trainer::report {
+
+// Returns one bar per rank, divided by phase, a table of the numbers, and the name of the
+// straggler. Returns "" for a run without step times.
+std::string step_time_section(const experiment::RunFiles& run);
+
+}  // namespace trainer::report

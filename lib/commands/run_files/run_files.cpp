@@ -1,0 +1,357 @@
+#include "commands/run_files/run_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/formats/json_number.h"
+#include "base/text.h"
+#include "config/config.h"
+
+namespace trainer::experiment {
+namespace {
+
+using SortedJson = nlohmann::json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double real_of(const std::string& text) { return parse_real(text).value_or(kNone); }
+
+// Returns the value of a key, or `otherwise` if it is absent, of another type or too large.
+template <class T>
+T value_of(const SortedJson& json, const char* key, T otherwise) {
+  const auto found = json.find(key);
+  if (found == json.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return found->is_string() ? printable(found->template get<T>()) : otherwise;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return whole_number(*found).value_or(otherwise);
+  } else {
+    return found->is_number() ? found->template get<T>() : otherwise;
+  }
+}
+
+// The fields of a CSV file by column, one map a row; a last line without its end is left out.
+class CsvFile {
+ public:
+  explicit CsvFile(const Path& path) : path_(path) {
+    if (!std::filesystem::exists(path)) return;
+    const std::string text = read_text_file(path);
+    std::vector<std::string> lines = split_text(text, '\n');
+    lines.pop_back();
+    if (lines.empty()) return;
+    columns_ = split_text(lines.front(), ',');
+    for (std::size_t i = 0; i < columns_.size(); ++i) places_.try_emplace(columns_[i], i);
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      rows_.push_back(split_text(lines[i], ','));
+      if (rows_.back().size() == columns_.size()) continue;
+      throw DataError(concat(path.string(), ":", i + 1),
+                      concat("has ", rows_.back().size(), " fields; expected ", columns_.size()));
+    }
+  }
+  std::size_t size() const { return rows_.size(); }
+  const std::vector<std::string>& columns() const { return columns_; }
+  std::string operator()(std::size_t row, const std::string& column) const {
+    const auto found = places_.find(column);
+    return found == places_.end() ? "" : rows_[row][found->second];
+  }
+  std::int64_t step(std::size_t row) const {
+    const auto step = parse_integer((*this)(row, "step"));
+    if (step) return *step;
+    throw DataError(concat(path_.string(), ":", row + 2), "has no number in the column step");
+  }
+
+ private:
+  Path path_;
+  std::vector<std::string> columns_;
+  std::unordered_map<std::string, std::size_t> places_;  // by column
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// "gpu0_utilization"
+bool is_of_device(const std::string& column) {
+  constexpr std::size_t kMaxDigits = 4;
+  if (!column.starts_with("gpu")) return false;
+  const std::size_t end = column.find_first_not_of("0123456789", 3);
+  return end != 3 && end <= 3 + kMaxDigits && column[end] == '_';
+}
+
+void read_metrics(const Path& path, RunFiles& run) {
+  const CsvFile file(path);
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const auto real = [&](const std::string& column) { return real_of(file(i, column)); };
+    for (const std::string& column : file.columns()) {
+      if (!is_of_device(column) || !std::isfinite(real(column))) continue;
+      run.devices[column].emplace_back(static_cast<double>(file.step(i)), real(column));
+    }
+    const std::optional<Split> split = parse_split(file(i, "split"));
+    if (!split) continue;
+    run.metrics.push_back({file.step(i), real("epoch"), *split, real("loss"), real("accuracy"),
+                           real("learning_rate"), real("images_per_second"), real("wait_share"),
+                           real("seconds")});
+  }
+}
+
+// The largest count that is accepted, so that sums of counts do not overflow.
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+
+std::int64_t count_of(const std::string& text) {
+  const std::int64_t count = parse_integer(text).value_or(0);
+  return count >= 0 && count <= kMaxCount ? count : 0;
+}
+
+std::int64_t count_of(const SortedJson& json) {
+  const std::optional<std::int64_t> count = whole_number(json);
+  if (count && *count >= 0 && *count <= kMaxCount) return *count;
+  throw std::range_error(concat("expected a number of samples, found ", json.type_name()));
+}
+
+std::vector<std::int64_t> counts_of(const SortedJson& json) {
+  if (!json.is_array()) throw std::range_error("expected a list of numbers of samples");
+  std::vector<std::int64_t> counts;
+  counts.reserve(json.size());
+  for (const SortedJson& count : json) counts.push_back(count_of(count));
+  return counts;
+}
+
+// Reads a matrix whose rows are the true classes.
+void read_confusion(const SortedJson& json, SplitResult& result) {
+  const std::size_t classes = json.size();
+  result.classes.assign(classes, {});
+  for (std::size_t r = 0; r < classes; ++r) {
+    const std::vector<std::int64_t> row = counts_of(json.at(r));
+    if (row.size() != classes) {
+      throw std::range_error(concat("the confusion matrix has ", classes, " rows, and row ", r + 1,
+                                    " has ", row.size(), " numbers"));
+    }
+    for (std::size_t c = 0; c < classes; ++c) {
+      if (row[c] == 0) continue;
+      result.classes[r].support += row[c];
+      result.classes[c].predicted += row[c];
+      if (r == c) result.classes[r].correct = row[c];
+      result.confusions.push_back(
+          {static_cast<std::int64_t>(r), static_cast<std::int64_t>(c), row[c]});
+    }
+  }
+  engine::keep_largest_confusions(result.confusions, result.confusions.size());
+}
+
+// Reads the counts that run.json has in place of a matrix of many classes.
+void read_class_counts(const SortedJson& metrics, SplitResult& result) {
+  const SortedJson& counts = metrics["class_counts"];
+  const std::vector<std::int64_t> support = counts_of(counts.at("support")),
+                                  predicted = counts_of(counts.at("predicted")),
+                                  correct = counts_of(counts.at("correct"));
+  if (predicted.size() != support.size() || correct.size() != support.size()) {
+    throw std::range_error("the counts of the classes have different numbers of classes");
+  }
+  for (std::size_t i = 0; i < support.size(); ++i) {
+    result.classes.push_back({support[i], predicted[i], correct[i]});
+  }
+  const auto classes = static_cast<std::int64_t>(support.size());
+  for (const SortedJson& entry : metrics.at("top_confusions")) {
+    const std::vector<std::int64_t> cell = counts_of(entry);
+    if (cell.size() != 3 || cell[0] >= classes || cell[1] >= classes) {
+      throw std::range_error("an entry of top_confusions does not name two classes and a count");
+    }
+    result.confusions.push_back({cell[0], cell[1], cell[2]});
+  }
+}
+
+void read_ledger(const Path& path, RunFiles& run) {
+  const CsvFile file(path);
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const std::string parameters = file(i, "parameters");
+    if (!parameters.empty()) {
+      run.parameters[file.step(i)] = parameters;
+      continue;
+    }
+    run.ledger.push_back({file.step(i), count_of(file(i, "samples")), file(i, "loss"),
+                          file(i, "learning_rate"), file(i, "sample_ids"), file(i, "gradient_norm"),
+                          parse_real(file(i, "seconds")).value_or(0),
+                          parse_real(file(i, "wait_seconds")).value_or(0)});
+  }
+}
+
+Finished finished_of(const SortedJson& json) {
+  Finished finished;
+  finished.steps = value_of<std::int64_t>(json, "steps", 0);
+  finished.reason = value_of<std::string>(json, "reason", "");
+  finished.parameters_sha256 = value_of<std::string>(json, "parameters_sha256", "");
+  for (const auto& [name, metrics] : json.at("metrics").items()) {
+    const std::optional<Split> split = parse_split(name);
+    if (!split) continue;
+    SplitResult& result = finished.splits[*split];
+    result.loss = value_of(metrics, "loss", kNone);
+    result.accuracy = value_of(metrics, "accuracy", kNone);
+    result.count = value_of<std::int64_t>(metrics, "count", 0);
+    result.correct = value_of<std::int64_t>(metrics, "correct", 0);
+    if (metrics.contains("confusion")) {
+      read_confusion(metrics["confusion"], result);
+    } else if (metrics.contains("class_counts")) {
+      read_class_counts(metrics, result);
+    }
+  }
+  return finished;
+}
+
+void read_step_times(const SortedJson& json, RunFiles& run) {
+  std::vector<engine::RankTimes> means;
+  run.ranks.clear();
+  for (const SortedJson& rank : json.at("ranks")) {
+    run.ranks.push_back(value_of<std::string>(rank, "name", ""));
+    engine::RankTimes& mean = means.emplace_back();
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      mean[phase] = value_of(rank, engine::column_of(phase).c_str(), 0.0);
+    }
+  }
+  run.step_times.add(
+      means, std::clamp<std::int64_t>(value_of<std::int64_t>(json, "steps", 0), 0, kMaxCount));
+}
+
+void read_record(const SortedJson& json, RunFiles& run) {
+  run.name = value_of<std::string>(json, "name", "");
+  for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
+    run.origin.emplace_back(key, value_of<std::string>(json, key, ""));
+  }
+  run.origin.emplace_back("training data", value_of<std::string>(json, "data", ""));
+  run.on_cpu = json.value("on_cpu", true);
+  if (json.contains("price_per_hour") && json["price_per_hour"].is_number()) {
+    run.price_per_hour = json["price_per_hour"].get<double>();
+  }
+  json.at("classes").get_to(run.classes);
+  for (std::string& name : run.classes) name = printable(name);
+  run.replicas = value_of<std::int64_t>(json, "replicas", 1);
+  run.global_batch = value_of<std::int64_t>(json, "global_batch", 0);
+  if (json.contains("memory")) {
+    for (const char* what :
+         {"parameters and state", "gradients", "activations", "staging and tables"}) {
+      run.memory.emplace_back(what, value_of<std::int64_t>(json["memory"], what, 0));
+    }
+  }
+  for (const Split which : kSplits) {
+    const char* const name = to_string(which);
+    if (!json.contains("splits") || !json["splits"].contains(name)) continue;
+    const SortedJson& split = json["splits"][name];
+    run.splits.push_back(
+        {which, value_of<std::int64_t>(split, "samples", 0), counts_of(split.at("classes"))});
+  }
+  run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
+  run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
+  double images = 0;
+  run.energy_joules = 0;
+  for (const SortedJson& session : json.at("sessions")) {
+    ++run.sessions;
+    const double energy = value_of(session, "energy_joules", kNone);
+    run.energy_joules = *run.energy_joules + energy;
+    images += energy / value_of(session, "joules_per_image", kNone);
+    run.wall_seconds += value_of(session, "seconds", 0.0);
+    run.peak_memory_bytes =
+        std::max(run.peak_memory_bytes, value_of<std::int64_t>(session, "peak_memory_bytes", 0));
+    if (session.contains("step_times")) read_step_times(session["step_times"], run);
+  }
+  if (std::isfinite(images) && images > 0) run.joules_per_image = *run.energy_joules / images;
+  if (run.sessions == 0 || std::isnan(*run.energy_joules)) run.energy_joules.reset();
+  if (json.contains("finished")) run.finished = finished_of(json["finished"]);
+}
+
+}  // namespace
+
+RunFiles read_run(const Path& folder) {
+  RunFiles run;
+  run.folder = folder;
+  const Path record = folder / "run.json";
+  if (!std::filesystem::exists(record)) {
+    throw DataError(
+        folder.string(),
+        "holds no run.json: expected the folder of a run, as `trainer train` leaves it");
+  }
+  try {
+    read_record(SortedJson::parse(read_text_file(record)), run);
+  } catch (const SortedJson::exception& error) {
+    throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
+  } catch (const std::range_error& error) {
+    throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
+  }
+  const Path config = folder / "config.yaml";
+  if (std::filesystem::exists(config)) {
+    run.config = config::leaves(
+        config::parse_recorded_config(read_text_file(config), config.string()).config);
+  }
+  read_metrics(folder / "metrics.csv", run);
+  read_ledger(folder / "ledger.csv", run);
+  return run;
+}
+
+bool is_finished(const Path& folder) {
+  const Path record = folder / "run.json";
+  if (!std::filesystem::exists(record)) return false;
+  const SortedJson json = SortedJson::parse(read_text_file(record), nullptr, false);
+  return json.is_object() && json.contains("finished");
+}
+
+double step_seconds(const RunFiles& run) {
+  double seconds = 0;
+  for (const LedgerRow& row : run.ledger) seconds += row.seconds;
+  if (!run.ledger.empty()) return seconds;
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == Split::kTrain && std::isfinite(row.seconds)) seconds += row.seconds;
+  }
+  return seconds;
+}
+
+double wait_seconds(const RunFiles& run) {
+  double seconds = 0;
+  for (const LedgerRow& row : run.ledger) seconds += row.wait_seconds;
+  if (!run.ledger.empty()) return seconds;
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == Split::kTrain && std::isfinite(row.wait_share)) {
+      seconds += row.seconds * row.wait_share;
+    }
+  }
+  return seconds;
+}
+
+double images_per_second(const RunFiles& run) {
+  const double seconds = step_seconds(run);
+  double samples = 0;
+  for (const LedgerRow& row : run.ledger) samples += static_cast<double>(row.samples);
+  if (run.ledger.empty()) {
+    for (const MetricsRow& row : run.metrics) {
+      const bool counts = row.split == Split::kTrain && std::isfinite(row.images_per_second);
+      if (counts) samples += row.images_per_second * row.seconds;
+    }
+  }
+  return seconds > 0 ? samples / seconds : 0;
+}
+
+std::optional<Split> scored_split(const RunFiles& run) {
+  if (!run.finished) return std::nullopt;
+  for (const Split split : {Split::kTest, Split::kValidation}) {
+    if (run.finished->splits.contains(split)) return split;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy) {
+  double seconds = 0;
+  auto step = run.ledger.begin();
+  for (const MetricsRow& row : run.metrics) {
+    for (; step != run.ledger.end() && step->step <= row.step; ++step) seconds += step->seconds;
+    const bool trains = row.split == Split::kTrain;
+    if (std::isfinite(row.seconds) && (!trains || run.ledger.empty())) seconds += row.seconds;
+    if (!trains && row.accuracy >= accuracy) return seconds;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> cost(const RunFiles& run, double seconds) {
+  if (!run.price_per_hour) return std::nullopt;
+  const double devices = run.on_cpu ? 1 : static_cast<double>(run.replicas);
+  return *run.price_per_hour * devices * seconds / 3600;
+}
+
+}  // namespace trainer::experiment

@@ -1,0 +1,193 @@
+#include "commands/sweep/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+
+namespace trainer::experiment {
+namespace {
+
+// Owns a file descriptor.
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() { close(); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
+  void close() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = -1;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// Those that are passed on.
+sigset_t signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  return set;
+}
+
+// The signals, blocked for as long as it lives and read from a file.
+class SignalFile {
+ public:
+  int get() const { return file_.get(); }
+  // The next signal that came; 0 for none.
+  int next() const {
+    signalfd_siginfo info;
+    const bool got = ::read(file_.get(), &info, sizeof info) == sizeof info;
+    return got ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  static int open() {
+    const sigset_t set = signals();
+    return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  SignalGuard guard_;
+  File file_{open()};
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+class Child {
+ public:
+  explicit Child(const ChildOptions& options);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ChildResult wait();
+
+ private:
+  [[noreturn]] void become(std::vector<char*>& argv, std::vector<char*>& envp, int output,
+                           int errors) const;
+  void read_output();
+
+  const ChildOptions& options_;
+  const pid_t self_ = ::getpid();
+  SignalFile signals_;
+  pid_t pid_ = -1;
+  std::string text_;  // of a line that is not complete
+  std::unique_ptr<File> output_;
+};
+
+Child::Child(const ChildOptions& options) : options_(options) {
+  int pipe[2] = {-1, -1};
+  if (::pipe2(pipe, O_CLOEXEC) != 0) {
+    throw DeviceError(concat("cannot open a pipe: ", std::strerror(errno)));
+  }
+  output_ = std::make_unique<File>(pipe[0]);
+  const File writing(pipe[1]);
+  const File errors(
+      ::open(options.errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!errors.is_open()) {
+    throw DataError(options.errors.string(), concat("cannot write: ", std::strerror(errno)));
+  }
+  std::vector<std::string> arguments = options.command, environment;
+  for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
+  std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
+  pid_ = ::fork();
+  if (pid_ < 0) throw DeviceError(concat("cannot start a process: ", std::strerror(errno)));
+  if (pid_ == 0) become(argv, envp, writing.get(), errors.get());
+  ::fcntl(output_->get(), F_SETFL, O_NONBLOCK);
+}
+
+Child::~Child() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+// In the child; only calls that are safe between fork and exec.
+void Child::become(std::vector<char*>& argv, std::vector<char*>& envp, int output,
+                   int errors) const {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != self_) ::_exit(1);  // it died before the line above
+  ::setpgid(0, 0);  // Ctrl-C reaches this process alone, which passes it on once
+  const sigset_t set = signals();
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(errors, STDERR_FILENO);
+  ::execve(argv[0], argv.data(), envp.data());
+  constexpr char kMessage[] = "error: cannot start the program\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  ::_exit(127);
+}
+
+// Until its end is closed, which the child's end does.
+ChildResult Child::wait() {
+  ChildResult result;
+  while (output_->is_open()) {
+    pollfd events[] = {{signals_.get(), POLLIN, 0}, {output_->get(), POLLIN, 0}};
+    ::poll(events, 2, -1);
+    for (int signal = signals_.next(); signal != 0; signal = signals_.next()) {
+      result.signalled = true;
+      ::kill(pid_, signal);
+      ::kill(pid_, SIGCONT);  // a stopped one takes other signals once it goes on
+    }
+    read_output();
+  }
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  pid_ = -1;
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+void Child::read_output() {
+  char bytes[4096];
+  for (;;) {
+    const ssize_t got = ::read(output_->get(), bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return;
+    if (got == 0) {
+      output_->close();
+      if (!text_.empty()) options_.on_line(text_);
+      return;
+    }
+    text_.append(bytes, static_cast<std::size_t>(got));
+    for (std::size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
+      options_.on_line(text_.substr(0, end));
+    }
+  }
+}
+
+}  // namespace
+
+SignalGuard::SignalGuard() {
+  const sigset_t set = signals();
+  ::sigprocmask(SIG_BLOCK, &set, &old_);
+}
+
+SignalGuard::~SignalGuard() { ::sigprocmask(SIG_SETMASK, &old_, nullptr); }
+
+bool SignalGuard::take() {
+  const sigset_t set = signals();
+  const timespec now{};
+  return ::sigtimedwait(&set, nullptr, &now) > 0;
+}
+
+ChildResult run_child(const ChildOptions& options) { return Child(options).wait(); }
+
+}  // namespace trainer::experiment

@@ -1,0 +1,296 @@
+#include "commands/sweep/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "engine/metrics.h"
+
+namespace trainer::experiment {
+namespace {
+
+// Shares and gains from which on a verdict speaks of them.
+constexpr double kMuchWaiting = 0.2;
+constexpr double kMuchLaunching = 0.2;
+constexpr double kMuchUpdating = 0.3;
+constexpr double kMuchReducing = 0.2;
+constexpr double kScalesWell = 0.9;
+constexpr double kLargerBatchGains = 1.15;
+
+using engine::StepPhase;
+using Values = std::vector<std::pair<std::string, std::string>>;
+using Runs = std::vector<const RunFiles*>;
+
+bool counts_devices(const std::string& key) {
+  return key == "parallel.gpus" || key == "parallel.replicas";
+}
+
+Values without(const Values& values, bool (*drop)(const std::string&)) {
+  Values rest;
+  for (const auto& value : values) {
+    if (!drop(value.first)) rest.push_back(value);
+  }
+  return rest;
+}
+
+double mean(const Runs& runs, double (*value)(const RunFiles&)) {
+  double sum = 0;
+  for (const RunFiles* run : runs) sum += value(*run);
+  return sum / static_cast<double>(runs.size());
+}
+
+double wait_share(const RunFiles& run) {
+  const double seconds = step_seconds(run);
+  return seconds > 0 ? wait_seconds(run) / seconds : 0;
+}
+
+// Null for a run that was not evaluated.
+const SplitResult* result_of(const RunFiles& run) {
+  const std::optional<Split> split = scored_split(run);
+  return split ? &run.finished->splits.at(*split) : nullptr;
+}
+
+std::optional<Estimate> accuracy_of(const Runs& runs) {
+  std::vector<double> values;
+  for (const RunFiles* run : runs) {
+    const SplitResult* result = result_of(*run);
+    if (result == nullptr || !std::isfinite(result->accuracy)) return std::nullopt;
+    values.push_back(result->accuracy);
+  }
+  Estimate accuracy = estimate(values);
+  if (values.size() == 1) {
+    const SplitResult& only = *result_of(*runs.front());
+    const engine::Interval interval = engine::wilson(only.correct, only.count);
+    accuracy.low = interval.low;
+    accuracy.high = interval.high;
+  }
+  // Student's interval of few seeds reaches beyond what an accuracy can be.
+  accuracy.low = std::max(accuracy.low, 0.0);
+  accuracy.high = std::min(accuracy.high, 1.0);
+  return accuracy;
+}
+
+// The mean over the runs; nothing when one of them has none.
+template <class Value>
+std::optional<double> mean_of_all(const Runs& runs, const Value& value) {
+  double sum = 0;
+  for (const RunFiles* run : runs) {
+    const std::optional<double> one = value(*run);
+    if (!one) return std::nullopt;
+    sum += *one;
+  }
+  return sum / static_cast<double>(runs.size());
+}
+
+void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
+  row.replicas = runs.front()->replicas;
+  row.global_batch = runs.front()->global_batch;
+  row.images_per_second = mean(runs, images_per_second);
+  row.total_seconds = mean(runs, step_seconds);
+  row.wait_share = mean(runs, wait_share);
+  for (const RunFiles* run : runs) {
+    row.step_times.add(run->step_times);
+    if (!run->ranks.empty()) row.ranks = run->ranks;
+  }
+  if (row.step_times.ranks() > 1) {
+    row.all_reduce_share = row.step_times.share(engine::StepPhase::kAllReduce);
+  }
+  row.straggler = row.step_times.straggler();
+  row.wall_seconds = mean(runs, [](const RunFiles& run) { return run.wall_seconds; });
+  row.peak_memory_bytes =
+      mean(runs, [](const RunFiles& run) { return static_cast<double>(run.peak_memory_bytes); });
+  row.loss = mean(runs, [](const RunFiles& run) {
+    const SplitResult* result = result_of(run);
+    return result == nullptr ? std::nan("") : result->loss;
+  });
+  row.accuracy = accuracy_of(runs);
+  row.cost = mean_of_all(runs, [](const RunFiles& run) { return cost(run, run.wall_seconds); });
+  row.energy_joules = mean_of_all(runs, [](const RunFiles& run) { return run.energy_joules; });
+  row.joules_per_image =
+      mean_of_all(runs, [](const RunFiles& run) { return run.joules_per_image; });
+  if (!wanted) return;
+  const auto time = [&](const RunFiles& run) { return seconds_to_accuracy(run, *wanted); };
+  row.seconds_to_accuracy = mean_of_all(runs, time);
+  row.cost_to_accuracy = mean_of_all(runs, [&](const RunFiles& run) {
+    const std::optional<double> seconds = time(run);
+    return seconds ? cost(run, *seconds) : std::nullopt;
+  });
+}
+
+// Of the rows with the same values but for the devices, the one with the fewest replicas.
+const SummaryRow* baseline_of(const SummaryRow& row, const std::vector<SummaryRow>& rows) {
+  const Values mine = without(row.values, counts_devices);
+  const SummaryRow* fewest = nullptr;
+  for (const SummaryRow& other : rows) {
+    if (other.runs == 0 || without(other.values, counts_devices) != mine) continue;
+    if (fewest == nullptr || other.replicas < fewest->replicas) fewest = &other;
+  }
+  return fewest;
+}
+
+void compare_with_baseline(SummaryRow& row, const std::vector<SummaryRow>& rows) {
+  const SummaryRow* base = baseline_of(row, rows);
+  if (base == nullptr || base->replicas >= row.replicas || base->images_per_second <= 0) return;
+  row.speed_up = row.images_per_second / base->images_per_second;
+  row.efficiency =
+      *row.speed_up * static_cast<double>(base->replicas) / static_cast<double>(row.replicas);
+}
+
+// The row of a larger batch on as many replicas, else of the same values, that is fastest.
+const SummaryRow* larger_batch(const SummaryRow& row, const std::vector<SummaryRow>& rows) {
+  const auto drop = [](const std::string& key) { return key == "train.batch_size"; };
+  const SummaryRow* best = nullptr;
+  for (const SummaryRow& other : rows) {
+    if (other.runs == 0 || other.replicas != row.replicas ||
+        other.global_batch <= row.global_batch ||
+        without(other.values, drop) != without(row.values, drop)) {
+      continue;
+    }
+    if (best == nullptr || other.images_per_second > best->images_per_second) best = &other;
+  }
+  return best;
+}
+
+std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& rows, bool on_cpu) {
+  std::vector<std::string> found;
+  if (row.wait_share >= kMuchWaiting) {
+    found.push_back(concat("input: ", whole_percent(row.wait_share),
+                           " of a step waits for data; raise data.threads or data.cache"));
+  }
+  if (row.straggler) found.push_back(engine::describe(*row.straggler, row.ranks));
+  // Where the device tells its phases, the rest of a step is the host's.
+  const bool knows_phases = row.step_times.share(StepPhase::kForward) > 0;
+  const double launching = row.step_times.share(StepPhase::kOther);
+  if (knows_phases && launching >= kMuchLaunching) {
+    found.push_back(concat("launch: ", whole_percent(launching),
+                           " of a step goes into starting the work and reading its results"));
+  }
+  const SummaryRow* larger = larger_batch(row, rows);
+  if (larger != nullptr && larger->images_per_second >= kLargerBatchGains * row.images_per_second) {
+    found.push_back(concat("batch too small: a global batch of ", larger->global_batch, " does ",
+                           fixed(larger->images_per_second / row.images_per_second, 2),
+                           "x the images/second"));
+  } else if (const double updating = row.step_times.share(StepPhase::kUpdate);
+             updating >= kMuchUpdating) {
+    found.push_back(concat("batch too small: ", whole_percent(updating),
+                           " of a step is the update, which takes as long for a larger one"));
+  }
+  if (row.efficiency) {
+    const std::string gain = concat(row.replicas, " replicas gain ", fixed(*row.speed_up, 2), "x");
+    const double share = row.all_reduce_share.value_or(0);
+    if (*row.efficiency >= kScalesWell) {
+      found.push_back("scales: " + gain);
+    } else if (share >= kMuchReducing && !row.straggler) {
+      found.push_back(concat(gain, ": ", whole_percent(share), " of a step is all-reduce"));
+    } else {
+      found.push_back(gain + (on_cpu ? ": they share this machine's cores" : ""));
+    }
+  }
+  return found.empty() ? "compute: the step itself takes the time" : join(found, "; ");
+}
+
+std::string missing_of(const std::vector<const PointState*>& points) {
+  std::vector<std::string> lines;
+  for (const PointState* point : points) {
+    if (point->is_done()) continue;
+    const bool failed = point->kind == PointState::Kind::kFailed;
+    lines.push_back(concat(to_string(point->kind), failed ? ": " + point->message : ""));
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  return join(lines, "; ");
+}
+
+std::optional<std::size_t> cheapest_of(const std::vector<SummaryRow>& rows) {
+  std::optional<std::size_t> best;
+  const auto price = [&](std::size_t i) {
+    return rows[i].cost_to_accuracy ? *rows[i].cost_to_accuracy : *rows[i].seconds_to_accuracy;
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].runs == 0 || !rows[i].seconds_to_accuracy) continue;
+    if (!best || price(i) < price(*best)) best = i;
+  }
+  return best;
+}
+
+// A row for each combination of values, and its points.
+std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
+  const auto is_seed = [](const std::string& key) { return key == "seed"; };
+  std::vector<std::vector<const PointState*>> groups;
+  for (const PointState& point : summary.points) {
+    const Values values = without(point.point.values, is_seed);
+    auto row = std::find_if(summary.rows.begin(), summary.rows.end(),
+                            [&](const SummaryRow& other) { return other.values == values; });
+    if (row == summary.rows.end()) {
+      row = summary.rows.insert(row, SummaryRow());
+      row->values = values;
+      groups.emplace_back();
+    }
+    groups[static_cast<std::size_t>(row - summary.rows.begin())].push_back(&point);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
+                  std::optional<double> wanted_accuracy) {
+  Summary summary;
+  summary.name = plan.name;
+  summary.points = std::move(points);
+  summary.wanted_accuracy = wanted_accuracy;
+  for (const Axis& axis : plan.axes) {
+    if (axis.key == "seed") continue;
+    summary.keys.push_back(axis.key);
+    summary.short_names.push_back(short_name(axis.key, plan.axes));
+  }
+  const auto groups = group_by_values(summary);
+  bool on_cpu = true;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    Runs runs;
+    for (const PointState* point : groups[i]) {
+      if (point->run) runs.push_back(&*point->run);
+      on_cpu = on_cpu && (!point->run || point->run->on_cpu);
+    }
+    SummaryRow& row = summary.rows[i];
+    row.runs = static_cast<std::int64_t>(runs.size());
+    row.missing = static_cast<std::int64_t>(groups[i].size() - runs.size());
+    if (!runs.empty()) measure(row, runs, wanted_accuracy);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    SummaryRow& row = summary.rows[i];
+    if (row.runs > 0) compare_with_baseline(row, summary.rows);
+    const std::string missing = missing_of(groups[i]);
+    row.verdict = row.runs > 0 ? verdict_of(row, summary.rows, on_cpu) : "";
+    if (!missing.empty()) row.verdict += (row.verdict.empty() ? "" : "; ") + missing;
+  }
+  if (wanted_accuracy) summary.cheapest = cheapest_of(summary.rows);
+  return summary;
+}
+
+std::string whole_percent(double share) { return fixed(100 * share, 0) + " %"; }
+
+std::string label_of(const Summary& summary, const SummaryRow& row) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    words.push_back(summary.short_names[i] + "=" + row.values[i].second);
+  }
+  return words.empty() ? summary.name : join(words, " ");
+}
+
+std::string accuracy_sentence(const Summary& summary) {
+  if (!summary.wanted_accuracy) return "";
+  const std::string wanted = percent(*summary.wanted_accuracy);
+  if (!summary.cheapest) return "No point reaches an accuracy of " + wanted + ".";
+  const SummaryRow& row = summary.rows[*summary.cheapest];
+  const std::string price = row.cost_to_accuracy
+                                ? concat("cheapest: ", fixed(*row.cost_to_accuracy, 4))
+                                : std::string("fastest (run.price_per_hour is not set)");
+  return concat(label_of(summary, row), " reaches an accuracy of ", wanted, ' ', price, ", in ",
+                fixed(*row.seconds_to_accuracy, 1), " s.");
+}
+
+}  // namespace trainer::experiment

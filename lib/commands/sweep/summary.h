@@ -1,0 +1,61 @@
+// What the points of a sweep amount to: a row for every combination of values, over its seeds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/run_files/statistics.h"
+#include "commands/sweep/sweep.h"
+
+namespace trainer::experiment {
+
+struct SummaryRow {
+  std::vector<std::pair<std::string, std::string>> values;  // by key, without the seed
+  std::int64_t runs = 0;                                    // that finished
+  std::int64_t missing = 0;  // that failed, were stopped, or have not started
+  // All that follows is the mean over the runs, and means nothing without one.
+  std::int64_t replicas = 1, global_batch = 0;
+  double images_per_second = 0;
+  double total_seconds = 0;  // the article's total time: all steps
+  double wall_seconds = 0;
+  double wait_share = 0;                       // of the steps' time, waiting for data
+  engine::StepTimes step_times;                // of the runs that tell
+  std::optional<double> all_reduce_share;      // of a step, with nothing beside; of several ranks
+  std::optional<engine::Straggler> straggler;  // over the runs
+  std::vector<std::string> ranks;              // the names of the ranks
+  double peak_memory_bytes = 0;
+  double loss = 0;
+  // Over the seeds Student's interval, of one run Wilson's; none where runs have no accuracy.
+  std::optional<Estimate> accuracy;
+  // Against the row with the fewest replicas and else the same values; nothing where that is this.
+  std::optional<double> speed_up, efficiency;
+  std::optional<double> cost;
+  std::optional<double> energy_joules, joules_per_image;        // when all runs measured it
+  std::optional<double> seconds_to_accuracy, cost_to_accuracy;  // when all runs reach it
+  std::string verdict;  // what limits it, from what was measured, and why runs are missing
+};
+
+struct Summary {
+  std::string name;
+  std::vector<std::string> keys;         // of the values, in their order
+  std::vector<std::string> short_names;  // of the keys
+  std::vector<SummaryRow> rows;
+  std::vector<PointState> points;
+  std::optional<double> wanted_accuracy;
+  // The row that reaches it for the least money, or time where there are no prices.
+  std::optional<std::size_t> cheapest;
+};
+
+Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
+                  std::optional<double> wanted_accuracy);
+
+// The row's values as "gpus=2 batch_size=32".
+std::string label_of(const Summary& summary, const SummaryRow& row);
+std::string whole_percent(double share);  // "71 %"
+// What became of the wanted accuracy, in a sentence; "" when none is wanted.
+std::string accuracy_sentence(const Summary& summary);
+
+}  // namespace trainer::experiment

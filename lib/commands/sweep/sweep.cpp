@@ -1,0 +1,330 @@
+#include "commands/sweep/sweep.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "commands/sweep/child.h"
+
+namespace trainer::experiment {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+config::Environment environment_of(const SweepPlan& plan, const Point& point) {
+  config::Environment environment = plan.environment;
+  // Lists of several values are the sweep's; a run knows one value or none.
+  for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) {
+    environment.erase(name);
+  }
+  for (const auto& [name, value] : point.environment) environment[name] = value;
+  return environment;
+}
+
+std::vector<config::Override> overrides_of(const SweepPlan& plan, const Point& point) {
+  std::vector<config::Override> overrides = plan.overrides;
+  for (const auto& [key, value] : point.values) {
+    overrides.push_back({key, value, "--over", config::Override::Syntax::kYaml});
+  }
+  return overrides;
+}
+
+// What stands behind the last "error: " of a process; "" when it complained of nothing.
+std::string last_error(const Path& path) {
+  constexpr std::string_view kMark = "error: ";
+  if (!std::filesystem::exists(path)) return "";
+  const std::string text = read_text_file(path);
+  const auto mark = text.rfind(kMark);
+  if (mark == std::string::npos) return "";
+  const auto begin = mark + kMark.size();
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+// A finished run counts for a point only if it was made as the point would be made now.
+void check_same_config(const SweepPlan& plan, const Point& point, const Path& folder) {
+  const Path file = folder / "config.yaml";
+  if (!std::filesystem::exists(file)) return;
+  const config::Config before =
+      config::parse_recorded_config(read_text_file(file), file.string()).config;
+  const auto changes = config::resume_changes(before, config_of(plan, point));
+  if (changes.empty()) return;
+  const config::Change& first = changes.front();
+  throw ConfigError({}, concat(printable(folder.string()), " holds a run of another config (",
+                               first.key, " was ", first.before, ", is ", first.now,
+                               "): choose another folder with --dir, or remove this one"));
+}
+
+constexpr double kPatience = 5;  // seconds
+
+// What a sweep that was killed was training dies with it, but not in the same moment. The run says
+// itself who else holds its folder.
+void wait_until_free(const Path& folder) {
+  for (const Clock::time_point start = Clock::now(); seconds_since(start) < kPatience;) {
+    try {
+      const checkpoint::RunLock lock(folder);
+      return;
+    } catch (const Error&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
+// Held while a sweep trains, so that two of them do not train its points.
+checkpoint::RunLock lock_sweep(const Path& folder) {
+  try {
+    return checkpoint::RunLock(folder);
+  } catch (const Error& error) {
+    if (error.code() != kExitConfig) throw;
+    throw ConfigError({}, concat(printable(folder.string()),
+                                 ": another process trains this sweep; wait for it to end, stop "
+                                 "it, or choose another folder with --dir"));
+  }
+}
+
+// Predicts the end from the points that were trained and the share of the present one.
+class Eta {
+ public:
+  explicit Eta(std::size_t points) : left_(points) {}
+  void start() { start_ = Clock::now(); }
+  void end(bool trained) {
+    --left_;
+    if (!trained) return;
+    sum_ += seconds_since(start_);
+    ++count_;
+  }
+  std::optional<double> between() const {
+    if (left_ == 0) return 0;
+    if (count_ == 0) return std::nullopt;
+    return sum_ / count_ * static_cast<double>(left_);
+  }
+  // `share` of the present point is done, of which `before` was when it started.
+  std::optional<double> within(double share, double before) const {
+    const double done = share - before;
+    if (done <= 0) return std::nullopt;
+    const double passed = seconds_since(start_), rest = passed * (1 - share) / done;
+    const double each = (sum_ + passed + rest) / (count_ + 1);
+    return rest + each * static_cast<double>(left_ - 1);
+  }
+
+ private:
+  std::size_t left_;  // points, the present one among them
+  double sum_ = 0, count_ = 0;
+  Clock::time_point start_ = Clock::now();
+};
+
+class SweepRunner {
+ public:
+  SweepRunner(const SweepPlan& plan, const Path& program, SweepObserver& observer)
+      : plan_(plan), program_(program), observer_(observer), eta_(plan.points.size()) {}
+
+  // False when a signal asks the sweep to stop.
+  bool run(std::size_t index, PointState& state) {
+    const Path folder = plan_.folder / state.point.name;
+    const bool finished = is_finished(folder);
+    bool goes_on = true;
+    if (finished) {
+      state.kind = PointState::Kind::kSkipped;
+    } else {
+      try {
+        goes_on = train(index, folder, state);
+      } catch (const std::exception& error) {
+        // A point can fail before its process runs: a value may be too long for a command line.
+        const auto* own = dynamic_cast<const Error*>(&error);
+        state.kind = PointState::Kind::kFailed;
+        state.code = own != nullptr ? own->code() : int{kExitData};
+        state.message = error.what();
+      }
+    }
+    if (state.is_done()) state.run = read_run(folder);
+    eta_.end(!finished);
+    observer_.on_end(index, state, eta_.between());
+    return goes_on;
+  }
+
+ private:
+  bool train(std::size_t index, const Path& folder, PointState& state) {
+    std::filesystem::create_directories(folder);
+    wait_until_free(folder);
+    eta_.start();
+    observer_.on_start(index, state.point);
+    ChildOptions child;
+    child.command = {program_};
+    for (std::string& word : arguments_of(plan_, state.point)) child.command.push_back(word);
+    child.environment = environment_of(plan_, state.point);
+    child.errors = folder / "errors.log";
+    std::filesystem::remove(child.errors);
+    child.on_line = [&](const std::string& line) { read_event(index, line); };
+    const ChildResult result = run_child(child);
+    state.code = result.code;
+    if (result.code == kExitOk && is_finished(folder)) {
+      state.kind = PointState::Kind::kFinished;
+    } else if (result.signalled || result.code == kExitInterrupted) {
+      state.kind = PointState::Kind::kStopped;
+    } else {
+      state.kind = PointState::Kind::kFailed;
+      state.message = last_error(child.errors);
+      if (state.message.empty()) state.message = concat("ended with exit code ", result.code);
+    }
+    return !result.signalled;
+  }
+
+  void read_event(std::size_t index, const std::string& line) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (!event.is_object()) return;
+    const std::string name = event.value("event", "");
+    if (name == "start") {
+      total_ = event.value("total_steps", std::int64_t{0});
+      first_ = event.value("first_step", std::int64_t{0});
+    } else if (name == "step" && total_ > 0) {
+      const auto step = event.value("step", std::int64_t{0});
+      const auto total = static_cast<double>(total_);
+      observer_.on_progress(
+          index, step, total_,
+          eta_.within(static_cast<double>(step) / total, static_cast<double>(first_) / total));
+    }
+  }
+
+  const SweepPlan& plan_;
+  const Path& program_;
+  SweepObserver& observer_;
+  Eta eta_;
+  std::int64_t total_ = 0, first_ = 0;  // steps of the present point
+};
+
+std::vector<PointState> states_of(const SweepPlan& plan) {
+  std::vector<PointState> states;
+  for (const Point& point : plan.points) {
+    states.emplace_back();
+    states.back().point = point;
+  }
+  return states;
+}
+
+}  // namespace
+
+config::Config config_of(const SweepPlan& plan, const Point& point) {
+  return config::load_config(plan.config, overrides_of(plan, point), environment_of(plan, point))
+      .config;
+}
+
+const char* to_string(PointState::Kind kind) {
+  switch (kind) {
+    case PointState::Kind::kFinished:
+      return "finished";
+    case PointState::Kind::kSkipped:
+      return "finished earlier";
+    case PointState::Kind::kFailed:
+      return "failed";
+    case PointState::Kind::kStopped:
+      return "stopped";
+    case PointState::Kind::kNotStarted:
+      return "not started";
+  }
+  throw std::logic_error("a state without a name");
+}
+
+SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
+                     const std::vector<config::Override>& overrides,
+                     const config::Environment& environment, const Path& folder,
+                     std::int64_t max_points) {
+  SweepPlan plan{config, "", overrides, environment, std::move(axes), {}, folder};
+  plan.points = points_of(plan.axes, max_points);
+  for (const Point& point : plan.points) plan.name = config_of(plan, point).name;
+  if (plan.folder.empty()) plan.folder = Path("runs") / (plan.name + "_sweep");
+  return plan;
+}
+
+void write_plan(const SweepPlan& plan) {
+  const Path file = plan.folder / "sweep.json";
+  const bool is_sweep = std::filesystem::exists(file);
+  if (std::filesystem::exists(plan.folder) && !std::filesystem::is_empty(plan.folder) &&
+      !is_sweep) {
+    throw ConfigError({}, concat(printable(plan.folder.string()),
+                                 " holds files but no sweep.json, so it is not the folder of a "
+                                 "sweep; choose another with --dir"));
+  }
+  for (const Point& point : plan.points) {
+    check_same_config(plan, point, plan.folder / point.name);
+  }
+  std::filesystem::create_directories(plan.folder);
+  Json json{{"name", plan.name}, {"config", plan.config}};
+  json["axes"] = Json::array();
+  for (const Axis& axis : plan.axes) {
+    json["axes"].push_back({{"key", axis.key}, {"values", axis.values}});
+  }
+  write_file_atomic(file, to_json_line(json) + "\n");
+}
+
+SweepPlan read_plan(const Path& folder) {
+  const Path file = folder / "sweep.json";
+  SweepPlan plan;
+  plan.folder = folder;
+  try {
+    const Json json = Json::parse(read_text_file(file));
+    plan.name = json.at("name").get<std::string>();
+    plan.config = json.at("config").get<std::string>();
+    for (const Json& axis : json.at("axes")) {
+      plan.axes.push_back(
+          {axis.at("key").get<std::string>(), axis.at("values").get<std::vector<std::string>>()});
+    }
+  } catch (const Json::exception& error) {
+    throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
+  }
+  constexpr std::int64_t kMaxStoredPoints = 1'000'000;
+  try {
+    plan.points = points_of(plan.axes, kMaxStoredPoints);
+  } catch (const ConfigError& error) {
+    throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
+  }
+  return plan;
+}
+
+std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point) {
+  std::vector<std::string> words{"train",    plan.config, "--json",
+                                 "--resume", "--run-dir", (plan.folder / point.name).string()};
+  for (const config::Override& value : overrides_of(plan, point)) {
+    words.insert(words.end(), {"--set", config::to_setting(value)});
+  }
+  return words;
+}
+
+std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
+                                  SweepObserver& observer) {
+  const checkpoint::RunLock lock = lock_sweep(plan.folder);
+  std::vector<PointState> states = states_of(plan);
+  SweepRunner runner(plan, program, observer);
+  SignalGuard signals;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (signals.take() || !runner.run(i, states[i])) break;
+  }
+  return states;
+}
+
+std::vector<PointState> collect(const SweepPlan& plan) {
+  std::vector<PointState> states = states_of(plan);
+  for (PointState& state : states) {
+    const Path folder = plan.folder / state.point.name;
+    if (!std::filesystem::exists(folder)) continue;
+    if (is_finished(folder)) {
+      state.kind = PointState::Kind::kSkipped;
+      state.run = read_run(folder);
+      continue;
+    }
+    state.message = last_error(folder / "errors.log");
+    state.kind = state.message.empty() ? PointState::Kind::kStopped : PointState::Kind::kFailed;
+  }
+  return states;
+}
+
+}  // namespace trainer::experiment

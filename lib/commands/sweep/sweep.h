@@ -1,0 +1,83 @@
+// A sweep trains one run per point of a grid, each in a process of its own. A crash or a kill ends
+// one point and not the sweep, and each point frees its memory at its end.
+//
+//   <sweep>/sweep.json     config, axes and points, for `trainer report` and later sweeps
+//   <sweep>/<point>/       the run of a point, and errors.log, the last process's complaints
+//   <sweep>/table.csv, table.json, table.md, report.html, *.svg   what came of all points
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/run_files/run_files.h"
+#include "commands/sweep/grid.h"
+
+namespace trainer::experiment {
+
+struct SweepPlan {
+  std::string config;                       // path of the file
+  std::string name;                         // of the config
+  std::vector<config::Override> overrides;  // of all points
+  config::Environment environment;          // of this process
+  std::vector<Axis> axes;
+  std::vector<Point> points;
+  Path folder;
+};
+// Reads every point's config, so that a mistake in one of them is found before the first starts.
+// `folder`: runs/<name>_sweep when empty. Throws ConfigError.
+SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
+                     const std::vector<config::Override>& overrides,
+                     const config::Environment& environment, const Path& folder,
+                     std::int64_t max_points = kMaxPoints);
+
+// Writes sweep.json; refuses (ConfigError) a folder that holds files but no sweep, and one
+// that has a run of another config in the place of a point.
+void write_plan(const SweepPlan& plan);
+// The points, axes and name that sweep.json has. Throws DataError.
+SweepPlan read_plan(const Path& folder);
+
+// What a point trains. Throws ConfigError.
+config::Config config_of(const SweepPlan& plan, const Point& point);
+// `train` and its arguments for a point, behind the program's name.
+std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point);
+
+struct PointState {
+  enum class Kind {
+    kFinished,
+    kSkipped,  // had finished before this sweep
+    kFailed,
+    kStopped,  // by a signal; resumed by the next sweep
+    kNotStarted
+  } kind = Kind::kNotStarted;
+  Point point;
+  int code = 0;                 // kFailed: the exit code
+  std::string message;          // kFailed: the last error of errors.log
+  std::optional<RunFiles> run;  // kFinished, kSkipped
+  bool is_done() const { return kind == Kind::kFinished || kind == Kind::kSkipped; }
+};
+const char* to_string(PointState::Kind kind);  // "finished", "finished earlier", "failed", ...
+
+// What a sweep tells while it goes on.
+class SweepObserver {
+ public:
+  virtual ~SweepObserver() = default;
+  // A point begins, goes on (steps of total), or is over. `eta_seconds`: to the end of the sweep,
+  // nothing before the first step.
+  virtual void on_start(std::size_t index, const Point& point) = 0;
+  virtual void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
+                           std::optional<double> eta_seconds) = 0;
+  virtual void on_end(std::size_t index, const PointState& state,
+                      std::optional<double> eta_seconds) = 0;
+};
+
+// Trains the points that have not finished, one after the other, each with --resume. A point that
+// fails does not end the sweep; a signal does, after the point in training has saved. `program`:
+// the path of this program. Throws ConfigError while another process runs the sweep.
+std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
+                                  SweepObserver& observer);
+// The points as their folders say, without training.
+std::vector<PointState> collect(const SweepPlan& plan);
+
+}  // namespace trainer::experiment

@@ -1,0 +1,241 @@
+#include "commands/sweep/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+
+namespace trainer::experiment {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMebibyte = 1 << 20;
+constexpr const char* kIntervalLow = "accuracy_low";
+constexpr const char* kIntervalHigh = "accuracy_high";
+
+std::vector<Column> all_columns() {
+  using Row = SummaryRow;
+  const auto runs_only = [](auto value) {
+    return [value](const Row& row) -> std::optional<double> {
+      if (row.runs == 0) return std::nullopt;
+      const std::optional<double> number = value(row);
+      return number && std::isfinite(*number) ? number : std::nullopt;
+    };
+  };
+  const auto accuracy = [&](double Estimate::*part) {
+    return runs_only([part](const Row& row) -> std::optional<double> {
+      return row.accuracy ? std::optional((*row.accuracy).*part) : std::nullopt;
+    });
+  };
+  const auto real = [&](double Row::*part, double unit = 1) {
+    return runs_only([part, unit](const Row& row) { return std::optional(row.*part / unit); });
+  };
+  const auto maybe = [&](std::optional<double> Row::*part) {
+    return runs_only([part](const Row& row) { return row.*part; });
+  };
+  const auto count = [](std::int64_t Row::*part) {
+    return [part](const Row& row) { return std::optional(static_cast<double>(row.*part)); };
+  };
+  return {{"runs", "runs", 0, count(&Row::runs)},
+          {"replicas", "replicas", 0, runs_only([](const Row& row) {
+             return std::optional(static_cast<double>(row.replicas));
+           })},
+          {"images_per_second", "images/s", 1, real(&Row::images_per_second)},
+          {"total_seconds", "total time, s", 2, real(&Row::total_seconds)},
+          {"wall_seconds", "wall time, s", 2, real(&Row::wall_seconds)},
+          {"speed_up", "speed-up", 2, maybe(&Row::speed_up)},
+          {"efficiency", "efficiency", 0, maybe(&Row::efficiency), true},
+          {"accuracy", "accuracy", 4, accuracy(&Estimate::mean)},
+          {kIntervalLow, "95 % interval", 4, accuracy(&Estimate::low)},
+          {kIntervalHigh, "", 4, accuracy(&Estimate::high)},
+          {"loss", "loss", 4, real(&Row::loss)},
+          {"peak_memory_mib", "peak memory, MiB", 0, real(&Row::peak_memory_bytes, kMebibyte)},
+          {"wait_share", "data wait", 0, real(&Row::wait_share), true},
+          {"all_reduce_share", "all-reduce", 0, maybe(&Row::all_reduce_share), true},
+          {"cost", "cost", 4, maybe(&Row::cost)},
+          {"energy_joules", "energy, J", 0, maybe(&Row::energy_joules)},
+          {"joules_per_image", "J/image", 4, maybe(&Row::joules_per_image)},
+          {"seconds_to_accuracy", "time to accuracy, s", 2, maybe(&Row::seconds_to_accuracy)},
+          {"cost_to_accuracy", "cost to accuracy", 4, maybe(&Row::cost_to_accuracy)}};
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+  return quoted + "\"";
+}
+
+std::string in_full(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string value_of(const SummaryRow& row, const std::string& key) {
+  for (const auto& [name, value] : row.values) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+// Of runs, where each row is one; of replicas, where the values have them.
+bool repeats_a_value(const Column& column, const Summary& summary) {
+  return std::all_of(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
+    if (column.key == "runs") return row.runs + row.missing == 1;
+    if (column.key != "replicas") return false;
+    const std::string given =
+        value_of(row, "parallel.gpus") + value_of(row, "parallel.replicas");  // never both
+    return row.runs == 0 || given == std::to_string(row.replicas);
+  });
+}
+
+std::string cell_of(const Column& column, const SummaryRow& row) {
+  const std::optional<double> value = column.value(row);
+  if (!value) return "-";
+  if (column.key == kIntervalLow) {
+    return concat(fixed(*value, column.decimals), "-", fixed(row.accuracy->high, column.decimals));
+  }
+  return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
+}
+
+Json json_of(const PointState& point) {
+  Json json{{"name", point.point.name}, {"state", to_string(point.kind)}};
+  for (const auto& [key, value] : point.point.values) json["values"][key] = value;
+  if (point.kind == PointState::Kind::kFailed) {
+    json["code"] = point.code;
+    json["message"] = point.message;
+  }
+  if (!point.run) return json;
+  json["images_per_second"] = images_per_second(*point.run);
+  json["total_seconds"] = step_seconds(*point.run);
+  const std::optional<Split> split = scored_split(*point.run);
+  if (split) json["accuracy"] = point.run->finished->splits.at(*split).accuracy;
+  return json;
+}
+
+}  // namespace
+
+std::vector<Column> columns_of(const Summary& summary) {
+  std::vector<Column> columns = all_columns();
+  std::erase_if(columns, [&](const Column& column) {
+    return std::none_of(summary.rows.begin(), summary.rows.end(),
+                        [&](const SummaryRow& row) { return column.value(row).has_value(); });
+  });
+  return columns;
+}
+
+std::vector<std::vector<std::string>> cells_of(const Summary& summary) {
+  std::vector<Column> columns = columns_of(summary);
+  std::erase_if(columns, [&](const Column& column) {
+    return column.key == kIntervalHigh || repeats_a_value(column, summary);
+  });
+  std::vector<std::vector<std::string>> cells{summary.short_names};
+  for (const Column& column : columns) cells.front().push_back(column.heading);
+  cells.front().push_back("verdict");
+  for (const SummaryRow& row : summary.rows) {
+    std::vector<std::string> line;
+    for (const std::string& key : summary.keys) line.push_back(value_of(row, key));
+    for (const Column& column : columns) line.push_back(cell_of(column, row));
+    line.push_back(row.verdict);
+    cells.push_back(std::move(line));
+  }
+  return cells;
+}
+
+void print_table(const Summary& summary, std::ostream& out) {
+  auto cells = cells_of(summary);
+  for (std::vector<std::string>& line : cells) line.pop_back();  // the verdict, a sentence
+  std::vector<std::size_t> right;
+  for (std::size_t i = 0; i < cells.front().size(); ++i) right.push_back(i);
+  Table table(cells.front(), right);
+  for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
+  table.print(out);
+  Table verdicts({"point", "verdict"});
+  for (const SummaryRow& row : summary.rows) verdicts.add({label_of(summary, row), row.verdict});
+  out << '\n';
+  verdicts.print(out);
+}
+
+std::string table_csv(const Summary& summary) {
+  const std::vector<Column> columns = columns_of(summary);
+  std::vector<std::string> fields = summary.keys;
+  for (const Column& column : columns) fields.push_back(column.key);
+  fields.push_back("verdict");
+  std::string text = join(fields, ",") + "\n";
+  for (const SummaryRow& row : summary.rows) {
+    fields.clear();
+    for (const std::string& key : summary.keys) fields.push_back(csv_field(value_of(row, key)));
+    for (const Column& column : columns) {
+      const std::optional<double> value = column.value(row);
+      fields.push_back(value ? in_full(*value) : "");
+    }
+    fields.push_back(csv_field(row.verdict));
+    text += join(fields, ",") + "\n";
+  }
+  return text;
+}
+
+std::string table_markdown(const Summary& summary) {
+  std::string text;
+  for (const std::vector<std::string>& line : cells_of(summary)) {
+    const bool is_heading = text.empty();
+    for (const std::string& cell : line) {
+      text += "| ";
+      for (const char letter : cell) text += letter == '|' ? "\\|" : std::string(1, letter);
+      text += ' ';
+    }
+    text += "|\n";
+    if (!is_heading) continue;
+    for (std::size_t i = 0; i + 1 < line.size(); ++i) text += "| ---: ";
+    text += "| :--- |\n";
+  }
+  const std::string sentence = accuracy_sentence(summary);
+  return sentence.empty() ? text : text + "\n" + sentence + "\n";
+}
+
+std::string table_json(const Summary& summary) {
+  Json json{{"event", "sweep"}, {"name", summary.name}};
+  json["rows"] = Json::array();
+  for (const SummaryRow& row : summary.rows) {
+    Json line = Json::object();
+    line["values"] = Json::object();
+    for (const auto& [key, value] : row.values) line["values"][key] = value;
+    for (const Column& column : columns_of(summary)) {
+      const std::optional<double> value = column.value(row);
+      line[column.key] = value ? Json(*value) : Json();
+    }
+    line["missing"] = row.missing;
+    line["verdict"] = row.verdict;
+    json["rows"].push_back(std::move(line));
+  }
+  json["points"] = Json::array();
+  for (const PointState& point : summary.points) json["points"].push_back(json_of(point));
+  if (summary.wanted_accuracy) {
+    json["wanted_accuracy"] = *summary.wanted_accuracy;
+    json["cheapest"] =
+        summary.cheapest ? Json(label_of(summary, summary.rows[*summary.cheapest])) : Json();
+  }
+  return to_json_line(json);
+}
+
+std::string point_json(const PointState& state, std::optional<double> eta_seconds) {
+  Json json = json_of(state);
+  if (eta_seconds) json["eta_seconds"] = *eta_seconds;
+  Json line{{"event", "point"}};
+  line.update(json);
+  return to_json_line(line);
+}
+
+void write_tables(const Summary& summary, const Path& folder) {
+  write_file_atomic(folder / "table.csv", table_csv(summary));
+  write_file_atomic(folder / "table.json", table_json(summary) + "\n");
+  write_file_atomic(folder / "table.md", table_markdown(summary));
+}
+
+}  // namespace trainer::experiment

@@ -1,0 +1,41 @@
+// The table of a sweep, for people and programs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "commands/sweep/summary.h"
+
+namespace trainer::experiment {
+
+// A number of every row.
+struct Column {
+  std::string key;      // in CSV and JSON, with its unit: "total_seconds"
+  std::string heading;  // for people
+  int decimals = 0;
+  std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
+  bool is_share = false;  // in percent for people, whole ones
+};
+// The columns for which some row has a number.
+std::vector<Column> columns_of(const Summary& summary);
+// For people, the heading and the rows as text: the values, the columns and the verdict. Columns
+// that repeat a value are left out, and an interval is one column.
+std::vector<std::vector<std::string>> cells_of(const Summary& summary);
+
+// Aligned columns, the verdicts below them.
+void print_table(const Summary& summary, std::ostream& out);
+std::string table_csv(const Summary& summary);  // numbers in full
+std::string table_markdown(const Summary& summary);
+// {"event":"sweep",...} with rows and points, one line.
+std::string table_json(const Summary& summary);
+
+// {"event":"point",...} of a point that is over, one line.
+std::string point_json(const PointState& state, std::optional<double> eta_seconds);
+
+// table.csv, table.json and table.md in the sweep's folder.
+void write_tables(const Summary& summary, const Path& folder);
+
+}  // namespace trainer::experiment

@@ -1,0 +1,278 @@
+#include "commands/verify/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "backend/open.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "compile/compile.h"
+#include "config/derived.h"
+#include "train/loop.h"
+
+namespace trainer::measure {
+namespace {
+
+using config::Config;
+using config::Parallel;
+
+constexpr double kTolerance = 1e-5;
+constexpr std::int64_t kFastSteps = 10;
+
+// Asks for the end of the run after a step.
+class StopHook : public hooks::Hook {
+ public:
+  explicit StopHook(std::int64_t step) : step_(step) {}
+  std::string name() const override { return "verify"; }
+  hooks::Request on_step(const hooks::Progress& progress) override {
+    return progress.step == step_ ? hooks::Request::kStop : hooks::Request::kContinue;
+  }
+
+ private:
+  std::int64_t step_;
+};
+
+struct Outcome {
+  hooks::Finish finish;
+  std::vector<checkpoint::Tensor> tensors;
+  std::string devices;  // what it ran on
+};
+
+// One run, or what is left of it after its checkpoint, on the devices that `devices` asks for.
+Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
+            const Path& folder, train::Start start, const backend::DeviceOptions& devices,
+            std::int64_t stop_after = 0) {
+  engine::Replicas replicas(model, config, backend::open_backends(devices),
+                            engine::Engine::Use::kTrain);
+  train::prepare_run_folder(folder, config, start);
+  train::ProcessGroup alone;
+  train::Job job{config, data, replicas, train::plan_steps(config, data.train->size()), alone};
+  job.run = folder;
+  job.start = start;
+  job.warn = [](const Notice&) {};
+  if (stop_after > 0) job.hooks.push_back(std::make_unique<StopHook>(stop_after));
+  Outcome outcome;
+  outcome.finish = train::train(job);
+  if (outcome.finish.reason == hooks::FinishReason::kInterrupted) {
+    throw Error(kExitInterrupted, "interrupted: nothing was verified");
+  }
+  outcome.tensors = replicas.tensors();
+  outcome.devices = replicas.describe();
+  return outcome;
+}
+
+Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
+            const Path& folder, train::Start start, std::int64_t stop_after = 0) {
+  return run(config, data, model, folder, start, engine::device_options(config.parallel),
+             stop_after);
+}
+
+// The config as it is run here: so many steps, nothing that ends it early, evaluated once.
+Config shortened(const Config& config, std::int64_t steps) {
+  Config made = config;
+  made.train.epochs.reset();
+  made.train.max_steps = steps;
+  made.train.early_stop.reset();
+  made.train.stop_at.reset();
+  made.run.best.clear();
+  const config::Duration never{static_cast<double>(steps + 1), config::Duration::Unit::kSteps};
+  made.run.checkpoint_every = made.run.evaluate_every = never;
+  return made;
+}
+
+double sum_of_squares(const checkpoint::Tensor& tensor) {
+  double sum = 0;
+  for (const float value : tensor.values) {
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return sum;
+}
+
+// The largest Euclidean distance of any variable, relative to its length or, where that is less, to
+// the length of as many usual numbers (their root mean square over all variables): a bias before a
+// batch norm is nothing but rounding. Infinite where a number is not finite.
+double distance(const std::vector<checkpoint::Tensor>& a,
+                const std::vector<checkpoint::Tensor>& b) {
+  double all = 0, count = 0, worst = 0;
+  for (const checkpoint::Tensor& tensor : a) {
+    all += sum_of_squares(tensor);
+    count += static_cast<double>(tensor.values.size());
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    double apart = 0;
+    for (std::size_t k = 0; k < a[i].values.size(); ++k) {
+      const double d = static_cast<double>(b[i].values[k]) - static_cast<double>(a[i].values[k]);
+      apart += d * d;
+    }
+    const double usual = all / count * static_cast<double>(a[i].values.size());
+    const double relative =
+        apart == 0 ? 0 : std::sqrt(apart / std::max(sum_of_squares(a[i]), usual));
+    worst = std::isfinite(relative) ? std::max(worst, relative) : HUGE_VAL;
+  }
+  return worst;
+}
+
+bool same_bits(const Outcome& a, const Outcome& b) {
+  if (checkpoint::sha256_of(a.tensors) != checkpoint::sha256_of(b.tensors)) return false;
+  const auto& x = a.finish.evaluations;
+  const auto& y = b.finish.evaluations;
+  return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                    [](const hooks::Evaluation& one, const hooks::Evaluation& other) {
+                      return one.metrics.loss == other.metrics.loss &&
+                             one.metrics.confusion == other.metrics.confusion;
+                    });
+}
+
+Verification::Row row_of(const std::string& promise, const std::string& name,
+                         const Outcome& outcome, const Outcome& first) {
+  return {promise,
+          name,
+          outcome.finish.steps,
+          outcome.finish.parameters_sha256,
+          distance(first.tensors, outcome.tensors),
+          outcome.finish.wall_seconds,
+          false};
+}
+
+std::string exponent(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return value == 0 ? "0" : text;
+}
+
+// Rows of the runs with each number of replicas, and what the first one came to.
+Outcome verify_group(const std::string& promise, const Config& config, const data::Datasets& data,
+                     const graph::Graph& model, const std::vector<std::int64_t>& replicas,
+                     Verification& verification) {
+  const TemporaryFolder folder;
+  std::optional<Outcome> first;
+  for (const std::int64_t count : replicas) {
+    const Config own = config::with_replicas(config, count);
+    Outcome outcome =
+        run(own, data, model, folder.path() / std::to_string(count), train::Start::kOverwrite);
+    if (!first) first = outcome;
+    auto row = row_of(promise, concat(count, " x ", own.train.batch_size), outcome, *first);
+    row.holds = promise == "ordered" ? same_bits(*first, outcome) : row.distance <= kTolerance;
+    verification.rows.push_back(std::move(row));
+  }
+  return std::move(*first);
+}
+
+// Some models magnify rounding, and no two orders of their sums agree within kTolerance. The first
+// run is repeated with its sums in another order; that its replicas agree as well is then all that
+// can be asked.
+void allow_for_rounding(const Config& config, const data::Datasets& data, const graph::Graph& model,
+                        const Outcome& first, std::int64_t replicas, Verification& verification) {
+  const auto is_fast = [](const Verification::Row& row) { return row.promise == "fast"; };
+  std::vector<Verification::Row>& rows = verification.rows;
+  if (std::all_of(rows.begin(), rows.end(),
+                  [&](const auto& r) { return !is_fast(r) || r.holds; })) {
+    return;
+  }
+  const Config own = config::with_replicas(config, replicas);
+  const std::optional<backend::DeviceOptions> devices =
+      backend::with_other_sums(engine::device_options(own.parallel));
+  if (!devices) return;
+  const TemporaryFolder folder;
+  const Outcome other =
+      run(own, data, model, folder.path() / "other", train::Start::kOverwrite, *devices);
+  const double rounding = distance(first.tensors, other.tensors);
+  constexpr int kMargin = 4;
+  for (Verification::Row& row : rows) {
+    if (is_fast(row)) row.holds = row.distance <= std::max(kTolerance, kMargin * rounding);
+  }
+  verification.notes.push_back(
+      concat("this model magnifies rounding: the first fast run with its sums in another order (",
+             other.devices, ") ends ", exponent(rounding),
+             " apart, so that runs must agree within ", kMargin, " times that"));
+}
+
+}  // namespace
+
+bool Verification::holds() const {
+  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.holds; });
+}
+
+Verification verify_replicas(const Config& config, const data::Datasets& data,
+                             const graph::Graph& model, const VerifyOptions& options) {
+  if (config.parallel.shard == Parallel::Shard::kOff) {
+    throw ConfigError(config.parallel.loc,
+                      "parallel.shard: with off, which samples make up a batch depends on the "
+                      "number of replicas, so that no two numbers can agree; verify needs sample");
+  }
+  Verification verification;
+  Config ordered = shortened(config, options.steps);
+  ordered.parallel.reduction = Parallel::Reduction::kOrdered;
+  const bool statistics = engine::uses_batch_statistics(model);
+  if (statistics) {
+    verification.notes.emplace_back(
+        "batch norm takes its statistics over the batch: ordered sums cannot be had, and fast ones "
+        "are compared with parallel.batch_norm.sync");
+  } else {
+    verify_group("ordered", ordered, data, model, options.replicas, verification);
+  }
+  Config fast = shortened(config, std::min(options.steps, kFastSteps));
+  fast.parallel.reduction = Parallel::Reduction::kFast;
+  fast.parallel.batch_norm.sync = statistics;
+  fast.optimizer = {};
+  fast.optimizer.kind = config::Sgd{};
+  const Outcome first = verify_group("fast", fast, data, model, options.replicas, verification);
+  allow_for_rounding(fast, data, model, first, options.replicas.front(), verification);
+  verification.notes.push_back(
+      concat("fast: ", fast.train.max_steps.value_or(0), " steps of ",
+             "gradient descent without momentum, whatever the optimizer: others make whole steps "
+             "of the rounding of small gradients"));
+  return verification;
+}
+
+Verification verify_resume(const Config& config, const data::Datasets& data,
+                           const graph::Graph& model, const VerifyOptions& options) {
+  Verification verification;
+  const Config made = shortened(config, options.steps);
+  const TemporaryFolder folder;
+  const Outcome whole = run(made, data, model, folder.path() / "whole", train::Start::kOverwrite);
+  verification.rows.push_back(row_of("resume", "in one go", whole, whole));
+  verification.rows.back().holds = true;
+  const std::int64_t half = options.steps / 2;
+  const Path stopped = folder.path() / "stopped";
+  run(made, data, model, stopped, train::Start::kOverwrite, half);
+  const Outcome resumed = run(made, data, model, stopped, train::Start::kResume);
+  verification.rows.push_back(
+      row_of("resume", concat("resumed after step ", half), resumed, whole));
+  verification.rows.back().holds = same_bits(whole, resumed);
+  return verification;
+}
+
+void print_verification(const Verification& verification, std::ostream& out) {
+  Table table({"promise", "run", "steps", "parameters", "distance", "seconds", ""}, {2, 4, 5});
+  for (const Verification::Row& row : verification.rows) {
+    table.add({row.promise, row.run, std::to_string(row.steps), row.sha256.substr(0, 12),
+               exponent(row.distance), fixed(row.seconds, 1),
+               row.holds ? "holds" : "DOES NOT HOLD"});
+  }
+  table.print(out, "");
+  for (const std::string& note : verification.notes) out << "note: " << note << '\n';
+}
+
+void print_verification_json(const Verification& verification, std::ostream& out) {
+  using Json = nlohmann::ordered_json;
+  for (const Verification::Row& row : verification.rows) {
+    write_event(out, Json{{"event", "verify"},
+                          {"promise", row.promise},
+                          {"run", row.run},
+                          {"steps", row.steps},
+                          {"parameters_sha256", row.sha256},
+                          {"distance", row.distance},
+                          {"seconds", row.seconds},
+                          {"holds", row.holds}});
+  }
+  write_event(
+      out,
+      Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}});
+}
+
+}  // namespace trainer::measure

@@ -1,0 +1,225 @@
+// Runs side by side: compare and diff.
+#include "commands/compare/compare.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <sstream>
+
+#include "commands/compare/diff.h"
+#include "commands/run_files/statistics.h"
+#include "commands/support.h"
+
+namespace trainer::experiment {
+namespace {
+
+using test::FakeRun;
+
+struct Two {
+  TemporaryFolder folder;
+  Path a() const { return folder.path() / "a"; }
+  Path b() const { return folder.path() / "b"; }
+  Two(const FakeRun& first, const FakeRun& second) {
+    test::write_run(a(), first);
+    test::write_run(b(), second);
+  }
+  Comparison compared(std::optional<double> wanted = {}) const {
+    return compare({read_run(a()), read_run(b())}, wanted);
+  }
+  RunDiff diffed() const { return diff(read_run(a()), read_run(b())); }
+};
+
+std::string printed(const Comparison& comparison) {
+  std::ostringstream out;
+  print_comparison(comparison, out);
+  return out.str();
+}
+
+// Right or wrong, a letter a sample.
+void store(const Path& run, const std::string& marks, const std::string& label = "cat") {
+  std::string text;
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    text += concat("{\"index\":", i, ",\"class\":\"", marks[i] == 'r' ? label : "other",
+                   "\",\"label\":\"", label, "\"}\n");
+  }
+  write_file_atomic(run / "predictions.jsonl", text);
+}
+
+TEST_CASE("McNemar's exact test and Student's interval") {
+  CHECK(mcnemar(0, 0) == 1);
+  CHECK(mcnemar(5, 5) == 1);
+  CHECK(mcnemar(0, 6) == doctest::Approx(2.0 / 64));
+  CHECK(mcnemar(1, 9) == doctest::Approx(2.0 * 11 / 1024));
+  CHECK(mcnemar(9, 1) == mcnemar(1, 9));
+  const Estimate one = estimate({0.5, 0.7});
+  CHECK(one.mean == doctest::Approx(0.6));
+  CHECK(one.high == doctest::Approx(0.6 + 12.7062 * 0.1));
+  // t(20) = 2.0860
+  std::vector<double> many(21, 0.0);
+  many[0] = 1;
+  many[1] = -1;
+  const Estimate twenty = estimate(many);
+  CHECK(twenty.high == doctest::Approx(2.0860 * std::sqrt(0.1 / 21)).epsilon(1e-4));
+}
+
+TEST_CASE("compare shows what differs, curves at common steps, and results") {
+  FakeRun second;
+  second.batch_size = 64;
+  second.steps = 2;
+  second.correct = 95;
+  const Two two({}, second);
+  const Comparison comparison = two.compared(0.9);
+  REQUIRE(comparison.settings.size() == 1);
+  CHECK(comparison.settings[0].key == "train.batch_size");
+  CHECK(comparison.settings[0].values == std::vector<std::string>{"32", "64"});
+  std::string steps;
+  for (const auto& point : comparison.curve) {
+    if (point.metric == "train loss") steps += std::to_string(point.step) + " ";
+  }
+  CHECK(steps == "1 2 ");
+  CHECK(comparison.results[0].interval.low == doctest::Approx(0.8256).epsilon(1e-3));
+  CHECK(*comparison.results[0].seconds_to_accuracy == doctest::Approx(4));
+  CHECK(*comparison.results[1].seconds_to_accuracy == doctest::Approx(3));
+  const std::string text = printed(comparison);
+  CHECK(text.find("0.8256-0.9448") != std::string::npos);
+  CHECK(text.find("has no stored predictions; for McNemar's test: trainer predict") !=
+        std::string::npos);
+}
+
+TEST_CASE("a long curve is shown at ten steps, the last one among them") {
+  FakeRun run;
+  run.steps = 25;
+  std::vector<std::int64_t> steps;
+  for (const auto& point : Two(run, run).compared().curve) {
+    if (point.metric == "train loss") steps.push_back(point.step);
+  }
+  CHECK(steps == std::vector<std::int64_t>{2, 5, 7, 10, 12, 15, 17, 20, 22, 25});
+}
+
+TEST_CASE("stored predictions are compared sample by sample") {
+  const Two two({}, {});
+  store(two.a(), "rrrrrrrrww");
+  store(two.b(), "rrwwwwwwrw");
+  const Comparison comparison = two.compared();
+  REQUIRE(comparison.pairs.size() == 1);
+  const PairedResult& result = comparison.pairs[0].result;
+  CHECK(result.both_right == 2);
+  CHECK(result.only_first == 6);
+  CHECK(result.only_second == 1);
+  CHECK(result.both_wrong == 1);
+  CHECK(result.probability == doctest::Approx(2.0 * 8 / 128));
+  CHECK(printed(comparison).find("p = 0.125: no difference shown") != std::string::npos);
+
+  store(two.b(), "rrwwwwwwrw", "dog");  // other labels: other samples
+  CHECK(two.compared().pairs.empty());
+  REQUIRE(two.compared().notes.size() == 1);
+  CHECK(two.compared().notes[0].find("are of other samples") != std::string::npos);
+
+  write_file_atomic(two.b() / "predictions.jsonl", "{\"index\":0,\"class\":\"cat\"}\n");
+  CHECK_THROWS_WITH_AS(two.compared(),
+                       doctest::Contains("predictions.jsonl:1: is not a prediction of a labelled"),
+                       DataError);
+}
+
+TEST_CASE("runs that are the same do not part") {
+  FakeRun other;
+  other.seconds = 0.7;  // times are not what a run is
+  const RunDiff same = Two({}, other).diffed();
+  CHECK_FALSE(same.step);
+  CHECK(same.common_steps == 4);
+  CHECK(same.common_hashes == 3);
+  CHECK(same.settings.empty());
+}
+
+TEST_CASE("the first step at which runs part, and how") {
+  FakeRun other;
+  SUBCASE("the loss") {
+    other.loss = [](std::int64_t step) { return step < 3 ? FakeRun().loss(step) : "9.5"; };
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 3);
+    CHECK(found.equal == 2);
+    REQUIRE(found.fields.size() == 1);
+    CHECK(found.fields[0].name == "loss");
+    CHECK(found.fields[0].second == "9.5");
+  }
+  SUBCASE("the samples come before the loss that follows from them") {
+    other.samples_hash = "00000000000000bb";
+    other.loss = [](std::int64_t) { return "9.5"; };
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 1);
+    CHECK_FALSE(found.equal);
+    REQUIRE(found.fields.size() == 2);
+    CHECK(found.fields[0].name == "sample_ids");
+  }
+  SUBCASE("the gradient, with the same losses") {
+    other.gradient_norm = "0.51";
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 1);
+    REQUIRE(found.fields.size() == 1);
+    CHECK(found.fields[0].name == "gradient_norm");
+  }
+  SUBCASE("a norm that one run does not have is no difference") {
+    other.gradient_norm = "";
+    CHECK_FALSE(Two({}, other).diffed().step);
+  }
+  SUBCASE("the parameters come before the loss that follows from them") {
+    other.parameters_hash = "beef";
+    other.loss = [](std::int64_t step) { return step < 3 ? FakeRun().loss(step) : "9.5"; };
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 2);
+    REQUIRE(found.fields.size() == 1);
+    CHECK(found.fields[0].name == "parameters");
+  }
+  SUBCASE("the parameters, with the same losses") {
+    other.parameters_hash = "beef";
+    other.program = "trainer 2";
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 2);
+    REQUIRE(found.fields.size() == 1);
+    CHECK(found.fields[0].name == "parameters");
+    REQUIRE(found.settings.size() == 1);
+    CHECK(found.settings[0].key == "program");
+    std::ostringstream out;
+    print_diff(found, out);
+    CHECK(out.str().find("first difference at step 2, the last equal one is 1: samples and "
+                         "learning rates were the same: look at what differs below") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("rows of several steps are compared with rows of one") {
+  FakeRun other;
+  const auto rewritten = [&](const std::string& rows) {
+    const Two two({}, {});
+    write_file_atomic(
+        two.b() / "ledger.csv",
+        "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters\n" + rows);
+    return two.diffed();
+  };
+  const std::string samples = std::to_string(2 * other.samples), loss = other.loss(2);
+  const auto row = [&](const std::string& ids) {
+    return "2," + samples + "," + loss + ",0.001," + ids + ",1,0,\n";
+  };
+  char sum[20];
+  std::snprintf(sum, sizeof sum, "%016llx", 2 * std::stoull(other.samples_hash, nullptr, 16));
+  const RunDiff same = rewritten(row(sum));
+  CHECK_FALSE(same.step);
+  CHECK(same.common_steps == 1);
+  CHECK(same.equal == 2);
+  const RunDiff ids = rewritten(row("00000000000000bb"));
+  REQUIRE(ids.fields.size() == 1);
+  CHECK(ids.fields[0].name == "sample_ids");
+  CHECK(ids.fields[0].first == sum);
+  CHECK_FALSE(rewritten(row("")).step);
+  CHECK(rewritten("2,7," + loss + ",0.001,,1,0,\n").fields.at(0).first == samples);
+}
+
+TEST_CASE("a run without a ledger cannot be compared step by step") {
+  const Two two({}, {});
+  std::filesystem::remove(two.b() / "ledger.csv");
+  CHECK_THROWS_WITH_AS(two.diffed(), doctest::Contains("run.ledger: false"), DataError);
+}
+
+}  // namespace
+}  // namespace trainer::experiment

@@ -1,0 +1,76 @@
+#include "commands/explain/explain.h"
+
+#include <doctest/doctest.h>
+
+#include "config/describe/schema.h"
+#include "config/values.h"
+#include "support/contains.h"
+
+namespace trainer::config {
+namespace {
+
+using test::contains;
+
+std::string mistake(const std::string& path) {
+  try {
+    explain(path);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every key that --set can name is explained") {
+  for (const std::string& key : settable_keys()) {
+    CAPTURE(key);
+    const std::string last = key.substr(key.rfind('.') + 1);
+    const std::string text = explain(key);
+    const std::string first = text.substr(0, text.find(' '));
+    CHECK(first.substr(first.rfind('.') + 1) == last);
+    CHECK(contains(text, "\n    "));
+  }
+}
+
+TEST_CASE("a key comes with its kind of value, default, meaning and what stands below it") {
+  CHECK(explain("optimizer.adam.learning_rate") ==
+        "optimizer.adam.learning_rate  a number, at least 0; default 0.001\n    Learning rate.\n");
+  const std::string adam = explain("optimizer.adam");
+  CHECK(adam.starts_with("optimizer.adam  "));
+  CHECK(contains(adam, "\noptimizer.adam.beta_1  "));
+  CHECK(explain("adam") == adam);
+  CHECK(contains(explain("optimizer"), "one of sgd, rmsprop, adam"));
+  CHECK(contains(explain("train.batch_size"), "a whole number or auto, at least 1"));
+  CHECK(contains(explain("model.backbone.name"), "; required\n"));
+  CHECK(contains(explain("model.input"), "a list, each a whole number, at least 1, 3 of them\n"));
+  CHECK_FALSE(contains(explain("model.dense_classifier.hidden_units"), "of them"));
+  CHECK(contains(explain("train.precision"), "one of float32, tf32, bfloat16"));
+}
+
+TEST_CASE("what stands in several places has a section of its own") {
+  const std::string conv = explain("model.layers.conv");
+  CHECK(conv.starts_with("conv  "));
+  CHECK(contains(conv, "\nconv.filters  a whole number, at least 1; required\n"));
+  CHECK(explain("conv") == conv);
+  CHECK(explain("model.head.conv.kernel_size").starts_with("conv.kernel_size  "));
+  CHECK(contains(explain("layer"), "\nmax_pool  "));
+  CHECK(contains(explain("model.layers"), "a list of layers"));
+  const std::string sections = explain("");
+  for (const char* name : {"model  ", "optimizer  ", "run  ", "layer  ", "augmentation  "}) {
+    CHECK(contains("\n" + sections, std::string("\n") + name));
+  }
+}
+
+TEST_CASE("a key that is none is answered with the nearest") {
+  // Two neighbours that changed places are one mistake.
+  CHECK(nearest("ab", {"ba"}) == "ba");
+  CHECK(nearest("xab", {"xba", "xcb"}) == "xba");
+  CHECK_FALSE(nearest("ab", {"cd"}));
+  CHECK(contains(mistake("nothing.conv"), "there is no key 'nothing.conv'"));  // though conv is one
+  CHECK(contains(mistake("optimizr"), "there is no key 'optimizr', did you mean 'optimizer'?"));
+  CHECK(contains(mistake("optimizer.adam.learning_rte"), "did you mean"));
+  CHECK(contains(mistake("nothing.like.it"), "`trainer explain` lists the sections"));
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,73 @@
+// What `trainer find` makes of its measurements.
+#include "commands/find/find.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <sstream>
+
+namespace trainer::measure {
+namespace {
+
+using Points = std::vector<RangeTest::Point>;
+
+// A loss that is flat up to 1e-4, falls evenly by the logarithm to 1e-1, steepest around 1e-2, and
+// rises from there.
+Points valley() {
+  Points points;
+  for (int i = 0; i <= 80; ++i) {
+    const double exponent = -6 + 0.1 * i;
+    double loss = 2.3;
+    if (exponent > -4) loss -= 0.2 * (std::min(exponent, -1.0) + 4);
+    if (exponent > -2.5) loss -= 0.8 * (std::min(exponent, -1.5) + 2.5);
+    if (exponent > -1) loss += 3 * (exponent + 1);
+    points.push_back({std::pow(10, exponent), loss, loss});
+  }
+  return points;
+}
+
+TEST_CASE("the suggested rate is where the loss falls steepest") {
+  const std::optional<double> rate = suggest_rate(valley());
+  REQUIRE(rate);
+  CHECK(*rate > 3e-3);
+  CHECK(*rate < 3e-2);
+}
+
+TEST_CASE("a fall from a peak that a large rate has caused does not count") {
+  Points points = valley();
+  for (int i = 0; i < 15; ++i) {
+    RangeTest::Point next = points.back();
+    next.rate *= 1.26;
+    next.smoothed -= 0.5;
+    points.push_back(next);
+  }
+  const std::optional<double> rate = suggest_rate(points);
+  REQUIRE(rate);
+  CHECK(*rate < 3e-2);
+}
+
+TEST_CASE("a loss that never falls suggests nothing") {
+  Points rising = valley();
+  for (std::size_t i = 0; i < rising.size(); ++i) {
+    rising[i].smoothed = 2 + 0.1 * static_cast<double>(i);
+  }
+  CHECK_FALSE(suggest_rate(rising));
+  CHECK_FALSE(suggest_rate({}));
+  RangeTest test;
+  test.points = rising;
+  test.diverged = true;
+  std::ostringstream out;
+  print_range_test(test, "optimizer.adam.learning_rate", out);
+  CHECK(out.str().find("the loss diverges beyond 100") != std::string::npos);
+  CHECK(out.str().find("no suggestion") != std::string::npos);
+}
+
+TEST_CASE("the knee is the smallest batch that is nearly as fast as the best") {
+  CHECK(knee_of({{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}, {32, 192, 0, 0, 0}, {64, 200, 0, 0, 0}}) ==
+        32);
+  CHECK(knee_of({{8, 200, 0, 0, 0}, {16, 150, 0, 0, 0}}) == 8);
+  CHECK(knee_of({}) == 0);
+}
+
+}  // namespace
+}  // namespace trainer::measure

@@ -1,0 +1,200 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "commands/page/svg.h"
+#include "commands/report/html.h"
+#include "commands/report/mistakes.h"
+#include "support/contains.h"
+
+namespace trainer::report {
+namespace {
+
+experiment::RunFiles run_on_gpus() {
+  experiment::RunFiles run;
+  run.name = "fake";
+  run.folder = "nowhere";
+  run.devices["gpu0_utilization"] = {{10, 0.5}, {20, 0.9}};
+  run.devices["gpu10_utilization"] = {{10, 0.25}, {20, 0.25}};
+  run.devices["gpu0_memory_bytes"] = {{10, 3.0 * (1 << 30)}, {20, 4.0 * (1 << 30)}};
+  run.devices["gpu0_energy_joules"] = {{10, 100}, {20, 150}};
+  return run;
+}
+
+std::string page_of(const experiment::RunFiles& run, const Mistakes& mistakes = {}) {
+  return run_report(run, mistakes);
+}
+
+using test::contains;
+
+}  // namespace
+
+TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as a table") {
+  const std::string page = page_of(run_on_gpus());
+  CHECK(contains(page, "<svg class=\"chart\" id=\"device-utilization\""));
+  CHECK(contains(page, "GPU utilisation (%)"));
+  CHECK(contains(page, "GPU memory in use (GiB)"));
+  CHECK_FALSE(contains(page, "device-power-watts"));
+  CHECK(contains(
+      page,
+      "<tr><th scope=\"row\">gpu0</th><td class=\"n\">70 (90)</td><td class=\"n\">3.50 "
+      "(4.00)</td><td class=\"n\">-</td><td class=\"n\">-</td><td class=\"n\">250</td></tr>"));
+  CHECK(contains(
+      page, "<tr><th scope=\"row\">gpu10</th><td class=\"n\">25 (25)</td><td class=\"n\">-</td>"));
+  CHECK(page.find(">gpu0</th>") < page.find(">gpu10</th>"));
+  CHECK_FALSE(contains(page_of({}), "GPU utilisation"));
+}
+
+TEST_CASE("run report: confusion matrix, counts of every cell and scores of every class") {
+  experiment::RunFiles run;
+  run.classes = {"cat"};  // fewer names than classes
+  run.finished.emplace();
+  experiment::SplitResult& result = run.finished->splits[Split::kTest];
+  result.classes = {{7, 6, 5}, {4, 5, 3}};
+  result.confusions = {{0, 1, 2}, {1, 0, 1}};
+  const std::string page = page_of(run);
+  for (const char* cell : {">5</td>", ">2</td></tr>", ">1</td>", ">3</td></tr>"}) {
+    CHECK(contains(page, cell));
+  }
+  CHECK(contains(page,
+                 "<tr><th scope=\"row\">cat</th><td class=\"n\">0.8333</td><td "
+                 "class=\"n\">0.7143</td><td class=\"n\">0.7692</td><td "
+                 "class=\"n\">7</td></tr>"));
+  CHECK(contains(page, "<tr><th scope=\"row\">1</th><td class=\"n\">0.6000</td>"));
+}
+
+TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
+  experiment::RunFiles run;
+  experiment::MetricsRow row;
+  row.split = Split::kTrain;
+  row.step = 3;
+  row.loss = 2;
+  row.learning_rate = 0.5;
+  row.images_per_second = 80;
+  run.metrics.push_back(row);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    run.ledger.push_back({step, 32, concat(step, ".5"), "0.5", "", "", 0.25, 0});
+  }
+  const auto points = [&](const char* id) {
+    for (const Chart& chart : run_charts(run)) {
+      if (chart.id == id) return chart.series.front().points;
+    }
+    return decltype(Series::points){};
+  };
+  using Points = decltype(Series::points);
+  CHECK(points("loss") == Points{{1, 1.5}, {2, 2.5}, {3, 3.5}});
+  CHECK(points("throughput") == Points{{1, 128}, {2, 128}, {3, 128}});
+  CHECK(points("accuracy") == Points{{3, 0}});
+  run.metrics.insert(run.metrics.end(), 4, row);
+  CHECK(points("loss").front() == std::pair<double, double>(3, 2));
+}
+
+TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
+  experiment::Summary summary;
+  summary.keys = {"parallel.gpus"};
+  summary.short_names = {"gpus"};
+  for (const std::int64_t replicas : {1, 2}) {
+    experiment::SummaryRow row;
+    row.values = {{"parallel.gpus", std::to_string(replicas)}};
+    row.runs = 1;
+    row.replicas = replicas;
+    row.images_per_second = replicas == 1 ? 100 : 150;
+    row.total_seconds = replicas == 1 ? 10 : 8;
+    summary.rows.push_back(row);
+  }
+  const std::vector<Chart> charts = sweep_charts(summary);
+  REQUIRE(charts.size() == 2);
+  using Points = decltype(Series::points);
+  REQUIRE(charts[1].series.size() == 2);
+  CHECK(charts[0].series[1].points == Points{{1, 100}, {2, 200}});
+  CHECK(charts[1].series[0].points == Points{{1, 10}, {2, 8}});
+  CHECK(charts[1].series[1].points == Points{{1, 10}, {2, 6}});  // 1200 images
+  CHECK(charts[1].series[1].is_reference);
+}
+
+TEST_CASE("run report: what there is no time or data to look at is said") {
+  Mistakes mistakes;
+  mistakes.split = "test";
+  mistakes.samples = 10000;
+  mistakes.looked_at = 2500;
+  mistakes.wrong = 3;
+  CHECK(contains(page_of({}, mistakes), "3 of 2,500 samples (of 10,000; time ran out)"));
+  mistakes.reason = "datasets/mnist: not <found>";
+  CHECK(contains(page_of({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
+}
+
+TEST_CASE("run report: the splits with their smallest and largest class") {
+  experiment::RunFiles run;
+  run.folder = "nowhere";
+  run.classes = {"cat", "dog & co"};
+  run.splits = {
+      {Split::kTrain, 1500, {1000, 500}}, {Split::kTest, 7, {7, 0}}, {Split::kValidation, 3, {}}};
+  const std::string page = page_of(run);
+  CHECK(
+      contains(page,
+               "<th scope=\"row\">train</th><td class=\"n\">1,500</td><td class=\"n\">500</td><td "
+               "class=\"n\">1,000</td><td class=\"n\">0</td>"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">test</th><td class=\"n\">7</td><td class=\"n\">0</td><td "
+                 "class=\"n\">7</td><td class=\"n\">1</td>"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">validation</th><td class=\"n\">3</td><td class=\"n\">-</td>"));
+  CHECK(contains(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
+}
+
+TEST_CASE("line chart: values that lie one rounding apart have some ticks") {
+  Chart chart;
+  chart.id = "loss";
+  chart.series.push_back({"loss", {{0, 1e17}, {1, 1e17 + 16}}});
+  const std::string svg = line_chart(chart);
+  std::size_t ticks = 0;
+  for (std::size_t at = 0; (at = svg.find("tick y-tick", at)) != std::string::npos; ++at) ++ticks;
+  CHECK(ticks > 2);
+  CHECK(ticks < 50);
+}
+
+TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large for a page") {
+  const auto picture = [](std::int64_t height, std::int64_t width, std::int64_t channels) {
+    const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * width * channels), 7);
+    return encode_picture(pixels, {height, width, channels});
+  };
+  CHECK(picture(28, 28, 1).url.starts_with("data:image/png;base64,iVBORw0KGgo"));
+  CHECK(picture(64, 64, 3).url.starts_with("data:image/png;base64,"));
+  CHECK(picture(65, 64, 3).url.starts_with("data:image/jpeg;base64,/9j/"));
+  CHECK(picture(512, 300, 3).height == 256);
+  CHECK(picture(512, 300, 3).width == 150);
+  CHECK(picture(513, 300, 3).height == 171);
+  CHECK(picture(2, 1000, 3).height == 1);  // no side vanishes
+  CHECK(picture(28, 28, 5).width == 28);
+  for (const std::int64_t width : {1, 2, 3}) {
+    const std::string url = picture(1, width, 1).url;
+    CHECK((url.size() - std::string("data:image/png;base64,").size()) % 4 == 0);
+  }
+}
+
+TEST_CASE("run report: data report, UTF-8 as it is and markup escaped") {
+  const TemporaryFolder folder;
+  write_file_atomic(folder.path() / "data_report.txt",
+                    "train: d\xc3\xb6g.png: <damaged>\ntrain: \xe4\xbd\xa0.png: empty\n");
+  experiment::RunFiles run;
+  run.folder = folder.path();
+  CHECK(contains(page_of(run),
+                 "train: d\xc3\xb6g.png: &lt;damaged&gt;\ntrain: \xe4\xbd\xa0.png: empty\n</pre>"));
+}
+
+TEST_CASE("run report: mistakes of mean_squared_error, outputs instead of percentages") {
+  Mistakes mistakes;
+  mistakes.split = "test";
+  mistakes.samples = mistakes.looked_at = 9;
+  mistakes.wrong = 1;
+  mistakes.worst = {{"number 3", "cat", "dog", -0.5, 5.123, 0, 0, ""}};
+  CHECK(contains(page_of({}, mistakes), "<b>cat</b> (-50.00 %)"));
+  mistakes.has_probabilities = false;
+  const std::string page = page_of({}, mistakes);
+  CHECK(contains(page, "<b>cat</b> (output -0.5000)"));
+  CHECK(contains(page, "<b>dog</b> (output 5.1230)"));
+  CHECK(contains(page, "got the least output."));
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,415 @@
+// The points of a sweep, its table and verdicts, and what other launchers get.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "commands/support.h"
+#include "commands/sweep/grid.h"
+#include "commands/sweep/launchers.h"
+#include "commands/sweep/table.h"
+#include "support/contains.h"
+
+namespace trainer::experiment {
+namespace {
+
+using test::FakeRun;
+using test::Json;
+
+using trainer::test::contains;
+
+// A sweep over replicas, batch size and seed in a folder of its own.
+struct Sweep {
+  TemporaryFolder folder;
+  SweepPlan plan;
+
+  explicit Sweep(const std::vector<std::string>& over) {
+    const Path config = folder.path() / "fake.yaml";
+    write_file_atomic(config, test::fake_config(32) + "parallel: {lr_scaling: none}\n");
+    std::vector<Axis> axes;
+    for (const std::string& text : over) axes.push_back(parse_axis(text));
+    plan = plan_sweep(config, axes, {}, {}, folder.path() / "sweep");
+  }
+  void write(const std::string& point, const FakeRun& run) const {
+    test::write_run(plan.folder / point, run);
+  }
+  Summary summary(std::optional<double> wanted = {}) const {
+    return summarize(plan, collect(plan), wanted);
+  }
+};
+
+FakeRun with(std::int64_t replicas, double seconds, std::int64_t correct = 90) {
+  FakeRun run;
+  run.replicas = replicas;
+  run.samples = 32 * replicas;
+  run.seconds = seconds;
+  run.wait_seconds = 0;
+  run.correct = correct;
+  return run;
+}
+
+TEST_CASE("an axis is a key and its values") {
+  const Axis axis = parse_axis("parallel.gpus=1,[0, 2],all");
+  CHECK(axis.key == "parallel.gpus");
+  CHECK(axis.values == std::vector<std::string>{"1", "[0, 2]", "all"});
+  for (const char* wrong : {"seed", "=1", "seed=", "seed=1,,2"}) {
+    CHECK_THROWS_WITH_AS(parse_axis(wrong), doctest::Contains("expected key=value"), ConfigError);
+  }
+}
+
+TEST_CASE("parse_axis: commas within quotes and brackets, parts of a value") {
+  CHECK(parse_axis(R"(name="a,b",'c,"d',e's,f)").values ==
+        std::vector<std::string>{R"("a,b")", R"('c,"d')", "e's", "f"});
+  CHECK(parse_axis(R"(name="a\",b",c)").values == std::vector<std::string>{R"("a\",b")", "c"});
+  CHECK(parse_axis(R"(data.classes=["a]",b],[c])").values ==
+        std::vector<std::string>{R"(["a]",b])", "[c]"});
+}
+
+TEST_CASE("variables of the environment are axes, which flags replace") {
+  const config::Environment environment{
+      {"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "32,64"}, {"SEEDS", " "}, {"LEARNING_RATE", "0.1"}};
+  const auto axes =
+      axes_of_environment(environment, {parse_axis("train.batch_size=8")}, "optimizer.sgd.x");
+  REQUIRE(axes.size() == 2);
+  CHECK(axes[0].key == "parallel.gpus");
+  CHECK(axes[0].values == std::vector<std::string>{"1", "2"});
+  CHECK(axes[0].variable == "NUM_GPUS");
+  CHECK(axes[1].key == "optimizer.sgd.x");
+}
+
+TEST_CASE("points are all combinations, named by their values") {
+  const auto points =
+      points_of({parse_axis("train.batch_size=32,64"), parse_axis("parallel.gpus=1,[0, 1]")});
+  REQUIRE(points.size() == 4);
+  CHECK(points[0].name == "batch_size=32_gpus=1");
+  CHECK(points[1].name == "batch_size=32_gpus=-0--1-");
+  CHECK(points[3].values[0].second == "64");
+  // Keys that end alike keep their whole names.
+  const auto alike =
+      points_of({parse_axis("train.batch_size=1"), parse_axis("evaluate.batch_size=2")});
+  CHECK(alike.front().name == "train.batch_size=1_evaluate.batch_size=2");
+  CHECK_THROWS_WITH_AS(points_of({parse_axis("seed=1,1")}), doctest::Contains("called seed=1"),
+                       ConfigError);
+  CHECK(points_of({}).front().name == "run");
+}
+
+TEST_CASE("a mistake in any point is found before the first one starts") {
+  CHECK_THROWS_WITH_AS(Sweep({"train.batch_size=32,none"}), doctest::Contains("train.batch_size"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(Sweep({"train.batchsize=32"}), doctest::Contains("batch_size"), ConfigError);
+}
+
+TEST_CASE("a folder that is none of the sweep's is refused") {
+  const Sweep sweep({"train.batch_size=32,64"});
+  SUBCASE("files of somebody else") {
+    std::filesystem::create_directories(sweep.plan.folder);
+    write_file_atomic(sweep.plan.folder / "thesis.txt", "x");
+    CHECK_THROWS_WITH_AS(write_plan(sweep.plan), doctest::Contains("no sweep.json"), ConfigError);
+  }
+  SUBCASE("a run of another config") {
+    write_plan(sweep.plan);
+    FakeRun other;
+    other.batch_size = 48;
+    sweep.write("batch_size=64", other);
+    CHECK_THROWS_WITH_AS(write_plan(sweep.plan),
+                         doctest::Contains("train.batch_size was 48, is 64"), ConfigError);
+  }
+  SUBCASE("its own") {
+    write_plan(sweep.plan);
+    FakeRun right;
+    right.batch_size = 64;
+    sweep.write("batch_size=64", right);
+    write_plan(sweep.plan);
+    const SweepPlan again = read_plan(sweep.plan.folder);
+    CHECK(again.name == "fake");
+    REQUIRE(again.points.size() == 2);
+    CHECK(again.points[1].name == "batch_size=64");
+  }
+}
+
+TEST_CASE("speed-up and efficiency are against the fewest replicas of the same batch size") {
+  const Sweep sweep({"parallel.gpus=1,2", "train.batch_size=32,64"});
+  sweep.write("gpus=1_batch_size=32", with(1, 0.5));    // 64 images/s
+  sweep.write("gpus=2_batch_size=32", with(2, 0.625));  // 102.4
+  sweep.write("gpus=1_batch_size=64", with(1, 0.25));
+  const Summary summary = sweep.summary();
+  REQUIRE(summary.rows.size() == 4);
+  CHECK_FALSE(summary.rows[0].speed_up);
+  CHECK(*summary.rows[2].speed_up == doctest::Approx(1.6));
+  CHECK(*summary.rows[2].efficiency == doctest::Approx(0.8));
+  CHECK(summary.rows[2].verdict == "2 replicas gain 1.60x: they share this machine's cores");
+  CHECK(summary.rows[3].runs == 0);
+  CHECK(summary.rows[3].missing == 1);
+  CHECK(summary.rows[3].verdict == "not started");
+}
+
+TEST_CASE("a verdict says what limits a point") {
+  const Sweep sweep({"train.batch_size=32,64", "parallel.gpus=1,2"});
+  FakeRun waiting = with(1, 0.5);
+  waiting.wait_seconds = 0.25;
+  sweep.write("batch_size=32_gpus=1", waiting);
+  FakeRun large = with(1, 0.25);
+  large.samples = 64;
+  sweep.write("batch_size=64_gpus=1", large);
+  FakeRun scales = with(2, 0.25);
+  scales.samples = 128;
+  scales.on_cpu = false;
+  sweep.write("batch_size=64_gpus=2", scales);
+  const Summary summary = sweep.summary();
+  CHECK(contains(summary.rows[0].verdict, "input: 50 % of a step waits for data"));
+  CHECK(contains(summary.rows[0].verdict, "batch too small: a global batch of 64 does 4.00x"));
+  CHECK(summary.rows[2].verdict == "compute: the step itself takes the time");
+  CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
+}
+
+TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits for") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  sweep.write("gpus=1", with(1, 0.5));
+  FakeRun two = with(2, 0.9);
+  two.step_times = test::step_times(
+      {test::rank_times("rank 0 (a)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}}),
+       test::rank_times("rank 1 (b)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}})});
+  sweep.write("gpus=2", two);
+  Summary summary = sweep.summary();
+  CHECK(summary.rows[1].verdict == "2 replicas gain 1.11x: 75 % of a step is all-reduce");
+  REQUIRE(summary.rows[1].all_reduce_share);
+  CHECK(*summary.rows[1].all_reduce_share == doctest::Approx(0.75));
+  CHECK(contains(table_csv(summary), ",all_reduce_share,"));
+  CHECK_FALSE(summary.rows[0].all_reduce_share);
+  two.step_times = test::step_times(
+      {test::rank_times("rank 0 (a)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}}),
+       test::rank_times("rank 1 (b)", {{"forward_seconds", 0.4}})});
+  sweep.write("gpus=2", two);
+  summary = sweep.summary();
+  REQUIRE(summary.rows[1].straggler);
+  CHECK(summary.rows[1].straggler->rank == 1);
+  CHECK(
+      contains(summary.rows[1].verdict, "straggler: rank 1 (b) takes 400.00 ms a step of its own"));
+  CHECK_FALSE(contains(summary.rows[1].verdict, "of a step is all-reduce"));
+}
+
+TEST_CASE("a verdict of one rank: launching and updating, where the device tells its phases") {
+  const Sweep sweep({"parallel.gpus=1"});
+  const auto verdict = [&](const Json& seconds) {
+    FakeRun run = with(1, 0.5);
+    run.step_times = test::step_times({test::rank_times("replica 0", seconds)});
+    sweep.write("gpus=1", run);
+    return sweep.summary().rows[0].verdict;
+  };
+  CHECK(verdict({{"forward_seconds", 0.3}, {"other_seconds", 0.1}}) ==
+        "launch: 25 % of a step goes into starting the work and reading its results");
+  CHECK(verdict({{"other_seconds", 0.5}}) == "compute: the step itself takes the time");
+  CHECK(verdict({{"forward_seconds", 0.3}, {"update_seconds", 0.2}}) ==
+        "batch too small: 40 % of a step is the update, which takes as long for a larger one");
+}
+
+TEST_CASE("accuracy has an interval over seeds") {
+  const Sweep sweep({"seed=1,2,3"});
+  sweep.write("seed=1", with(1, 0.5, 80));
+  sweep.write("seed=2", with(1, 0.5, 90));
+  CHECK(sweep.summary().rows.front().missing == 1);
+  sweep.write("seed=3", with(1, 0.5, 85));
+  const Summary summary = sweep.summary();
+  REQUIRE(summary.rows.size() == 1);
+  CHECK(summary.rows.front().runs == 3);
+  REQUIRE(summary.rows.front().accuracy);
+  CHECK(summary.rows.front().accuracy->mean == doctest::Approx(0.85));
+  // t(2) = 4.3027, deviation 0.05
+  CHECK(summary.rows.front().accuracy->low == doctest::Approx(0.7258).epsilon(1e-3));
+  CHECK(summary.rows.front().accuracy->high == doctest::Approx(0.9742).epsilon(1e-3));
+}
+
+TEST_CASE("the cheapest point that reaches an accuracy") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  FakeRun slow = with(1, 1), fast = with(2, 0.75);
+  slow.on_cpu = fast.on_cpu = false;
+  sweep.write("gpus=1", slow);
+  sweep.write("gpus=2", fast);
+  // Without prices the fastest: 3 s of steps and 2 s of evaluations.
+  CHECK(accuracy_sentence(sweep.summary(0.9)) ==
+        "gpus=2 reaches an accuracy of 90.00 % fastest (run.price_per_hour is not set), in 5.0 s.");
+  slow.price = fast.price = 3600;
+  sweep.write("gpus=1", slow);
+  sweep.write("gpus=2", fast);
+  // Two devices for 5 s cost more than one for 6 s.
+  CHECK(accuracy_sentence(sweep.summary(0.9)) ==
+        "gpus=1 reaches an accuracy of 90.00 % cheapest: 6.0000, in 6.0 s.");
+  CHECK(accuracy_sentence(sweep.summary(0.95)) == "No point reaches an accuracy of 95.00 %.");
+  CHECK(accuracy_sentence(sweep.summary()).empty());
+}
+
+TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  sweep.write("gpus=1", with(1, 0.5));
+  const Summary summary = sweep.summary();
+  const std::string csv = table_csv(summary);
+  CHECK(csv.starts_with("parallel.gpus,runs,replicas,images_per_second,total_seconds,"));
+  CHECK(contains(csv, "\n1,1,1,64,2,10,"));
+  CHECK(contains(csv, "\n2,0,,,"));
+  CHECK(contains(csv, ",not started\n"));
+  const std::string markdown = table_markdown(summary);
+  CHECK(markdown.starts_with("| gpus | images/s |"));
+  CHECK(contains(markdown, "| 1 | 64.0 | 2.00 |"));
+  const auto json = nlohmann::json::parse(table_json(summary));
+  CHECK(json["rows"][0]["images_per_second"] == 64);
+  CHECK(json["rows"][1]["images_per_second"].is_null());
+  CHECK(json["points"][0]["accuracy"] == 0.9);
+  CHECK(json["points"][1]["state"] == "not started");
+}
+
+TEST_CASE("for people a table repeats nothing, has intervals in one column and shares in percent") {
+  const Sweep sweep({"parallel.gpus=1,2", "seed=1,2"});
+  sweep.write("gpus=1_seed=1", with(1, 0.5, 80));
+  sweep.write("gpus=1_seed=2", with(1, 0.5, 90));
+  FakeRun two = with(2, 0.9, 85);
+  two.wait_seconds = 0.225;
+  sweep.write("gpus=2_seed=1", two);
+  const auto cells = cells_of(sweep.summary());
+  const auto cell = [&](std::size_t row, const std::string& heading) {
+    const auto found = std::find(cells[0].begin(), cells[0].end(), heading);
+    return found == cells[0].end() ? "no column"
+                                   : cells[row][static_cast<std::size_t>(found - cells[0].begin())];
+  };
+  CHECK(cell(1, "runs") == "2");  // not one of each row
+  CHECK(cell(1, "replicas") == "no column");
+  CHECK(cell(1, "accuracy") == "0.8500");
+  CHECK(cell(1, "95 % interval") == "0.2147-1.0000");
+  CHECK(cell(2, "data wait") == "25 %");
+  CHECK(cell(2, "efficiency") == "56 %");
+  CHECK(cell(1, "efficiency") == "-");
+  std::ostringstream out;
+  print_table(sweep.summary(), out);
+  CHECK(contains(out.str(), "\ngpus=2  input: 25 % of a step waits for data"));
+  // Where the values do not say how many replicas there are, a column does.
+  const Sweep all({"parallel.gpus=all"});
+  all.write("gpus=all", with(2, 0.5));
+  CHECK(cells_of(all.summary())[0][1] == "replicas");
+}
+
+// Writes down what a sweep tells.
+struct Told : SweepObserver {
+  std::vector<std::string> lines;
+  void on_start(std::size_t, const Point& point) override { lines.push_back(point.name); }
+  void on_progress(std::size_t, std::int64_t step, std::int64_t total,
+                   std::optional<double> eta) override {
+    lines.push_back(concat(step, " of ", total, eta ? concat(", eta ", *eta) : ""));
+  }
+  void on_end(std::size_t, const PointState& state, std::optional<double> eta) override {
+    lines.push_back(concat(state.message, eta ? concat(", eta ", *eta) : ""));
+  }
+};
+
+TEST_CASE("a sweep reads the events of its runs, which know one value of each variable") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.environment = {{"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "8 16"}};
+  sweep.plan.points[0].environment = {{"BATCH_SIZE", "8"}};
+  const Path program = sweep.folder.path() / "program";
+  write_file_atomic(program,
+                    "#!/bin/sh\n"
+                    "echo '{\"event\":\"start\",\"total_steps\":4,\"first_step\":1}'\n"
+                    "echo '{\"event\":\"step\",\"step\":1}'\n"
+                    "echo 'no event'\n"
+                    "echo '{\"event\":\"step\",\"step\":4}'\n"
+                    "echo \"error: gpus ${NUM_GPUS-none}, batch $BATCH_SIZE\" >&2\nexit 4\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  Told told;
+  const auto states = run_sweep(sweep.plan, program, told);
+  REQUIRE(states.size() == 1);
+  CHECK(states[0].kind == PointState::Kind::kFailed);
+  CHECK(states[0].code == 4);
+  // Nothing is left behind the last step of the last point, whatever the time.
+  CHECK(told.lines ==
+        std::vector<std::string>{"gpus=1", "1 of 4", "4 of 4, eta 0", "gpus none, batch 8, eta 0"});
+}
+
+TEST_CASE("a Slurm job array has a task a point") {
+  const Sweep sweep({"parallel.gpus=1,2", "data.path='a b'"});
+  const std::string script = slurm_script(sweep.plan, "/opt/trainer");
+  CHECK(contains(script, "#SBATCH --array=0-1\n"));
+  CHECK(contains(script, "'--set' 'parallel.gpus=2'"));
+  CHECK(contains(script, "'--set' 'data.path='\\''a b'\\'''"));
+}
+
+TEST_CASE("Kubernetes gets a Job a point") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  const std::string jobs = kubernetes_jobs(sweep.plan, "registry/trainer:1");
+  CHECK(contains(jobs, "name: fake-gpus-1-0\n"));
+  CHECK(contains(jobs, "name: fake-gpus-2-1\n"));
+  CHECK(contains(jobs, "nvidia.com/gpu: \"2\""));
+  CHECK(contains(jobs, "image: \"registry/trainer:1\""));
+  const Sweep cpu({"parallel.gpus=2", "parallel.device=cpu"});
+  CHECK_FALSE(contains(kubernetes_jobs(cpu.plan, "x"), "nvidia.com"));
+}
+
+TEST_CASE("slurm_script: names and folders with '#', quotes and '%', quoted as sbatch reads them") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.name = "exp #2 \"x\" \\";
+  sweep.plan.folder = "runs/50% #3";
+  const std::string script = slurm_script(sweep.plan, "/opt/trainer");
+  CHECK(contains(script, R"(
+#SBATCH --job-name="exp #2 \"x\" \\_sweep"
+)"));
+  CHECK(contains(script, R"(
+#SBATCH --output="runs/50%% #3/slurm-%a.out"
+)"));
+  CHECK(contains(script, "'--run-dir' 'runs/50% #3/gpus=1'"));
+  sweep.plan.name = "a\ntouch b";
+  CHECK_THROWS_WITH_AS(slurm_script(sweep.plan, "x"), doctest::Contains("line break"), ConfigError);
+  sweep.plan.name = "a";
+  sweep.plan.folder = "a\nb";
+  CHECK_THROWS_WITH_AS(slurm_script(sweep.plan, "x"), doctest::Contains("line break"), ConfigError);
+}
+
+TEST_CASE("kubernetes_jobs: words with quotes, dollars and line breaks, one string each") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.folder = "a\n  b: \"$(HOME)\" \\ #c";
+  const std::string jobs = kubernetes_jobs(sweep.plan, "x\ny");
+  CHECK(contains(jobs, R"("--run-dir", "a\n  b: \"$$(HOME)\" \\ #c/gpus=1")"));
+  CHECK(contains(jobs, "image: \"x\\ny\"\n"));
+  sweep.plan.folder = "a\xff";
+  CHECK_THROWS_WITH_AS(kubernetes_jobs(sweep.plan, "x"), doctest::Contains("not UTF-8"),
+                       ConfigError);
+}
+
+TEST_CASE("arguments_of: a folder and texts of variables, byte for byte") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.folder = " my exp #3: 'a'_sweep";
+  sweep.plan.overrides = {{"name", "a #b", "$NAME"},
+                          {"seed", "3", "--set", config::Override::Syntax::kYaml}};
+  const std::vector<std::string> words = arguments_of(sweep.plan, sweep.plan.points[0]);
+  CHECK(words[4] == "--run-dir");
+  CHECK(words[5] == " my exp #3: 'a'_sweep/gpus=1");
+  CHECK(words[7] == "name=\"a #b\"");
+  CHECK(words[9] == "seed=3");
+  CHECK(words[11] == "parallel.gpus=1");
+}
+
+TEST_CASE("points_of: more points than the limit, an error with the option that raises it") {
+  std::vector<Axis> axes(6, Axis{"seed", {}, ""});
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    axes[i].key = concat("key", i);
+    for (int value = 0; value < 10; ++value) axes[i].values.push_back(std::to_string(value));
+  }
+  CHECK_THROWS_WITH_AS(points_of(axes),
+                       doctest::Contains("the sweep has 1000000 points, the limit is 1000: give "
+                                         "fewer values, or raise the limit with --max-points "
+                                         "1000000"),
+                       ConfigError);
+  axes.resize(3);
+  CHECK(points_of(axes).size() == 1000);
+  CHECK_THROWS_AS(points_of(axes, 999), ConfigError);
+  axes.resize(30, axes.front());  // more than 2^63
+  CHECK_THROWS_AS(points_of(axes, std::numeric_limits<std::int64_t>::max() - 1), ConfigError);
+}
+
+TEST_CASE("points_of: a long value, a name that a file may have, and another for each value") {
+  const std::string value(300, '1');
+  const std::vector<Point> points = points_of({{"seed", {value, value + "2"}, ""}});
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].name.size() == 200);
+  CHECK(points[0].name.starts_with("seed=111"));
+  CHECK(points[0].name != points[1].name);
+  CHECK(points[0].values[0].second == value);
+}
+
+}  // namespace
+}  // namespace trainer::experiment

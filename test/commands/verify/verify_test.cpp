@@ -1,0 +1,152 @@
+#include "commands/verify/verify.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "support/model.h"
+#include "train/open.h"
+
+namespace trainer::measure {
+namespace {
+
+struct Subject {
+  explicit Subject(const std::string& layers)
+      : config(test::config_of("{layers: [" + layers + "]}",
+                               "data: {format: synthetic, synthetic: {train_samples: 101, "
+                               "test_samples: 30, shape: [8, 8, 1], classes: 3}}\n"
+                               "optimizer: {adam: {learning_rate: 1.0e-3}, ema: 0.9}\n")),
+        data(train::open_training_data(config)) {
+    config.train.batch_size = 16;
+    model = model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  }
+  config::Config config;
+  data::Datasets data;
+  graph::Graph model;
+};
+
+const char* const kPlain =
+    "conv: {filters: 4, activation: relu}, max_pool, dropout: 0.2, flatten, dense: 3";
+
+}  // namespace
+
+TEST_CASE("verify: replicas give the same bits with ordered sums, and nearly with fast ones") {
+  const Subject subject(kPlain);
+  VerifyOptions options;
+  options.steps = 15;  // two epochs and a bit
+  const Verification result = verify_replicas(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 6);
+  CHECK(result.holds());
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(result.rows[i].promise == "ordered");
+    CHECK(result.rows[i].steps == 15);
+    CHECK(result.rows[i].distance == 0);
+    CHECK(result.rows[i].sha256 == result.rows[0].sha256);
+    CHECK(result.rows[i + 3].promise == "fast");
+    CHECK(result.rows[i + 3].steps == 10);
+  }
+  CHECK(result.rows[1].run == "2 x 8");
+  CHECK(result.rows[3].sha256 != result.rows[0].sha256);
+}
+
+TEST_CASE("verify: with batch norm only fast sums can be compared") {
+  const Subject subject("conv: {filters: 4}, batch_norm, activation: relu, flatten, dense: 3");
+  VerifyOptions options;
+  options.replicas = {1, 2};
+  options.steps = 4;
+  const Verification result = verify_replicas(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 2);
+  CHECK(result.notes.size() == 2);
+  CHECK(result.holds());
+}
+
+// The gradients of biases before a batch norm are nothing but rounding, and so are the biases.
+TEST_CASE("verify: variables that are rounding alone do not count") {
+  const Subject subject(
+      "conv: {filters: 4}, batch_norm, activation: relu, conv: {filters: 4}, batch_norm, "
+      "activation: relu, global_average_pool, dense: 3");
+  VerifyOptions options;
+  options.replicas = {1, 2, 4};
+  options.steps = 10;
+  const Verification result = verify_replicas(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 3);
+  CHECK(result.holds());
+  for (const auto& row : result.rows) CHECK(row.distance < 1e-5);
+}
+
+// Twelve batch norms over sixteen samples: each step turns rounding into more of it.
+TEST_CASE("verify: a model that magnifies rounding is held to what another order of sums does") {
+  std::string layers = "flatten";
+  for (int i = 0; i < 12; ++i) layers += ", dense: 4, batch_norm, activation: relu";
+  const Subject subject(layers + ", dense: 3");
+  VerifyOptions options;
+  options.replicas = {1, 4};
+  options.steps = 10;
+  const Verification result = verify_replicas(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 2);
+  CHECK(result.rows[1].distance > 1e-5);
+  REQUIRE(result.notes.size() == 3);
+  CHECK(result.notes[1].starts_with("this model magnifies rounding"));
+  CHECK(result.notes[1].ends_with("so that runs must agree within 4 times that"));
+}
+
+TEST_CASE("verify: a batch that replicas cannot share is refused") {
+  const Subject subject(kPlain);
+  VerifyOptions options;
+  options.replicas = {1, 3};
+  options.steps = 2;
+  CHECK_THROWS_AS(verify_replicas(subject.config, subject.data, subject.model, options),
+                  ConfigError);
+}
+
+TEST_CASE("verify: a resumed run ends as one in one go") {
+  Subject subject(kPlain);
+  subject.config.train.batch_size = 8;
+  subject.config.parallel.replicas = 2;
+  VerifyOptions options;
+  options.steps = 11;
+  const Verification result = verify_resume(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 2);
+  CHECK(result.rows[1].run == "resumed after step 5");
+  CHECK(result.rows[1].steps == 11);
+  CHECK(result.holds());
+}
+
+TEST_CASE("verify resume: config with stop_at or early_stop, the resumed run makes all steps") {
+  Subject subject(kPlain);
+  SUBCASE("stop_at") { subject.config.train.stop_at = config::StopAt{"test/accuracy", 0, {}}; }
+  SUBCASE("early_stop") {
+    subject.config.train.early_stop = config::EarlyStop{"test/accuracy", 1, 0, true, {}};
+  }
+  VerifyOptions options;
+  options.steps = 6;
+  const Verification result = verify_resume(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 2);
+  CHECK(result.rows[0].steps == 6);
+  CHECK(result.rows[1].steps == 6);
+  CHECK(result.holds());
+}
+
+TEST_CASE("verify: a promise that does not hold is told") {
+  Verification result;
+  result.rows.push_back({"ordered", "1 x 4", 2, std::string(64, 'a'), 0, 1.5, true});
+  CHECK(result.holds());
+  result.rows.push_back({"ordered", "2 x 2", 2, std::string(64, 'b'), 0.25, 1.5, false});
+  CHECK_FALSE(result.holds());
+  std::ostringstream text, json;
+  print_verification(result, text);
+  CHECK(text.str().find("DOES NOT HOLD") != std::string::npos);
+  print_verification_json(result, json);
+  std::istringstream lines(json.str());
+  std::string line;
+  std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line).at("holds") == true);
+  std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line).at("distance") == 0.25);
+  std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line).at("holds") == false);
+}
+
+}  // namespace trainer::measure
