@@ -30,12 +30,12 @@ CLI::Validator more_than_zero() {
 
 int benchmark(const BenchmarkArguments& arguments) {
   config::Config config = load_for_devices(arguments).config;
-  if (arguments.synthetic) measure::use_synthetic_data(config);
+  if (arguments.synthetic) commands::use_synthetic_data(config);
   warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  measure::Throughput result;
+  commands::Throughput result;
   if (arguments.input_only) {
-    result = measure::measure_input(*data.train, config, arguments.seconds, arguments.normalize);
+    result = commands::measure_input(*data.train, config, arguments.seconds, arguments.normalize);
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
@@ -45,13 +45,14 @@ int benchmark(const BenchmarkArguments& arguments) {
                             arguments.predict ? Use::kPredict : Use::kTrain);
     engine.initialise(config.seed);
     const auto measured =
-        arguments.predict ? measure::measure_prediction : measure::measure_training;
+        arguments.predict ? commands::measure_prediction : commands::measure_training;
     result = measured(engine, *data.train, config, arguments.seconds);
     if (!arguments.predict) {
-      result.measured = measure::measured_keys(model::layer_table(model), config);
+      result.measured = commands::measured_keys(model::layer_table(model), config);
     }
   }
-  (arguments.json ? measure::print_throughput_json : measure::print_throughput)(result, std::cout);
+  (arguments.json ? commands::print_throughput_json : commands::print_throughput)(result,
+                                                                                  std::cout);
   return kExitOk;
 }
 

@@ -18,18 +18,18 @@ struct CompareArguments {
 };
 
 int compare(const CompareArguments& arguments) {
-  std::vector<experiment::RunFiles> runs;
-  for (const std::string& folder : arguments.runs) runs.push_back(experiment::read_run(folder));
-  const experiment::Comparison comparison = experiment::compare(runs, arguments.to_accuracy);
-  (arguments.json ? experiment::print_comparison_json : experiment::print_comparison)(comparison,
-                                                                                      std::cout);
+  std::vector<commands::RunFiles> runs;
+  for (const std::string& folder : arguments.runs) runs.push_back(commands::read_run(folder));
+  const commands::Comparison comparison = commands::compare(runs, arguments.to_accuracy);
+  (arguments.json ? commands::print_comparison_json : commands::print_comparison)(comparison,
+                                                                                  std::cout);
   return kExitOk;
 }
 
 int diff(const CompareArguments& arguments) {
-  const experiment::RunDiff found = experiment::diff(experiment::read_run(arguments.runs[0]),
-                                                     experiment::read_run(arguments.runs[1]));
-  (arguments.json ? experiment::print_diff_json : experiment::print_diff)(found, std::cout);
+  const commands::RunDiff found =
+      commands::diff(commands::read_run(arguments.runs[0]), commands::read_run(arguments.runs[1]));
+  (arguments.json ? commands::print_diff_json : commands::print_diff)(found, std::cout);
   return found.step ? kExitCheck : kExitOk;
 }
 

@@ -13,7 +13,8 @@ int devices(bool json) {
   backend::DeviceOptions options;
   options.kind = DeviceKind::kCpu;
   const std::string cpu = backend::open_backends(options).front()->describe();
-  (json ? report::print_devices_json : report::print_devices)(cpu, backend::list_gpus(), std::cout);
+  (json ? commands::print_devices_json : commands::print_devices)(cpu, backend::list_gpus(),
+                                                                  std::cout);
   return kExitOk;
 }
 

@@ -20,12 +20,12 @@ namespace {
 
 int follow(const EvaluateArguments& arguments) {
   const train::StartupSignals signals;
-  if (inference::is_config(arguments.run)) {
+  if (commands::is_config(arguments.run)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",
                                  arguments.run));
   }
-  inference::FollowOptions options{
+  commands::FollowOptions options{
       arguments.run, parse_split(arguments.split), arguments.overrides, environment(), {}, warn};
   const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
   if (arguments.json) {
@@ -35,8 +35,8 @@ int follow(const EvaluateArguments& arguments) {
     options.hooks.push_back(hooks::make_progress_hook(std::cout, false, arguments.quiet, never,
                                                       {{}, std::chrono::system_clock::now, {}}));
   }
-  const inference::Followed followed = inference::follow(std::move(options));
-  inference::print_followed(followed, arguments.run, arguments.json, std::cout);
+  const commands::Followed followed = commands::follow(std::move(options));
+  commands::print_followed(followed, arguments.run, arguments.json, std::cout);
   return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
@@ -44,11 +44,11 @@ int follow(const EvaluateArguments& arguments) {
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
-  const inference::OpenedModel opened =
-      inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
-                            arguments.overrides, environment(), warn);
-  const inference::OpenedSplit split =
-      inference::open_split_or_default(opened, parse_split(arguments.split));
+  const commands::OpenedModel opened =
+      commands::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
+                           arguments.overrides, environment(), warn);
+  const commands::OpenedSplit split =
+      commands::open_split_or_default(opened, parse_split(arguments.split));
   warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
@@ -59,13 +59,13 @@ int evaluate(const EvaluateArguments& arguments) {
   options.flip = arguments.flip;
   const auto metrics = engine::evaluate(engine, split.dataset(), options);
   warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
-  warn(inference::note_on_predictions(opened));
-  const report::EvaluationReport report{arguments.run, opened.step, split.split, split.data.classes,
-                                        *metrics};
+  warn(commands::note_on_predictions(opened));
+  const commands::EvaluationReport report{arguments.run, opened.step, split.split,
+                                          split.data.classes, *metrics};
   if (arguments.json) {
-    report::print_report_json(report, std::cout);
+    commands::print_report_json(report, std::cout);
   } else {
-    report::print_report(report, arguments.quiet, std::cout);
+    commands::print_report(report, arguments.quiet, std::cout);
   }
   return kExitOk;
 }

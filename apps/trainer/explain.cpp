@@ -20,7 +20,7 @@ void add_explain(CLI::App& app, int& code) {
                       "A key such as optimizer.adam, or its end; the sections when left out");
   command->add_flag("--all", arguments->all, "The whole reference, as Markdown");
   command->callback([arguments, &code] {
-    std::cout << (arguments->all ? report::reference() : config::explain(arguments->key));
+    std::cout << (arguments->all ? commands::reference() : commands::explain(arguments->key));
     code = kExitOk;
   });
 }

@@ -27,11 +27,11 @@ struct ExportArguments {
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
-  const inference::OpenedModel opened =
-      inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
-                            arguments.overrides, environment(), warn);
+  const commands::OpenedModel opened =
+      commands::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
+                           arguments.overrides, environment(), warn);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                inference::sample_spec(opened), opened.config.seed);
+                                                commands::sample_spec(opened), opened.config.seed);
   if (arguments.format == "keras_h5") {
     const config::Model& config = opened.config.model;
     model::export_keras_h5(model, config, opened.file.tensors, arguments.output);
@@ -39,14 +39,14 @@ int export_model(const ExportArguments& arguments) {
   } else if (arguments.format == "safetensors") {
     model::export_safetensors(model, opened.file.tensors, arguments.output);
   } else {
-    model::export_onnx(model, opened.file.tensors, inference::onnx_metadata(opened),
+    model::export_onnx(model, opened.file.tensors, commands::onnx_metadata(opened),
                        arguments.output);
   }
   if (arguments.json) {
-    report::print_exported_json(opened, arguments.format, arguments.output, std::cout);
+    commands::print_exported_json(opened, arguments.format, arguments.output, std::cout);
   } else if (!arguments.quiet) {
     const std::string what =
-        inference::is_config(arguments.run) ? "the untrained model" : concat("step ", opened.step);
+        commands::is_config(arguments.run) ? "the untrained model" : concat("step ", opened.step);
     std::cout << arguments.output << ": " << what << " of " << arguments.run << ", as "
               << arguments.format << '\n';
   }

@@ -17,39 +17,39 @@ struct FindArguments : ConfigArguments {
   std::string what;  // learning-rate or batch-size
   std::string plot;
   bool overwrite = false;
-  measure::RangeTestOptions rates;
-  measure::BatchSizeOptions sizes;
+  commands::RangeTestOptions rates;
+  commands::BatchSizeOptions sizes;
 };
 
-report::Chart chart_of(const measure::RangeTest& test) {
-  report::Chart chart{"learning-rate-range",
-                      "Loss over the learning rate",
-                      "learning rate",
-                      "loss (mean over samples)",
-                      {{"loss", {}}, {"smoothed", {}}}};
+commands::Chart chart_of(const commands::RangeTest& test) {
+  commands::Chart chart{"learning-rate-range",
+                        "Loss over the learning rate",
+                        "learning rate",
+                        "loss (mean over samples)",
+                        {{"loss", {}}, {"smoothed", {}}}};
   chart.log_x = true;
-  for (const measure::RangeTest::Point& point : test.points) {
+  for (const commands::RangeTest::Point& point : test.points) {
     chart.series[0].points.emplace_back(point.rate, point.loss);
     chart.series[1].points.emplace_back(point.rate, point.smoothed);
   }
   return chart;
 }
 
-report::Chart chart_of(const measure::BatchSizes& sizes) {
-  report::Chart chart{"batch-size",
-                      "Throughput over the batch size",
-                      "batch size of a replica (samples)",
-                      "images/second",
-                      {{"measured", {}}}};
+commands::Chart chart_of(const commands::BatchSizes& sizes) {
+  commands::Chart chart{"batch-size",
+                        "Throughput over the batch size",
+                        "batch size of a replica (samples)",
+                        "images/second",
+                        {{"measured", {}}}};
   chart.y_from_zero = chart.log_x = true;
-  for (const measure::BatchSizes::Point& point : sizes.points) {
+  for (const commands::BatchSizes::Point& point : sizes.points) {
     chart.series[0].points.emplace_back(static_cast<double>(point.batch_size),
                                         point.images_per_second);
   }
   return chart;
 }
 
-measure::RangeTest test_rates(const FindArguments& arguments, config::Config config) {
+commands::RangeTest test_rates(const FindArguments& arguments, config::Config config) {
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   warn(train::settle_normalize(config, data));
   const graph::Graph model =
@@ -59,7 +59,7 @@ measure::RangeTest test_rates(const FindArguments& arguments, config::Config con
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   engine.write(model::import_weights(engine.model(), config.model).tensors);
-  return measure::test_learning_rates(engine, *data.train, config, arguments.rates);
+  return commands::test_learning_rates(engine, *data.train, config, arguments.rates);
 }
 
 int find(const FindArguments& arguments) {
@@ -69,20 +69,20 @@ int find(const FindArguments& arguments) {
   }
   const config::Config config = load(arguments).config;
   warn(backend::device_warning(engine::device_options(config.parallel)));
-  report::Chart chart;
+  commands::Chart chart;
   if (arguments.what == "learning-rate") {
-    const measure::RangeTest test = test_rates(arguments, config);
-    const std::string key = experiment::learning_rate_key(config);
-    (arguments.json ? measure::print_range_test_json : measure::print_range_test)(test, key,
-                                                                                  std::cout);
+    const commands::RangeTest test = test_rates(arguments, config);
+    const std::string key = commands::learning_rate_key(config);
+    (arguments.json ? commands::print_range_test_json : commands::print_range_test)(test, key,
+                                                                                    std::cout);
     chart = chart_of(test);
   } else {
-    const measure::BatchSizes sizes = measure::find_batch_sizes(config, arguments.sizes);
-    (arguments.json ? measure::print_batch_sizes_json : measure::print_batch_sizes)(sizes,
-                                                                                    std::cout);
+    const commands::BatchSizes sizes = commands::find_batch_sizes(config, arguments.sizes);
+    (arguments.json ? commands::print_batch_sizes_json : commands::print_batch_sizes)(sizes,
+                                                                                      std::cout);
     chart = chart_of(sizes);
   }
-  if (!arguments.plot.empty()) write_file_atomic(arguments.plot, report::svg_document(chart));
+  if (!arguments.plot.empty()) write_file_atomic(arguments.plot, commands::svg_document(chart));
   return kExitOk;
 }
 

@@ -117,7 +117,7 @@ void print_man(const CLI::App& app, std::ostream& out) {
   out << ".SH CONFIG\nThe sections of a config. " << bold("trainer explain") << ' ' << italic("key")
       << " explains the keys below them, and " << bold("trainer explain \\-\\-all")
       << " prints them all.\n";
-  for (const config::ExplainedSection& section : config::explained_sections()) {
+  for (const commands::ExplainedSection& section : commands::explained_sections()) {
     if (!section.shared) entry(out, bold(section.name), section.keys.front().help);
   }
   out << ".SH ENVIRONMENT\n";

@@ -14,7 +14,7 @@ void add_models(CLI::App& app, int& code) {
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "One JSON object");
   command->callback([json, &code] {
-    (*json ? report::print_backbones_json : report::print_backbones)(std::cout);
+    (*json ? commands::print_backbones_json : commands::print_backbones)(std::cout);
     code = kExitOk;
   });
 }

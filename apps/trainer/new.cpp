@@ -37,9 +37,9 @@ std::string text_for(const NewArguments& arguments) {
     return config::commented_yaml(config::load_config(source, {}, environment()).config);
   }
   const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
-  const experiment::ImageFolder images = experiment::look_at(source);
-  return experiment::starting_config(
-      images, experiment::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu,
+  const commands::ImageFolder images = commands::look_at(source);
+  return commands::starting_config(
+      images, commands::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu,
       arguments.backbone);
 }
 

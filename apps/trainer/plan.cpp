@@ -27,14 +27,14 @@ struct PlanArguments : ConfigArguments {
   std::string plot;               // write the learning-rate curve to this SVG file
   bool overwrite = false;         // a plot that exists
   std::optional<int> world_size;  // plan for so many processes, which nothing else tells
-  measure::SimulationRequest simulation;
+  commands::SimulationRequest simulation;
   std::string device;   // a GPU model to plan for
   std::string machine;  // a file with the shape of a machine to plan for
   std::string gpus;     // workers to simulate when a link is given, else parallel.gpus
 };
 
 int plan(const PlanArguments& arguments) {
-  report::check_pass(arguments.print_after);
+  commands::check_pass(arguments.print_after);
   if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
   backend::plan_for_gpu(arguments.device);
   if (!arguments.machine.empty()) {
@@ -43,50 +43,50 @@ int plan(const PlanArguments& arguments) {
   config::LoadedConfig loaded = load(arguments);
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size
-                                    ? report::planned_workers(*arguments.world_size)
+                                    ? commands::planned_workers(*arguments.world_size)
                                     : cluster::identify({}, environment());
   train::check_workers(config, who);
   warn(backend::device_warning(engine::device_options(config.parallel)));
-  const report::PlannedData data = report::plan_data(loaded.config);
-  const std::optional<graph::Graph> model = report::plan_model(config, data);
+  const commands::PlannedData data = commands::plan_data(loaded.config);
+  const std::optional<graph::Graph> model = commands::plan_model(config, data);
   if (model) warn(train::settle_batch_size(loaded.config, *model, data.size(Split::kTrain)));
-  report::PlanReport report = report::make_plan(loaded, data, model, who);
+  commands::PlanReport report = commands::make_plan(loaded, data, model, who);
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     warn(line);
   }
   warn(model::missing_weights(config.model, environment()));
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
-    write_file_atomic(arguments.plot, report::rate_plot(config, *report.steps));
+    write_file_atomic(arguments.plot, commands::rate_plot(config, *report.steps));
   }
-  std::optional<measure::Simulation> simulation;
+  std::optional<commands::Simulation> simulation;
   if (arguments.simulation.workers > 0) {
-    simulation = measure::simulate(arguments.simulation, config, model);
+    simulation = commands::simulate(arguments.simulation, config, model);
   }
-  const report::DevicePlan device =
-      report::plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
+  const commands::DevicePlan device =
+      commands::plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
   if (model && !device.machine.empty() && arguments.machine.empty()) {
     warn(train::host_memory_warning(*model, config, device.memory, available_memory()));
   }
-  report::fill_in(report.settings, report::resolve_on_machine(config, device));
+  commands::fill_in(report.settings, commands::resolve_on_machine(config, device));
   if (arguments.json) {
-    report::print_plan_json(report, device, std::cout);
+    commands::print_plan_json(report, device, std::cout);
   } else {
-    report::print_plan(report, std::cout,
-                       arguments.all ? report::Values::kAll : report::Values::kGiven);
-    report::print_device(report, device, std::cout);
+    commands::print_plan(report, std::cout,
+                         arguments.all ? commands::Values::kAll : commands::Values::kGiven);
+    commands::print_device(report, device, std::cout);
   }
   if (simulation) {
-    (arguments.json ? measure::print_simulation_json : measure::print_simulation)(*simulation,
-                                                                                  std::cout);
+    (arguments.json ? commands::print_simulation_json : commands::print_simulation)(*simulation,
+                                                                                    std::cout);
   }
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? std::cerr : std::cout;
   if (model && !arguments.print_after.empty()) {
-    report::print_graphs(*model, config, *engine::open_backends(config).front(),
-                         arguments.print_after, text);
+    commands::print_graphs(*model, config, *engine::open_backends(config).front(),
+                           arguments.print_after, text);
   }
-  if (device.engine && arguments.program) report::print_programs(*device.engine, text);
+  if (device.engine && arguments.program) commands::print_programs(*device.engine, text);
   return kExitOk;
 }
 
@@ -107,7 +107,7 @@ void take_gpus(PlanArguments& arguments) {
 }
 
 void add_simulation(CLI::App& command, PlanArguments& arguments) {
-  measure::SimulationRequest& request = arguments.simulation;
+  commands::SimulationRequest& request = arguments.simulation;
   command.remove_option(command.get_option("--gpus"));
   CLI::Option* workers =
       command

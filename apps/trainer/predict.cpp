@@ -35,18 +35,17 @@ struct PredictArguments {
 };
 
 // Whether the split has files that cannot be read, which nothing says to skip.
-int exit_code(const std::vector<inference::PredictionInput>& inputs) {
+int exit_code(const std::vector<commands::PredictionInput>& inputs) {
   const bool all = std::all_of(inputs.begin(), inputs.end(),
                                [](const auto& input) { return input.unreadable == 0; });
   return all ? kExitOk : kExitData;
 }
 
-int write_features(const PredictArguments& arguments, const inference::OpenedModel& opened,
-                   const std::vector<inference::PredictionInput>& inputs) {
-  inference::FeatureEngine features =
-      inference::make_feature_engine(opened, inputs, arguments.layer);
+int write_features(const PredictArguments& arguments, const commands::OpenedModel& opened,
+                   const std::vector<commands::PredictionInput>& inputs) {
+  commands::FeatureEngine features = commands::make_feature_engine(opened, inputs, arguments.layer);
   std::int64_t skipped = 0;
-  const std::int64_t images = inference::write_features(
+  const std::int64_t images = commands::write_features(
       features, inputs, arguments.limit, arguments.features, [&](const std::string& reason) {
         ++skipped;
         if (!arguments.quiet) warn("skipped, its features are NaN: " + reason);
@@ -64,28 +63,28 @@ int predict(const PredictArguments& arguments) {
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
-  const inference::OpenedModel opened =
-      inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
-                            arguments.overrides, environment(), warn);
-  const auto inputs = inference::open_prediction_inputs(
+  const commands::OpenedModel opened =
+      commands::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
+                           arguments.overrides, environment(), warn);
+  const auto inputs = commands::open_prediction_inputs(
       opened, arguments.images, parse_split(arguments.split), arguments.skip_damaged, warn);
   if (!arguments.features.empty()) return write_features(arguments, opened, inputs);
-  warn(inference::note_on_predictions(opened));
-  const auto engine = inference::make_engine(opened, inputs);
-  inference::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
-                                     inputs, arguments.top, std::cout,
-                                     arguments.logits ? engine->outputs() : 0);
+  warn(commands::note_on_predictions(opened));
+  const auto engine = commands::make_engine(opened, inputs);
+  commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
+                                    inputs, arguments.top, std::cout,
+                                    arguments.logits ? engine->outputs() : 0);
   writer.header();
   std::int64_t skipped = 0;
-  const auto each = [&](const inference::PredictionInput& input,
-                        const inference::Prediction& prediction) {
+  const auto each = [&](const commands::PredictionInput& input,
+                        const commands::Prediction& prediction) {
     if (prediction.error.empty()) return writer.write(input, prediction);
     ++skipped;
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
-  for (const inference::PredictionInput& input : inputs) {
-    inference::predict(*engine, input, {opened.config.model.loss, arguments.limit, arguments.flip},
-                       [&](const inference::Prediction& prediction) { each(input, prediction); });
+  for (const commands::PredictionInput& input : inputs) {
+    commands::predict(*engine, input, {opened.config.model.loss, arguments.limit, arguments.flip},
+                      [&](const commands::Prediction& prediction) { each(input, prediction); });
   }
   if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
   return exit_code(inputs);

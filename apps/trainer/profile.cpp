@@ -27,33 +27,33 @@ int profile(const ProfileArguments& arguments) {
   check_output_path("--trace", arguments.trace, arguments.overwrite);
   const config::Config config = load_for_devices(arguments).config;
   warn(backend::device_warning(engine::device_options(config.parallel)));
-  measure::Profile profile;
+  commands::Profile profile;
   const auto start = std::chrono::steady_clock::now();
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const std::chrono::duration<double> listed = std::chrono::steady_clock::now() - start;
   profile.limits.peak_flops =
-      measure::measure_peak(config) * static_cast<double>(config.parallel.replicas);
+      commands::measure_peak(config) * static_cast<double>(config.parallel.replicas);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   engine::Replicas engine(model, config, engine::open_backends(config),
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
-  profile.layers = measure::profile_layers(engine, *data.train, config, arguments.steps);
-  const measure::LayerProfile& layers = profile.layers;
+  profile.layers = commands::profile_layers(engine, *data.train, config, arguments.steps);
+  const commands::LayerProfile& layers = profile.layers;
   if (engine.reads_host_memory()) {
     const std::int64_t cores = usable_core_count();
     profile.limits.bandwidth =
-        measure::measure_bandwidth(static_cast<int>(config.parallel.threads.value_or(cores)));
+        commands::measure_bandwidth(static_cast<int>(config.parallel.threads.value_or(cores)));
   }
   const double rate = layers.device_seconds() > 0
                           ? static_cast<double>(layers.samples) / layers.device_seconds() /
                                 static_cast<double>(layers.ranks)
                           : 0;
   profile.input =
-      measure::profile_input(*data.train, config, arguments.seconds, rate, layers.ranks);
+      commands::profile_input(*data.train, config, arguments.seconds, rate, layers.ranks);
   profile.input.list_seconds = listed.count();
-  write_file_atomic(arguments.trace, measure::trace_json(layers));
-  (arguments.json ? measure::print_profile_json : measure::print_profile)(profile, std::cout);
+  write_file_atomic(arguments.trace, commands::trace_json(layers));
+  (arguments.json ? commands::print_profile_json : commands::print_profile)(profile, std::cout);
   if (!arguments.json) {
     std::cout << "trace: " << arguments.trace << "; open it in ui.perfetto.dev\n";
   }

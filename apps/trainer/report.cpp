@@ -24,19 +24,19 @@ struct ReportArguments {
 };
 
 void report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
-  const experiment::RunFiles run = experiment::read_run(folder);
-  report::Mistakes mistakes;
+  const commands::RunFiles run = commands::read_run(folder);
+  commands::Mistakes mistakes;
   if (arguments.mistakes == 0) {
     mistakes.reason = "--mistakes 0";
   } else {
-    mistakes = report::find_mistakes(
+    mistakes = commands::find_mistakes(
         folder, {static_cast<std::size_t>(arguments.mistakes), arguments.seconds,
                  arguments.overrides, environment(), warn});
   }
-  report::write_run_report(run, mistakes, output);
+  commands::write_run_report(run, mistakes, output);
   if (!arguments.plots.empty() || arguments.output.empty()) {
-    report::write_run_plots(run,
-                            arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
+    commands::write_run_plots(run,
+                              arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
   }
 }
 
@@ -50,10 +50,9 @@ int report(const ReportArguments& arguments) {
     check_output_path("--output", output, arguments.overwrite);
   }
   if (std::filesystem::exists(folder / "sweep.json")) {
-    const experiment::SweepPlan plan = experiment::read_plan(folder);
-    report::write_sweep_report(
-        experiment::summarize(plan, experiment::collect(plan), arguments.to_accuracy), folder,
-        output);
+    const commands::SweepPlan plan = commands::read_plan(folder);
+    commands::write_sweep_report(
+        commands::summarize(plan, commands::collect(plan), arguments.to_accuracy), folder, output);
   } else {
     report_run(arguments, folder, output);
   }

@@ -17,7 +17,7 @@
 namespace trainer::app {
 namespace {
 
-using experiment::PointState;
+using commands::PointState;
 
 struct SweepArguments : ConfigArguments {
   std::vector<std::string> over;
@@ -26,7 +26,7 @@ struct SweepArguments : ConfigArguments {
   std::string image = "registry.example/trainer:latest";
   bool collect = false;
   std::optional<double> to_accuracy;
-  std::int64_t max_points = experiment::kMaxPoints;
+  std::int64_t max_points = commands::kMaxPoints;
 };
 
 // "1:05"; "?" for nothing.
@@ -37,7 +37,7 @@ std::string clock_time(std::optional<double> seconds) {
 }
 
 // A line a point; on a terminal the point in training has a line that is rewritten.
-class Progress final : public experiment::SweepObserver {
+class Progress final : public commands::SweepObserver {
  public:
   Progress(const SweepArguments& arguments, std::size_t points)
       : json_(arguments.json),
@@ -45,7 +45,7 @@ class Progress final : public experiment::SweepObserver {
         is_tty_(is_terminal()),
         points_(points) {}
 
-  void on_start(std::size_t index, const experiment::Point& point) override {
+  void on_start(std::size_t index, const commands::Point& point) override {
     name_ = point.name;
     if (!silent_ && !is_tty_) std::cout << place(index) << name_ << ": starts" << std::endl;
   }
@@ -58,7 +58,7 @@ class Progress final : public experiment::SweepObserver {
   }
 
   void on_end(std::size_t index, const PointState& state, std::optional<double> eta) override {
-    if (json_) std::cout << experiment::point_json(state, eta) << std::endl;
+    if (json_) std::cout << commands::point_json(state, eta) << std::endl;
     if (silent_) return;
     if (is_tty_) std::cout << '\r';
     std::cout << place(index) << state.point.name << ": " << to_string(state.kind);
@@ -80,9 +80,9 @@ class Progress final : public experiment::SweepObserver {
   std::string name_;
 };
 
-experiment::SweepPlan plan_of(const SweepArguments& arguments) {
-  std::vector<experiment::Axis> axes;
-  for (const std::string& text : arguments.over) axes.push_back(experiment::parse_axis(text));
+commands::SweepPlan plan_of(const SweepArguments& arguments) {
+  std::vector<commands::Axis> axes;
+  for (const std::string& text : arguments.over) axes.push_back(commands::parse_axis(text));
   config::Environment variables = environment();
   std::vector<config::Override> overrides = arguments.overrides;
   const auto device = variables.find("DEVICE");
@@ -94,11 +94,11 @@ experiment::SweepPlan plan_of(const SweepArguments& arguments) {
   for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) plain.erase(name);
   const config::Config config = config::load_config(arguments.path, overrides, plain).config;
   for (auto& axis :
-       experiment::axes_of_environment(variables, axes, experiment::learning_rate_key(config))) {
+       commands::axes_of_environment(variables, axes, commands::learning_rate_key(config))) {
     axes.push_back(std::move(axis));
   }
-  return experiment::plan_sweep(arguments.path, std::move(axes), overrides, variables,
-                                arguments.folder, arguments.max_points);
+  return commands::plan_sweep(arguments.path, std::move(axes), overrides, variables,
+                              arguments.folder, arguments.max_points);
 }
 
 int code_of(const std::vector<PointState>& points) {
@@ -115,15 +115,15 @@ int code_of(const std::vector<PointState>& points) {
   return code;
 }
 
-void print_summary(const SweepArguments& arguments, const experiment::Summary& summary,
+void print_summary(const SweepArguments& arguments, const commands::Summary& summary,
                    const Path& folder) {
   if (arguments.json) {
-    std::cout << experiment::table_json(summary) << std::endl;
+    std::cout << commands::table_json(summary) << std::endl;
     return;
   }
   std::cout << '\n';
-  experiment::print_table(summary, std::cout);
-  const std::string sentence = experiment::accuracy_sentence(summary);
+  commands::print_table(summary, std::cout);
+  const std::string sentence = commands::accuracy_sentence(summary);
   if (!sentence.empty()) std::cout << sentence << '\n';
   for (const PointState& point : summary.points) {
     if (point.kind != PointState::Kind::kFailed) continue;
@@ -135,26 +135,25 @@ void print_summary(const SweepArguments& arguments, const experiment::Summary& s
 }
 
 int sweep(const SweepArguments& arguments) {
-  const experiment::SweepPlan plan = plan_of(arguments);
+  const commands::SweepPlan plan = plan_of(arguments);
   const Path program = std::filesystem::read_symlink("/proc/self/exe");
-  if (arguments.launcher != "local" || !arguments.collect) experiment::write_plan(plan);
+  if (arguments.launcher != "local" || !arguments.collect) commands::write_plan(plan);
   if (arguments.launcher == "slurm") {
-    std::cout << experiment::slurm_script(plan, program);
+    std::cout << commands::slurm_script(plan, program);
     return kExitOk;
   }
   if (arguments.launcher == "kubernetes") {
-    std::cout << experiment::kubernetes_jobs(plan, arguments.image);
+    std::cout << commands::kubernetes_jobs(plan, arguments.image);
     return kExitOk;
   }
   Progress progress(arguments, plan.points.size());
-  std::vector<PointState> points = arguments.collect
-                                       ? experiment::collect(plan)
-                                       : experiment::run_sweep(plan, program, progress);
+  std::vector<PointState> points =
+      arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, progress);
   const int code = arguments.collect ? int{kExitOk} : code_of(points);
-  const experiment::Summary summary =
-      experiment::summarize(plan, std::move(points), arguments.to_accuracy);
-  experiment::write_tables(summary, plan.folder);
-  report::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  const commands::Summary summary =
+      commands::summarize(plan, std::move(points), arguments.to_accuracy);
+  commands::write_tables(summary, plan.folder);
+  commands::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
   print_summary(arguments, summary, plan.folder);
   return code;
 }
@@ -179,7 +178,7 @@ void add_sweep(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
   command
       ->add_option("--max-points", arguments->max_points,
-                   concat("How many points the sweep may have; default ", experiment::kMaxPoints))
+                   concat("How many points the sweep may have; default ", commands::kMaxPoints))
       ->type_name("N")
       ->check(at_least_one());
   command->add_option("--image", arguments->image, "Container image of --launcher kubernetes");

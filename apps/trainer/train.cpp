@@ -131,8 +131,8 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
   }
   job.hooks.push_back(hooks::make_run_record_hook(origin_of(job)));
   if (arguments.json) {
-    measure::print_model_json(measure::measured_keys(model::layer_table(model), job.config),
-                              std::cout);
+    commands::print_model_json(commands::measured_keys(model::layer_table(model), job.config),
+                               std::cout);
   }
 }
 

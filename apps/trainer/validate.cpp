@@ -29,13 +29,13 @@ int validate(const ValidateArguments& arguments) {
       }
       warn(model::missing_weights(config.model, environment()));
       if (arguments.json) {
-        report::print_validated_json(path, nullptr, std::cout);
+        commands::print_validated_json(path, nullptr, std::cout);
       } else {
         std::cout << path << ": ok\n";
       }
     } catch (const Error& error) {
       if (arguments.json) {
-        report::print_validated_json(path, &error, std::cout);
+        commands::print_validated_json(path, &error, std::cout);
       } else {
         std::cerr << error.what() << '\n';
       }

@@ -23,14 +23,14 @@ int verify(const VerifyArguments& arguments) {
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   warn(train::settle_batch_size(config, model, data.train->size()));
-  const measure::VerifyOptions options{arguments.replicas, arguments.steps};
-  const measure::Verification verification =
-      arguments.what == "replicas" ? measure::verify_replicas(config, data, model, options)
-                                   : measure::verify_resume(config, data, model, options);
+  const commands::VerifyOptions options{arguments.replicas, arguments.steps};
+  const commands::Verification verification =
+      arguments.what == "replicas" ? commands::verify_replicas(config, data, model, options)
+                                   : commands::verify_resume(config, data, model, options);
   if (arguments.json) {
-    measure::print_verification_json(verification, std::cout);
+    commands::print_verification_json(verification, std::cout);
   } else {
-    measure::print_verification(verification, std::cout);
+    commands::print_verification(verification, std::cout);
   }
   return verification.holds() ? kExitOk : kExitCheck;
 }

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 
-namespace trainer::experiment::test {
+namespace trainer::test {
 
 using Json = nlohmann::ordered_json;
 
@@ -104,4 +104,4 @@ inline void write_run(const Path& folder, const FakeRun& run) {
   write_file_atomic(folder / "ledger.csv", ledger);
 }
 
-}  // namespace trainer::experiment::test
+}  // namespace trainer::test

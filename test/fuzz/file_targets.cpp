@@ -125,13 +125,13 @@ void run_metrics(Bytes input) {
   }
   folder = folder.parent_path();
   expect_errors_only([&] {
-    experiment::is_finished(folder);
-    const experiment::RunFiles run = experiment::read_run(folder);
-    experiment::step_seconds(run);
-    experiment::wait_seconds(run);
-    experiment::images_per_second(run);
-    experiment::seconds_to_accuracy(run, 0.5);
-    experiment::scored_split(run);
+    commands::is_finished(folder);
+    const commands::RunFiles run = commands::read_run(folder);
+    commands::step_seconds(run);
+    commands::wait_seconds(run);
+    commands::images_per_second(run);
+    commands::seconds_to_accuracy(run, 0.5);
+    commands::scored_split(run);
   });
 }
 

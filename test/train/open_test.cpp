@@ -72,7 +72,7 @@ config::Config shipped(const std::string& name) {
 }
 
 std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t classes) {
-  measure::use_synthetic_data(config);
+  commands::use_synthetic_data(config);
   CHECK(config.data.format == config::DataFormat::kSynthetic);
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   CHECK(data.num_classes == classes);
@@ -99,7 +99,7 @@ TEST_CASE("float images are taken as they are unless the config says otherwise")
   CHECK(advice.kind == Notice::Kind::kWarning);
   CHECK(advice.text.find("from 0 to 210; give data.normalize") != std::string::npos);
   Floats planned(1);
-  const report::PlannedData data_of_plan = report::plan_data(planned.config);
+  const commands::PlannedData data_of_plan = commands::plan_data(planned.config);
   CHECK(data_of_plan.notes.size() == 1);
   CHECK(data_of_plan.warnings.empty());
   CHECK(config::normalize_of(planned.config.data).scale == 1);
@@ -140,16 +140,16 @@ TEST_CASE("what the input alone is measured on") {
       "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
       "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  const measure::Throughput plain = measure::measure_input(*data.train, config, 0.02, false);
+  const commands::Throughput plain = commands::measure_input(*data.train, config, 0.02, false);
   CHECK(plain.images_per_second > 0);
   CHECK(plain.counted == "reading [6, 4, 3] uint8 images, as the loader hands them over");
-  const measure::Throughput normalized = measure::measure_input(*data.train, config, 0.02, true);
+  const commands::Throughput normalized = commands::measure_input(*data.train, config, 0.02, true);
   CHECK(normalized.counted ==
         "reading [6, 4, 3] float32 images, normalized by the loader's threads");
   std::ostringstream text, json;
-  measure::print_throughput(plain, text);
+  commands::print_throughput(plain, text);
   CHECK(text.str().ends_with(" %; counted: " + plain.counted + "\n"));
-  measure::print_throughput_json(plain, json);
+  commands::print_throughput_json(plain, json);
   CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
         std::string::npos);
 }

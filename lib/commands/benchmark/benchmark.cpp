@@ -18,7 +18,7 @@
 #include "optim/optim.h"
 #include "train/open.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -283,4 +283,4 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
   return result;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -10,7 +10,7 @@
 #include "engine/replicas.h"
 #include "train/schedule/training_plan.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 struct Throughput {
   double images_per_second = 0;  // median over windows of about a tenth of the time
@@ -44,4 +44,4 @@ Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dat
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 constexpr std::size_t kMostSteps = 10;  // of a curve
@@ -138,4 +138,4 @@ Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> want
   return comparison;
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

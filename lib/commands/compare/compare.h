@@ -10,7 +10,7 @@
 #include "commands/run_files/run_files.h"
 #include "engine/metrics.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct Comparison {
   // A value of the config, or of what made the runs, that is not the same for all; "absent" where
@@ -55,4 +55,4 @@ void print_comparison(const Comparison& comparison, std::ostream& out);
 // {"event":"compared",...}, one line.
 void print_comparison_json(const Comparison& comparison, std::ostream& out);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

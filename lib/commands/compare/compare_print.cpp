@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "commands/compare/compare.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -165,4 +165,4 @@ void print_comparison_json(const Comparison& comparison, std::ostream& out) {
   write_event(out, json);
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 void check_ledger(const RunFiles& run) {
@@ -180,4 +180,4 @@ void print_diff_json(const RunDiff& diff, std::ostream& out) {
   write_event(out, json);
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 
 #include "commands/compare/compare.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct RunDiff {
   struct Field {
@@ -32,4 +32,4 @@ void print_diff(const RunDiff& diff, std::ostream& out);
 // {"event":"diff",...}, one line.
 void print_diff_json(const RunDiff& diff, std::ostream& out);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "commands/run_files/statistics.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 std::optional<Predictions> read_predictions(const Path& run) {
   using Json = nlohmann::json;
@@ -52,4 +52,4 @@ std::optional<PairedResult> compare_predictions(const Predictions& first,
   return result;
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

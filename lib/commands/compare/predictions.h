@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct StoredPrediction {
   std::string predicted, label;
@@ -30,4 +30,4 @@ struct PairedResult {
 std::optional<PairedResult> compare_predictions(const Predictions& first,
                                                 const Predictions& second);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -5,9 +5,13 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 
-namespace trainer::report {
+namespace trainer::commands {
+
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 void print_devices_json(const std::string& cpu, const backend::GpuList& list, std::ostream& out) {
   Json gpus = Json::array();
@@ -35,4 +39,4 @@ void print_devices(const std::string& cpu, const backend::GpuList& list, std::os
   if (list.gpus.empty()) out << "no GPU: " << list.reason << '\n';
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -6,7 +6,7 @@
 
 #include "backend/open.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Prints {"event":"devices","cpu":...,"gpus":[{"index":...,"name":...,"compute_capability":"9.0",
 // "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}. The last is the reason why there is no
@@ -15,4 +15,4 @@ void print_devices_json(const std::string& cpu, const backend::GpuList& list, st
 // Prints the devices as text, one per line.
 void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "base/formats/table.h"
 #include "hooks/confusion_json.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -134,4 +134,4 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   write_event(out, json);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 #include "base/split.h"
 #include "engine/metrics.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 struct EvaluationReport {
   std::string run;  // as the user named it
@@ -25,4 +25,4 @@ void print_report(const EvaluationReport& report, bool brief, std::ostream& out)
 // Prints the report with the whole matrix as one line of JSON, {"event":"evaluated",...}.
 void print_report_json(const EvaluationReport& report, std::ostream& out);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

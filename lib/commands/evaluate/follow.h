@@ -22,7 +22,7 @@
 #include "config/config.h"
 #include "hooks/hooks.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 struct FollowOptions {
   Path run;                    // may not exist yet
@@ -47,4 +47,4 @@ Followed follow(FollowOptions options);
 // The last line: a sentence, or with `json` {"event":"followed",...}.
 void print_followed(const Followed& followed, const std::string& run, bool json, std::ostream& out);
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -12,13 +12,13 @@
 #include "config/describe/schema.h"
 #include "config/values.h"
 
-namespace trainer::config {
+namespace trainer::commands {
 namespace {
 
-using SchemaKind = Schema::Kind;
+using SchemaKind = config::Schema::Kind;
 
-std::string with_range(const std::string& text, const Schema& schema) {
-  const std::string range = range_text(schema.rule);
+std::string with_range(const std::string& text, const config::Schema& schema) {
+  const std::string range = config::range_text(schema.rule);
   return range.empty() ? text : text + ", " + range;
 }
 
@@ -28,15 +28,15 @@ std::string plural(const std::string& name) {
                                : name + "s";
 }
 
-std::string value_of(const Schema& schema);
+std::string value_of(const config::Schema& schema);
 
-std::string list_of(const Schema& schema) {
-  const Schema& item = schema.item.front();
+std::string list_of(const config::Schema& schema) {
+  const config::Schema& item = schema.item.front();
   const std::string items = !item.definition.empty()         ? plural(item.definition)
                             : item.kind == SchemaKind::kText ? "texts"
                             : item.kind == SchemaKind::kMap  ? "maps"
                                                              : "";
-  const Rule& rule = schema.rule;
+  const config::Rule& rule = schema.rule;
   std::string text = items.empty() ? "a list, each " + value_of(item) : "a list of " + items;
   if (rule.min_items > 0 && rule.min_items == rule.max_items) {
     text += concat(", ", rule.min_items, " of them");
@@ -45,7 +45,7 @@ std::string list_of(const Schema& schema) {
 }
 
 // "one of sgd, adam"; "a map, or its rate alone".
-std::string map_of(const Schema& schema) {
+std::string map_of(const config::Schema& schema) {
   if (!schema.definition.empty()) {
     const bool vowel = std::string_view("aeiou").find(schema.definition[0]) != std::string::npos;
     return (vowel ? "an " : "a ") + schema.definition;
@@ -56,7 +56,7 @@ std::string map_of(const Schema& schema) {
   return text;
 }
 
-std::string value_of(const Schema& schema) {
+std::string value_of(const config::Schema& schema) {
   switch (schema.kind) {
     case SchemaKind::kBoolean:
       return "true or false";
@@ -81,7 +81,7 @@ std::string value_of(const Schema& schema) {
       return with_range("a whole number or auto", schema);
     case SchemaKind::kClassWeight:
       return "balanced, or a map of classes to numbers" +
-             (range_text(schema.rule).empty() ? "" : ' ' + range_text(schema.rule));
+             (config::range_text(schema.rule).empty() ? "" : ' ' + config::range_text(schema.rule));
     case SchemaKind::kFreeze:
       return "a slice, a number, names, all or none";
     case SchemaKind::kGpus:
@@ -96,12 +96,14 @@ std::string value_of(const Schema& schema) {
   return "";
 }
 
-std::string initial_of(const Field& field) {
-  const Node& node = field.initial;
+std::string initial_of(const config::Field& field) {
+  const config::Node& node = field.initial;
   if (field.schema.rule.required) return "";
-  if (node.kind == Node::Kind::kScalar) return node.text.empty() ? "" : print_flow(node);
-  if (node.kind == Node::Kind::kList) return node.items.empty() ? "" : print_flow(node);
-  for (const Entry& entry : node.entries) {
+  if (node.kind == config::Node::Kind::kScalar)
+    return node.text.empty() ? "" : config::print_flow(node);
+  if (node.kind == config::Node::Kind::kList)
+    return node.items.empty() ? "" : config::print_flow(node);
+  for (const config::Entry& entry : node.entries) {
     if (field.schema.is_choice(entry.key)) return entry.key;
   }
   return "";
@@ -110,21 +112,21 @@ std::string initial_of(const Field& field) {
 class Lister {
  public:
   std::vector<ExplainedSection> list() && {
-    for (const Field& field : config_schema().fields) {
+    for (const config::Field& field : config::config_schema().fields) {
       sections_.push_back({field.key, false, {}});
       add(field, "");
     }
     // What is used in several places, as found on the way.
     for (; !shared_.empty(); shared_.pop_front()) {
-      const Schema& schema = *shared_.front();
+      const config::Schema& schema = *shared_.front();
       sections_.push_back({schema.definition, true, {}});
-      for (const Field& field : schema.fields) add(field, "");
+      for (const config::Field& field : schema.fields) add(field, "");
     }
     return std::move(sections_);
   }
 
  private:
-  void add(const Field& field, const std::string& above) {
+  void add(const config::Field& field, const std::string& above) {
     const std::string path = above + field.key;
     const bool is_alternative = field.schema.kind == SchemaKind::kMap &&
                                 field.schema.choices.empty() && field.schema.definition.empty() &&
@@ -133,18 +135,18 @@ class Lister {
         is_alternative && field.schema.fields.empty() ? "nothing more" : value_of(field.schema);
     sections_.back().keys.push_back(
         {path, value, initial_of(field), field.schema.rule.required, field.help});
-    const Schema& inner =
+    const config::Schema& inner =
         field.schema.kind == SchemaKind::kList ? field.schema.item.front() : field.schema;
     if (inner.kind != SchemaKind::kMap) return;
     if (inner.definition.empty()) {
-      for (const Field& one : inner.fields) add(one, path + '.');
+      for (const config::Field& one : inner.fields) add(one, path + '.');
     } else if (seen_.insert(inner.definition).second) {
       shared_.push_back(&inner);
     }
   }
 
   std::vector<ExplainedSection> sections_;
-  std::deque<const Schema*> shared_;
+  std::deque<const config::Schema*> shared_;
   std::set<std::string> seen_;
 };
 
@@ -234,8 +236,9 @@ std::string explain(const std::string& path) {
       words.push_back(key.path.substr(key.path.rfind('.') + 1));
     }
   }
-  throw ConfigError({}, concat("explain: there is no key '", path, "'", suggestion(path, words),
-                               "; `trainer explain` lists the sections"));
+  throw ConfigError({},
+                    concat("explain: there is no key '", path, "'", config::suggestion(path, words),
+                           "; `trainer explain` lists the sections"));
 }
 
-}  // namespace trainer::config
+}  // namespace trainer::commands

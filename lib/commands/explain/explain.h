@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace trainer::config {
+namespace trainer::commands {
 
 // A key, or an alternative such as optimizer.adam.
 struct Explained {
@@ -30,4 +30,4 @@ std::vector<ExplainedSection> explained_sections();
 // nearest.
 std::string explain(const std::string& path);
 
-}  // namespace trainer::config
+}  // namespace trainer::commands

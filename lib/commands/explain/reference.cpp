@@ -7,7 +7,7 @@
 #include "config/pretrained.h"
 #include "config/rule.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using Row = std::vector<std::string>;
@@ -35,13 +35,13 @@ std::string code(const std::string& text) { return text.empty() ? "" : '`' + tex
 
 std::string keys_text() {
   std::string text;
-  for (const config::ExplainedSection& section : config::explained_sections()) {
+  for (const ExplainedSection& section : explained_sections()) {
     text += concat("\n## ", section.name, "\n\n");
     if (section.shared) {
       text += concat("What \"", section.name, "\" stands for among the values of keys.\n\n");
     }
     std::vector<Row> rows;
-    for (const config::Explained& key : section.keys) {
+    for (const Explained& key : section.keys) {
       rows.push_back(
           {code(key.path), key.value, key.required ? "required" : code(key.initial), key.help});
     }
@@ -125,4 +125,4 @@ std::string reference() {
          keys_text() + backbones() + formats() + exit_codes();
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Returns Markdown, made from the field lists, the backbones and the columns of the metrics files.
 std::string reference();
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

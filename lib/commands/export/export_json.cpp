@@ -4,9 +4,9 @@
 
 #include "base/formats/json.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
-void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
+void print_exported_json(const OpenedModel& opened, const std::string& format,
                          const std::string& output, std::ostream& out) {
   write_event(out, {{"event", "exported"},
                     {"output", output},
@@ -15,4 +15,4 @@ void print_exported_json(const inference::OpenedModel& opened, const std::string
                     {"step", opened.step}});
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -6,10 +6,10 @@
 
 #include "commands/open_model/open_model.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Prints {"event":"exported","output":...,"format":...,"run":...,"step":...}.
-void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
+void print_exported_json(const OpenedModel& opened, const std::string& format,
                          const std::string& output, std::ostream& out);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

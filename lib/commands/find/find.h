@@ -11,7 +11,7 @@
 #include "data/data.h"
 #include "engine/replicas.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // ---- Learning rate ----
 
@@ -76,4 +76,4 @@ void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);
 // {"event":"found","what":"batch-size",...}, one line.
 void print_batch_sizes_json(const BatchSizes& sizes, std::ostream& out);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

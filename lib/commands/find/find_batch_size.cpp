@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "train/open.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 constexpr double kNearlyBest = 0.95;     // of the best throughput, for the knee
@@ -150,4 +150,4 @@ void print_batch_sizes_json(const BatchSizes& sizes, std::ostream& out) {
   write_event(out, json);
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -10,14 +10,14 @@
 #include "commands/measure/batches.h"
 #include "engine/evaluate.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 constexpr double kMemory = 0.85;   // of the average, a step
 constexpr double kDivergence = 4;  // times the lowest smoothed loss
 constexpr std::size_t kShownRows = 20;
 
-std::string shortly(double value) {
+std::string format_rate(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", value);
   return text;
@@ -80,15 +80,15 @@ void print_range_test(const RangeTest& test, const std::string& key, std::ostrea
   const std::size_t count = test.points.size(), rows = std::min(count, kShownRows);
   for (std::size_t i = 1; i <= rows; ++i) {
     const RangeTest::Point& point = test.points[i * count / rows - 1];
-    table.add({shortly(point.rate), fixed(point.loss, 4), fixed(point.smoothed, 4)});
+    table.add({format_rate(point.rate), fixed(point.loss, 4), fixed(point.smoothed, 4)});
   }
   table.print(out);
   if (test.diverged) {
-    out << "the loss diverges" << (count == 0 ? "" : " beyond " + shortly(test.points.back().rate))
-        << '\n';
+    out << "the loss diverges"
+        << (count == 0 ? "" : " beyond " + format_rate(test.points.back().rate)) << '\n';
   }
   if (test.suggestion) {
-    out << "suggestion: --set " << key << '=' << shortly(*test.suggestion)
+    out << "suggestion: --set " << key << '=' << format_rate(*test.suggestion)
         << " (the loss falls steepest there)\n";
   } else {
     out << "no suggestion: the loss falls at no rate; try other --low and --high, or more "
@@ -108,4 +108,4 @@ void print_range_test_json(const RangeTest& test, const std::string& key, std::o
   write_event(out, json);
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include "data/loader.h"
 #include "engine/replicas.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // Global batches of `config` from its first step on, without end.
 inline data::LoaderOptions loader_options(const config::Config& config) {
@@ -31,4 +31,4 @@ inline data::LoaderOptions loader_options(const config::Config& config, engine::
   return options;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 // The last line that says it; an empty object when none does.
@@ -63,4 +63,4 @@ void check_measured(const std::string& path, const std::vector<model::LayerRow>&
   }
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

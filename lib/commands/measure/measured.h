@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "model/model.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // Names and values that must be equal for two measured step times to be comparable.
 using MeasuredKeys = std::vector<std::pair<std::string, std::int64_t>>;
@@ -27,4 +27,4 @@ void print_model_json(const MeasuredKeys& keys, std::ostream& out);
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -12,7 +12,7 @@
 #include "config/rule.h"
 #include "model/model.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using Name = config::Backbone::Name;
@@ -97,4 +97,4 @@ void print_backbones_json(std::ostream& out) {
   out << all.dump() << "\n";
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

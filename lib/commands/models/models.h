@@ -8,7 +8,7 @@
 
 #include "config/config.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // The model that a backbone is, and whose weight files it takes: "keras.applications.VGG16".
 std::string backbone_source(config::Backbone::Name name);
@@ -29,4 +29,4 @@ void print_backbones(std::ostream& out);
 // One object: {"event": "models", "backbones": [...]}.
 void print_backbones_json(std::ostream& out);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

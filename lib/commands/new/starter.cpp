@@ -12,7 +12,7 @@
 #include "data/data.h"
 #include "data/image_size.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,4 +288,4 @@ std::string starting_config(const ImageFolder& images, const FoundWeights& weigh
       "too\n");
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

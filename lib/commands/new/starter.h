@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "config/config.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 // What was found in a folder of images.
 struct ImageFolder {
@@ -47,4 +47,4 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
 std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu,
                             std::optional<config::Backbone::Name> wanted = {});
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include "commands/open_model/untrained.h"
 #include "config/keys.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 namespace keys = config::keys;
 
@@ -68,4 +68,4 @@ Notice note_on_predictions(const OpenedModel& opened) {
   return Notice::note(opened.path + ": untrained: the predictions mean nothing yet");
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "model/model.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 struct OpenedModel {
   std::string path;  // as the user named it: a run folder, a checkpoint or a config
@@ -55,4 +55,4 @@ model::SampleSpec sample_spec(const OpenedModel& opened);
 // That predictions of a model with initial layers mean nothing; an empty text for other models.
 Notice note_on_predictions(const OpenedModel& opened);
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -12,7 +12,7 @@
 #include "train/schedule/stages.h"
 #include "train/state.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 namespace keys = config::keys;
@@ -178,4 +178,4 @@ std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel
           {"run", concat(opened.config.name, ", step ", opened.step)}};
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

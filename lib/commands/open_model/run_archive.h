@@ -12,7 +12,7 @@
 #include "config/config.h"
 #include "data/data.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 // Opens a run's newest checkpoint, its best one, or a checkpoint file. The overrides change the
 // config that the checkpoint carries. Throws DataError when it carries none.
@@ -49,4 +49,4 @@ OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split
 // images before and inside the model.
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened);
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -12,7 +12,7 @@
 #include "train/open.h"
 #include "train/run_dir.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 // Of predictions, where the config leaves the size of a batch to training.
@@ -176,4 +176,4 @@ OpenedModel open_untrained(const std::string& path, const std::string& weights,
   return opened;
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "commands/open_model/open_model.h"
 #include "config/config.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 // The model of a config file with the values from which a run would start: its initialisers', and
 // the tensors of model.weights or model.backbone.weights. `weights` takes the place of these keys:
@@ -22,4 +22,4 @@ OpenedModel open_untrained(const std::string& path, const std::string& weights,
                            const config::Environment& environment,
                            const std::function<void(const Notice&)>& warn);
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 constexpr const char* kStyle = R"(
@@ -113,4 +113,4 @@ std::string figure(const Chart& chart) {
                 folded("Numbers: " + chart.title, table(chart.y_label, cells, 0)), "</figure>\n");
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -6,7 +6,7 @@
 
 #include "commands/page/svg.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // A whole document. It is well-formed XML too, so that any tool can read it.
 std::string page(const std::string& title, const std::string& body);
@@ -25,4 +25,4 @@ std::string folded(const std::string& summary, const std::string& content);
 // Returns the chart and, folded, a table of its points.
 std::string figure(const Chart& chart);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

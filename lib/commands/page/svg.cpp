@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 // In units of the picture. The frame of the plot within it.
@@ -294,4 +294,4 @@ std::string escape_markup(const std::string& text) {
   return result;
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

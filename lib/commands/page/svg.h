@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace trainer::report {
+namespace trainer::commands {
 
 struct Series {
   std::string name;
@@ -44,4 +44,4 @@ std::string svg_document(const Chart& chart);
 // Escapes a text for elements and attributes of XML and HTML.
 std::string escape_markup(const std::string& text);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

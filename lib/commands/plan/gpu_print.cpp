@@ -3,7 +3,7 @@
 #include "base/formats/table.h"
 #include "commands/plan/plan_report.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 std::string microseconds(const TimeRange& range) {
@@ -48,4 +48,4 @@ void print_gpu(const DevicePlan& device, std::ostream& out) {
   if (device.roofline) print_times(*device.roofline, out);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -8,11 +8,11 @@
 
 #include "base/error.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
-constexpr std::int64_t kSmall = 16
-                                << 10;  // exchanged whole: cluster/collective/halving_doubling.cpp
+constexpr std::int64_t kMaxSmallMessageBytes =
+    16 << 10;  // exchanged whole: cluster/collective/halving_doubling.cpp
 
 struct Quantity {
   double value = 0;
@@ -107,11 +107,11 @@ double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std
     case config::Collective::kTree:
     case config::Collective::kHalvingDoubling: {
       const double rounds = std::ceil(std::log2(p));
-      if (bytes <= kSmall) return rounds * (link.latency + n / link.bandwidth);
+      if (bytes <= kMaxSmallMessageBytes) return rounds * (link.latency + n / link.bandwidth);
       return (2 * rounds - 1) * link.latency + halves;
     }
   }
   return 2 * (p - 1) * (link.latency + n / (p * link.bandwidth));
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

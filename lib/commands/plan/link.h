@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // Every worker has one connection into a network that is never congested: it sends and receives at
 // full bandwidth at the same time, whatever the others do.
@@ -35,4 +35,4 @@ config::Collective collective_of(config::Collective chosen, std::int64_t ranks);
 double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std::int64_t ranks,
                           const Link& link);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

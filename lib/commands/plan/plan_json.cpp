@@ -4,7 +4,7 @@
 #include "commands/plan/plan_report.h"
 #include "train/servers/parameter_servers.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -167,4 +167,4 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   write_event(out, json);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

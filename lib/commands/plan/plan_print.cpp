@@ -5,7 +5,7 @@
 #include "commands/plan/plan_report.h"
 #include "train/servers/parameter_servers.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 constexpr std::size_t kMaxClasses = 12;  // up to which samples are listed per class
@@ -352,4 +352,4 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
   print_gpu(device, out);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

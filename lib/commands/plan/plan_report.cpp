@@ -18,7 +18,7 @@
 #include "train/schedule/stages.h"
 #include "train/servers/parameter_servers.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 namespace keys = config::keys;
@@ -348,4 +348,4 @@ void print_programs(engine::Replicas& engine, std::ostream& out) {
   engine.engine(0).print_evaluation_program(out);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -19,7 +19,7 @@
 #include "train/feature_plan.h"
 #include "train/schedule/training_plan.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // The facts about the data in a plan.
 struct PlannedData {
@@ -132,4 +132,4 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
 // Prints the programs of the first replica.
 void print_programs(engine::Replicas& engine, std::ostream& out);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "optim/optim.h"
 #include "train/schedule/stages.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 // In pixels. The plot's frame within the picture.
@@ -17,7 +17,7 @@ constexpr double kWidth = 860, kHeight = 460;
 constexpr double kLeft = 90, kTop = 60, kRight = kWidth - 30, kBottom = kHeight - 60;
 constexpr std::int64_t kMaxPlotPoints = 4000;
 
-std::string shortly(double value) {
+std::string format_tick(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
@@ -130,12 +130,12 @@ class RatePlot {
     for (int i = 0; i * epoch_tick <= epochs_ * 1.0001; ++i) {
       const double x = to_x(i * epoch_tick);
       line(x, kTop, x, kBottom + 5, "#cccccc");
-      text(x, kBottom + 20, "middle", "x-tick", shortly(i * epoch_tick));
+      text(x, kBottom + 20, "middle", "x-tick", format_tick(i * epoch_tick));
     }
     for (int i = 0; i * rate_tick_ <= top_rate_ * 1.0001; ++i) {
       const double y = to_y(i * rate_tick_);
       line(kLeft - 5, y, kRight, y, "#cccccc");
-      text(kLeft - 9, y + 4, "end", "y-tick", shortly(i * rate_tick_));
+      text(kLeft - 9, y + 4, "end", "y-tick", format_tick(i * rate_tick_));
     }
     line(kLeft, kTop, kLeft, kBottom, "black");
     line(kLeft, kBottom, kRight, kBottom, "black");
@@ -167,7 +167,7 @@ class RatePlot {
                      "\" r=\"4\" fill=\"#c0392b\"/>\n");
       const char* anchor = x > kRight - 60 ? "end" : x < kLeft + 40 ? "start" : "middle";
       text(x < kLeft + 40 ? x + 7 : x, y < kTop + 20 ? y + 18 : y - 9, anchor, "notable-rate",
-           shortly(rate_(step)),
+           format_tick(rate_(step)),
            " fill=\"#c0392b\" font-weight=\"bold\" stroke=\"white\" stroke-width=\"3\" "
            "paint-order=\"stroke\"");
     }
@@ -190,4 +190,4 @@ std::string rate_plot(const config::Config& config, const train::TrainingPlan& s
   return RatePlot(config, steps).svg();
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

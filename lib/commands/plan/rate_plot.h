@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "train/schedule/training_plan.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // An SVG document of its own: the rate (linear, from 0) over epochs, warm-up, sustained and
 // decaying phases shaded and named, and the rate written at the first and last step, where the
@@ -15,4 +15,4 @@ namespace trainer::report {
 // can be read back.
 std::string rate_plot(const config::Config& config, const train::TrainingPlan& steps);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -11,7 +11,7 @@
 #include "engine/compile_options.h"
 #include "train/run_dir.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 namespace keys = config::keys;
@@ -106,4 +106,4 @@ void fill_in(std::vector<PlanReport::Setting>& settings, const ResolvedValues& v
   }
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

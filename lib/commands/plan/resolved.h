@@ -7,7 +7,7 @@
 
 #include "commands/plan/plan_report.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 struct ResolvedValue {
   std::string value;   // as it would be written in the config
@@ -25,4 +25,4 @@ ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan
 // Replaces settings that are null, [] or "" by these values.
 void fill_in(std::vector<PlanReport::Setting>& settings, const ResolvedValues& values);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

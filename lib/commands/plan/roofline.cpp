@@ -4,7 +4,7 @@
 
 #include "graph/traffic.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using graph::Node;
@@ -145,4 +145,4 @@ Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std:
   return all;
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 #include "backend/gpu_model.h"
 #include "graph/graph.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Seconds if matrix products run at the rate of large ones, and if they reach 60 % of it, which is
 // usual for the convolutions of image classifiers.
@@ -42,4 +42,4 @@ struct Roofline {
 Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
                   bool tf32, const backend::GpuModel& gpu);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -12,7 +12,7 @@
 #include "train/schedule/step_verdict.h"
 #include "train/schedule/training_plan.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -191,4 +191,4 @@ void print_simulation_json(const Simulation& simulation, std::ostream& out) {
                         {"strong", rows_json(simulation.strong)}});
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -12,7 +12,7 @@
 #include "commands/plan/step_profile.h"
 #include "config/config.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 struct Forecast {
   std::int64_t workers = 1;
@@ -60,4 +60,4 @@ void print_simulation(const Simulation& simulation, std::ostream& out);
 // One line of JSON, {"event":"simulation",...}.
 void print_simulation_json(const Simulation& simulation, std::ostream& out);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

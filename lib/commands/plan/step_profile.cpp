@@ -18,7 +18,7 @@
 #include "engine/replicas.h"
 #include "train/schedule/training_plan.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -237,4 +237,4 @@ double step_seconds_of(const std::string& path, std::int64_t samples) {
   return static_cast<double>(samples) / rate;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

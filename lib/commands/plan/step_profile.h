@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "model/model.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 struct StepProfile {
   struct Bucket {
@@ -41,4 +41,4 @@ StepProfile profile_of(double step_seconds, const std::string& source, const con
 // `trainer benchmark --json` or `trainer train --json` has written. Throws DataError.
 double step_seconds_of(const std::string& path, std::int64_t samples);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

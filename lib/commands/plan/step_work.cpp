@@ -3,7 +3,7 @@
 #include "compile/compile.h"
 #include "optim/optim.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 std::int64_t count_flops(const graph::Graph& graph, graph::Phase phase) {
@@ -29,4 +29,4 @@ StepWork step_work(const graph::Graph& model, const config::Config& config) {
   return work;
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "graph/graph.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // FLOPs of convolutions and dense layers for one sample, counted by graph::flops().
 struct StepWork {
@@ -23,4 +23,4 @@ struct StepWork {
 // Returns the arithmetic of the graph that model::build_model() returns.
 StepWork step_work(const graph::Graph& model, const config::Config& config);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 #include "model/features.h"
 #include "model/model.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 template <class T>
@@ -61,4 +61,4 @@ std::int64_t write_features(FeatureEngine& features, const std::vector<Predictio
   return dims[0];
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -10,7 +10,7 @@
 #include "commands/predict/predict.h"
 #include "engine/replicas.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 struct FeatureEngine {
   std::unique_ptr<engine::Replicas> engine;
@@ -29,4 +29,4 @@ std::int64_t write_features(FeatureEngine& features, const std::vector<Predictio
                             std::optional<std::int64_t> limit, const Path& path,
                             const std::function<void(const std::string& reason)>& skipped);
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -10,7 +10,7 @@
 #include "engine/flip_evaluation.h"
 #include "model/model.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 std::vector<double> probabilities_of(std::span<const float> logits, LossKind loss) {
@@ -186,4 +186,4 @@ void predict(engine::Replicas& engine, const PredictionInput& input, const Predi
   for_each_output(engine, input, options, each_output, enough);
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -13,7 +13,7 @@
 #include "data/data.h"
 #include "engine/replicas.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 
 // Images to predict the classes of: an array file, image files, or a split of the run's data.
 struct PredictionInput {
@@ -106,4 +106,4 @@ class PredictionWriter {
   std::ostream& out_;
 };
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

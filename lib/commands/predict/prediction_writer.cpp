@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "commands/predict/predict.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 // A field as RFC 4180 quotes it, without control characters and line breaks.
@@ -160,4 +160,4 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
   out_ << to_json_line(json) << '\n';
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

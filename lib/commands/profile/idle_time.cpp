@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = ProfileTimeline::Clock;
@@ -60,4 +60,4 @@ IdleTime idle_time(const std::vector<backend::WorkRecord>& rank,
   return idle;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -6,7 +6,7 @@
 #include "backend/work_record.h"
 #include "commands/profile/layer_profile.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // Seconds of all steps and all threads of a rank together.
 struct IdleTime {
@@ -17,4 +17,4 @@ struct IdleTime {
 IdleTime idle_time(const std::vector<backend::WorkRecord>& rank,
                    const std::vector<ProfileTimeline::Step>& steps);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 #include "base/threads/cores.h"
 #include "commands/measure/batches.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -82,4 +82,4 @@ InputProfile profile_input(const data::Dataset& dataset, const config::Config& c
   return profile;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

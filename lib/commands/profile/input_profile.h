@@ -9,7 +9,7 @@
 #include "data/data.h"
 #include "data/stage_times.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 struct InputProfile {
   double list_seconds = 0;  // once: finding and checking the samples
@@ -31,4 +31,4 @@ struct InputProfile {
 InputProfile profile_input(const data::Dataset& dataset, const config::Config& config,
                            double seconds, double device_rate, std::int64_t devices);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

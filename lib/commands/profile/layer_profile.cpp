@@ -15,7 +15,7 @@
 #include "optim/optim.h"
 #include "train/schedule/training_plan.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using backend::WorkRecord;
@@ -230,4 +230,4 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
   return profile;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

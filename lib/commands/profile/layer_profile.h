@@ -13,7 +13,7 @@
 #include "engine/replicas.h"
 #include "engine/step_times.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // A layer, or what else a device does in a step. Times are of one step, the mean over the steps,
 // the ranks and their threads; FLOPs and bytes are of all ranks.
@@ -61,4 +61,4 @@ struct LayerProfile {
 LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, std::int64_t steps);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -98,4 +98,4 @@ double least_seconds(const ProfileRow& row, const Limits& limits) {
   return std::max(row.flops / limits.peak_flops, row.bytes / rate);
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -5,7 +5,7 @@
 
 #include "commands/profile/layer_profile.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 // What all threads of a process together get from memory and from their cores' second caches, bytes
 // a second, reading two bytes for each that they write; 0 where it was not measured.
@@ -27,4 +27,4 @@ struct Limits {
 // through the second caches where all of them fit there. 0 for what is no layer or without limits.
 double least_seconds(const ProfileRow& row, const Limits& limits);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include "engine/replicas.h"
 #include "model/model.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -71,4 +71,4 @@ double measure_peak(const config::Config& config, double seconds) {
   return best;
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

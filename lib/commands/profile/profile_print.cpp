@@ -8,7 +8,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -17,7 +17,7 @@ using engine::StepPhase;
 double per_second(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 std::string in_milliseconds(double seconds) { return fixed(1e3 * seconds, 3); }
-std::string whole_percent(double share) { return fixed(100 * share, 1) + " %"; }
+std::string format_percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 double least_seconds_of_layers(const Profile& profile) {
   double sum = 0;
@@ -37,7 +37,7 @@ void print_limits(const Profile& profile, std::ostream& out) {
            "memory, "
         << fixed(limits.bandwidth.memory / 1e9, 1) << " GB/s, or through the second caches, "
         << fixed(limits.bandwidth.cache / 1e9, 1) << " GB/s, where they fit there; "
-        << whole_percent(per_second(least_seconds_of_layers(profile), profile.layers.step_seconds))
+        << format_percent(per_second(least_seconds_of_layers(profile), profile.layers.step_seconds))
         << " of the step\n";
   }
 }
@@ -53,17 +53,17 @@ void print_layers(const Profile& profile, std::ostream& out) {
     const double least = least_seconds(row, profile.limits);
     table.add({row.name, in_milliseconds(row.forward_seconds),
                row.is_layer ? in_milliseconds(row.backward_seconds) : "",
-               whole_percent(per_second(row.seconds(), layers.step_seconds)),
+               format_percent(per_second(row.seconds(), layers.step_seconds)),
                rate > 0 ? fixed(rate / 1e9, 1) : "",
-               of_peak ? whole_percent(rate / profile.limits.peak_flops) : "",
-               least > 0 ? whole_percent(per_second(least, row.seconds())) : "",
+               of_peak ? format_percent(rate / profile.limits.peak_flops) : "",
+               least > 0 ? format_percent(per_second(least, row.seconds())) : "",
                row.implementations});
   }
   table.print(out);
   out << "all rows " << in_milliseconds(layers.seconds_of_rows()) << " ms, "
-      << whole_percent(per_second(layers.seconds_of_rows(), layers.step_seconds))
+      << format_percent(per_second(layers.seconds_of_rows(), layers.step_seconds))
       << " of a step of " << in_milliseconds(layers.step_seconds) << " ms; layers alone "
-      << whole_percent(per_second(layers.seconds_of_layers(), layers.step_seconds)) << '\n';
+      << format_percent(per_second(layers.seconds_of_layers(), layers.step_seconds)) << '\n';
   print_limits(profile, out);
 }
 
@@ -153,4 +153,4 @@ void print_profile_json(const Profile& profile, std::ostream& out) {
                       {"suggested_threads", profile.input.suggested_threads}}}});
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include "commands/profile/layer_profile.h"
 #include "commands/profile/limits.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 struct Profile {
   LayerProfile layers;
@@ -19,4 +19,4 @@ void print_profile(const Profile& profile, std::ostream& out);
 // {"event":"profile",...} on one line.
 void print_profile_json(const Profile& profile, std::ostream& out);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

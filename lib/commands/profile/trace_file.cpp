@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -142,4 +142,4 @@ std::string trace_json(const LayerProfile& profile) {
   return to_json_line({{"traceEvents", events.take()}, {"displayTimeUnit", "ms"}}) + "\n";
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

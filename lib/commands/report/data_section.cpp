@@ -8,10 +8,8 @@
 #include "commands/page/page.h"
 #include "commands/report/sections.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
-
-using experiment::RunFiles;
 
 constexpr std::size_t kClassesShown = 60;
 
@@ -72,4 +70,4 @@ std::string data_section(const RunFiles& run) {
   return text + files(run);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

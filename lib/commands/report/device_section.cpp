@@ -11,12 +11,11 @@
 #include "commands/report/sections.h"
 #include "engine/step_times.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using engine::RankTimes;
 using engine::StepPhase;
-using experiment::RunFiles;
 
 using Points = std::vector<std::pair<double, double>>;
 
@@ -153,4 +152,4 @@ std::string device_section(const RunFiles& run) {
   return text + "</div>\n";
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

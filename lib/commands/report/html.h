@@ -8,26 +8,26 @@
 #include "commands/report/mistakes.h"
 #include "commands/sweep/summary.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Returns the charts of loss, accuracy, learning rate and throughput over the steps, as far as the
 // run has rows of them.
-std::vector<Chart> run_charts(const experiment::RunFiles& run);
+std::vector<Chart> run_charts(const RunFiles& run);
 // Returns two charts: images/second and total time over the number of replicas, each with an ideal
 // line. When all runs have the same number of replicas, the x axis is the first key with numbers
 // for values. Without such a key there are no charts.
-std::vector<Chart> sweep_charts(const experiment::Summary& summary);
+std::vector<Chart> sweep_charts(const Summary& summary);
 
 // Results, curves, confusion matrix, per-class table, mistakes, step time, devices, data,
 // environment and config.
-std::string run_report(const experiment::RunFiles& run, const Mistakes& mistakes);
+std::string run_report(const RunFiles& run, const Mistakes& mistakes);
 // Plots, table with verdicts, points and environment.
-std::string sweep_report(const experiment::Summary& summary);
+std::string sweep_report(const Summary& summary);
 
 // Each replaces `html`; a sweep's plots also become <id>.svg in its folder.
-void write_run_report(const experiment::RunFiles& run, const Mistakes& mistakes, const Path& html);
+void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path& html);
 // Every chart of the run as <id>.svg in `folder`, which is made.
-void write_run_plots(const experiment::RunFiles& run, const Path& folder);
-void write_sweep_report(const experiment::Summary& summary, const Path& folder, const Path& html);
+void write_run_plots(const RunFiles& run, const Path& folder);
+void write_sweep_report(const Summary& summary, const Path& folder, const Path& html);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

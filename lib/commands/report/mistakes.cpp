@@ -12,14 +12,11 @@
 #include "base/error.h"
 #include "commands/predict/predict.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
-using inference::Prediction;
-using inference::PredictionInput;
-
 constexpr int kMaxSide = 256;
-constexpr int kSmall = 64;  // sides up to which PNG is the smaller file
+constexpr int kMaxPngSide = 64;  // sides up to which PNG is the smaller file
 constexpr int kJpegQuality = 85;
 
 std::string base64(const Bytes& bytes) {
@@ -110,14 +107,14 @@ class Worst {
   std::set<Kept> kept_;
 };
 
-Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& options) {
+Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   Mistakes found;
   if (trained.classes.empty()) {
     found.reason = "the model has no classes";
     return found;
   }
   found.has_probabilities = trained.config.model.loss != LossKind::kMeanSquaredError;
-  const auto inputs = inference::open_prediction_inputs(trained, {}, {}, false, options.warn);
+  const auto inputs = open_prediction_inputs(trained, {}, {}, false, options.warn);
   const PredictionInput& input = inputs.front();
   found.split = input.name;
   found.samples = input.dataset().size();
@@ -125,7 +122,7 @@ Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& optio
     found.reason = "the labels are not classes";
     return found;
   }
-  const auto engine = inference::make_engine(trained, inputs);
+  const auto engine = make_engine(trained, inputs);
   Worst worst(options.most);
   const auto each = [&](const Prediction& prediction) {
     ++found.looked_at;
@@ -138,7 +135,7 @@ Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& optio
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     return passed.count() >= options.seconds;
   };
-  inference::predict(*engine, input, {trained.config.model.loss}, each, enough);
+  predict(*engine, input, {trained.config.model.loss}, each, enough);
   found.worst = worst.take(input, trained.classes);
   return found;
 }
@@ -161,7 +158,7 @@ Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& sha
     const auto* from = static_cast<const std::uint8_t*>(bytes);
     static_cast<Bytes*>(context)->insert(static_cast<Bytes*>(context)->end(), from, from + size);
   };
-  const bool small = std::max(picture.width, picture.height) <= kSmall;
+  const bool small = std::max(picture.width, picture.height) <= kMaxPngSide;
   if (small) {
     stbi_write_png_to_func(append, &file, picture.width, picture.height, channels, shown.data(),
                            picture.width * channels);
@@ -175,9 +172,9 @@ Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& sha
 
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
   try {
-    return look(inference::open_trained(folder.string(), false, options.overrides,
-                                        options.environment, options.warn),
-                options);
+    return look(
+        open_trained(folder.string(), false, options.overrides, options.environment, options.warn),
+        options);
   } catch (const Error& error) {
     Mistakes none;
     none.reason = error.what();
@@ -185,4 +182,4 @@ Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
   }
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

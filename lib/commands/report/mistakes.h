@@ -11,7 +11,7 @@
 #include "base/types.h"
 #include "config/config.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 struct Mistake {
   std::string sample;                     // its file, or its number in the split
@@ -53,4 +53,4 @@ struct Picture {
 };
 Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

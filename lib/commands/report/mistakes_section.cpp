@@ -5,7 +5,7 @@
 #include "commands/page/page.h"
 #include "commands/report/sections.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 // Small pictures are enlarged by a whole factor, so that their pixels stay squares.
@@ -61,4 +61,4 @@ std::string mistakes_section(const Mistakes& mistakes) {
   return text + "</ul>\n";
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

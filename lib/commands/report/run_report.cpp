@@ -10,11 +10,8 @@
 #include "commands/report/step_time_section.h"
 #include "engine/metrics.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
-
-using experiment::MetricsRow;
-using experiment::RunFiles;
 
 constexpr std::size_t kMaxPageClasses = 30;  // classes whose matrix fits a page
 constexpr std::size_t kMaxListedConfusions = 30;
@@ -44,7 +41,7 @@ RunFiles with_steps_as_metrics(RunFiles run) {
   for (MetricsRow& row : run.metrics) {
     if (is_train(row)) row.loss = row.learning_rate = row.images_per_second = NAN;
   }
-  for (const experiment::LedgerRow& step : run.ledger) {
+  for (const LedgerRow& step : run.ledger) {
     MetricsRow row;
     row.step = step.step;
     row.split = Split::kTrain;
@@ -69,7 +66,7 @@ std::string class_name(const RunFiles& run, std::size_t index) {
   return index < run.classes.size() ? run.classes[index] : std::to_string(index);
 }
 
-std::string matrix(const RunFiles& run, const experiment::SplitResult& result) {
+std::string matrix(const RunFiles& run, const SplitResult& result) {
   const std::size_t n = result.classes.size();
   std::vector<std::int64_t> counts(n * n);
   for (std::size_t c = 0; c < n; ++c) counts[c * n + c] = result.classes[c].correct;
@@ -96,7 +93,7 @@ std::string matrix(const RunFiles& run, const experiment::SplitResult& result) {
 }
 
 // Lists the most frequent mistakes when there are too many classes for a matrix.
-std::string mistakes(const RunFiles& run, const experiment::SplitResult& result) {
+std::string mistakes(const RunFiles& run, const SplitResult& result) {
   Cells cells{{"true class", "predicted class", "samples"}};
   for (const engine::ConfusionCell& one : result.confusions) {
     if (cells.size() > kMaxListedConfusions) break;
@@ -107,7 +104,7 @@ std::string mistakes(const RunFiles& run, const experiment::SplitResult& result)
   return table("Most frequent mistakes", cells, 2);
 }
 
-std::string per_class(const RunFiles& run, const experiment::SplitResult& result) {
+std::string per_class(const RunFiles& run, const SplitResult& result) {
   Cells cells{{"class", "precision", "recall", "F1", "samples"}};
   const auto rows = engine::class_scores(result.classes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -153,7 +150,7 @@ std::string results(const RunFiles& run) {
 std::string classes_section(const RunFiles& run) {
   const std::optional<Split> split = scored_split(run);
   if (!split) return "";
-  const experiment::SplitResult& result = run.finished->splits.at(*split);
+  const SplitResult& result = run.finished->splits.at(*split);
   if (result.classes.empty()) return "";
   return heading(concat("Classes (", to_string(*split), ")")) +
          (result.classes.size() <= kMaxPageClasses ? matrix(run, result) : mistakes(run, result)) +
@@ -201,4 +198,4 @@ void write_run_plots(const RunFiles& run, const Path& folder) {
   }
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -9,14 +9,14 @@
 #include "commands/report/mistakes.h"
 #include "commands/run_files/run_files.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Splits, classes and files that were skipped or replaced.
-std::string data_section(const experiment::RunFiles& run);
+std::string data_section(const RunFiles& run);
 // Charts of the GPUs that were measured: utilisation, memory, power, temperature.
-std::vector<Chart> device_charts(const experiment::RunFiles& run);
+std::vector<Chart> device_charts(const RunFiles& run);
 // What each rank's and each GPU's time and memory was used for; charts of the GPUs.
-std::string device_section(const experiment::RunFiles& run);
+std::string device_section(const RunFiles& run);
 std::string mistakes_section(const Mistakes& mistakes);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

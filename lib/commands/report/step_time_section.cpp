@@ -8,16 +8,16 @@
 #include "commands/page/page.h"
 #include "engine/step_times.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using engine::RankTimes;
 using engine::StepPhase;
 using engine::StepTimes;
 
-std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 2); }
+std::string format_milliseconds(double seconds) { return fixed(1e3 * seconds, 2); }
 
-std::string rank_name(const experiment::RunFiles& run, std::size_t rank) {
+std::string rank_name(const RunFiles& run, std::size_t rank) {
   const bool has = rank < run.ranks.size() && !run.ranks[rank].empty();
   return has ? run.ranks[rank] : concat("rank ", rank);
 }
@@ -50,25 +50,25 @@ std::string bar(const RankTimes& mean, double longest, const std::string& name) 
   std::string text =
       concat("<div class=\"steptime\"><span class=\"rank\">", escape_markup(name),
              "</span><div class=\"bar\" role=\"img\" aria-label=\"", escape_markup(name), ": ",
-             milliseconds(mean.total()), " ms per step\">");
+             format_milliseconds(mean.total()), " ms per step\">");
   for (const StepPhase phase : engine::kAllStepPhases) {
     if (!is_in_bar(phase) || mean[phase] <= 0) continue;
     text += concat("<span class=\"phase", static_cast<int>(phase),
                    "\" style=\"width:", fixed(100 * mean[phase] / longest, 3), "%\" title=\"",
-                   engine::name_of(phase), ": ", milliseconds(mean[phase]), " ms, ",
+                   engine::name_of(phase), ": ", format_milliseconds(mean[phase]), " ms, ",
                    percent(mean[phase] / mean.total()), "\"></span>");
   }
   return text + "</div></div>\n";
 }
 
-std::string numbers(const experiment::RunFiles& run, const std::vector<StepPhase>& phases) {
+std::string numbers(const RunFiles& run, const std::vector<StepPhase>& phases) {
   Cells cells{{"rank"}};
   for (const StepPhase phase : phases) cells.front().emplace_back(engine::name_of(phase));
   cells.front().emplace_back("step");
   const auto add = [&](const std::string& name, const auto& value, double whole) {
     cells.push_back({name});
-    for (const StepPhase phase : phases) cells.back().push_back(milliseconds(value(phase)));
-    cells.back().push_back(milliseconds(whole));
+    for (const StepPhase phase : phases) cells.back().push_back(format_milliseconds(value(phase)));
+    cells.back().push_back(format_milliseconds(whole));
   };
   for (std::size_t i = 0; i < run.step_times.ranks(); ++i) {
     const RankTimes mean = run.step_times.mean_of(i);
@@ -80,7 +80,7 @@ std::string numbers(const experiment::RunFiles& run, const std::vector<StepPhase
 
 }  // namespace
 
-std::string step_time_section(const experiment::RunFiles& run) {
+std::string step_time_section(const RunFiles& run) {
   const StepTimes& times = run.step_times;
   if (times.empty()) return "";
   const std::vector<StepPhase> phases = list_phases(times);
@@ -100,4 +100,4 @@ std::string step_time_section(const experiment::RunFiles& run) {
   return text + numbers(run, phases);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -5,10 +5,10 @@
 
 #include "commands/run_files/run_files.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 // Returns one bar per rank, divided by phase, a table of the numbers, and the name of the
 // straggler. Returns "" for a run without step times.
-std::string step_time_section(const experiment::RunFiles& run);
+std::string step_time_section(const RunFiles& run);
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -10,20 +10,17 @@
 #include "commands/report/html.h"
 #include "commands/sweep/table.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
-using experiment::Summary;
-using experiment::SummaryRow;
-
 // What the plots have on their x-axis.
-struct Axis {
+struct ChartAxis {
   std::string label;
   std::set<std::string> keys;  // of the values that it stands for
   bool counts_replicas = false;
 };
 
-double find_x(const SummaryRow& row, const Axis& axis) {
+double find_x(const SummaryRow& row, const ChartAxis& axis) {
   if (axis.counts_replicas) return static_cast<double>(row.replicas);
   for (const auto& [key, value] : row.values) {
     if (axis.keys.contains(key)) return parse_real(value).value_or(NAN);
@@ -31,7 +28,7 @@ double find_x(const SummaryRow& row, const Axis& axis) {
   return NAN;
 }
 
-bool has_numbers(const Summary& summary, const Axis& axis) {
+bool has_numbers(const Summary& summary, const ChartAxis& axis) {
   std::set<double> values;
   for (const SummaryRow& row : summary.rows) {
     if (row.runs == 0) continue;
@@ -43,18 +40,18 @@ bool has_numbers(const Summary& summary, const Axis& axis) {
 }
 
 // Returns an axis without keys when the rows have no numbers for x.
-Axis choose_axis(const Summary& summary) {
-  const Axis replicas{"replicas (NUM_GPUS)", {"parallel.gpus", "parallel.replicas"}, true};
+ChartAxis choose_axis(const Summary& summary) {
+  const ChartAxis replicas{"replicas (NUM_GPUS)", {"parallel.gpus", "parallel.replicas"}, true};
   if (has_numbers(summary, replicas)) return replicas;
   for (std::size_t i = 0; i < summary.keys.size(); ++i) {
-    const Axis axis{summary.short_names[i], {summary.keys[i]}, false};
+    const ChartAxis axis{summary.short_names[i], {summary.keys[i]}, false};
     if (has_numbers(summary, axis)) return axis;
   }
   return {};
 }
 
 // Returns the values in which this line differs from others.
-std::string make_line_name(const Summary& summary, const SummaryRow& row, const Axis& axis) {
+std::string make_line_name(const Summary& summary, const SummaryRow& row, const ChartAxis& axis) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < row.values.size(); ++i) {
     if (!axis.keys.contains(row.values[i].first)) {
@@ -67,7 +64,7 @@ std::string make_line_name(const Summary& summary, const SummaryRow& row, const 
 // The rows of every line, by rising x.
 using Lines = std::map<std::string, std::vector<const SummaryRow*>>;
 
-Lines group_lines(const Summary& summary, const Axis& axis) {
+Lines group_lines(const Summary& summary, const ChartAxis& axis) {
   Lines lines;
   for (const SummaryRow& row : summary.rows) {
     if (row.runs > 0) lines[make_line_name(summary, row, axis)].push_back(&row);
@@ -80,7 +77,7 @@ Lines group_lines(const Summary& summary, const Axis& axis) {
   return lines;
 }
 
-std::vector<Series> measured(const Lines& lines, const Axis& axis, double SummaryRow::*value) {
+std::vector<Series> measured(const Lines& lines, const ChartAxis& axis, double SummaryRow::*value) {
   std::vector<Series> all;
   for (const auto& [name, rows] : lines) {
     Series series{name, {}};
@@ -110,7 +107,7 @@ void add_ideals(const Lines& lines, Chart& throughput, Chart& time) {
 
 std::string points_table(const Summary& summary) {
   Cells cells{{"point", "state", "images/second", "total time, s"}};
-  for (const experiment::PointState& point : summary.points) {
+  for (const PointState& point : summary.points) {
     std::string state = point.is_done() ? "finished" : to_string(point.kind);
     if (!point.message.empty()) state += ": " + point.message;
     cells.push_back({point.point.name, state,
@@ -122,7 +119,7 @@ std::string points_table(const Summary& summary) {
 
 // The verdicts, which are sentences, stand below the numbers.
 std::string summary_table(const Summary& summary) {
-  Cells cells = experiment::cells_of(summary);
+  Cells cells = cells_of(summary);
   for (auto& row : cells) row.pop_back();
   if (summary.keys.empty()) {
     for (auto& row : cells)
@@ -142,7 +139,7 @@ std::string verdicts(const Summary& summary) {
 }  // namespace
 
 std::vector<Chart> sweep_charts(const Summary& summary) {
-  const Axis axis = choose_axis(summary);
+  const ChartAxis axis = choose_axis(summary);
   if (axis.keys.empty()) return {};
   const bool is_log = axis.label.find("learning_rate") != std::string::npos;
   const Lines lines = group_lines(summary, axis);
@@ -176,7 +173,7 @@ std::string sweep_report(const Summary& summary) {
   const std::string sentence = accuracy_sentence(summary);
   if (!sentence.empty()) body += "<p>" + escape_markup(sentence) + "</p>\n";
   body += heading("Verdicts") + verdicts(summary) + heading("Points") + points_table(summary);
-  for (const experiment::PointState& point : summary.points) {
+  for (const PointState& point : summary.points) {
     if (!point.run) continue;
     body += heading("Environment") + list("What made the first run", point.run->origin);
     break;
@@ -191,4 +188,4 @@ void write_sweep_report(const Summary& summary, const Path& folder, const Path& 
   write_file_atomic(html, sweep_report(summary));
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

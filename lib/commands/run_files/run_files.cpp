@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "config/config.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using SortedJson = nlohmann::json;
@@ -354,4 +354,4 @@ std::optional<double> cost(const RunFiles& run, double seconds) {
   return *run.price_per_hour * devices * seconds / 3600;
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -14,7 +14,7 @@
 #include "engine/confusion.h"
 #include "engine/step_times.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 // A row of metrics.csv. What a row does not have is not a number.
 struct MetricsRow {
@@ -107,4 +107,4 @@ std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
 // which is one.
 std::optional<double> cost(const RunFiles& run, double seconds);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

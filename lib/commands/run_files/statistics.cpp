@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 // The 97.5 % quantile of Student's t with so many degrees of freedom, at least 1. Beyond the table
@@ -47,4 +47,4 @@ double mcnemar(std::int64_t only_first, std::int64_t only_second) {
   return std::min(1.0, 2 * tail);
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

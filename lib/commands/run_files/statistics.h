@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct Estimate {
   double mean = 0, low = 0, high = 0;  // 95 %
@@ -18,4 +18,4 @@ Estimate estimate(const std::vector<double>& values);
 // classifiers that are equally good. `only_first`, `only_second`: samples that one alone has right.
 double mcnemar(std::int64_t only_first, std::int64_t only_second);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 // Owns a file descriptor.
@@ -190,4 +190,4 @@ bool SignalGuard::take() {
 
 ChildResult run_child(const ChildOptions& options) { return Child(options).wait(); }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct ChildOptions {
   std::vector<std::string> command;                // program and arguments
@@ -43,4 +43,4 @@ class SignalGuard {
 // DeviceError when no process can be started.
 ChildResult run_child(const ChildOptions& options);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

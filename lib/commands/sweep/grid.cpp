@@ -9,7 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 [[noreturn]] void wrong_axis(const std::string& text) {
@@ -156,4 +156,4 @@ std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_poi
   return points;
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

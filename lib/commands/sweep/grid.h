@@ -8,7 +8,7 @@
 
 #include "config/config.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 // The values that a key of the config takes in turn.
 struct Axis {
@@ -44,4 +44,4 @@ std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_poi
 // "batch_size" for train.batch_size; the whole key where another axis ends alike.
 std::string short_name(const std::string& key, const std::vector<Axis>& axes);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 // For a POSIX shell.
@@ -140,4 +140,4 @@ std::string kubernetes_jobs(const SweepPlan& plan, const std::string& image) {
   return text;
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

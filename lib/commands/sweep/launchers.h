@@ -5,7 +5,7 @@
 
 #include "commands/sweep/sweep.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 // A Slurm job array with a task a point, for sbatch. `program` is the path of this program.
 std::string slurm_script(const SweepPlan& plan, const std::string& program);
@@ -14,4 +14,4 @@ std::string slurm_script(const SweepPlan& plan, const std::string& program);
 // for as many GPUs as it has replicas, unless it is for the CPU.
 std::string kubernetes_jobs(const SweepPlan& plan, const std::string& image);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "engine/metrics.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 // Shares and gains from which on a verdict speaks of them.
@@ -21,15 +21,15 @@ constexpr double kScalesWell = 0.9;
 constexpr double kLargerBatchGains = 1.15;
 
 using engine::StepPhase;
-using Values = std::vector<std::pair<std::string, std::string>>;
+using KeyValues = std::vector<std::pair<std::string, std::string>>;
 using Runs = std::vector<const RunFiles*>;
 
 bool counts_devices(const std::string& key) {
   return key == "parallel.gpus" || key == "parallel.replicas";
 }
 
-Values without(const Values& values, bool (*drop)(const std::string&)) {
-  Values rest;
+KeyValues without(const KeyValues& values, bool (*drop)(const std::string&)) {
+  KeyValues rest;
   for (const auto& value : values) {
     if (!drop(value.first)) rest.push_back(value);
   }
@@ -122,7 +122,7 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
 
 // Of the rows with the same values but for the devices, the one with the fewest replicas.
 const SummaryRow* baseline_of(const SummaryRow& row, const std::vector<SummaryRow>& rows) {
-  const Values mine = without(row.values, counts_devices);
+  const KeyValues mine = without(row.values, counts_devices);
   const SummaryRow* fewest = nullptr;
   for (const SummaryRow& other : rows) {
     if (other.runs == 0 || without(other.values, counts_devices) != mine) continue;
@@ -221,7 +221,7 @@ std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
   const auto is_seed = [](const std::string& key) { return key == "seed"; };
   std::vector<std::vector<const PointState*>> groups;
   for (const PointState& point : summary.points) {
-    const Values values = without(point.point.values, is_seed);
+    const KeyValues values = without(point.point.values, is_seed);
     auto row = std::find_if(summary.rows.begin(), summary.rows.end(),
                             [&](const SummaryRow& other) { return other.values == values; });
     if (row == summary.rows.end()) {
@@ -293,4 +293,4 @@ std::string accuracy_sentence(const Summary& summary) {
                 fixed(*row.seconds_to_accuracy, 1), " s.");
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -10,7 +10,7 @@
 #include "commands/run_files/statistics.h"
 #include "commands/sweep/sweep.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct SummaryRow {
   std::vector<std::pair<std::string, std::string>> values;  // by key, without the seed
@@ -58,4 +58,4 @@ std::string whole_percent(double share);  // "71 %"
 // What became of the wanted accuracy, in a sentence; "" when none is wanted.
 std::string accuracy_sentence(const Summary& summary);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

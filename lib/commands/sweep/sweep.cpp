@@ -12,13 +12,13 @@
 #include "checkpoint/checkpoint.h"
 #include "commands/sweep/child.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
+double passed_seconds(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -70,7 +70,7 @@ constexpr double kPatience = 5;  // seconds
 // What a sweep that was killed was training dies with it, but not in the same moment. The run says
 // itself who else holds its folder.
 void wait_until_free(const Path& folder) {
-  for (const Clock::time_point start = Clock::now(); seconds_since(start) < kPatience;) {
+  for (const Clock::time_point start = Clock::now(); passed_seconds(start) < kPatience;) {
     try {
       const checkpoint::RunLock lock(folder);
       return;
@@ -100,7 +100,7 @@ class Eta {
   void end(bool trained) {
     --left_;
     if (!trained) return;
-    sum_ += seconds_since(start_);
+    sum_ += passed_seconds(start_);
     ++count_;
   }
   std::optional<double> between() const {
@@ -112,7 +112,7 @@ class Eta {
   std::optional<double> within(double share, double before) const {
     const double done = share - before;
     if (done <= 0) return std::nullopt;
-    const double passed = seconds_since(start_), rest = passed * (1 - share) / done;
+    const double passed = passed_seconds(start_), rest = passed * (1 - share) / done;
     const double each = (sum_ + passed + rest) / (count_ + 1);
     return rest + each * static_cast<double>(left_ - 1);
   }
@@ -327,4 +327,4 @@ std::vector<PointState> collect(const SweepPlan& plan) {
   return states;
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

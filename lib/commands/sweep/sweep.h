@@ -14,7 +14,7 @@
 #include "commands/run_files/run_files.h"
 #include "commands/sweep/grid.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 struct SweepPlan {
   std::string config;                       // path of the file
@@ -80,4 +80,4 @@ std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
 // The points as their folders say, without training.
 std::vector<PointState> collect(const SweepPlan& plan);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

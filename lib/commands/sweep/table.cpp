@@ -9,7 +9,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -238,4 +238,4 @@ void write_tables(const Summary& summary, const Path& folder) {
   write_file_atomic(folder / "table.md", table_markdown(summary));
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

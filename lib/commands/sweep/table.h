@@ -9,7 +9,7 @@
 
 #include "commands/sweep/summary.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 
 // A number of every row.
 struct Column {
@@ -38,4 +38,4 @@ std::string point_json(const PointState& state, std::optional<double> eta_second
 // table.csv, table.json and table.md in the sweep's folder.
 void write_tables(const Summary& summary, const Path& folder);
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -4,7 +4,7 @@
 
 #include "base/formats/json.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -34,4 +34,4 @@ void print_validated_json(const std::string& config, const Error* error, std::os
       {{"event", "validated"}, {"config", config}, {"ok", error == nullptr}, {"errors", errors}});
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

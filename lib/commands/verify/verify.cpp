@@ -14,7 +14,7 @@
 #include "config/derived.h"
 #include "train/loop.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using config::Config;
@@ -275,4 +275,4 @@ void print_verification_json(const Verification& verification, std::ostream& out
       Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}});
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

@@ -11,7 +11,7 @@
 #include "data/data.h"
 #include "graph/graph.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 
 struct Verification {
   struct Row {
@@ -51,4 +51,4 @@ void print_verification(const Verification& verification, std::ostream& out);
 // One line a row, {"event":"verify",...}, and one {"event":"verified","holds":...}.
 void print_verification_json(const Verification& verification, std::ostream& out);
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

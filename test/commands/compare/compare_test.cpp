@@ -11,7 +11,7 @@
 #include "commands/run_files/statistics.h"
 #include "commands/support.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using test::FakeRun;
@@ -222,4 +222,4 @@ TEST_CASE("a run without a ledger cannot be compared step by step") {
 }
 
 }  // namespace
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -6,7 +6,7 @@
 #include "config/values.h"
 #include "support/contains.h"
 
-namespace trainer::config {
+namespace trainer::commands {
 namespace {
 
 using test::contains;
@@ -23,7 +23,7 @@ std::string mistake(const std::string& path) {
 }  // namespace
 
 TEST_CASE("every key that --set can name is explained") {
-  for (const std::string& key : settable_keys()) {
+  for (const std::string& key : config::settable_keys()) {
     CAPTURE(key);
     const std::string last = key.substr(key.rfind('.') + 1);
     const std::string text = explain(key);
@@ -64,13 +64,13 @@ TEST_CASE("what stands in several places has a section of its own") {
 
 TEST_CASE("a key that is none is answered with the nearest") {
   // Two neighbours that changed places are one mistake.
-  CHECK(nearest("ab", {"ba"}) == "ba");
-  CHECK(nearest("xab", {"xba", "xcb"}) == "xba");
-  CHECK_FALSE(nearest("ab", {"cd"}));
+  CHECK(config::nearest("ab", {"ba"}) == "ba");
+  CHECK(config::nearest("xab", {"xba", "xcb"}) == "xba");
+  CHECK_FALSE(config::nearest("ab", {"cd"}));
   CHECK(contains(mistake("nothing.conv"), "there is no key 'nothing.conv'"));  // though conv is one
   CHECK(contains(mistake("optimizr"), "there is no key 'optimizr', did you mean 'optimizer'?"));
   CHECK(contains(mistake("optimizer.adam.learning_rte"), "did you mean"));
   CHECK(contains(mistake("nothing.like.it"), "`trainer explain` lists the sections"));
 }
 
-}  // namespace trainer::config
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "support/source_files.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 
 TEST_CASE("configs/reference.md is what the field lists say") {
   const Path file = test::source_file("configs/reference.md");
@@ -32,4 +32,4 @@ TEST_CASE("the reference names what a config is made of") {
   CHECK(text.find("|\n\n|") == std::string::npos);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

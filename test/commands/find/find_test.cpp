@@ -6,7 +6,7 @@
 #include <cmath>
 #include <sstream>
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Points = std::vector<RangeTest::Point>;
@@ -70,4 +70,4 @@ TEST_CASE("the knee is the smallest batch that is nearly as fast as the best") {
 }
 
 }  // namespace
-}  // namespace trainer::measure
+}  // namespace trainer::commands

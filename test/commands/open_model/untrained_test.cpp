@@ -11,7 +11,7 @@
 #include "engine/replicas.h"
 #include "model/model.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 std::map<std::string, std::vector<float>> by_name(const std::vector<checkpoint::Tensor>& tensors) {
@@ -73,4 +73,4 @@ TEST_CASE("a config is told from runs and checkpoints by its ending") {
   CHECK_FALSE(is_config((folder.path() / "none.yaml").string()));
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -14,7 +14,7 @@
 #include "base/files.h"
 #include "support/source_files.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 namespace fs = std::filesystem;
@@ -174,4 +174,4 @@ TEST_CASE("passes are known by name") {
   CHECK_THROWS_AS(check_pass("diferentiate"), ConfigError);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -6,7 +6,7 @@
 #include "compile/compile.h"
 #include "support/model.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
 graph::Graph training_graph(const std::string& model, const Shape& image, std::int64_t classes,
@@ -127,4 +127,4 @@ TEST_CASE("roofline: what is computed again takes time") {
   CHECK(again < 1.5 * kept);
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -10,7 +10,7 @@
 #include "support/model.h"
 #include "train/schedule/step_verdict.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using config::Collective;
@@ -201,4 +201,4 @@ TEST_CASE("a measured step has the gradients of the model in the order of backwa
   CHECK(profile.statistics.size() == 4);  // forward and backward, of two batches
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

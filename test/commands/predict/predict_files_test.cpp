@@ -14,7 +14,7 @@
 #include "train/open.h"
 #include "train/state.h"
 
-namespace trainer::inference {
+namespace trainer::commands {
 namespace {
 
 namespace fs = std::filesystem;
@@ -215,4 +215,4 @@ TEST_CASE("prediction writer: control characters of files and classes, spelled o
   }
 }
 
-}  // namespace trainer::inference
+}  // namespace trainer::commands

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Clock = ProfileTimeline::Clock;
@@ -45,4 +45,4 @@ TEST_CASE("idle time: the thread that sums over ranks is not one of the device")
   CHECK(idle_time({}, steps).outside == 0);
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

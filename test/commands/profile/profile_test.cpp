@@ -19,7 +19,7 @@
 #include "support/model.h"
 #include "train/open.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::json;
@@ -291,4 +291,4 @@ TEST_CASE("profile: the peak of a device does not depend on the config's model")
   CHECK(measure_peak(config, 0) > 1e8);
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands

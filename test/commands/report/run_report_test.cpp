@@ -8,11 +8,11 @@
 #include "commands/report/mistakes.h"
 #include "support/contains.h"
 
-namespace trainer::report {
+namespace trainer::commands {
 namespace {
 
-experiment::RunFiles run_on_gpus() {
-  experiment::RunFiles run;
+RunFiles run_on_gpus() {
+  RunFiles run;
   run.name = "fake";
   run.folder = "nowhere";
   run.devices["gpu0_utilization"] = {{10, 0.5}, {20, 0.9}};
@@ -22,7 +22,7 @@ experiment::RunFiles run_on_gpus() {
   return run;
 }
 
-std::string page_of(const experiment::RunFiles& run, const Mistakes& mistakes = {}) {
+std::string page_of(const RunFiles& run, const Mistakes& mistakes = {}) {
   return run_report(run, mistakes);
 }
 
@@ -47,10 +47,10 @@ TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as
 }
 
 TEST_CASE("run report: confusion matrix, counts of every cell and scores of every class") {
-  experiment::RunFiles run;
+  RunFiles run;
   run.classes = {"cat"};  // fewer names than classes
   run.finished.emplace();
-  experiment::SplitResult& result = run.finished->splits[Split::kTest];
+  SplitResult& result = run.finished->splits[Split::kTest];
   result.classes = {{7, 6, 5}, {4, 5, 3}};
   result.confusions = {{0, 1, 2}, {1, 0, 1}};
   const std::string page = page_of(run);
@@ -65,8 +65,8 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
 }
 
 TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
-  experiment::RunFiles run;
-  experiment::MetricsRow row;
+  RunFiles run;
+  MetricsRow row;
   row.split = Split::kTrain;
   row.step = 3;
   row.loss = 2;
@@ -91,11 +91,11 @@ TEST_CASE("run report: a run too short for rows of metrics has curves of its ste
 }
 
 TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
-  experiment::Summary summary;
+  Summary summary;
   summary.keys = {"parallel.gpus"};
   summary.short_names = {"gpus"};
   for (const std::int64_t replicas : {1, 2}) {
-    experiment::SummaryRow row;
+    SummaryRow row;
     row.values = {{"parallel.gpus", std::to_string(replicas)}};
     row.runs = 1;
     row.replicas = replicas;
@@ -125,7 +125,7 @@ TEST_CASE("run report: what there is no time or data to look at is said") {
 }
 
 TEST_CASE("run report: the splits with their smallest and largest class") {
-  experiment::RunFiles run;
+  RunFiles run;
   run.folder = "nowhere";
   run.classes = {"cat", "dog & co"};
   run.splits = {
@@ -177,7 +177,7 @@ TEST_CASE("run report: data report, UTF-8 as it is and markup escaped") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "data_report.txt",
                     "train: d\xc3\xb6g.png: <damaged>\ntrain: \xe4\xbd\xa0.png: empty\n");
-  experiment::RunFiles run;
+  RunFiles run;
   run.folder = folder.path();
   CHECK(contains(page_of(run),
                  "train: d\xc3\xb6g.png: &lt;damaged&gt;\ntrain: \xe4\xbd\xa0.png: empty\n</pre>"));
@@ -197,4 +197,4 @@ TEST_CASE("run report: mistakes of mean_squared_error, outputs instead of percen
   CHECK(contains(page, "got the least output."));
 }
 
-}  // namespace trainer::report
+}  // namespace trainer::commands

@@ -7,11 +7,10 @@
 
 #include "commands/support.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using test::FakeRun;
-using test::Json;
 
 struct Folder {
   TemporaryFolder folder;
@@ -86,8 +85,8 @@ TEST_CASE("what GPUs were measured to do, the splits and the memory are read") {
   write_file_atomic(folder.path() / "metrics.csv",
                     "step,split,loss,gpu0_utilization,gpu12_memory_bytes,gpu_x,gpus0_y\n"
                     "1,train,0.5,0.25,,7,7\n2,test,0.5,,,,\n3,train,0.5,0.75,1024,7,7\n");
-  Json record = Json::parse(read_text_file(folder.path() / "run.json"));
-  record["splits"] = {{"test", {{"samples", 9}, {"classes", Json::array()}}},
+  test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
+  record["splits"] = {{"test", {{"samples", 9}, {"classes", test::Json::array()}}},
                       {"train", {{"samples", 30}, {"classes", {10, 20}}}}};
   record["memory"] = {{"gradients", 5}, {"activations", 6}};
   write_file_atomic(folder.path() / "run.json", record.dump());
@@ -120,8 +119,8 @@ TEST_CASE("folders that are no run, and damaged files, are named") {
 
 // Replaces the confusion matrix of the test split in run.json.
 void set_confusion(const Path& folder, const std::string& matrix) {
-  Json record = Json::parse(read_text_file(folder / "run.json"));
-  record["finished"]["metrics"]["test"]["confusion"] = Json::parse(matrix);
+  test::Json record = test::Json::parse(read_text_file(folder / "run.json"));
+  record["finished"]["metrics"]["test"]["confusion"] = test::Json::parse(matrix);
   write_file_atomic(folder / "run.json", record.dump());
 }
 
@@ -165,13 +164,13 @@ TEST_CASE("run files: crafted confusion matrix, an error that names run.json") {
 TEST_CASE("run files: many classes, counts by class and top confusions, of which all are checked") {
   const Folder folder;
   test::write_run(folder.path(), {});
-  const Json record = Json::parse(read_text_file(folder.path() / "run.json"));
+  const test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
   const auto read_with = [&](const char* counts, const char* top) {
-    Json changed = record;
-    Json& test = changed["finished"]["metrics"]["test"];
+    test::Json changed = record;
+    test::Json& test = changed["finished"]["metrics"]["test"];
     test.erase("confusion");
-    test["class_counts"] = Json::parse(counts);
-    test["top_confusions"] = Json::parse(top);
+    test["class_counts"] = test::Json::parse(counts);
+    test["top_confusions"] = test::Json::parse(top);
     write_file_atomic(folder.path() / "run.json", changed.dump());
     return read_run(folder.path()).finished->splits.at(Split::kTest);
   };
@@ -199,11 +198,11 @@ TEST_CASE("run files: many classes, counts by class and top confusions, of which
 TEST_CASE("run files: numbers beyond all counts, as if they were absent") {
   const Folder folder;
   test::write_run(folder.path(), {});
-  Json record = Json::parse(read_text_file(folder.path() / "run.json"));
+  test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
   record["replicas"] = 1e300;
   record["total_steps"] = std::uint64_t{0x8000000000000000u};
   record["sessions"] = {{{"seconds", 1}, {"peak_memory_bytes", -1e30}},
-                        {{"step_times", {{"steps", 1e300}, {"ranks", {Json::object()}}}}}};
+                        {{"step_times", {{"steps", 1e300}, {"ranks", {test::Json::object()}}}}}};
   write_file_atomic(folder.path() / "run.json", record.dump());
   write_file_atomic(folder.path() / "ledger.csv",
                     "step,samples,loss,parameters\n1,9223372036854775807,1,\n"
@@ -266,4 +265,4 @@ TEST_CASE("run files: control characters of a crafted run.json, spelled out") {
   CHECK(run.finished->reason == "done\\x1b");
 }
 
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -9,11 +9,10 @@
 #include "commands/sweep/table.h"
 #include "support/contains.h"
 
-namespace trainer::experiment {
+namespace trainer::commands {
 namespace {
 
 using test::FakeRun;
-using test::Json;
 
 using trainer::test::contains;
 
@@ -189,7 +188,7 @@ TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits f
 
 TEST_CASE("a verdict of one rank: launching and updating, where the device tells its phases") {
   const Sweep sweep({"parallel.gpus=1"});
-  const auto verdict = [&](const Json& seconds) {
+  const auto verdict = [&](const test::Json& seconds) {
     FakeRun run = with(1, 0.5);
     run.step_times = test::step_times({test::rank_times("replica 0", seconds)});
     sweep.write("gpus=1", run);
@@ -412,4 +411,4 @@ TEST_CASE("points_of: a long value, a name that a file may have, and another for
 }
 
 }  // namespace
-}  // namespace trainer::experiment
+}  // namespace trainer::commands

@@ -9,7 +9,7 @@
 #include "support/model.h"
 #include "train/open.h"
 
-namespace trainer::measure {
+namespace trainer::commands {
 namespace {
 
 struct Subject {
@@ -149,4 +149,4 @@ TEST_CASE("verify: a promise that does not hold is told") {
   CHECK(nlohmann::json::parse(line).at("holds") == false);
 }
 
-}  // namespace trainer::measure
+}  // namespace trainer::commands
