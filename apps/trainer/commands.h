@@ -66,7 +66,7 @@ int evaluate(const EvaluateArguments& arguments);
 const char* version();
 // The process's environment as a map.
 config::Environment environment();
-// Whether standard output is a terminal that can rewrite a line.
+// Returns true if standard output is a terminal that can rewrite a line.
 bool is_terminal();
 // One line on standard error that begins with "warning: " or "note: "; nothing for an empty text.
 void warn(const Notice& notice);

@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 
 std::string joined(const Words& words) { return join(words, " "); }
 
-std::vector<const CLI::Option*> flags_of(const CLI::App& command) {
+std::vector<const CLI::Option*> list_flags(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->nonpositional(); });
 }
 
@@ -30,7 +30,7 @@ Words option_words(const CLI::Option& option) {
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 // The values that CLI::IsMember permits: its type reads TEXT:{a,b}.
-Words values_of(const CLI::Option& option) {
+Words list_values(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const auto open = type.find('{'), close = type.rfind('}');
   if (open == std::string::npos || close == std::string::npos) return {};
@@ -54,7 +54,7 @@ Words settings() {
   return keys;
 }
 
-Words commands_of(const CLI::App& app) {
+Words list_commands(const CLI::App& app) {
   Words names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return names;
@@ -120,13 +120,13 @@ void print_sh(const CLI::App& app, const Dialect& shell) {
     case "$command $before" in
 )";
   for (const CLI::App* command : app.get_subcommands({})) {
-    for (const CLI::Option* option : flags_of(*command)) {
+    for (const CLI::Option* option : list_flags(*command)) {
       if (!takes_value(*option) || option->check_lname("set")) continue;
       Words patterns;
       for (const std::string& name : option_words(*option))
         patterns.push_back("'" + command->get_name() + " " + name + "'");
       std::cout << "        " << join(patterns, " | ") << ") ";
-      const Words values = values_of(*option);
+      const Words values = list_values(*option);
       if (values.empty()) {
         std::cout << shell.files << " ;;\n";
       } else {
@@ -141,16 +141,16 @@ void print_sh(const CLI::App& app, const Dialect& shell) {
     if [[ -z $offered ]]; then
         case "$command" in
             '') offered=")"
-            << joined(commands_of(app)) << " --help --version\" ;;\n";
+            << joined(list_commands(app)) << " --help --version\" ;;\n";
   for (const CLI::App* command : app.get_subcommands({})) {
     Words words;
-    for (const CLI::Option* option : flags_of(*command)) {
+    for (const CLI::Option* option : list_flags(*command)) {
       for (const std::string& name : option_words(*option)) {
         if (name.starts_with("--")) words.push_back(name);
       }
     }
     if (const CLI::Option* positional = first_positional(*command)) {
-      for (const std::string& value : values_of(*positional)) words.push_back(value);
+      for (const std::string& value : list_values(*positional)) words.push_back(value);
     }
     std::cout << "            " << command->get_name() << ") offered=\"" << joined(words)
               << "\" ;;\n";
@@ -176,14 +176,14 @@ void print_fish(const CLI::App& app) {
     const std::string start =
         "complete -c trainer -n '__fish_seen_subcommand_from " + command->get_name() + "'";
     if (const CLI::Option* positional = first_positional(*command)) {
-      const Words values = values_of(*positional);
+      const Words values = list_values(*positional);
       if (!values.empty()) std::cout << start << " -a " << quoted(joined(values)) << '\n';
     }
-    for (const CLI::Option* option : flags_of(*command)) {
+    for (const CLI::Option* option : list_flags(*command)) {
       std::cout << start;
       for (const std::string& name : option->get_snames()) std::cout << " -s " << name;
       for (const std::string& name : option->get_lnames()) std::cout << " -l " << name;
-      const Words values = option->check_lname("set") ? settings() : values_of(*option);
+      const Words values = option->check_lname("set") ? settings() : list_values(*option);
       if (takes_value(*option)) std::cout << " -r";
       if (!values.empty()) std::cout << " -f -a " << quoted(joined(values));
       std::cout << " -d " << quoted(option->get_description()) << '\n';

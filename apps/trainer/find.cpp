@@ -21,7 +21,7 @@ struct FindArguments : ConfigArguments {
   commands::BatchSizeOptions sizes;
 };
 
-commands::Chart chart_of(const commands::RangeTest& test) {
+commands::Chart make_chart(const commands::RangeTest& test) {
   commands::Chart chart{"learning-rate-range",
                         "Loss over the learning rate",
                         "learning rate",
@@ -35,7 +35,7 @@ commands::Chart chart_of(const commands::RangeTest& test) {
   return chart;
 }
 
-commands::Chart chart_of(const commands::BatchSizes& sizes) {
+commands::Chart make_chart(const commands::BatchSizes& sizes) {
   commands::Chart chart{"batch-size",
                         "Throughput over the batch size",
                         "batch size of a replica (samples)",
@@ -75,12 +75,12 @@ int find(const FindArguments& arguments) {
     const std::string key = commands::learning_rate_key(config);
     (arguments.json ? commands::print_range_test_json : commands::print_range_test)(test, key,
                                                                                     std::cout);
-    chart = chart_of(test);
+    chart = make_chart(test);
   } else {
     const commands::BatchSizes sizes = commands::find_batch_sizes(config, arguments.sizes);
     (arguments.json ? commands::print_batch_sizes_json : commands::print_batch_sizes)(sizes,
                                                                                       std::cout);
-    chart = chart_of(sizes);
+    chart = make_chart(sizes);
   }
   if (!arguments.plot.empty()) write_file_atomic(arguments.plot, commands::svg_document(chart));
   return kExitOk;

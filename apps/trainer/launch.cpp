@@ -16,7 +16,7 @@ struct LaunchArguments {
   std::vector<std::string> command;  // of this program, e.g. train CONFIG
 };
 
-// Of any other command there would be copies that know nothing of each other.
+// Any other command would run as copies without connections between them.
 void check_is_joint(const std::string& command) {
   if (command == "train" || command == "plan") return;
   throw ConfigError(

@@ -54,7 +54,7 @@ void collect_options(const CLI::App& command, std::vector<std::string>& names) {
   for (const CLI::App* inner : command.get_subcommands({})) collect_options(*inner, names);
 }
 
-// CLI11 does not tell what a mistyped option was meant to be.
+// CLI11 does not suggest the option that a mistyped one was meant to be.
 void check_options(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
     const int code = trainer::app::run(argc, argv);
     errno = 0;
     if (std::cout.flush()) return code;
-    // A stream that failed before does not try again, and says nothing of why.
+    // A stream that failed before does not try again, and has no reason.
     std::cerr << "error: not all of the output could be written: "
               << (errno != 0 ? std::strerror(errno) : "is the disk full, or its reader gone?")
               << '\n';

@@ -44,7 +44,7 @@ void entry(std::ostream& out, const std::string& term, const std::string& text) 
 }
 
 // "\fB--epochs\fR \fIFLOAT\fR"
-std::string names_of(const CLI::Option& option) {
+std::string list_names(const CLI::Option& option) {
   std::string names;
   const auto add = [&](const std::string& name) {
     names += (names.empty() ? "" : ", ") + bold(name);
@@ -59,17 +59,17 @@ bool is_positional(const CLI::Option& option) {
   return option.get_positional() && !option.nonpositional();
 }
 
-std::vector<const CLI::Option*> options_of(const CLI::App& command, bool positional) {
+std::vector<const CLI::Option*> list_options(const CLI::App& command, bool positional) {
   return command.get_options(
       [&](const CLI::Option* option) { return is_positional(*option) == positional; });
 }
 
 void print_options(const CLI::App& command, std::ostream& out) {
-  for (const CLI::Option* option : options_of(command, true)) {
+  for (const CLI::Option* option : list_options(command, true)) {
     entry(out, italic(option->get_name()), option->get_description());
   }
-  for (const CLI::Option* option : options_of(command, false)) {
-    if (!option->check_lname("help")) entry(out, names_of(*option), option->get_description());
+  for (const CLI::Option* option : list_options(command, false)) {
+    if (!option->check_lname("help")) entry(out, list_names(*option), option->get_description());
   }
 }
 
@@ -89,7 +89,7 @@ void print_examples(const CLI::App& command, std::ostream& out) {
 
 void print_command(const CLI::App& command, const std::string& name, std::ostream& out) {
   std::string synopsis = bold("trainer " + name);
-  for (const CLI::Option* option : options_of(command, true)) {
+  for (const CLI::Option* option : list_options(command, true)) {
     const std::string word = italic(option->get_name());
     synopsis += option->get_required() ? ' ' + word : " [" + word + ']';
   }

@@ -22,7 +22,7 @@ struct NewArguments {
 };
 
 // The folder's name, also of "." and of one with a slash at its end.
-std::string stem_of(const Path& source) {
+std::string find_stem(const Path& source) {
   const Path whole = std::filesystem::absolute(source).lexically_normal();
   return (whole.has_filename() ? whole : whole.parent_path()).stem();
 }
@@ -53,7 +53,7 @@ config::Backbone::Name backbone_named(const std::string& name) {
 
 int create(const NewArguments& arguments) {
   const std::string output =
-      arguments.output.empty() ? stem_of(arguments.source) + ".yaml" : arguments.output;
+      arguments.output.empty() ? find_stem(arguments.source) + ".yaml" : arguments.output;
   check_output_path("--output", output, arguments.overwrite);
   const std::string text = text_for(arguments);
   // What is written must be a config.
@@ -71,9 +71,10 @@ void add_new(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand(
       "new", "A commented config to start with, for a folder of images or from another config");
   command
-      ->add_option("source", arguments->source,
-                   "Folder with a folder a class, or with train, validation and test; or a config, "
-                   "whose every value is then written out")
+      ->add_option(
+          "source", arguments->source,
+          "Folder with one folder per class, or with train, validation and test; or a config, "
+          "whose every value is then written out")
       ->required();
   command->add_option("--output", arguments->output,
                       "The file; <name of the source>.yaml here when left out");

@@ -13,7 +13,7 @@ void add_config(CLI::App& command, ConfigArguments& arguments) {
   command.add_option("config", arguments.path, "Config file (YAML)")->required();
   add_overrides(command, arguments.overrides);
   command.add_flag("--json", arguments.json,
-                   "One JSON object a line on standard output, nothing else");
+                   "One JSON object per line on standard output, nothing else");
   command.add_flag("--quiet", arguments.quiet, "No progress");
 }
 
@@ -25,7 +25,8 @@ config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int loca
   config::LoadedConfig loaded = load(arguments);
   const config::Parallel& parallel = loaded.config.parallel;
   if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||
-      parallel.strategy == config::Parallel::Strategy::kParameterServer ||  // a replica a process
+      parallel.strategy ==
+          config::Parallel::Strategy::kParameterServer ||  // one replica per process
       loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
     return loaded;
   }
@@ -68,7 +69,7 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
         ->trigger_on_parse();
   };
   if (shorthands == Shorthands::kNone) return;
-  flag("--batch-size", "train.batch_size", "Samples a replica takes a step (train.batch_size)");
+  flag("--batch-size", "train.batch_size", "Samples per replica and step (train.batch_size)");
   if (shorthands == Shorthands::kAll) {
     flag("--epochs", "train.epochs", "Epochs to train (train.epochs)");
     flag("--seed", "seed", "Seed of everything random (seed)");

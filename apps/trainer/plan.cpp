@@ -26,7 +26,7 @@ struct PlanArguments : ConfigArguments {
   bool program = false;           // also what the backend runs, step by step
   std::string plot;               // write the learning-rate curve to this SVG file
   bool overwrite = false;         // a plot that exists
-  std::optional<int> world_size;  // plan for so many processes, which nothing else tells
+  std::optional<int> world_size;  // plan for so many processes; else the environment has it
   commands::SimulationRequest simulation;
   std::string device;   // a GPU model to plan for
   std::string machine;  // a file with the shape of a machine to plan for
@@ -165,8 +165,9 @@ void add_plan(CLI::App& app, int& code) {
       ->type_name("FILE");
   command->add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
   command
-      ->add_option("--world-size", arguments->world_size,
-                   "Plan for so many processes; else as TF_CONFIG, torchrun, Slurm or mpirun tell")
+      ->add_option(
+          "--world-size", arguments->world_size,
+          "Plan for so many processes; else as many as TF_CONFIG, torchrun, Slurm or mpirun set")
       ->check(CLI::Range(1, 1 << 20));
   add_simulation(*command, *arguments);
   command->callback([arguments, &code] {

@@ -34,7 +34,8 @@ struct PredictArguments {
   bool overwrite = false;
 };
 
-// Whether the split has files that cannot be read, which nothing says to skip.
+// Returns the code of a data error if the split has files that cannot be read and that the config
+// does not skip.
 int exit_code(const std::vector<commands::PredictionInput>& inputs) {
   const bool all = std::all_of(inputs.begin(), inputs.end(),
                                [](const auto& input) { return input.unreadable == 0; });

@@ -36,7 +36,7 @@ std::string clock_time(std::optional<double> seconds) {
   return concat(whole / 60, whole % 60 < 10 ? ":0" : ":", whole % 60);
 }
 
-// A line a point; on a terminal the point in training has a line that is rewritten.
+// One line per point; on a terminal the point in training has a line that is rewritten.
 class Progress final : public commands::SweepObserver {
  public:
   Progress(const SweepArguments& arguments, std::size_t points)
@@ -80,7 +80,7 @@ class Progress final : public commands::SweepObserver {
   std::string name_;
 };
 
-commands::SweepPlan plan_of(const SweepArguments& arguments) {
+commands::SweepPlan make_plan(const SweepArguments& arguments) {
   std::vector<commands::Axis> axes;
   for (const std::string& text : arguments.over) axes.push_back(commands::parse_axis(text));
   config::Environment variables = environment();
@@ -101,7 +101,7 @@ commands::SweepPlan plan_of(const SweepArguments& arguments) {
                               arguments.folder, arguments.max_points);
 }
 
-int code_of(const std::vector<PointState>& points) {
+int find_exit_code(const std::vector<PointState>& points) {
   int code = kExitOk;
   for (const PointState& point : points) {
     // Only a signal leaves a point for later.
@@ -135,7 +135,7 @@ void print_summary(const SweepArguments& arguments, const commands::Summary& sum
 }
 
 int sweep(const SweepArguments& arguments) {
-  const commands::SweepPlan plan = plan_of(arguments);
+  const commands::SweepPlan plan = make_plan(arguments);
   const Path program = std::filesystem::read_symlink("/proc/self/exe");
   if (arguments.launcher != "local" || !arguments.collect) commands::write_plan(plan);
   if (arguments.launcher == "slurm") {
@@ -149,7 +149,7 @@ int sweep(const SweepArguments& arguments) {
   Progress progress(arguments, plan.points.size());
   std::vector<PointState> points =
       arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, progress);
-  const int code = arguments.collect ? int{kExitOk} : code_of(points);
+  const int code = arguments.collect ? int{kExitOk} : find_exit_code(points);
   const commands::Summary summary =
       commands::summarize(plan, std::move(points), arguments.to_accuracy);
   commands::write_tables(summary, plan.folder);
@@ -189,7 +189,7 @@ void add_sweep(CLI::App& app, int& code) {
       ->check(CLI::Range(0.0, 1.0));
   add_overrides(*command, arguments->overrides, Shorthands::kNone);
   command->add_flag("--json", arguments->json,
-                    "One JSON object a line on standard output, nothing else");
+                    "One JSON object per line on standard output, nothing else");
   command->add_flag("--quiet", arguments->quiet, "No progress");
   command->callback([arguments, &code] { code = sweep(*arguments); });
 }

@@ -40,17 +40,17 @@ struct TrainArguments : ConfigArguments {
   cluster::IdentityFlags identity;
 };
 
-int code_of(hooks::FinishReason reason) {
+int to_exit_code(hooks::FinishReason reason) {
   return reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
-train::Start start_of(const TrainArguments& arguments) {
+train::Start choose_start(const TrainArguments& arguments) {
   return arguments.resume      ? train::Start::kResume
          : arguments.overwrite ? train::Start::kOverwrite
                                : train::Start::kFresh;
 }
 
-hooks::RunOrigin origin_of(const train::Job& job) {
+hooks::RunOrigin make_origin(const train::Job& job) {
   hooks::RunOrigin origin;
   origin.program = version();
   origin.compiler = __VERSION__;
@@ -79,14 +79,14 @@ hooks::RunOrigin origin_of(const train::Job& job) {
 }
 
 int terminal_columns() {
-  constexpr int kUsual = 80;
+  constexpr int kDefaultColumns = 80;
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kUsual;
+  return known ? size.ws_col : kDefaultColumns;
 }
 
-// What the model is about to see. Training tells of files that cannot be read.
-Bytes sheet_of(const train::Job& job) {
+// Draws the samples that the model is about to see. Training reports files that cannot be read.
+Bytes draw_sheet(const train::Job& job) {
   constexpr std::int64_t kSamples = 16;
   try {
     return data::draw_sheet(*job.data.train, job.data.classes, job.config.data, job.config.seed,
@@ -122,14 +122,14 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
        arguments.json,
        {terminal_columns, std::chrono::system_clock::now, train::SignalWatch::output_closed},
        warn,
-       [&job] { return sheet_of(job); }});
+       [&job] { return draw_sheet(job); }});
   job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                           job.data, warn, arguments.json ? &std::cout : nullptr));
   if (job.config.run.ledger) {
     job.hooks.push_back(hooks::make_ledger_hook(
         [&engine = job.engine] { return engine.parameters_sha256(); }, warn));
   }
-  job.hooks.push_back(hooks::make_run_record_hook(origin_of(job)));
+  job.hooks.push_back(hooks::make_run_record_hook(make_origin(job)));
   if (arguments.json) {
     commands::print_model_json(commands::measured_keys(model::layer_table(model), job.config),
                                std::cout);
@@ -163,9 +163,9 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
     train::Job job{config, data, engine,
                    train::plan_steps(config, data.train->size(), group.size()), group};
     job.run = train::run_folder(config);
-    job.start = start_of(arguments);
+    job.start = choose_start(arguments);
     const bool chief = group.is_chief();
-    job.warn = chief ? warn : [](const Notice&) {};  // all would say the same
+    job.warn = chief ? warn : [](const Notice&) {};  // all would print the same
     std::optional<checkpoint::RunLock> lock;
     if (chief) open_run(arguments, model, place, job, lock);
     return (servers == nullptr ? train::train(job) : train::train_with_servers(job, *servers))
@@ -177,8 +177,8 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
   }
 }
 
-// Before a rendezvous: what the launcher or the cluster says.
-engine::LocalPlace place_of(const cluster::Identity& who) {
+// Returns the place that the launcher or the cluster has set, before a rendezvous.
+engine::LocalPlace find_place(const cluster::Identity& who) {
   if (!who.local_size) return {};
   return {who.local_rank.value_or(0), *who.local_size};
 }
@@ -200,12 +200,12 @@ hooks::FinishReason run_chief(const TrainArguments& arguments, const config::Con
                               const cluster::Identity& who) {
   train::ParameterServers servers(who, config);
   train::ProcessGroup alone;
-  return run(arguments, config, data, model, alone, place_of(who), &servers);
+  return run(arguments, config, data, model, alone, find_place(who), &servers);
 }
 
 hooks::FinishReason run_worker(const config::Config& config, const data::Datasets& data,
                                const graph::Graph& model, const cluster::Identity& who) {
-  engine::Replicas engine(model, config, engine::open_backends(config, 1, place_of(who)),
+  engine::Replicas engine(model, config, engine::open_backends(config, 1, find_place(who)),
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   engine.write(model::import_weights(engine.model(), config.model).tensors);
@@ -247,7 +247,7 @@ int train(const TrainArguments& arguments) {
   const train::StartupSignals signals;
   cluster::Identity who = cluster::identify(arguments.identity, environment());
   who.build = version();
-  config::Config config = load_for_devices(arguments, place_of(who).size).config;
+  config::Config config = load_for_devices(arguments, find_place(who).size).config;
   train::check_workers(config, who);
   if (cluster::accepts_unauthenticated_peers(who) && who.rank <= 0) {
     const std::vector<cluster::Address>& servers = who.cluster.ps;
@@ -261,7 +261,7 @@ int train(const TrainArguments& arguments) {
   }
   if (who.role == cluster::Role::kEvaluator) return evaluator(arguments, config);
   if (who.role == cluster::Role::kParameterServer) {
-    return code_of(train::serve(config, who, printer(arguments)));
+    return to_exit_code(train::serve(config, who, printer(arguments)));
   }
   if (who.rank == 0) warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config);
@@ -272,16 +272,16 @@ int train(const TrainArguments& arguments) {
   train::check_trainable(config, model);
   settle_batch_size(arguments, config, data, model, who);
   if (train::has_parameter_servers(who)) {
-    return code_of(who.role == cluster::Role::kChief
-                       ? run_chief(arguments, config, data, model, who)
-                       : run_worker(config, data, model, who));
+    return to_exit_code(who.role == cluster::Role::kChief
+                            ? run_chief(arguments, config, data, model, who)
+                            : run_worker(config, data, model, who));
   }
   if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
     printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
   }
-  if (who.size > 1) return code_of(run_in_step(arguments, config, data, model, who));
+  if (who.size > 1) return to_exit_code(run_in_step(arguments, config, data, model, who));
   train::ProcessGroup alone;
-  return code_of(run(arguments, config, data, model, alone, {}));
+  return to_exit_code(run(arguments, config, data, model, alone, {}));
 }
 
 }  // namespace
@@ -295,7 +295,7 @@ void add_train(CLI::App& app, int& code) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier run in this folder")
       ->excludes(resume);
   command->add_option("--rank", arguments->identity.rank,
-                      "Which of several processes this is, 0 being the chief; else told by "
+                      "Which of several processes this is, 0 being the chief; else set by "
                       "TF_CONFIG, torchrun, Slurm or mpirun");
   command->add_option("--world-size", arguments->identity.world_size,
                       "How many processes train together");

@@ -52,7 +52,7 @@ void add_validate(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand("validate", "All errors of configs at once");
   command->add_option("configs", arguments->configs, "Config files")->required();
   add_overrides(*command, arguments->overrides);
-  command->add_flag("--json", arguments->json, "One JSON object a config on standard output");
+  command->add_flag("--json", arguments->json, "One JSON object per config on standard output");
   command->callback([arguments, &code] { code = validate(*arguments); });
 }
 

@@ -336,7 +336,7 @@ TEST_CASE("a prediction takes what was measured with the same model and batch, n
   write_file_atomic(measured, input.out);
   const Result unknown = run(predict);
   CHECK(unknown.code == 3);
-  CHECK(unknown.err.find("does not say the parameters") != std::string::npos);
+  CHECK(unknown.err.find("does not contain the parameters") != std::string::npos);
   const Result trained =
       run({"train", config, "--json", "--run-dir", work / "run", "--epochs", "1"});
   write_file_atomic(measured, trained.out);

@@ -162,27 +162,27 @@ class NormalizedDataset final : public data::Dataset {
   std::size_t reversed_ = 0;  // the channels, when their order is
 };
 
-std::string images_of(const data::Dataset& dataset) {
+std::string describe_images(const data::Dataset& dataset) {
   return concat(to_string(dataset.spec().image_shape), ' ', to_string(dataset.spec().image_type),
                 " images");
 }
 
-// Of the last dense layer of a list; 0 when it has none.
-std::int64_t units_of(const std::vector<config::Layer>& layers) {
+// Returns the units of the last dense layer of a list, or 0 when it has none.
+std::int64_t count_units(const std::vector<config::Layer>& layers) {
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     if (const auto* dense = std::get_if<config::DenseLayer>(&layer->kind)) return dense->units;
   }
   return 0;
 }
 
-// The classes that the layers are made for; 0 when they follow the data.
-std::int64_t classes_of(const config::Model& model) {
-  const std::int64_t units = units_of(model.backbone ? model.head : model.layers);
+// Returns the classes that the layers are made for, or 0 when they follow the data.
+std::int64_t count_classes(const config::Model& model) {
+  const std::int64_t units = count_units(model.backbone ? model.head : model.layers);
   return units == 1 ? 2 : units;
 }
 
-// The samples of the config's data; none when it is not there.
-std::optional<model::SampleSpec> sample_of_data(const config::Config& config) {
+// Returns the sample spec of the config's data, or nothing when the data is missing.
+std::optional<model::SampleSpec> read_sample_spec(const config::Config& config) {
   try {
     return train::sample_spec(data::open_datasets(config.data, config.seed, Split::kTrain));
   } catch (const DataError&) {
@@ -212,10 +212,10 @@ void print_throughput_json(const Throughput& result, std::ostream& out) {
 
 void use_synthetic_data(config::Config& config) {
   if (config.data.format == config::DataFormat::kSynthetic) return;
-  std::int64_t classes = classes_of(config.model);
+  std::int64_t classes = count_classes(config.model);
   std::optional<model::SampleSpec> sample = train::expected_sample(config);
   if (!sample || (classes == 0 && sample->classes < 1)) {
-    if (auto found = sample_of_data(config)) sample = std::move(found);
+    if (auto found = read_sample_spec(config)) sample = std::move(found);
   }
   if (sample && classes == 0) classes = sample->classes;
   config::Synthetic& synthetic = config.data.synthetic;
@@ -233,7 +233,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   const optim::LearningRate rate = learning_rate(config, plan);
   backend::Scalars scalars;
   scalars.update = 0;
-  // As the training loop does, the next step is launched while the device works on this one.
+  // The next step is launched while the device works on this one, as in the training loop.
   BatchWork train;
   train.in_flight = static_cast<std::size_t>(engine.launches_in_flight());
   train.begin = [&](const data::Batch& batch) {
@@ -244,7 +244,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   };
   train.finish = [&] { engine.result(); };
   Throughput result = measure(dataset, loader_options(config, engine), seconds,
-                              "training steps on " + images_of(dataset), std::move(train));
+                              "training steps on " + describe_images(dataset), std::move(train));
   result.batch_size = config.train.batch_size;
   return result;
 }
@@ -258,8 +258,8 @@ Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dat
   predict.begin = [&](const data::Batch& batch) {
     engine.evaluate({batch.range.count, batch.images, false, nullptr});
   };
-  Throughput result = measure(dataset, options, seconds, "predictions of " + images_of(dataset),
-                              std::move(predict));
+  Throughput result = measure(dataset, options, seconds,
+                              "predictions of " + describe_images(dataset), std::move(predict));
   result.batch_size = options.batch_size;
   return result;
 }
@@ -270,14 +270,16 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
   const data::LoaderOptions options = loader_options(config);
   Throughput result;
   if (!normalize || dataset.spec().image_type != DType::kUInt8) {
-    result = measure(dataset, options, seconds,
-                     concat("reading ", images_of(dataset), ", as the loader hands them over"),
-                     throw_away);
+    result =
+        measure(dataset, options, seconds,
+                concat("reading ", describe_images(dataset), ", as the loader hands them over"),
+                throw_away);
   } else {
     const NormalizedDataset numbers(dataset, config::normalize_of(config.data));
-    result = measure(numbers, options, seconds,
-                     concat("reading ", images_of(numbers), ", normalized by the loader's threads"),
-                     throw_away);
+    result = measure(
+        numbers, options, seconds,
+        concat("reading ", describe_images(numbers), ", normalized by the loader's threads"),
+        throw_away);
   }
   result.batch_size = config.train.batch_size;
   return result;

@@ -11,24 +11,24 @@
 namespace trainer::commands {
 namespace {
 
-constexpr std::size_t kMostSteps = 10;  // of a curve
+constexpr std::size_t kMaxCurveSteps = 10;  // of a curve
 
-// Says where a run lies and not what it is.
+// Returns true for a setting that is a place and not a property of a run.
 bool is_place(const std::string& key) { return key == "run.dir" || key == "host"; }
 
-// At most kMostSteps of them, evenly, the last one among them.
-std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& steps) {
-  if (steps.size() <= kMostSteps) return steps;
+// Returns at most kMaxCurveSteps of the steps, evenly spaced, the last one among them.
+std::vector<std::int64_t> thin_out(const std::vector<std::int64_t>& steps) {
+  if (steps.size() <= kMaxCurveSteps) return steps;
   std::vector<std::int64_t> some;
-  for (std::size_t i = 1; i <= kMostSteps; ++i) {
-    some.push_back(steps[i * steps.size() / kMostSteps - 1]);
+  for (std::size_t i = 1; i <= kMaxCurveSteps; ++i) {
+    some.push_back(steps[i * steps.size() / kMaxCurveSteps - 1]);
   }
   return some;
 }
 
 using Curve = std::map<std::int64_t, double>;  // by step
 
-Curve curve_of(const RunFiles& run, Split split, double MetricsRow::*value) {
+Curve read_curve(const RunFiles& run, Split split, double MetricsRow::*value) {
   Curve curve;
   for (const MetricsRow& row : run.metrics) {
     if (row.split == split && std::isfinite(row.*value)) curve[row.step] = row.*value;
@@ -39,21 +39,21 @@ Curve curve_of(const RunFiles& run, Split split, double MetricsRow::*value) {
 void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
                double MetricsRow::*value, std::vector<Comparison::CurvePoint>& points) {
   std::vector<Curve> curves;
-  for (const RunFiles& run : runs) curves.push_back(curve_of(run, split, value));
+  for (const RunFiles& run : runs) curves.push_back(read_curve(run, split, value));
   std::vector<std::int64_t> common;
   for (const auto& [step, number] : curves.front()) {
     const bool all = std::all_of(curves.begin(), curves.end(),
                                  [s = step](const Curve& curve) { return curve.contains(s); });
     if (all) common.push_back(step);
   }
-  for (const std::int64_t step : some_of(common)) {
+  for (const std::int64_t step : thin_out(common)) {
     Comparison::CurvePoint point{step, concat(to_string(split), ' ', name), {}};
     for (const Curve& curve : curves) point.values.push_back(curve.at(step));
     points.push_back(std::move(point));
   }
 }
 
-Comparison::Result result_of(const RunFiles& run, std::optional<double> wanted) {
+Comparison::Result make_result(const RunFiles& run, std::optional<double> wanted) {
   Comparison::Result result;
   result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
   result.split = scored_split(run);
@@ -133,7 +133,7 @@ Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> want
     add_curve(runs, split, "loss", &MetricsRow::loss, comparison.curve);
     add_curve(runs, split, "accuracy", &MetricsRow::accuracy, comparison.curve);
   }
-  for (const RunFiles& run : runs) comparison.results.push_back(result_of(run, wanted_accuracy));
+  for (const RunFiles& run : runs) comparison.results.push_back(make_result(run, wanted_accuracy));
   compare_pairs(runs, comparison);
   return comparison;
 }

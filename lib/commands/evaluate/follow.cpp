@@ -61,11 +61,11 @@ std::int64_t last_step(const Path& folder) {
 }
 
 // "2, 4, 6 and 12 more".
-std::string first_of(const std::set<std::int64_t>& steps) {
-  constexpr std::size_t kMost = 5;
+std::string list_first(const std::set<std::int64_t>& steps) {
+  constexpr std::size_t kMaxListed = 5;
   std::vector<std::string> words;
   for (const std::int64_t step : steps) words.push_back(std::to_string(step));
-  return join_first(std::move(words), kMost);
+  return join_first(std::move(words), kMaxListed);
 }
 
 // The model of a checkpoint and the split it is measured on; the same for all of a run, unless it
@@ -192,14 +192,15 @@ class Follower {
     newest_at_ = Clock::now();
   }
 
-  // Whether the newest checkpoint is of the process that trains now, and not one that it resumed.
+  // Returns true if the process that trains now has written the newest checkpoint, and has not
+  // resumed from it.
   bool written_by_trainer() const {
     std::error_code gone;
     const auto started = std::filesystem::last_write_time(options_.run / "lock", gone);
     return !gone && written_ >= started;
   }
 
-  // Whether a process that has yet to start training here would have done so by now.
+  // Returns true if a process that has yet to start training here would have done so by now.
   bool nobody_comes() {
     if (seen_training_ || elapsed_seconds(start_) >= timing_.start_delay_secs) return true;
     if (!told_waiting_) {
@@ -289,8 +290,8 @@ class Follower {
     return true;
   }
 
-  // Checkpoints after the last one evaluated, and before `step`: those that were seen, and those
-  // that the config says were made and, not being kept, removed. A run begins with one of step 0.
+  // Returns the checkpoints after the last one evaluated and before `step`: those that were seen,
+  // and those that by the config were made and removed. A run begins with one of step 0.
   std::set<std::int64_t> skipped_before(std::int64_t step, const config::Config& config) const {
     std::set<std::int64_t> skipped(listed_.upper_bound(result_.step), listed_.lower_bound(step));
     if (result_.step < 0 && step > 0) skipped.insert(0);
@@ -306,7 +307,7 @@ class Follower {
   void count_skipped(const std::set<std::int64_t>& skipped) {
     if (!skipped.empty() && result_.skipped == 0) {
       options_.warn(
-          concat(options_.run.string(), ": the checkpoints of steps ", first_of(skipped),
+          concat(options_.run.string(), ": the checkpoints of steps ", list_first(skipped),
                  " are not evaluated: only the newest is, when evaluate.start_delay_secs (",
                  timing_.start_delay_secs, "), evaluate.throttle_secs (", timing_.throttle_secs,
                  ") and the evaluation before allow it. Others that are passed over are "

@@ -28,16 +28,16 @@ std::string plural(const std::string& name) {
                                : name + "s";
 }
 
-std::string value_of(const config::Schema& schema);
+std::string describe_value(const config::Schema& schema);
 
-std::string list_of(const config::Schema& schema) {
+std::string describe_list(const config::Schema& schema) {
   const config::Schema& item = schema.item.front();
   const std::string items = !item.definition.empty()         ? plural(item.definition)
                             : item.kind == SchemaKind::kText ? "texts"
                             : item.kind == SchemaKind::kMap  ? "maps"
                                                              : "";
   const config::Rule& rule = schema.rule;
-  std::string text = items.empty() ? "a list, each " + value_of(item) : "a list of " + items;
+  std::string text = items.empty() ? "a list, each " + describe_value(item) : "a list of " + items;
   if (rule.min_items > 0 && rule.min_items == rule.max_items) {
     text += concat(", ", rule.min_items, " of them");
   }
@@ -45,7 +45,7 @@ std::string list_of(const config::Schema& schema) {
 }
 
 // "one of sgd, adam"; "a map, or its rate alone".
-std::string map_of(const config::Schema& schema) {
+std::string describe_map(const config::Schema& schema) {
   if (!schema.definition.empty()) {
     const bool vowel = std::string_view("aeiou").find(schema.definition[0]) != std::string::npos;
     return (vowel ? "an " : "a ") + schema.definition;
@@ -56,7 +56,7 @@ std::string map_of(const config::Schema& schema) {
   return text;
 }
 
-std::string value_of(const config::Schema& schema) {
+std::string describe_value(const config::Schema& schema) {
   switch (schema.kind) {
     case SchemaKind::kBoolean:
       return "true or false";
@@ -89,14 +89,14 @@ std::string value_of(const config::Schema& schema) {
     case SchemaKind::kLossScale:
       return with_range("dynamic or a number", schema);
     case SchemaKind::kList:
-      return list_of(schema);
+      return describe_list(schema);
     case SchemaKind::kMap:
-      return map_of(schema);
+      return describe_map(schema);
   }
   return "";
 }
 
-std::string initial_of(const config::Field& field) {
+std::string print_initial(const config::Field& field) {
   const config::Node& node = field.initial;
   if (field.schema.rule.required) return "";
   if (node.kind == config::Node::Kind::kScalar)
@@ -131,10 +131,11 @@ class Lister {
     const bool is_alternative = field.schema.kind == SchemaKind::kMap &&
                                 field.schema.choices.empty() && field.schema.definition.empty() &&
                                 field.schema.shorthand.empty();
-    const std::string value =
-        is_alternative && field.schema.fields.empty() ? "nothing more" : value_of(field.schema);
+    const std::string value = is_alternative && field.schema.fields.empty()
+                                  ? "nothing more"
+                                  : describe_value(field.schema);
     sections_.back().keys.push_back(
-        {path, value, initial_of(field), field.schema.rule.required, field.help});
+        {path, value, print_initial(field), field.schema.rule.required, field.help});
     const config::Schema& inner =
         field.schema.kind == SchemaKind::kList ? field.schema.item.front() : field.schema;
     if (inner.kind != SchemaKind::kMap) return;
@@ -150,7 +151,7 @@ class Lister {
   std::set<std::string> seen_;
 };
 
-std::string line_of(const Explained& key) {
+std::string print_line(const Explained& key) {
   std::string text = concat(key.path, "  ", key.value);
   if (key.required) text += "; required";
   if (!key.initial.empty()) text += "; default " + key.initial;
@@ -194,7 +195,7 @@ std::string below(const ExplainedSection& section, const std::string& path) {
   std::string text;
   for (const Explained& key : section.keys) {
     if (!key.path.starts_with(path)) continue;
-    if (key.path.find('.', path.size()) == std::string::npos) text += '\n' + line_of(key);
+    if (key.path.find('.', path.size()) == std::string::npos) text += '\n' + print_line(key);
   }
   return text;
 }
@@ -209,7 +210,7 @@ std::string overview(const std::vector<ExplainedSection>& sections) {
       }
       text += concat(section.name, "  has the keys or kinds\n    ", join(kinds), '\n');
     } else {
-      text += line_of(section.keys.front());
+      text += print_line(section.keys.front());
     }
   }
   return text;
@@ -226,7 +227,7 @@ std::string explain(const std::string& path) {
     if (section.shared && section.name == path) return below(section, "").substr(1);
   }
   if (const auto place = find(sections, path)) {
-    return line_of(*place->key) + below(*place->section, place->key->path + '.');
+    return print_line(*place->key) + below(*place->section, place->key->path + '.');
   }
   std::vector<std::string> words;
   for (const ExplainedSection& section : sections) {

@@ -10,8 +10,8 @@ namespace trainer::commands {
 // A key, or an alternative such as optimizer.adam.
 struct Explained {
   std::string path;     // "optimizer.adam.learning_rate"; in a section of its own "conv.filters"
-  std::string value;    // what may stand there: "a number, at least 0"
-  std::string initial;  // the default as YAML; "" where there is none to tell
+  std::string value;    // the values that are allowed: "a number, at least 0"
+  std::string initial;  // the default as YAML; "" without one
   bool required = false;
   std::string help;
 };

@@ -38,7 +38,7 @@ RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dat
 // The suggestion for points that are smoothed.
 std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points);
 
-// `key`: of the config, for the sentence that says what to write.
+// `key` is the key of the config that the printed suggestion sets.
 void print_range_test(const RangeTest& test, const std::string& key, std::ostream& out);
 // {"event":"found","what":"learning-rate",...}, one line.
 void print_range_test_json(const RangeTest& test, const std::string& key, std::ostream& out);
@@ -69,8 +69,9 @@ struct BatchSizeOptions {
 // the next would not fit or the throughput has fallen. What fits is planned, because a host without
 // memory kills programs. Throws ConfigError when not one sample fits.
 BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options);
-// The choice among points in order of rising batch size.
-std::int64_t knee_of(const std::vector<BatchSizes::Point>& points);
+// Returns the smallest batch size with 95 % of the best throughput. `points` are in order of rising
+// batch size.
+std::int64_t find_knee(const std::vector<BatchSizes::Point>& points);
 
 void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);
 // {"event":"found","what":"batch-size",...}, one line.

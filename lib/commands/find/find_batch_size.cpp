@@ -74,7 +74,7 @@ bool has_fallen(const std::vector<BatchSizes::Point>& points) {
 
 }  // namespace
 
-std::int64_t knee_of(const std::vector<BatchSizes::Point>& points) {
+std::int64_t find_knee(const std::vector<BatchSizes::Point>& points) {
   double best = 0;
   for (const BatchSizes::Point& point : points) best = std::max(best, point.images_per_second);
   for (const BatchSizes::Point& point : points) {
@@ -113,7 +113,7 @@ BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions
     sizes.largest = sizes.points.empty() ? 0 : sizes.points.back().batch_size;
     sizes.fit = "measured";
   }
-  sizes.knee = knee_of(sizes.points);
+  sizes.knee = find_knee(sizes.points);
   return sizes;
 }
 

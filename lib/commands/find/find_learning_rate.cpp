@@ -55,7 +55,7 @@ RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dat
   return test;
 }
 
-// The slope over three points each way tells a fall from the noise of two batches.
+// The slope over three points in each direction is larger than the noise of two batches.
 std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points) {
   constexpr std::size_t kReach = 3;
   std::optional<double> suggestion;

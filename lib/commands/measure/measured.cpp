@@ -12,16 +12,16 @@
 namespace trainer::commands {
 namespace {
 
-// The last line that says it; an empty object when none does.
-nlohmann::json said_in(const std::string& path) {
-  nlohmann::json said = nlohmann::json::object();
+// Returns the last line with measured keys, or an empty object when there is none.
+nlohmann::json read_measured_line(const std::string& path) {
+  nlohmann::json measured = nlohmann::json::object();
   std::istringstream lines(read_text_file(path));
   for (std::string line; std::getline(lines, line);) {
     if (!is_shallow_json(line)) continue;
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("parameters")) said = json;
+    if (json.is_object() && json.contains("parameters")) measured = json;
   }
-  return said;
+  return measured;
 }
 
 }  // namespace
@@ -49,11 +49,11 @@ void print_model_json(const MeasuredKeys& keys, std::ostream& out) {
 
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config) {
-  const nlohmann::json said = said_in(path);
+  const nlohmann::json measured = read_measured_line(path);
   for (const auto& [key, value] : measured_keys(layers, config)) {
-    const auto found = said.find(key);
-    if (found == said.end()) {
-      throw DataError(path, concat("does not say the ", key,
+    const auto found = measured.find(key);
+    if (found == measured.end()) {
+      throw DataError(path, concat("does not contain the ", key,
                                    " of what was measured: measure this config with trainer "
                                    "benchmark --json"));
     }

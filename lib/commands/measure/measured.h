@@ -1,4 +1,4 @@
-// What a measured throughput belongs to.
+// The keys by which a measured throughput is compared.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
 // Prints {"event":"model","parameters":...}: the keys of one training.
 void print_model_json(const MeasuredKeys& keys, std::ostream& out);
 
-// Throws DataError unless a file that `trainer benchmark --json` or `trainer train --json` has
-// written says the same of what it has measured.
+// Throws DataError unless the keys in a file that `trainer benchmark --json` or `trainer train
+// --json` has written equal those of the config.
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config);
 

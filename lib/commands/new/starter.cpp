@@ -56,13 +56,13 @@ ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::s
   return split;
 }
 
-std::int64_t median_of(std::vector<std::int64_t> values) {
+std::int64_t find_median(std::vector<std::int64_t> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
 }
 
-// Of some images of every class.
+// Measures some images of every class.
 void measure_images(ImageFolder& images) {
   std::vector<std::int64_t> heights, widths;
   images.is_grey = true;
@@ -84,8 +84,8 @@ void measure_images(ImageFolder& images) {
   if (heights.empty()) {
     throw DataError(images.train.path.string(), "none of the image files looked at can be read");
   }
-  images.height = median_of(heights);
-  images.width = median_of(widths);
+  images.height = find_median(heights);
+  images.width = find_median(widths);
 }
 
 // Letters, digits, '_' and '-' of the folder's name.
@@ -115,7 +115,7 @@ std::string described(const ImageFolder& images) {
                        " pixels", images.is_grey ? ", grey" : "", ".\n");
 }
 
-// A power of two with some twenty steps an epoch.
+// Returns a power of two with some twenty steps per epoch.
 std::int64_t batch_size(std::int64_t samples) {
   std::int64_t size = 8;
   while (size < 64 && size * 2 * 20 <= samples) size *= 2;
@@ -129,7 +129,7 @@ std::string backbone_model(const ImageFolder& images, const FoundWeights& weight
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
       weights.backbone, is_smallest ? "  # the smallest network whose weights were found" : "",
       "\n    weights: ", config::to_yaml(weights.file.string()),
-      "\n    # Frozen layers are computed once an image and their output is kept. To train the "
+      "\n    # Frozen layers are computed once per image and their output is kept. To train the "
       "last\n"
       "    # ones too, which takes longer and may be more accurate: freeze: \"[:-20]\", with a\n"
       "    # learning rate of 1e-4.\n"
@@ -163,7 +163,7 @@ std::string data_section(const ImageFolder& images, const FoundWeights& weights)
   std::vector<std::string> classes;
   for (const std::string& name : images.classes) classes.push_back(config::to_yaml(name));
   std::string text =
-      concat("data:\n  format: image_folder  # a folder a class\n  classes: [", join(classes),
+      concat("data:\n  format: image_folder  # one folder per class\n  classes: [", join(classes),
              "]\n  train: {path: ", config::to_yaml(images.train.path.string()),
              has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n");
   if (images.validation.path.empty()) {
@@ -192,7 +192,7 @@ std::int64_t ImageFolder::SplitFolder::size() const {
 ImageFolder look_at(const Path& folder) {
   if (!fs::is_directory(folder)) {
     throw DataError(folder.string(),
-                    "is not a folder; expected one with a folder of images a class");
+                    "is not a folder; expected one with a folder of images per class");
   }
   ImageFolder images;
   images.path = folder;
@@ -280,7 +280,7 @@ std::string starting_config(const ImageFolder& images, const FoundWeights& weigh
       "schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training\n"
       "train:\n  epochs: ",
       has_backbone ? 10 : 30, "\n  batch_size: \"${BATCH_SIZE:-", batch_size(images.train.size()),
-      "}\"  # images a step and replica; `trainer find batch-size`\n"
+      "}\"  # images per step and replica; `trainer find batch-size`\n"
       "parallel:\n  device: \"${DEVICE:-auto}\"\n"
       "  gpus: \"${NUM_GPUS:-all}\"  # on the CPU a number counts replicas\n"
       "  lr_scaling: none  # what more replicas make of the learning rate: none, linear, sqrt\n"

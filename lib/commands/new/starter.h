@@ -14,7 +14,7 @@ namespace trainer::commands {
 // What was found in a folder of images.
 struct ImageFolder {
   struct SplitFolder {
-    Path path;                         // has a folder a class; empty: there is no such split
+    Path path;                         // has one folder per class; empty: there is no such split
     std::vector<std::int64_t> counts;  // images by class
     std::int64_t size() const;
   };
@@ -24,8 +24,9 @@ struct ImageFolder {
   std::int64_t height = 0, width = 0;  // the median of some of the images
   bool is_grey = false;                // all of these
 };
-// `folder` has a folder a class, or folders train, and if there are validation (or val, valid) and
-// test, with a folder a class each. Throws DataError saying what is not as expected.
+// `folder` has one folder per class, or the folders train and, if there are such splits, validation
+// (or val, valid) and test, with one folder per class each. Throws a DataError that names what is
+// not as expected.
 ImageFolder look_at(const Path& folder);
 
 // A file of Keras's weights for a backbone; the name is empty when none was found.

@@ -51,13 +51,14 @@ std::vector<config::Override> without_training_keys(
 model::SampleSpec sample_spec(const OpenedModel& opened) {
   model::SampleSpec spec;
   if (!opened.image_shape) {
-    throw DataError(opened.path,
-                    "does not say which images it was trained on: it is of an older version");
+    throw DataError(
+        opened.path,
+        "has no shape of the images that it was trained on, since an older version has written it");
   }
   spec.image = *opened.image_shape;
   spec.image_type = opened.image_type.value_or(DType::kUInt8);
   spec.classes = static_cast<std::int64_t>(opened.classes.size());
-  // Older checkpoints do not say. Several binary targets: class indices would mean one logit.
+  // Older checkpoints do not have it. Several binary targets: class indices would mean one logit.
   spec.label_is_index = opened.label_is_index.value_or(
       opened.config.model.loss != LossKind::kBinaryCrossEntropy || spec.classes == 2);
   return spec;

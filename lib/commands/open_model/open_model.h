@@ -42,7 +42,7 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
                        const config::Environment& environment,
                        const std::function<void(const Notice&)>& warn);
 
-// Whether a path names a config file, by its ending.
+// Returns true for a path with the ending of a config file.
 bool is_config(const std::string& path);
 
 // Overrides that take out what only training asks of several replicas, then the given ones, which

@@ -22,7 +22,7 @@ bool changes_data(const config::Override& setting) {
          setting.path == keys::kSeed;
 }
 
-// Whether a split is cut out of the samples of training, or is these.
+// Returns true if a split is the training split or a part of its samples.
 bool of_training_data(const config::Data& config, Split split) {
   return split == Split::kTrain || (split == Split::kValidation && config.validation_split > 0);
 }
@@ -131,7 +131,7 @@ OpenedModel open_average(const std::string& run, std::int64_t count,
 
 data::Datasets open_split(const OpenedModel& opened, Split split) {
   config::Data config = opened.config.data;
-  // A split alone may lack the last classes; the run knows how many there are.
+  // A split alone may lack the last classes; the run has their number.
   if (config.classes.empty() && !config.num_classes &&
       config.format != config::DataFormat::kSynthetic && !opened.classes.empty()) {
     config.num_classes = static_cast<std::int64_t>(opened.classes.size());

@@ -15,7 +15,7 @@
 namespace trainer::commands {
 namespace {
 
-// Of predictions, where the config leaves the size of a batch to training.
+// The batch size of predictions, if the config leaves it to training.
 constexpr std::int64_t kBatch = 32;
 
 config::Config load_config(const std::string& path, const std::string& weights,
@@ -58,15 +58,14 @@ std::int64_t count_classes(const config::Config& config, const model::SampleSpec
   return one_logit && outputs == 1 ? 2 : outputs;
 }
 
-// As the config alone describes the samples.
+// Takes the samples that the config alone describes.
 void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
   const config::Config& config = opened.config;
   std::optional<model::SampleSpec> sample = train::expected_sample(config);
   if (!sample) {
-    throw DataError(opened.path,
-                    concat("does not say how large its images are, and its data cannot be opened "
-                           "(",
-                           reason, "); give data.resize or model.input"));
+    throw DataError(opened.path, concat("has no size of its images, and its data cannot be opened "
+                                        "(",
+                                        reason, "); give data.resize or model.input"));
   }
   opened.classes = config.data.classes;
   if (sample->classes < 1) sample->classes = count_classes(config, *sample);
@@ -81,7 +80,7 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
       "classes are numbers, as the config names none and its data cannot be opened: ", reason)));
 }
 
-// Whether the config alone says all that its data would.
+// Returns true if the config alone describes what its data would.
 bool describes_samples(const config::Data& data) {
   return config::is_image_format(data.format) && !data.classes.empty() && data.resize.size() == 2;
 }
@@ -136,10 +135,10 @@ std::vector<std::string> initial_layers(const graph::Graph& model,
   return layers;
 }
 
-// Says what the file was good for, and which layers are as initialised.
+// Reports what was loaded from the file, and which layers have their initial values.
 void report_weights(OpenedModel& opened, const graph::Graph& model,
                     const model::ImportReport& report) {
-  constexpr std::size_t kMostNames = 6;
+  constexpr std::size_t kMaxNames = 6;
   const std::string seed = concat(" as initialised (seed ", opened.config.seed, ")");
   for (const Notice& notice : report.notices()) opened.warn(notice);
   const std::vector<std::string> layers = initial_layers(model, report.loaded);
@@ -153,7 +152,7 @@ void report_weights(OpenedModel& opened, const graph::Graph& model,
   if (layers.empty()) return;
   opened.warn(Notice::note(
       concat(opened.path, ": untrained: ", layers.size() == 1 ? "layer " : "layers ",
-             join_first(layers, kMostNames), layers.size() == 1 ? " is" : " are", seed)));
+             join_first(layers, kMaxNames), layers.size() == 1 ? " is" : " are", seed)));
 }
 
 }  // namespace

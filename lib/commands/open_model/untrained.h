@@ -14,9 +14,9 @@ namespace trainer::commands {
 // The model of a config file with the values from which a run would start: its initialisers', and
 // the tensors of model.weights or model.backbone.weights. `weights` takes the place of these keys:
 // "imagenet" that of model.backbone.weights, a file or run that of model.weights; "" takes neither.
-// Samples and classes are those of the config's data. Where the data cannot be opened, they are
-// what the config says, and classes without names are numbers. Tells which layers have no weights
-// but their initial ones. Throws ConfigError, and DataError when weights are missing or do not fit.
+// Samples and classes are those of the config's data. If the data cannot be opened, they are those
+// of the config, and classes without names are numbers. Reports the layers that have no weights but
+// their initial ones. Throws ConfigError, and DataError when weights are missing or do not fit.
 OpenedModel open_untrained(const std::string& path, const std::string& weights,
                            const std::vector<config::Override>& overrides,
                            const config::Environment& environment,

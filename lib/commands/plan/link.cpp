@@ -83,7 +83,7 @@ double parse_seconds(const std::string& name, const std::string& text, bool zero
   wrong_unit(name, text, expected);
 }
 
-config::Collective collective_of(config::Collective chosen, std::int64_t ranks) {
+config::Collective choose_collective(config::Collective chosen, std::int64_t ranks) {
   // NCCL too chooses by size between a ring and a tree.
   const bool open = chosen == config::Collective::kAuto || chosen == config::Collective::kNccl;
   if (!open) return chosen;
@@ -97,7 +97,7 @@ double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std
   if (ranks <= 1) return 0;
   const auto p = static_cast<double>(ranks), n = static_cast<double>(bytes);
   const double halves = 2 * n * (p - 1) / (p * link.bandwidth);
-  switch (collective_of(collective, ranks)) {
+  switch (choose_collective(collective, ranks)) {
     case config::Collective::kAuto:
     case config::Collective::kNccl:
     case config::Collective::kRing:

@@ -11,20 +11,21 @@ namespace trainer::commands {
 // Every worker has one connection into a network that is never congested: it sends and receives at
 // full bandwidth at the same time, whatever the others do.
 struct Link {
-  double bandwidth = 0;    // bytes a second, each way
+  double bandwidth = 0;    // bytes per second, each way
   double latency = 20e-6;  // seconds from a message's start to its first byte at the other end
 };
 
-// "100Gbit" or "100 Gbit/s", "12.5GB/s", "800 Mbit", "1.5 GiB": bytes a second. bit: 1/8 of a byte;
-// K, M, G, T: powers of 1000, Ki, Mi, Gi: of 1024. Throws ConfigError that begins with `name`.
+// Returns bytes per second. Reads "100Gbit" or "100 Gbit/s", "12.5GB/s", "800 Mbit", "1.5 GiB",
+// where bit is 1/8 of a byte, K, M, G and T are powers of 1000, and Ki, Mi and Gi are powers of
+// 1024. Throws a ConfigError that begins with `name`.
 double parse_bandwidth(const std::string& name, const std::string& text);
 // "120ms", "20 us", "1.5 s", "300ns": seconds, above 0 unless `zero`. Throws ConfigError that
 // begins with `name`.
 double parse_seconds(const std::string& name, const std::string& text, bool zero = false);
 
-// How the workers sum, as parallel.collective decides: auto is halving_doubling for powers of two,
-// else ring. Never auto.
-config::Collective collective_of(config::Collective chosen, std::int64_t ranks);
+// Returns how the workers sum, as parallel.collective decides: auto is halving_doubling for powers
+// of two, else ring. Never returns auto.
+config::Collective choose_collective(config::Collective chosen, std::int64_t ranks);
 
 // Seconds of an all-reduce of n bytes over p ranks, with latency a and bandwidth B (Thakur,
 // Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005):

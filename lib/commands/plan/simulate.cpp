@@ -40,7 +40,7 @@ std::string size(std::int64_t bytes) {
 
 void print_rows(const std::string& title, const std::vector<Forecast>& rows, std::ostream& out) {
   out << "  " << title << '\n';
-  Table table({"workers", "samples a step", "step", "images/s", "efficiency", "communication",
+  Table table({"workers", "samples per step", "step", "images/s", "efficiency", "communication",
                "hidden behind backward"},
               {0, 1, 2, 3, 4, 5, 6});
   for (const Forecast& row : rows) {
@@ -101,7 +101,7 @@ Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Co
                     const Link& link) {
   Simulation simulation{link, profile, {}, {}};
   const double one =
-      static_cast<double>(profile.samples) / profile.seconds;  // images a second of one worker
+      static_cast<double>(profile.samples) / profile.seconds;  // images per second of one worker
   const auto add = [&](std::vector<Forecast>& rows, std::int64_t count, std::int64_t samples) {
     Forecast row = forecast(profile, count, samples, collective, link);
     row.efficiency = row.images_per_second / (static_cast<double>(count) * one);
@@ -133,11 +133,12 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
   if (!request.step_time.empty() || !request.measured.empty()) {
     const std::vector<model::LayerRow> layers = model::layer_table(*model);
     const train::TrainingPlan batch = train::plan_steps(config, 1);
-    const double seconds = request.measured.empty()
-                               ? parse_seconds("--step-time", request.step_time)
-                               : step_seconds_of(request.measured, batch.batch * batch.accumulate);
+    const double seconds =
+        request.measured.empty()
+            ? parse_seconds("--step-time", request.step_time)
+            : read_step_seconds(request.measured, batch.batch * batch.accumulate);
     if (!request.measured.empty()) check_measured(request.measured, layers, config);
-    profile = profile_of(
+    profile = make_profile(
         seconds,
         concat(request.measured.empty() ? "--step-time" : request.measured, ", divided by FLOPs"),
         config, layers);

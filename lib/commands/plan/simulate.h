@@ -26,17 +26,18 @@ struct Forecast {
   double hidden() const { return communication > 0 ? 1 - exposed / communication : 0; }
 };
 
-// One step of `samples` samples a worker. Buckets go over the link one after the other, each once
-// it is ready and the one before it is through; the update waits for the last. Batch norm's
-// messages and the one in which workers agree on what comes next (nothing is computed meanwhile)
-// come on top. Times of the profile grow with the samples, but for what it calls constant.
+// Predicts one step of `samples` samples per worker. Buckets go over the link one after the other,
+// each once it is ready and the one before it is through; the update waits for the last. Batch
+// norm's messages and the one in which workers agree on what comes next (nothing is computed
+// meanwhile) come on top. Times of the profile grow with the samples, but for what it calls
+// constant.
 Forecast forecast(const StepProfile& profile, std::int64_t workers, std::int64_t samples,
                   config::Collective collective, const Link& link);
 
 struct Simulation {
   Link link;
   StepProfile profile;
-  std::vector<Forecast> weak;    // the profile's samples a worker
+  std::vector<Forecast> weak;    // the profile's samples per worker
   std::vector<Forecast> strong;  // the profile's samples in all
 };
 // 1, 2, 4, ... and `workers`; strong scaling as far as each worker has a sample.
@@ -47,7 +48,8 @@ Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Co
 struct SimulationRequest {
   std::int64_t workers = 0;  // 0: no simulation
   std::string link, latency = "20us";
-  std::string step_time;  // of one worker; "" with `measured`: see step_seconds_of(); else measured
+  std::string
+      step_time;  // of one worker; "" with `measured`: see read_step_seconds(); else measured
   std::string measured;
   double seconds = 2;  // time to measure
 };

@@ -96,13 +96,13 @@ class Steps {
   std::string describe() const { return engine_.describe(); }
 
   StepProfile measure(double seconds) {
-    constexpr int kWarmUpSteps = 3, kLeast = 5;
+    constexpr int kWarmUpSteps = 3, kMinSteps = 5;
     for (int i = 0; i < kWarmUpSteps; ++i) step();
     std::vector<double> times;
     std::vector<std::vector<double>> ready;  // by bucket
     StepProfile profile;
     const Clock::time_point begin = Clock::now();
-    while (static_cast<int>(times.size()) < kLeast ||
+    while (static_cast<int>(times.size()) < kMinSteps ||
            elapsed_seconds(begin, Clock::now()) < seconds) {
       const Clock::time_point start = Clock::now();
       if (step() < samples()) continue;  // the last batch of an epoch
@@ -157,7 +157,7 @@ struct LayerBucket {
   std::int64_t bytes = 0;
   std::size_t layer = 0;  // with whose gradient it is complete
 };
-std::vector<LayerBucket> buckets_of(const std::vector<model::LayerRow>& layers, double limit) {
+std::vector<LayerBucket> make_buckets(const std::vector<model::LayerRow>& layers, double limit) {
   std::vector<LayerBucket> buckets;
   LayerBucket open;
   for (std::size_t i = layers.size(); i-- > 0;) {
@@ -194,8 +194,8 @@ StepProfile measure_step(const config::Config& config, const graph::Graph& model
   return profile;
 }
 
-StepProfile profile_of(double step_seconds, const std::string& source, const config::Config& config,
-                       const std::vector<model::LayerRow>& layers) {
+StepProfile make_profile(double step_seconds, const std::string& source,
+                         const config::Config& config, const std::vector<model::LayerRow>& layers) {
   const auto is_trained = [](const model::LayerRow& row) { return row.trainable_parameters > 0; };
   const auto first = std::find_if(layers.begin(), layers.end(), is_trained);
   if (first == layers.end()) throw ConfigError({}, "a simulation needs layers that are trained");
@@ -213,14 +213,14 @@ StepProfile profile_of(double step_seconds, const std::string& source, const con
   profile.seconds = step_seconds;
   profile.source = source;
   const double limit = config.parallel.bucket_mb.value_or(engine::kRemoteBucketMb) * (1 << 20);
-  for (const LayerBucket& bucket : buckets_of(layers, limit)) {
+  for (const LayerBucket& bucket : make_buckets(layers, limit)) {
     const double share = work > 0 ? done[bucket.layer] / work : 1;
     profile.buckets.push_back({bucket.bytes, share * step_seconds});
   }
   return profile;
 }
 
-double step_seconds_of(const std::string& path, std::int64_t samples) {
+double read_step_seconds(const std::string& path, std::int64_t samples) {
   std::istringstream lines(read_text_file(path));
   double rate = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -231,7 +231,7 @@ double step_seconds_of(const std::string& path, std::int64_t samples) {
   }
   if (rate <= 0) {
     throw DataError(path,
-                    "says no images_per_second: expected the output of trainer benchmark --json or "
+                    "has no images_per_second: expected the output of trainer benchmark --json or "
                     "trainer train --json");
   }
   return static_cast<double>(samples) / rate;

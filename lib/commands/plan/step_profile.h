@@ -34,11 +34,11 @@ StepProfile measure_step(const config::Config& config, const graph::Graph& model
 
 // From the time of a whole step: forward, and backward of twice the work down to the first trained
 // layer, take time by their FLOPs; everything grows with the samples.
-StepProfile profile_of(double step_seconds, const std::string& source, const config::Config& config,
-                       const std::vector<model::LayerRow>& layers);
+StepProfile make_profile(double step_seconds, const std::string& source,
+                         const config::Config& config, const std::vector<model::LayerRow>& layers);
 
-// The time of a step of `samples` samples by the last line that says a throughput in a file that
+// Returns the time of a step of `samples` samples by the last line with a throughput in a file that
 // `trainer benchmark --json` or `trainer train --json` has written. Throws DataError.
-double step_seconds_of(const std::string& path, std::int64_t samples);
+double read_step_seconds(const std::string& path, std::int64_t samples);
 
 }  // namespace trainer::commands

@@ -12,7 +12,7 @@ namespace trainer::commands {
 namespace {
 
 template <class T>
-std::span<const std::uint8_t> bytes_of(std::span<const T> values) {
+std::span<const std::uint8_t> view_bytes(std::span<const T> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
 }
 
@@ -45,15 +45,15 @@ std::int64_t write_features(FeatureEngine& features, const std::vector<Predictio
   }
   AtomicFileWriter file(path);
   const std::string header = npy_header("<f4", dims);
-  file.write(bytes_of(std::span<const char>(header)));
+  file.write(view_bytes(std::span<const char>(header)));
   const std::vector<float> unreadable(static_cast<std::size_t>(features.shape.elements()),
                                       std::numeric_limits<float>::quiet_NaN());
   PredictOptions options;
   options.limit = limit;
   for (const PredictionInput& input : inputs) {
     for_each_output(*features.engine, input, options, [&](const Output& output) {
-      if (output.error.empty()) return file.write(bytes_of(output.logits));
-      file.write(bytes_of(std::span<const float>(unreadable)));
+      if (output.error.empty()) return file.write(view_bytes(output.logits));
+      file.write(view_bytes(std::span<const float>(unreadable)));
       skipped(output.error);
     });
   }

@@ -13,7 +13,7 @@
 namespace trainer::commands {
 namespace {
 
-std::vector<double> probabilities_of(std::span<const float> logits, LossKind loss) {
+std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss) {
   std::vector<double> p(logits.begin(), logits.end());
   if (loss == LossKind::kMeanSquaredError) {
     // Its outputs estimate labels 0 and 1 as they are.
@@ -179,7 +179,7 @@ void predict(engine::Replicas& engine, const PredictionInput& input, const Predi
     Prediction prediction{output, 0, {}};
     if (output.error.empty()) {
       prediction.predicted = engine::predicted_class(output.logits, loss);
-      prediction.probabilities = probabilities_of(output.logits, options.loss);
+      prediction.probabilities = compute_probabilities(output.logits, options.loss);
     }
     each(prediction);
   };

@@ -20,8 +20,8 @@ struct PredictionInput {
   std::string name;  // the array file or the split; of image files the first
   data::Images images;
   bool one_per_file = false;
-  // Files of the split that cannot be read, which are not among the images though nothing says to
-  // skip them.
+  // Files of the split that cannot be read, and that are not among the images although the config
+  // does not skip them.
   std::int64_t unreadable = 0;
 
   const data::Dataset& dataset() const { return *images.dataset; }
@@ -66,8 +66,8 @@ struct PredictOptions {
   std::optional<std::int64_t> limit = {};  // the first images
   bool flip = false;  // the mean of the probabilities of an image and its mirror image
 };
-// Calls `each` for the images, in order, and ends early when `enough`, asked after every batch,
-// says so. The engine is of Use::kPredict. The loss counts with flip alone.
+// Calls `each` for the images, in order, and ends early when `enough`, which is called after every
+// batch, returns true. The engine is of Use::kPredict. The loss counts with flip alone.
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,
                      const PredictOptions& options, const std::function<void(const Output&)>& each,
                      const std::function<bool()>& enough = {});

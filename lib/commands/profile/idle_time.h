@@ -1,4 +1,4 @@
-// What of a step is none of its device's records.
+// The time of a step that no record of its device covers.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,8 @@ struct IdleTime {
   double waiting = 0;  // of a thread while another one of the rank works
   double outside = 0;  // in which no thread works: calls are prepared, started and ended
 };
-// Of the parts of steps in which the rank has its batch. Records of kReductionThread do not count.
+// Returns the idle time of the parts of steps in which the rank has its batch. Records of
+// kReductionThread do not count.
 IdleTime idle_time(const std::vector<backend::WorkRecord>& rank,
                    const std::vector<ProfileTimeline::Step>& steps);
 

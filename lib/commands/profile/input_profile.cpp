@@ -63,7 +63,7 @@ void measure_loader(const data::Dataset& dataset, const config::Config& config, 
 
 }  // namespace
 
-double InputProfile::seconds_a_sample() const {
+double InputProfile::seconds_per_sample() const {
   return std::accumulate(stages.begin(), stages.end(), batch_seconds);
 }
 
@@ -76,7 +76,7 @@ InputProfile profile_input(const data::Dataset& dataset, const config::Config& c
   measure_loader(dataset, config, seconds / 2, profile);
   if (device_rate <= 0) return profile;
   profile.devices_fed = profile.images_per_second / device_rate;
-  const double wanted = device_rate * static_cast<double>(devices) * profile.seconds_a_sample();
+  const double wanted = device_rate * static_cast<double>(devices) * profile.seconds_per_sample();
   profile.suggested_threads =
       profile.in_memory ? 0 : std::max<std::int64_t>(1, std::llround(std::ceil(wanted)));
   return profile;

@@ -23,11 +23,11 @@ struct InputProfile {
   std::int64_t suggested_threads = 0;              // for this config's devices
   std::int64_t cores = 0;
 
-  double seconds_a_sample() const;  // on one thread
+  double seconds_per_sample() const;  // on one thread
 };
 
 // Reads the training data for about `seconds`: on one thread, then as the loader does.
-// `device_rate`: the images a second that one device of `devices` uses.
+// `device_rate` is the number of images per second that one device of `devices` uses.
 InputProfile profile_input(const data::Dataset& dataset, const config::Config& config,
                            double seconds, double device_rate, std::int64_t devices);
 

@@ -90,8 +90,8 @@ void add_work(const graph::Graph& graph, double samples, Work& work) {
   }
 }
 
-Work work_of(const engine::Replicas& engine, const config::Config& config,
-             const compile::Options& options, double samples) {
+Work count_work(const engine::Replicas& engine, const config::Config& config,
+                const compile::Options& options, double samples) {
   Work work;
   const compile::FrozenSplit split = compile::split_frozen(engine.model(), options);
   const bool frozen = split.reason.empty();
@@ -117,7 +117,7 @@ ProfileRow other_row(const char* name, double seconds) {
 }
 
 // The rows of all ranks' records of `steps` steps.
-std::vector<ProfileRow> rows_of(const ProfileTimeline& timeline, const Work& work) {
+std::vector<ProfileRow> make_rows(const ProfileTimeline& timeline, const Work& work) {
   std::vector<ProfileRow> layers;
   std::map<std::string, std::size_t, std::less<>> places;
   std::map<WorkRecord::Kind, double> others;
@@ -224,8 +224,8 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
   const std::unique_ptr<backend::Backend> device = std::move(engine::open_backends(config).front());
   const double samples =
       static_cast<double>(all) / static_cast<double>(std::max<std::int64_t>(1, steps));
-  profile.rows =
-      rows_of(timeline, work_of(engine, config, engine::compile_options(config, *device), samples));
+  profile.rows = make_rows(
+      timeline, count_work(engine, config, engine::compile_options(config, *device), samples));
   profile.rows.push_back(other_row("waiting for data", waited / static_cast<double>(steps)));
   return profile;
 }

@@ -45,7 +45,7 @@ struct LayerProfile {
   std::int64_t samples = 0;  // of a step
   std::int64_t ranks = 1;
   double step_seconds = 0;       // the mean, measured around the steps
-  bool has_layers = false;       // whether the device tells what it does when
+  bool has_layers = false;       // the device records the times of layers
   std::vector<ProfileRow> rows;  // layers in the order of forward, then the rest
   engine::StepTimes times;
   ProfileTimeline timeline;

@@ -14,11 +14,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMemoryBytes = 96e6;  // of a thread's arrays: more than its share of the caches
-constexpr double kUsualCache = 1e6;    // of a core, where the system does not say
+constexpr double kDefaultCacheBytes = 1e6;  // of a core, if the system has no value
 
-double cache_of_core() {
+double find_core_cache_bytes() {
   const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return bytes > 0 ? static_cast<double>(bytes) : kUsualCache;
+  return bytes > 0 ? static_cast<double>(bytes) : kDefaultCacheBytes;
 }
 
 // One loop, compiled three times. target_clones would do it too, but chooses before ThreadSanitizer
@@ -86,8 +86,8 @@ Bandwidth measure_bandwidth(int threads, double seconds) {
   Bandwidth bandwidth;
   bandwidth.memory = measure_triad(threads, kMemoryBytes, seconds / 2);
   // Half of a cache: the other half holds what else the core reads.
-  bandwidth.cache = measure_triad(threads, cache_of_core() / 2, seconds / 2);
-  bandwidth.cache_bytes = cache_of_core() * threads;
+  bandwidth.cache = measure_triad(threads, find_core_cache_bytes() / 2, seconds / 2);
+  bandwidth.cache_bytes = find_core_cache_bytes() * threads;
   return bandwidth;
 }
 

@@ -7,15 +7,16 @@
 
 namespace trainer::commands {
 
-// What all threads of a process together get from memory and from their cores' second caches, bytes
-// a second, reading two bytes for each that they write; 0 where it was not measured.
+// The bytes per second that all threads of a process together transfer from memory and from the
+// second caches of their cores, while they read two bytes for each byte that they write; 0 if it
+// was not measured.
 struct Bandwidth {
   double memory = 0;
   double cache = 0;
   double cache_bytes = 0;  // of the threads' second caches together
 };
 
-// Of so many threads of the host, in about so many seconds.
+// Measures the bandwidth of `threads` threads of the host in about `seconds`.
 Bandwidth measure_bandwidth(int threads, double seconds = 0.6);
 
 struct Limits {
@@ -23,8 +24,9 @@ struct Limits {
   Bandwidth bandwidth;
 };
 
-// Seconds: the longer of its arithmetic at the peak and of its operands' way through memory, or
-// through the second caches where all of them fit there. 0 for what is no layer or without limits.
+// Returns the least seconds of a row: the longer of its arithmetic at the peak and of the transfer
+// of its operands through memory, or through the second caches if all of them fit there. Returns 0
+// for a row that is not a layer, and without limits.
 double least_seconds(const ProfileRow& row, const Limits& limits);
 
 }  // namespace trainer::commands

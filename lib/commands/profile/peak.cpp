@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kChannels = 128, kSide = 28, kLayers = 4, kSamples = 16;
 // A short call is over before other processes of a busy machine interrupt it.
-constexpr std::int64_t kFewSamples = 2;
+constexpr std::int64_t kMinSamples = 2;
 
 config::Config convolutions(const config::Config& config) {
   config::Config peak = config;
@@ -62,7 +62,7 @@ double measure_peak(const config::Config& config, double seconds) {
     return std::chrono::duration<double>(Clock::now() - begin).count() >= seconds;
   };
   for (int i = 0; i < 4 || !is_over(); ++i) {
-    const std::int64_t samples = i % 2 == 0 ? kSamples : kFewSamples;
+    const std::int64_t samples = i % 2 == 0 ? kSamples : kMinSamples;
     const Clock::time_point start = Clock::now();
     engine.evaluate({samples, images.data(), false, nullptr});
     const std::chrono::duration<double> passed = Clock::now() - start;

@@ -69,7 +69,7 @@ void print_layers(const Profile& profile, std::ostream& out) {
 
 void print_input(const Profile& profile, std::ostream& out) {
   const InputProfile& input = profile.input;
-  Table table({"input stage", "ms an image", "images/s of one thread"}, {1, 2});
+  Table table({"input stage", "ms per image", "images/s of one thread"}, {1, 2});
   const auto add = [&](const char* name, double seconds) {
     if (seconds <= 0) return;
     table.add({name, in_milliseconds(seconds), fixed(per_second(1, seconds), 0)});
@@ -78,7 +78,7 @@ void print_input(const Profile& profile, std::ostream& out) {
     add(name_of(static_cast<data::ReadStage>(i)), input.stages[i]);
   }
   add("batch", input.batch_seconds);
-  add("all", input.seconds_a_sample());
+  add("all", input.seconds_per_sample());
   out << "finding and listing the samples took " << fixed(input.list_seconds, 3) << " s, once\n";
   table.print(out);
   out << "the loader gives " << fixed(input.images_per_second, 0) << " images/s (" << input.loader
@@ -110,7 +110,7 @@ void print_profile(const Profile& profile, std::ostream& out) {
   if (layers.has_layers) {
     print_layers(profile, out);
   } else {
-    out << "this device does not tell the times of its layers\n";
+    out << "this device does not record the times of its layers\n";
   }
   out << "time of a step: " << engine::describe(layers.times) << '\n';
   print_input(profile, out);

@@ -81,7 +81,7 @@ void add_host(const ProfileTimeline& timeline, Events& events) {
   }
 }
 
-const char* phase_of(const WorkRecord& record) {
+const char* name_phase(const WorkRecord& record) {
   if (record.kind == WorkRecord::Kind::kUpdate) return "update";
   if (record.kind != WorkRecord::Kind::kLayer) return "";
   return record.phase >= graph::Phase::kBackward ? "backward" : "forward";
@@ -90,9 +90,9 @@ const char* phase_of(const WorkRecord& record) {
 // A slice around neighbouring records of one phase; `records` are of one thread, by time.
 void add_phases(int process, int thread, const std::vector<WorkRecord>& records, Events& events) {
   for (std::size_t i = 0; i < records.size();) {
-    const std::string phase = phase_of(records[i]);
+    const std::string phase = name_phase(records[i]);
     std::size_t end = i + 1;
-    while (end < records.size() && phase_of(records[end]) == phase) ++end;
+    while (end < records.size() && name_phase(records[end]) == phase) ++end;
     if (phase == "forward" || phase == "backward") {
       events.add(process, thread, phase, "phase", records[i].start, records[end - 1].end);
     }
@@ -115,7 +115,7 @@ void add_rank(int rank, const std::vector<WorkRecord>& records, const std::strin
     if (!reduces) add_phases(process, id, own, events);
     for (const WorkRecord& record : own) {
       if (record.kind == WorkRecord::Kind::kLayer) {
-        events.add(process, id, std::string(record.layer), phase_of(record), record.start,
+        events.add(process, id, std::string(record.layer), name_phase(record), record.start,
                    record.end, {{"implementation", std::string(record.implementation)}});
         continue;
       }

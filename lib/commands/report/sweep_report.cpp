@@ -119,7 +119,7 @@ std::string points_table(const Summary& summary) {
 
 // The verdicts, which are sentences, stand below the numbers.
 std::string summary_table(const Summary& summary) {
-  Cells cells = cells_of(summary);
+  Cells cells = make_cells(summary);
   for (auto& row : cells) row.pop_back();
   if (summary.keys.empty()) {
     for (auto& row : cells)
@@ -131,7 +131,7 @@ std::string summary_table(const Summary& summary) {
 std::string verdicts(const Summary& summary) {
   Cells cells{{"combination", "verdict"}};
   for (const SummaryRow& row : summary.rows) {
-    cells.push_back({label_of(summary, row), row.verdict});
+    cells.push_back({make_label(summary, row), row.verdict});
   }
   return table("What limits each combination, from what was measured", cells, 2);
 }

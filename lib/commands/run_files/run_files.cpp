@@ -18,11 +18,11 @@ using SortedJson = nlohmann::json;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-double real_of(const std::string& text) { return parse_real(text).value_or(kNone); }
+double parse_real_or_none(const std::string& text) { return parse_real(text).value_or(kNone); }
 
 // Returns the value of a key, or `otherwise` if it is absent, of another type or too large.
 template <class T>
-T value_of(const SortedJson& json, const char* key, T otherwise) {
+T get_or(const SortedJson& json, const char* key, T otherwise) {
   const auto found = json.find(key);
   if (found == json.end()) return otherwise;
   if constexpr (std::is_same_v<T, std::string>) {
@@ -82,7 +82,9 @@ bool is_of_device(const std::string& column) {
 void read_metrics(const Path& path, RunFiles& run) {
   const CsvFile file(path);
   for (std::size_t i = 0; i < file.size(); ++i) {
-    const auto real = [&](const std::string& column) { return real_of(file(i, column)); };
+    const auto real = [&](const std::string& column) {
+      return parse_real_or_none(file(i, column));
+    };
     for (const std::string& column : file.columns()) {
       if (!is_of_device(column) || !std::isfinite(real(column))) continue;
       run.devices[column].emplace_back(static_cast<double>(file.step(i)), real(column));
@@ -98,22 +100,22 @@ void read_metrics(const Path& path, RunFiles& run) {
 // The largest count that is accepted, so that sums of counts do not overflow.
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 
-std::int64_t count_of(const std::string& text) {
+std::int64_t read_count(const std::string& text) {
   const std::int64_t count = parse_integer(text).value_or(0);
   return count >= 0 && count <= kMaxCount ? count : 0;
 }
 
-std::int64_t count_of(const SortedJson& json) {
+std::int64_t read_count(const SortedJson& json) {
   const std::optional<std::int64_t> count = whole_number(json);
   if (count && *count >= 0 && *count <= kMaxCount) return *count;
   throw std::range_error(concat("expected a number of samples, found ", json.type_name()));
 }
 
-std::vector<std::int64_t> counts_of(const SortedJson& json) {
+std::vector<std::int64_t> read_counts(const SortedJson& json) {
   if (!json.is_array()) throw std::range_error("expected a list of numbers of samples");
   std::vector<std::int64_t> counts;
   counts.reserve(json.size());
-  for (const SortedJson& count : json) counts.push_back(count_of(count));
+  for (const SortedJson& count : json) counts.push_back(read_count(count));
   return counts;
 }
 
@@ -122,7 +124,7 @@ void read_confusion(const SortedJson& json, SplitResult& result) {
   const std::size_t classes = json.size();
   result.classes.assign(classes, {});
   for (std::size_t r = 0; r < classes; ++r) {
-    const std::vector<std::int64_t> row = counts_of(json.at(r));
+    const std::vector<std::int64_t> row = read_counts(json.at(r));
     if (row.size() != classes) {
       throw std::range_error(concat("the confusion matrix has ", classes, " rows, and row ", r + 1,
                                     " has ", row.size(), " numbers"));
@@ -142,9 +144,9 @@ void read_confusion(const SortedJson& json, SplitResult& result) {
 // Reads the counts that run.json has in place of a matrix of many classes.
 void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   const SortedJson& counts = metrics["class_counts"];
-  const std::vector<std::int64_t> support = counts_of(counts.at("support")),
-                                  predicted = counts_of(counts.at("predicted")),
-                                  correct = counts_of(counts.at("correct"));
+  const std::vector<std::int64_t> support = read_counts(counts.at("support")),
+                                  predicted = read_counts(counts.at("predicted")),
+                                  correct = read_counts(counts.at("correct"));
   if (predicted.size() != support.size() || correct.size() != support.size()) {
     throw std::range_error("the counts of the classes have different numbers of classes");
   }
@@ -153,7 +155,7 @@ void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   }
   const auto classes = static_cast<std::int64_t>(support.size());
   for (const SortedJson& entry : metrics.at("top_confusions")) {
-    const std::vector<std::int64_t> cell = counts_of(entry);
+    const std::vector<std::int64_t> cell = read_counts(entry);
     if (cell.size() != 3 || cell[0] >= classes || cell[1] >= classes) {
       throw std::range_error("an entry of top_confusions does not name two classes and a count");
     }
@@ -169,26 +171,26 @@ void read_ledger(const Path& path, RunFiles& run) {
       run.parameters[file.step(i)] = parameters;
       continue;
     }
-    run.ledger.push_back({file.step(i), count_of(file(i, "samples")), file(i, "loss"),
+    run.ledger.push_back({file.step(i), read_count(file(i, "samples")), file(i, "loss"),
                           file(i, "learning_rate"), file(i, "sample_ids"), file(i, "gradient_norm"),
                           parse_real(file(i, "seconds")).value_or(0),
                           parse_real(file(i, "wait_seconds")).value_or(0)});
   }
 }
 
-Finished finished_of(const SortedJson& json) {
+Finished read_finished(const SortedJson& json) {
   Finished finished;
-  finished.steps = value_of<std::int64_t>(json, "steps", 0);
-  finished.reason = value_of<std::string>(json, "reason", "");
-  finished.parameters_sha256 = value_of<std::string>(json, "parameters_sha256", "");
+  finished.steps = get_or<std::int64_t>(json, "steps", 0);
+  finished.reason = get_or<std::string>(json, "reason", "");
+  finished.parameters_sha256 = get_or<std::string>(json, "parameters_sha256", "");
   for (const auto& [name, metrics] : json.at("metrics").items()) {
     const std::optional<Split> split = parse_split(name);
     if (!split) continue;
     SplitResult& result = finished.splits[*split];
-    result.loss = value_of(metrics, "loss", kNone);
-    result.accuracy = value_of(metrics, "accuracy", kNone);
-    result.count = value_of<std::int64_t>(metrics, "count", 0);
-    result.correct = value_of<std::int64_t>(metrics, "correct", 0);
+    result.loss = get_or(metrics, "loss", kNone);
+    result.accuracy = get_or(metrics, "accuracy", kNone);
+    result.count = get_or<std::int64_t>(metrics, "count", 0);
+    result.correct = get_or<std::int64_t>(metrics, "correct", 0);
     if (metrics.contains("confusion")) {
       read_confusion(metrics["confusion"], result);
     } else if (metrics.contains("class_counts")) {
@@ -202,34 +204,34 @@ void read_step_times(const SortedJson& json, RunFiles& run) {
   std::vector<engine::RankTimes> means;
   run.ranks.clear();
   for (const SortedJson& rank : json.at("ranks")) {
-    run.ranks.push_back(value_of<std::string>(rank, "name", ""));
+    run.ranks.push_back(get_or<std::string>(rank, "name", ""));
     engine::RankTimes& mean = means.emplace_back();
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      mean[phase] = value_of(rank, engine::column_of(phase).c_str(), 0.0);
+      mean[phase] = get_or(rank, engine::column_of(phase).c_str(), 0.0);
     }
   }
   run.step_times.add(
-      means, std::clamp<std::int64_t>(value_of<std::int64_t>(json, "steps", 0), 0, kMaxCount));
+      means, std::clamp<std::int64_t>(get_or<std::int64_t>(json, "steps", 0), 0, kMaxCount));
 }
 
 void read_record(const SortedJson& json, RunFiles& run) {
-  run.name = value_of<std::string>(json, "name", "");
+  run.name = get_or<std::string>(json, "name", "");
   for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
-    run.origin.emplace_back(key, value_of<std::string>(json, key, ""));
+    run.origin.emplace_back(key, get_or<std::string>(json, key, ""));
   }
-  run.origin.emplace_back("training data", value_of<std::string>(json, "data", ""));
+  run.origin.emplace_back("training data", get_or<std::string>(json, "data", ""));
   run.on_cpu = json.value("on_cpu", true);
   if (json.contains("price_per_hour") && json["price_per_hour"].is_number()) {
     run.price_per_hour = json["price_per_hour"].get<double>();
   }
   json.at("classes").get_to(run.classes);
   for (std::string& name : run.classes) name = printable(name);
-  run.replicas = value_of<std::int64_t>(json, "replicas", 1);
-  run.global_batch = value_of<std::int64_t>(json, "global_batch", 0);
+  run.replicas = get_or<std::int64_t>(json, "replicas", 1);
+  run.global_batch = get_or<std::int64_t>(json, "global_batch", 0);
   if (json.contains("memory")) {
     for (const char* what :
          {"parameters and state", "gradients", "activations", "staging and tables"}) {
-      run.memory.emplace_back(what, value_of<std::int64_t>(json["memory"], what, 0));
+      run.memory.emplace_back(what, get_or<std::int64_t>(json["memory"], what, 0));
     }
   }
   for (const Split which : kSplits) {
@@ -237,25 +239,25 @@ void read_record(const SortedJson& json, RunFiles& run) {
     if (!json.contains("splits") || !json["splits"].contains(name)) continue;
     const SortedJson& split = json["splits"][name];
     run.splits.push_back(
-        {which, value_of<std::int64_t>(split, "samples", 0), counts_of(split.at("classes"))});
+        {which, get_or<std::int64_t>(split, "samples", 0), read_counts(split.at("classes"))});
   }
-  run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
-  run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
+  run.steps_per_epoch = get_or<std::int64_t>(json, "steps_per_epoch", 0);
+  run.total_steps = get_or<std::int64_t>(json, "total_steps", 0);
   double images = 0;
   run.energy_joules = 0;
   for (const SortedJson& session : json.at("sessions")) {
     ++run.sessions;
-    const double energy = value_of(session, "energy_joules", kNone);
+    const double energy = get_or(session, "energy_joules", kNone);
     run.energy_joules = *run.energy_joules + energy;
-    images += energy / value_of(session, "joules_per_image", kNone);
-    run.wall_seconds += value_of(session, "seconds", 0.0);
+    images += energy / get_or(session, "joules_per_image", kNone);
+    run.wall_seconds += get_or(session, "seconds", 0.0);
     run.peak_memory_bytes =
-        std::max(run.peak_memory_bytes, value_of<std::int64_t>(session, "peak_memory_bytes", 0));
+        std::max(run.peak_memory_bytes, get_or<std::int64_t>(session, "peak_memory_bytes", 0));
     if (session.contains("step_times")) read_step_times(session["step_times"], run);
   }
   if (std::isfinite(images) && images > 0) run.joules_per_image = *run.energy_joules / images;
   if (run.sessions == 0 || std::isnan(*run.energy_joules)) run.energy_joules.reset();
-  if (json.contains("finished")) run.finished = finished_of(json["finished"]);
+  if (json.contains("finished")) run.finished = read_finished(json["finished"]);
 }
 
 }  // namespace

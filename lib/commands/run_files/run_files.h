@@ -28,7 +28,7 @@ struct MetricsRow {
 // A row of ledger.csv: one step.
 struct LedgerRow {
   std::int64_t step = 0, samples = 0;
-  // As written; sample_ids and gradient_norm "" where they are not known.
+  // These are the texts of the file; sample_ids and gradient_norm are "" if they are not known.
   std::string loss, learning_rate, sample_ids, gradient_norm;
   double seconds = 0, wait_seconds = 0;
 };
@@ -63,16 +63,16 @@ struct RunFiles {
   std::int64_t sessions = 0;           // processes that trained it, one after the other
   double wall_seconds = 0;             // of all sessions
   std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
-  engine::StepTimes step_times;        // of the sessions that tell; empty when none does
-  std::vector<std::string> ranks;      // their names, of the last session
-  // Of its devices in all sessions, and for an image that they trained on; nothing unless each
-  // session measured it.
+  engine::StepTimes step_times;    // of the sessions that have them; empty without such a session
+  std::vector<std::string> ranks;  // their names, of the last session
+  // The energy of its devices in all sessions, in total and per image that they trained on; nothing
+  // unless each session measured it.
   std::optional<double> energy_joules, joules_per_image;
   // Samples of the splits, in the order train, validation, test.
   struct SplitSize {
     Split split = Split::kTrain;
     std::int64_t samples = 0;
-    std::vector<std::int64_t> classes;  // of each class; empty where the run does not tell
+    std::vector<std::int64_t> classes;  // of each class; empty if the run does not have them
   };
   std::vector<SplitSize> splits;
   // Bytes that the model takes on a device, by what for.
@@ -90,12 +90,12 @@ struct RunFiles {
 // Throws DataError when the folder is not a run's, or a file of it is damaged. A run that goes on
 // may be read.
 RunFiles read_run(const Path& folder);
-// Whether the folder holds a run that has ended by itself.
+// Returns true if the folder holds a run that has ended by itself.
 bool is_finished(const Path& folder);
 
 // ---- What follows from the rows ----
 
-// The article's total time: the sum of the times of all steps.
+// Returns the total time of training: the sum of the times of all steps.
 double step_seconds(const RunFiles& run);
 double wait_seconds(const RunFiles& run);       // the part of these spent waiting for data
 double images_per_second(const RunFiles& run);  // 0 when there are no steps

@@ -31,7 +31,7 @@ class SignalGuard {
   ~SignalGuard();
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
-  // Whether a signal has arrived since the last call.
+  // Returns true if a signal has arrived since the last call.
   bool take();
 
  private:

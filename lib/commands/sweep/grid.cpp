@@ -19,7 +19,7 @@ namespace {
 }
 
 // The parts between separators that stand outside brackets and quotes.
-std::vector<std::string> values_of(const std::string& text, const std::string& separators) {
+std::vector<std::string> split_values(const std::string& text, const std::string& separators) {
   std::vector<std::string> values(1);
   int depth = 0;
   char quote = 0;           // the one that is open
@@ -75,7 +75,7 @@ std::string short_file_name(const std::string& name) {
 Axis parse_axis(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) wrong_axis(text);
-  Axis axis{text.substr(0, equals), values_of(text.substr(equals + 1), ",")};
+  Axis axis{text.substr(0, equals), split_values(text.substr(equals + 1), ",")};
   if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end()) wrong_axis(text);
   return axis;
 }
@@ -91,7 +91,7 @@ std::vector<Axis> axes_of_environment(const config::Environment& environment,
         {"SEEDS", "seed"}}) {
     const auto found = environment.find(variable);
     if (found == environment.end()) continue;
-    Axis axis{key, values_of(found->second, ", \t\n"), variable};
+    Axis axis{key, split_values(found->second, ", \t\n"), variable};
     std::erase(axis.values, "");
     const bool is_given = std::any_of(given.begin(), given.end(),
                                       [&](const Axis& other) { return other.key == axis.key; });
@@ -117,7 +117,7 @@ std::string short_name(const std::string& key, const std::vector<Axis>& axes) {
   return alike > 1 ? key : last_word(key);
 }
 
-std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_points) {
+std::vector<Point> make_points(const std::vector<Axis>& axes, std::int64_t max_points) {
   std::int64_t count = 1;
   for (const Axis& axis : axes) {
     if (__builtin_mul_overflow(count, static_cast<std::int64_t>(axis.values.size()), &count)) {

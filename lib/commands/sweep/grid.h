@@ -40,7 +40,7 @@ inline constexpr std::int64_t kMaxPoints = 1000;
 // Returns all combinations; the last axis varies fastest. A name that is too long for a file is cut
 // and ends in a hash. Throws ConfigError if two points would have one name, or if there are more
 // than `max_points`.
-std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_points = kMaxPoints);
+std::vector<Point> make_points(const std::vector<Axis>& axes, std::int64_t max_points = kMaxPoints);
 // "batch_size" for train.batch_size; the whole key where another axis ends alike.
 std::string short_name(const std::string& key, const std::vector<Axis>& axes);
 

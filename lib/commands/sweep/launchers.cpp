@@ -19,7 +19,7 @@ std::string quoted(const std::string& word) {
 
 std::string command_line(const SweepPlan& plan, const Point& point) {
   std::string line;
-  for (const std::string& word : arguments_of(plan, point)) line += " " + quoted(word);
+  for (const std::string& word : make_arguments(plan, point)) line += " " + quoted(word);
   return line;
 }
 
@@ -66,21 +66,21 @@ std::string sbatch_path(const Path& path) {
   return text;
 }
 
-// A name as Kubernetes takes it: lower-case letters, digits and '-', at most 63, and a number that
-// tells names apart that are cut alike.
+// Returns a name that Kubernetes accepts: at most 63 lower-case letters, digits and '-', with a
+// number by which names that are cut alike differ.
 std::string job_name(const SweepPlan& plan, std::size_t index) {
   std::string name;
   for (const char letter : plan.name + "-" + plan.points[index].name) {
     const auto byte = static_cast<unsigned char>(letter);
     name += std::isalnum(byte) != 0 ? static_cast<char>(std::tolower(byte)) : '-';
   }
-  constexpr std::size_t kMost = 50;
-  name = concat(name.substr(0, kMost), "-", index);
+  constexpr std::size_t kMaxNameLength = 50;
+  name = concat(name.substr(0, kMaxNameLength), "-", index);
   return std::isalpha(static_cast<unsigned char>(name.front())) != 0 ? name : "t" + name;
 }
 
-std::int64_t gpus_of(const SweepPlan& plan, const Point& point) {
-  const config::Parallel parallel = config_of(plan, point).parallel;
+std::int64_t count_gpus(const SweepPlan& plan, const Point& point) {
+  const config::Parallel parallel = load_point_config(plan, point).parallel;
   return parallel.device == DeviceKind::kCpu ? 0 : parallel.replicas;
 }
 
@@ -117,13 +117,14 @@ std::string kubernetes_jobs(const SweepPlan& plan, const std::string& image) {
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     const Point& point = plan.points[i];
     std::string words = "trainer", environment;
-    for (const std::string& word : arguments_of(plan, point)) words += ", " + container_word(word);
+    for (const std::string& word : make_arguments(plan, point))
+      words += ", " + container_word(word);
     for (const auto& [name, value] : point.environment) {
       environment +=
           concat("            - {name: ", name, ", value: ", container_word(value), "}\n");
     }
     if (!environment.empty()) environment = "          env:\n" + environment;
-    const std::int64_t gpus = gpus_of(plan, point);
+    const std::int64_t gpus = count_gpus(plan, point);
     const std::string limits =
         gpus == 0 ? ""
                   : concat("          resources: {limits: {nvidia.com/gpu: \"", gpus, "\"}}\n");

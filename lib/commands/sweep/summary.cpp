@@ -48,21 +48,21 @@ double wait_share(const RunFiles& run) {
 }
 
 // Null for a run that was not evaluated.
-const SplitResult* result_of(const RunFiles& run) {
+const SplitResult* find_result(const RunFiles& run) {
   const std::optional<Split> split = scored_split(run);
   return split ? &run.finished->splits.at(*split) : nullptr;
 }
 
-std::optional<Estimate> accuracy_of(const Runs& runs) {
+std::optional<Estimate> estimate_accuracy(const Runs& runs) {
   std::vector<double> values;
   for (const RunFiles* run : runs) {
-    const SplitResult* result = result_of(*run);
+    const SplitResult* result = find_result(*run);
     if (result == nullptr || !std::isfinite(result->accuracy)) return std::nullopt;
     values.push_back(result->accuracy);
   }
   Estimate accuracy = estimate(values);
   if (values.size() == 1) {
-    const SplitResult& only = *result_of(*runs.front());
+    const SplitResult& only = *find_result(*runs.front());
     const engine::Interval interval = engine::wilson(only.correct, only.count);
     accuracy.low = interval.low;
     accuracy.high = interval.high;
@@ -103,10 +103,10 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   row.peak_memory_bytes =
       mean(runs, [](const RunFiles& run) { return static_cast<double>(run.peak_memory_bytes); });
   row.loss = mean(runs, [](const RunFiles& run) {
-    const SplitResult* result = result_of(run);
+    const SplitResult* result = find_result(run);
     return result == nullptr ? std::nan("") : result->loss;
   });
-  row.accuracy = accuracy_of(runs);
+  row.accuracy = estimate_accuracy(runs);
   row.cost = mean_of_all(runs, [](const RunFiles& run) { return cost(run, run.wall_seconds); });
   row.energy_joules = mean_of_all(runs, [](const RunFiles& run) { return run.energy_joules; });
   row.joules_per_image =
@@ -120,8 +120,8 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   });
 }
 
-// Of the rows with the same values but for the devices, the one with the fewest replicas.
-const SummaryRow* baseline_of(const SummaryRow& row, const std::vector<SummaryRow>& rows) {
+// Returns the row with the fewest replicas among those with the same values but for the devices.
+const SummaryRow* find_baseline(const SummaryRow& row, const std::vector<SummaryRow>& rows) {
   const KeyValues mine = without(row.values, counts_devices);
   const SummaryRow* fewest = nullptr;
   for (const SummaryRow& other : rows) {
@@ -132,7 +132,7 @@ const SummaryRow* baseline_of(const SummaryRow& row, const std::vector<SummaryRo
 }
 
 void compare_with_baseline(SummaryRow& row, const std::vector<SummaryRow>& rows) {
-  const SummaryRow* base = baseline_of(row, rows);
+  const SummaryRow* base = find_baseline(row, rows);
   if (base == nullptr || base->replicas >= row.replicas || base->images_per_second <= 0) return;
   row.speed_up = row.images_per_second / base->images_per_second;
   row.efficiency =
@@ -154,17 +154,17 @@ const SummaryRow* larger_batch(const SummaryRow& row, const std::vector<SummaryR
   return best;
 }
 
-std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& rows, bool on_cpu) {
+std::string make_verdict(const SummaryRow& row, const std::vector<SummaryRow>& rows, bool on_cpu) {
   std::vector<std::string> found;
   if (row.wait_share >= kMuchWaiting) {
     found.push_back(concat("input: ", whole_percent(row.wait_share),
                            " of a step waits for data; raise data.threads or data.cache"));
   }
   if (row.straggler) found.push_back(engine::describe(*row.straggler, row.ranks));
-  // Where the device tells its phases, the rest of a step is the host's.
-  const bool knows_phases = row.step_times.share(StepPhase::kForward) > 0;
+  // If the device records its phases, the rest of a step is the host's.
+  const bool has_phases = row.step_times.share(StepPhase::kForward) > 0;
   const double launching = row.step_times.share(StepPhase::kOther);
-  if (knows_phases && launching >= kMuchLaunching) {
+  if (has_phases && launching >= kMuchLaunching) {
     found.push_back(concat("launch: ", whole_percent(launching),
                            " of a step goes into starting the work and reading its results"));
   }
@@ -192,7 +192,7 @@ std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& row
   return found.empty() ? "compute: the step itself takes the time" : join(found, "; ");
 }
 
-std::string missing_of(const std::vector<const PointState*>& points) {
+std::string describe_missing(const std::vector<const PointState*>& points) {
   std::vector<std::string> lines;
   for (const PointState* point : points) {
     if (point->is_done()) continue;
@@ -204,7 +204,7 @@ std::string missing_of(const std::vector<const PointState*>& points) {
   return join(lines, "; ");
 }
 
-std::optional<std::size_t> cheapest_of(const std::vector<SummaryRow>& rows) {
+std::optional<std::size_t> find_cheapest(const std::vector<SummaryRow>& rows) {
   std::optional<std::size_t> best;
   const auto price = [&](std::size_t i) {
     return rows[i].cost_to_accuracy ? *rows[i].cost_to_accuracy : *rows[i].seconds_to_accuracy;
@@ -263,17 +263,17 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
   for (std::size_t i = 0; i < groups.size(); ++i) {
     SummaryRow& row = summary.rows[i];
     if (row.runs > 0) compare_with_baseline(row, summary.rows);
-    const std::string missing = missing_of(groups[i]);
-    row.verdict = row.runs > 0 ? verdict_of(row, summary.rows, on_cpu) : "";
+    const std::string missing = describe_missing(groups[i]);
+    row.verdict = row.runs > 0 ? make_verdict(row, summary.rows, on_cpu) : "";
     if (!missing.empty()) row.verdict += (row.verdict.empty() ? "" : "; ") + missing;
   }
-  if (wanted_accuracy) summary.cheapest = cheapest_of(summary.rows);
+  if (wanted_accuracy) summary.cheapest = find_cheapest(summary.rows);
   return summary;
 }
 
 std::string whole_percent(double share) { return fixed(100 * share, 0) + " %"; }
 
-std::string label_of(const Summary& summary, const SummaryRow& row) {
+std::string make_label(const Summary& summary, const SummaryRow& row) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < row.values.size(); ++i) {
     words.push_back(summary.short_names[i] + "=" + row.values[i].second);
@@ -289,7 +289,7 @@ std::string accuracy_sentence(const Summary& summary) {
   const std::string price = row.cost_to_accuracy
                                 ? concat("cheapest: ", fixed(*row.cost_to_accuracy, 4))
                                 : std::string("fastest (run.price_per_hour is not set)");
-  return concat(label_of(summary, row), " reaches an accuracy of ", wanted, ' ', price, ", in ",
+  return concat(make_label(summary, row), " reaches an accuracy of ", wanted, ' ', price, ", in ",
                 fixed(*row.seconds_to_accuracy, 1), " s.");
 }
 

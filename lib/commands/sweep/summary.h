@@ -19,10 +19,10 @@ struct SummaryRow {
   // All that follows is the mean over the runs, and means nothing without one.
   std::int64_t replicas = 1, global_batch = 0;
   double images_per_second = 0;
-  double total_seconds = 0;  // the article's total time: all steps
+  double total_seconds = 0;  // of all steps
   double wall_seconds = 0;
   double wait_share = 0;                       // of the steps' time, waiting for data
-  engine::StepTimes step_times;                // of the runs that tell
+  engine::StepTimes step_times;                // of the runs that have them
   std::optional<double> all_reduce_share;      // of a step, with nothing beside; of several ranks
   std::optional<engine::Straggler> straggler;  // over the runs
   std::vector<std::string> ranks;              // the names of the ranks
@@ -53,7 +53,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
                   std::optional<double> wanted_accuracy);
 
 // The row's values as "gpus=2 batch_size=32".
-std::string label_of(const Summary& summary, const SummaryRow& row);
+std::string make_label(const Summary& summary, const SummaryRow& row);
 std::string whole_percent(double share);  // "71 %"
 // What became of the wanted accuracy, in a sentence; "" when none is wanted.
 std::string accuracy_sentence(const Summary& summary);

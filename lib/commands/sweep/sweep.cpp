@@ -22,9 +22,9 @@ double passed_seconds(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-config::Environment environment_of(const SweepPlan& plan, const Point& point) {
+config::Environment make_environment(const SweepPlan& plan, const Point& point) {
   config::Environment environment = plan.environment;
-  // Lists of several values are the sweep's; a run knows one value or none.
+  // Lists of several values are the sweep's; a run gets one value or none.
   for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) {
     environment.erase(name);
   }
@@ -32,7 +32,7 @@ config::Environment environment_of(const SweepPlan& plan, const Point& point) {
   return environment;
 }
 
-std::vector<config::Override> overrides_of(const SweepPlan& plan, const Point& point) {
+std::vector<config::Override> make_overrides(const SweepPlan& plan, const Point& point) {
   std::vector<config::Override> overrides = plan.overrides;
   for (const auto& [key, value] : point.values) {
     overrides.push_back({key, value, "--over", config::Override::Syntax::kYaml});
@@ -57,7 +57,7 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
   if (!std::filesystem::exists(file)) return;
   const config::Config before =
       config::parse_recorded_config(read_text_file(file), file.string()).config;
-  const auto changes = config::resume_changes(before, config_of(plan, point));
+  const auto changes = config::resume_changes(before, load_point_config(plan, point));
   if (changes.empty()) return;
   const config::Change& first = changes.front();
   throw ConfigError({}, concat(printable(folder.string()), " holds a run of another config (",
@@ -67,8 +67,8 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
 
 constexpr double kPatience = 5;  // seconds
 
-// What a sweep that was killed was training dies with it, but not in the same moment. The run says
-// itself who else holds its folder.
+// The run of a sweep that was killed dies with it, but not in the same moment. If the folder stays
+// locked, the error of the run names the process that holds it.
 void wait_until_free(const Path& folder) {
   for (const Clock::time_point start = Clock::now(); passed_seconds(start) < kPatience;) {
     try {
@@ -160,8 +160,8 @@ class SweepRunner {
     observer_.on_start(index, state.point);
     ChildOptions child;
     child.command = {program_};
-    for (std::string& word : arguments_of(plan_, state.point)) child.command.push_back(word);
-    child.environment = environment_of(plan_, state.point);
+    for (std::string& word : make_arguments(plan_, state.point)) child.command.push_back(word);
+    child.environment = make_environment(plan_, state.point);
     child.errors = folder / "errors.log";
     std::filesystem::remove(child.errors);
     child.on_line = [&](const std::string& line) { read_event(index, line); };
@@ -202,7 +202,7 @@ class SweepRunner {
   std::int64_t total_ = 0, first_ = 0;  // steps of the present point
 };
 
-std::vector<PointState> states_of(const SweepPlan& plan) {
+std::vector<PointState> make_states(const SweepPlan& plan) {
   std::vector<PointState> states;
   for (const Point& point : plan.points) {
     states.emplace_back();
@@ -213,8 +213,9 @@ std::vector<PointState> states_of(const SweepPlan& plan) {
 
 }  // namespace
 
-config::Config config_of(const SweepPlan& plan, const Point& point) {
-  return config::load_config(plan.config, overrides_of(plan, point), environment_of(plan, point))
+config::Config load_point_config(const SweepPlan& plan, const Point& point) {
+  return config::load_config(plan.config, make_overrides(plan, point),
+                             make_environment(plan, point))
       .config;
 }
 
@@ -239,8 +240,8 @@ SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
                      const config::Environment& environment, const Path& folder,
                      std::int64_t max_points) {
   SweepPlan plan{config, "", overrides, environment, std::move(axes), {}, folder};
-  plan.points = points_of(plan.axes, max_points);
-  for (const Point& point : plan.points) plan.name = config_of(plan, point).name;
+  plan.points = make_points(plan.axes, max_points);
+  for (const Point& point : plan.points) plan.name = load_point_config(plan, point).name;
   if (plan.folder.empty()) plan.folder = Path("runs") / (plan.name + "_sweep");
   return plan;
 }
@@ -283,17 +284,17 @@ SweepPlan read_plan(const Path& folder) {
   }
   constexpr std::int64_t kMaxStoredPoints = 1'000'000;
   try {
-    plan.points = points_of(plan.axes, kMaxStoredPoints);
+    plan.points = make_points(plan.axes, kMaxStoredPoints);
   } catch (const ConfigError& error) {
     throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
   }
   return plan;
 }
 
-std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point) {
+std::vector<std::string> make_arguments(const SweepPlan& plan, const Point& point) {
   std::vector<std::string> words{"train",    plan.config, "--json",
                                  "--resume", "--run-dir", (plan.folder / point.name).string()};
-  for (const config::Override& value : overrides_of(plan, point)) {
+  for (const config::Override& value : make_overrides(plan, point)) {
     words.insert(words.end(), {"--set", config::to_setting(value)});
   }
   return words;
@@ -302,7 +303,7 @@ std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point)
 std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
                                   SweepObserver& observer) {
   const checkpoint::RunLock lock = lock_sweep(plan.folder);
-  std::vector<PointState> states = states_of(plan);
+  std::vector<PointState> states = make_states(plan);
   SweepRunner runner(plan, program, observer);
   SignalGuard signals;
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -312,7 +313,7 @@ std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
 }
 
 std::vector<PointState> collect(const SweepPlan& plan) {
-  std::vector<PointState> states = states_of(plan);
+  std::vector<PointState> states = make_states(plan);
   for (PointState& state : states) {
     const Path folder = plan.folder / state.point.name;
     if (!std::filesystem::exists(folder)) continue;

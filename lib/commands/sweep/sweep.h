@@ -32,16 +32,16 @@ SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
                      const config::Environment& environment, const Path& folder,
                      std::int64_t max_points = kMaxPoints);
 
-// Writes sweep.json; refuses (ConfigError) a folder that holds files but no sweep, and one
+// Writes sweep.json. Throws a ConfigError for a folder that holds files but no sweep, and for one
 // that has a run of another config in the place of a point.
 void write_plan(const SweepPlan& plan);
 // The points, axes and name that sweep.json has. Throws DataError.
 SweepPlan read_plan(const Path& folder);
 
-// What a point trains. Throws ConfigError.
-config::Config config_of(const SweepPlan& plan, const Point& point);
-// `train` and its arguments for a point, behind the program's name.
-std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point);
+// Loads the config that a point trains. Throws ConfigError.
+config::Config load_point_config(const SweepPlan& plan, const Point& point);
+// Returns `train` and its arguments for a point, behind the program's name.
+std::vector<std::string> make_arguments(const SweepPlan& plan, const Point& point);
 
 struct PointState {
   enum class Kind {
@@ -59,7 +59,7 @@ struct PointState {
 };
 const char* to_string(PointState::Kind kind);  // "finished", "finished earlier", "failed", ...
 
-// What a sweep tells while it goes on.
+// Receives the progress of a sweep.
 class SweepObserver {
  public:
   virtual ~SweepObserver() = default;
@@ -77,7 +77,7 @@ class SweepObserver {
 // the path of this program. Throws ConfigError while another process runs the sweep.
 std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
                                   SweepObserver& observer);
-// The points as their folders say, without training.
+// Reads the states of the points from their folders, without training.
 std::vector<PointState> collect(const SweepPlan& plan);
 
 }  // namespace trainer::commands

@@ -77,25 +77,26 @@ std::string in_full(double value) {
   return text;
 }
 
-std::string value_of(const SummaryRow& row, const std::string& key) {
+std::string find_value(const SummaryRow& row, const std::string& key) {
   for (const auto& [name, value] : row.values) {
     if (name == key) return value;
   }
   return "";
 }
 
-// Of runs, where each row is one; of replicas, where the values have them.
-bool repeats_a_value(const Column& column, const Summary& summary) {
+// Returns true for the number of runs, if each row has one, and for replicas, if the values have
+// them.
+bool repeats_value(const Column& column, const Summary& summary) {
   return std::all_of(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
     if (column.key == "runs") return row.runs + row.missing == 1;
     if (column.key != "replicas") return false;
     const std::string given =
-        value_of(row, "parallel.gpus") + value_of(row, "parallel.replicas");  // never both
+        find_value(row, "parallel.gpus") + find_value(row, "parallel.replicas");  // never both
     return row.runs == 0 || given == std::to_string(row.replicas);
   });
 }
 
-std::string cell_of(const Column& column, const SummaryRow& row) {
+std::string format_cell(const Column& column, const SummaryRow& row) {
   const std::optional<double> value = column.value(row);
   if (!value) return "-";
   if (column.key == kIntervalLow) {
@@ -104,7 +105,7 @@ std::string cell_of(const Column& column, const SummaryRow& row) {
   return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
 }
 
-Json json_of(const PointState& point) {
+Json make_json(const PointState& point) {
   Json json{{"name", point.point.name}, {"state", to_string(point.kind)}};
   for (const auto& [key, value] : point.point.values) json["values"][key] = value;
   if (point.kind == PointState::Kind::kFailed) {
@@ -121,7 +122,7 @@ Json json_of(const PointState& point) {
 
 }  // namespace
 
-std::vector<Column> columns_of(const Summary& summary) {
+std::vector<Column> choose_columns(const Summary& summary) {
   std::vector<Column> columns = all_columns();
   std::erase_if(columns, [&](const Column& column) {
     return std::none_of(summary.rows.begin(), summary.rows.end(),
@@ -130,18 +131,18 @@ std::vector<Column> columns_of(const Summary& summary) {
   return columns;
 }
 
-std::vector<std::vector<std::string>> cells_of(const Summary& summary) {
-  std::vector<Column> columns = columns_of(summary);
+std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
+  std::vector<Column> columns = choose_columns(summary);
   std::erase_if(columns, [&](const Column& column) {
-    return column.key == kIntervalHigh || repeats_a_value(column, summary);
+    return column.key == kIntervalHigh || repeats_value(column, summary);
   });
   std::vector<std::vector<std::string>> cells{summary.short_names};
   for (const Column& column : columns) cells.front().push_back(column.heading);
   cells.front().push_back("verdict");
   for (const SummaryRow& row : summary.rows) {
     std::vector<std::string> line;
-    for (const std::string& key : summary.keys) line.push_back(value_of(row, key));
-    for (const Column& column : columns) line.push_back(cell_of(column, row));
+    for (const std::string& key : summary.keys) line.push_back(find_value(row, key));
+    for (const Column& column : columns) line.push_back(format_cell(column, row));
     line.push_back(row.verdict);
     cells.push_back(std::move(line));
   }
@@ -149,7 +150,7 @@ std::vector<std::vector<std::string>> cells_of(const Summary& summary) {
 }
 
 void print_table(const Summary& summary, std::ostream& out) {
-  auto cells = cells_of(summary);
+  auto cells = make_cells(summary);
   for (std::vector<std::string>& line : cells) line.pop_back();  // the verdict, a sentence
   std::vector<std::size_t> right;
   for (std::size_t i = 0; i < cells.front().size(); ++i) right.push_back(i);
@@ -157,20 +158,20 @@ void print_table(const Summary& summary, std::ostream& out) {
   for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
   table.print(out);
   Table verdicts({"point", "verdict"});
-  for (const SummaryRow& row : summary.rows) verdicts.add({label_of(summary, row), row.verdict});
+  for (const SummaryRow& row : summary.rows) verdicts.add({make_label(summary, row), row.verdict});
   out << '\n';
   verdicts.print(out);
 }
 
 std::string table_csv(const Summary& summary) {
-  const std::vector<Column> columns = columns_of(summary);
+  const std::vector<Column> columns = choose_columns(summary);
   std::vector<std::string> fields = summary.keys;
   for (const Column& column : columns) fields.push_back(column.key);
   fields.push_back("verdict");
   std::string text = join(fields, ",") + "\n";
   for (const SummaryRow& row : summary.rows) {
     fields.clear();
-    for (const std::string& key : summary.keys) fields.push_back(csv_field(value_of(row, key)));
+    for (const std::string& key : summary.keys) fields.push_back(csv_field(find_value(row, key)));
     for (const Column& column : columns) {
       const std::optional<double> value = column.value(row);
       fields.push_back(value ? in_full(*value) : "");
@@ -183,7 +184,7 @@ std::string table_csv(const Summary& summary) {
 
 std::string table_markdown(const Summary& summary) {
   std::string text;
-  for (const std::vector<std::string>& line : cells_of(summary)) {
+  for (const std::vector<std::string>& line : make_cells(summary)) {
     const bool is_heading = text.empty();
     for (const std::string& cell : line) {
       text += "| ";
@@ -206,7 +207,7 @@ std::string table_json(const Summary& summary) {
     Json line = Json::object();
     line["values"] = Json::object();
     for (const auto& [key, value] : row.values) line["values"][key] = value;
-    for (const Column& column : columns_of(summary)) {
+    for (const Column& column : choose_columns(summary)) {
       const std::optional<double> value = column.value(row);
       line[column.key] = value ? Json(*value) : Json();
     }
@@ -215,17 +216,17 @@ std::string table_json(const Summary& summary) {
     json["rows"].push_back(std::move(line));
   }
   json["points"] = Json::array();
-  for (const PointState& point : summary.points) json["points"].push_back(json_of(point));
+  for (const PointState& point : summary.points) json["points"].push_back(make_json(point));
   if (summary.wanted_accuracy) {
     json["wanted_accuracy"] = *summary.wanted_accuracy;
     json["cheapest"] =
-        summary.cheapest ? Json(label_of(summary, summary.rows[*summary.cheapest])) : Json();
+        summary.cheapest ? Json(make_label(summary, summary.rows[*summary.cheapest])) : Json();
   }
   return to_json_line(json);
 }
 
 std::string point_json(const PointState& state, std::optional<double> eta_seconds) {
-  Json json = json_of(state);
+  Json json = make_json(state);
   if (eta_seconds) json["eta_seconds"] = *eta_seconds;
   Json line{{"event", "point"}};
   line.update(json);

@@ -19,11 +19,11 @@ struct Column {
   std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
   bool is_share = false;  // in percent for people, whole ones
 };
-// The columns for which some row has a number.
-std::vector<Column> columns_of(const Summary& summary);
-// For people, the heading and the rows as text: the values, the columns and the verdict. Columns
-// that repeat a value are left out, and an interval is one column.
-std::vector<std::vector<std::string>> cells_of(const Summary& summary);
+// Returns the columns for which some row has a number.
+std::vector<Column> choose_columns(const Summary& summary);
+// Returns, for people, the heading and the rows as text: the values, the columns and the verdict.
+// Columns that repeat a value are left out, and an interval is one column.
+std::vector<std::vector<std::string>> make_cells(const Summary& summary);
 
 // Aligned columns, the verdicts below them.
 void print_table(const Summary& summary, std::ostream& out);

@@ -127,8 +127,8 @@ bool same_bits(const Outcome& a, const Outcome& b) {
                     });
 }
 
-Verification::Row row_of(const std::string& promise, const std::string& name,
-                         const Outcome& outcome, const Outcome& first) {
+Verification::Row make_row(const std::string& promise, const std::string& name,
+                           const Outcome& outcome, const Outcome& first) {
   return {promise,
           name,
           outcome.finish.steps,
@@ -155,7 +155,7 @@ Outcome verify_group(const std::string& promise, const Config& config, const dat
     Outcome outcome =
         run(own, data, model, folder.path() / std::to_string(count), train::Start::kOverwrite);
     if (!first) first = outcome;
-    auto row = row_of(promise, concat(count, " x ", own.train.batch_size), outcome, *first);
+    auto row = make_row(promise, concat(count, " x ", own.train.batch_size), outcome, *first);
     row.holds = promise == "ordered" ? same_bits(*first, outcome) : row.distance <= kTolerance;
     verification.rows.push_back(std::move(row));
   }
@@ -235,14 +235,14 @@ Verification verify_resume(const Config& config, const data::Datasets& data,
   const Config made = shortened(config, options.steps);
   const TemporaryFolder folder;
   const Outcome whole = run(made, data, model, folder.path() / "whole", train::Start::kOverwrite);
-  verification.rows.push_back(row_of("resume", "in one go", whole, whole));
+  verification.rows.push_back(make_row("resume", "in one go", whole, whole));
   verification.rows.back().holds = true;
   const std::int64_t half = options.steps / 2;
   const Path stopped = folder.path() / "stopped";
   run(made, data, model, stopped, train::Start::kOverwrite, half);
   const Outcome resumed = run(made, data, model, stopped, train::Start::kResume);
   verification.rows.push_back(
-      row_of("resume", concat("resumed after step ", half), resumed, whole));
+      make_row("resume", concat("resumed after step ", half), resumed, whole));
   verification.rows.back().holds = same_bits(whole, resumed);
   return verification;
 }

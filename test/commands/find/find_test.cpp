@@ -63,10 +63,10 @@ TEST_CASE("a loss that never falls suggests nothing") {
 }
 
 TEST_CASE("the knee is the smallest batch that is nearly as fast as the best") {
-  CHECK(knee_of({{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}, {32, 192, 0, 0, 0}, {64, 200, 0, 0, 0}}) ==
-        32);
-  CHECK(knee_of({{8, 200, 0, 0, 0}, {16, 150, 0, 0, 0}}) == 8);
-  CHECK(knee_of({}) == 0);
+  CHECK(find_knee(
+            {{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}, {32, 192, 0, 0, 0}, {64, 200, 0, 0, 0}}) == 32);
+  CHECK(find_knee({{8, 200, 0, 0, 0}, {16, 150, 0, 0, 0}}) == 8);
+  CHECK(find_knee({}) == 0);
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_CASE("a given step time is divided by the work of the layers") {
   // The first layer is frozen: 100 forward only. Then 300 + 600 forward, twice that backward.
   const std::vector<model::LayerRow> layers{layer(100, 0), layer(300, 1000), layer(0, 0),
                                             layer(600, 200), layer(0, 100)};
-  StepProfile profile = profile_of(0.028, "told", config, layers);
+  StepProfile profile = make_profile(0.028, "told", config, layers);
   CHECK(profile.samples == 16);
   CHECK(profile.constant == 0);
   REQUIRE(profile.buckets.size() == 2);
@@ -148,10 +148,10 @@ TEST_CASE("a given step time is divided by the work of the layers") {
   CHECK(profile.buckets[1].ready == doctest::Approx(0.028));
   CHECK(profile.gradient_bytes() == 5200);
   config.parallel.bucket_mb = 0;  // all after backward
-  profile = profile_of(0.028, "told", config, layers);
+  profile = make_profile(0.028, "told", config, layers);
   REQUIRE(profile.buckets.size() == 1);
   CHECK(profile.buckets[0].bytes == 5200);
-  CHECK_THROWS_AS(profile_of(0.028, "told", config, {layer(100, 0)}), ConfigError);
+  CHECK_THROWS_AS(make_profile(0.028, "told", config, {layer(100, 0)}), ConfigError);
 }
 
 TEST_CASE("a step time from the output of a benchmark or a run") {
@@ -159,9 +159,9 @@ TEST_CASE("a step time from the output of a benchmark or a run") {
   const Path file = folder.path() / "out.jsonl";
   std::ofstream(file) << "a line of text\n{\"event\":\"step\",\"images_per_second\":null}\n"
                       << "{\"event\":\"benchmark\",\"images_per_second\":640,\"low\":600}\n";
-  CHECK(step_seconds_of(file, 64) == doctest::Approx(0.1));
+  CHECK(read_step_seconds(file, 64) == doctest::Approx(0.1));
   std::ofstream(file) << "{\"event\":\"start\"}\n";
-  CHECK_THROWS_WITH_AS(step_seconds_of(file, 64), doctest::Contains("says no images_per_second"),
+  CHECK_THROWS_WITH_AS(read_step_seconds(file, 64), doctest::Contains("has no images_per_second"),
                        DataError);
 }
 

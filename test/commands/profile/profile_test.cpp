@@ -240,7 +240,7 @@ TEST_CASE("profile: the stages of the input, what it feeds, and how many threads
   CHECK(profile.devices_fed == doctest::Approx(profile.images_per_second / 500));
   // 1000 images a second of at least 3 ms each.
   CHECK(profile.suggested_threads >= 3);
-  CHECK(profile.suggested_threads == std::ceil(1000 * profile.seconds_a_sample()));
+  CHECK(profile.suggested_threads == std::ceil(1000 * profile.seconds_per_sample()));
 }
 
 TEST_CASE("profile: samples in memory need no thread") {

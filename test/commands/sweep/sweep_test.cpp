@@ -77,18 +77,18 @@ TEST_CASE("variables of the environment are axes, which flags replace") {
 
 TEST_CASE("points are all combinations, named by their values") {
   const auto points =
-      points_of({parse_axis("train.batch_size=32,64"), parse_axis("parallel.gpus=1,[0, 1]")});
+      make_points({parse_axis("train.batch_size=32,64"), parse_axis("parallel.gpus=1,[0, 1]")});
   REQUIRE(points.size() == 4);
   CHECK(points[0].name == "batch_size=32_gpus=1");
   CHECK(points[1].name == "batch_size=32_gpus=-0--1-");
   CHECK(points[3].values[0].second == "64");
   // Keys that end alike keep their whole names.
   const auto alike =
-      points_of({parse_axis("train.batch_size=1"), parse_axis("evaluate.batch_size=2")});
+      make_points({parse_axis("train.batch_size=1"), parse_axis("evaluate.batch_size=2")});
   CHECK(alike.front().name == "train.batch_size=1_evaluate.batch_size=2");
-  CHECK_THROWS_WITH_AS(points_of({parse_axis("seed=1,1")}), doctest::Contains("called seed=1"),
+  CHECK_THROWS_WITH_AS(make_points({parse_axis("seed=1,1")}), doctest::Contains("called seed=1"),
                        ConfigError);
-  CHECK(points_of({}).front().name == "run");
+  CHECK(make_points({}).front().name == "run");
 }
 
 TEST_CASE("a mistake in any point is found before the first one starts") {
@@ -262,7 +262,7 @@ TEST_CASE("for people a table repeats nothing, has intervals in one column and s
   FakeRun two = with(2, 0.9, 85);
   two.wait_seconds = 0.225;
   sweep.write("gpus=2_seed=1", two);
-  const auto cells = cells_of(sweep.summary());
+  const auto cells = make_cells(sweep.summary());
   const auto cell = [&](std::size_t row, const std::string& heading) {
     const auto found = std::find(cells[0].begin(), cells[0].end(), heading);
     return found == cells[0].end() ? "no column"
@@ -281,7 +281,7 @@ TEST_CASE("for people a table repeats nothing, has intervals in one column and s
   // Where the values do not say how many replicas there are, a column does.
   const Sweep all({"parallel.gpus=all"});
   all.write("gpus=all", with(2, 0.5));
-  CHECK(cells_of(all.summary())[0][1] == "replicas");
+  CHECK(make_cells(all.summary())[0][1] == "replicas");
 }
 
 // Writes down what a sweep tells.
@@ -369,12 +369,12 @@ TEST_CASE("kubernetes_jobs: words with quotes, dollars and line breaks, one stri
                        ConfigError);
 }
 
-TEST_CASE("arguments_of: a folder and texts of variables, byte for byte") {
+TEST_CASE("make_arguments: a folder and texts of variables, byte for byte") {
   Sweep sweep({"parallel.gpus=1"});
   sweep.plan.folder = " my exp #3: 'a'_sweep";
   sweep.plan.overrides = {{"name", "a #b", "$NAME"},
                           {"seed", "3", "--set", config::Override::Syntax::kYaml}};
-  const std::vector<std::string> words = arguments_of(sweep.plan, sweep.plan.points[0]);
+  const std::vector<std::string> words = make_arguments(sweep.plan, sweep.plan.points[0]);
   CHECK(words[4] == "--run-dir");
   CHECK(words[5] == " my exp #3: 'a'_sweep/gpus=1");
   CHECK(words[7] == "name=\"a #b\"");
@@ -382,27 +382,27 @@ TEST_CASE("arguments_of: a folder and texts of variables, byte for byte") {
   CHECK(words[11] == "parallel.gpus=1");
 }
 
-TEST_CASE("points_of: more points than the limit, an error with the option that raises it") {
+TEST_CASE("make_points: more points than the limit, an error with the option that raises it") {
   std::vector<Axis> axes(6, Axis{"seed", {}, ""});
   for (std::size_t i = 0; i < axes.size(); ++i) {
     axes[i].key = concat("key", i);
     for (int value = 0; value < 10; ++value) axes[i].values.push_back(std::to_string(value));
   }
-  CHECK_THROWS_WITH_AS(points_of(axes),
+  CHECK_THROWS_WITH_AS(make_points(axes),
                        doctest::Contains("the sweep has 1000000 points, the limit is 1000: give "
                                          "fewer values, or raise the limit with --max-points "
                                          "1000000"),
                        ConfigError);
   axes.resize(3);
-  CHECK(points_of(axes).size() == 1000);
-  CHECK_THROWS_AS(points_of(axes, 999), ConfigError);
+  CHECK(make_points(axes).size() == 1000);
+  CHECK_THROWS_AS(make_points(axes, 999), ConfigError);
   axes.resize(30, axes.front());  // more than 2^63
-  CHECK_THROWS_AS(points_of(axes, std::numeric_limits<std::int64_t>::max() - 1), ConfigError);
+  CHECK_THROWS_AS(make_points(axes, std::numeric_limits<std::int64_t>::max() - 1), ConfigError);
 }
 
-TEST_CASE("points_of: a long value, a name that a file may have, and another for each value") {
+TEST_CASE("make_points: a long value, a name that a file may have, and another for each value") {
   const std::string value(300, '1');
-  const std::vector<Point> points = points_of({{"seed", {value, value + "2"}, ""}});
+  const std::vector<Point> points = make_points({{"seed", {value, value + "2"}, ""}});
   REQUIRE(points.size() == 2);
   CHECK(points[0].name.size() == 200);
   CHECK(points[0].name.starts_with("seed=111"));
