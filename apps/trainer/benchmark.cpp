@@ -19,15 +19,6 @@ struct BenchmarkArguments : ConfigArguments {
   bool synthetic = false;   // synthetic data of the config's shape in place of its own
 };
 
-CLI::Validator more_than_zero() {
-  return {[](const std::string& text) {
-            double value = 0;
-            const bool right = CLI::detail::lexical_cast(text, value) && value > 0;
-            return right ? "" : "expected seconds, more than 0, found " + text;
-          },
-          ""};
-}
-
 int benchmark(const BenchmarkArguments& arguments) {
   config::Config config = load_for_devices(arguments).config;
   if (arguments.synthetic) commands::use_synthetic_data(config);
@@ -58,22 +49,22 @@ int benchmark(const BenchmarkArguments& arguments) {
 
 }  // namespace
 
-void add_benchmark(CLI::App& app, int& code) {
+void add_benchmark(CommandLine& line) {
   const auto arguments = std::make_shared<BenchmarkArguments>();
-  CLI::App* command = app.add_subcommand("benchmark", "Throughput, after a warm-up");
-  add_config(*command, *arguments);
-  command->add_option("--seconds", arguments->seconds, "Time to measure")->check(more_than_zero());
-  CLI::Option* input_only =
-      command->add_flag("--input-only", arguments->input_only, "The input pipeline alone");
+  const Command command = line.add_command("benchmark", "Throughput, after a warm-up");
+  add_config(command, *arguments);
+  command.add_option("--seconds", arguments->seconds, "Time to measure").positive();
+  const Option input_only =
+      command.add_flag("--input-only", arguments->input_only, "The input pipeline alone");
   command
-      ->add_flag("--normalize", arguments->normalize,
-                 "Let the loader's threads normalize to float32 too, as other programs' do")
-      ->needs(input_only);
-  command->add_flag("--predict", arguments->predict, "Predictions in place of training steps")
-      ->excludes(input_only);
-  command->add_flag("--synthetic", arguments->synthetic,
-                    "Random images of the model's input and classes as data");
-  command->callback([arguments, &code] { code = benchmark(*arguments); });
+      .add_flag("--normalize", arguments->normalize,
+                "Let the loader's threads normalize to float32 too, as other programs' do")
+      .needs(input_only);
+  command.add_flag("--predict", arguments->predict, "Predictions in place of training steps")
+      .excludes(input_only);
+  command.add_flag("--synthetic", arguments->synthetic,
+                   "Random images of the model's input and classes as data");
+  command.run([arguments] { return benchmark(*arguments); });
 }
 
 }  // namespace trainer::app

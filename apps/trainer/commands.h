@@ -8,40 +8,36 @@
 #include <vector>
 
 #include "base/notice.h"
+#include "command_line.h"
 #include "config/config.h"
-
-namespace CLI {
-class App;
-}
 
 namespace trainer::app {
 
-// Each adds its command to the command line. When that is parsed and names the command, it runs and
-// sets `code` to the process's exit code; it throws trainer::Error for what the user must know.
-// `app` and `code` must outlive the parsing.
-void add_train(CLI::App& app, int& code);
-void add_evaluate(CLI::App& app, int& code);
-void add_predict(CLI::App& app, int& code);
-void add_export(CLI::App& app, int& code);
-void add_benchmark(CLI::App& app, int& code);
-void add_profile(CLI::App& app, int& code);
-void add_new(CLI::App& app, int& code);
-void add_data(CLI::App& app, int& code);
-void add_plan(CLI::App& app, int& code);
-void add_find(CLI::App& app, int& code);
-void add_launch(CLI::App& app, int& code);
-void add_sweep(CLI::App& app, int& code);
-void add_compare(CLI::App& app, int& code);
-void add_diff(CLI::App& app, int& code);
-void add_report(CLI::App& app, int& code);
-void add_verify(CLI::App& app, int& code);
-void add_validate(CLI::App& app, int& code);
-void add_schema(CLI::App& app, int& code);
-void add_explain(CLI::App& app, int& code);
-void add_models(CLI::App& app, int& code);
-void add_man(CLI::App& app, int& code);
-void add_completion(CLI::App& app, int& code);
-void add_devices(CLI::App& app, int& code);
+// Each adds its command to the command line. When the arguments name the command, it runs and
+// returns the exit code of the process; it throws trainer::Error for what the user must know.
+void add_train(CommandLine& line);
+void add_evaluate(CommandLine& line);
+void add_predict(CommandLine& line);
+void add_export(CommandLine& line);
+void add_benchmark(CommandLine& line);
+void add_profile(CommandLine& line);
+void add_new(CommandLine& line);
+void add_data(CommandLine& line);
+void add_plan(CommandLine& line);
+void add_find(CommandLine& line);
+void add_launch(CommandLine& line);
+void add_sweep(CommandLine& line);
+void add_compare(CommandLine& line);
+void add_diff(CommandLine& line);
+void add_report(CommandLine& line);
+void add_verify(CommandLine& line);
+void add_validate(CommandLine& line);
+void add_schema(CommandLine& line);
+void add_explain(CommandLine& line);
+void add_models(CommandLine& line);
+void add_man(CommandLine& line);
+void add_completion(CommandLine& line);
+void add_devices(CommandLine& line);
 
 // A table of the shared libraries of this process and of what is compiled in, with versions.
 void print_libraries(std::ostream& out);

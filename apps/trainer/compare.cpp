@@ -1,7 +1,6 @@
 // compare and diff: runs side by side.
 #include "commands/compare/compare.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
@@ -35,28 +34,28 @@ int diff(const CompareArguments& arguments) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, int& code) {
+void add_compare(CommandLine& line) {
   const auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "compare", "Configs, curves, results and costs of runs, and whether one is better");
-  command->add_option("runs", arguments->runs, "Run folders, at least two")
-      ->required()
-      ->expected(2, 100);
+  command.add_option("runs", arguments->runs, "Run folders, at least two")
+      .required()
+      .expected(2, 100);
   command
-      ->add_option("--to-accuracy", arguments->to_accuracy,
-                   "Also time and cost to this accuracy (0 to 1)")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_flag("--json", arguments->json, "One JSON object on standard output");
-  command->callback([arguments, &code] { code = compare(*arguments); });
+      .add_option("--to-accuracy", arguments->to_accuracy,
+                  "Also time and cost to this accuracy (0 to 1)")
+      .in_range(0.0, 1.0);
+  command.add_flag("--json", arguments->json, "One JSON object on standard output");
+  command.run([arguments] { return compare(*arguments); });
 }
 
-void add_diff(CLI::App& app, int& code) {
+void add_diff(CommandLine& line) {
   const auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "diff", "The first step at which two runs part, and what differs; exit code 5 when they do");
-  command->add_option("runs", arguments->runs, "Two run folders")->required()->expected(2);
-  command->add_flag("--json", arguments->json, "One JSON object on standard output");
-  command->callback([arguments, &code] { code = diff(*arguments); });
+  command.add_option("runs", arguments->runs, "Two run folders").required().expected(2, 2);
+  command.add_flag("--json", arguments->json, "One JSON object on standard output");
+  command.run([arguments] { return diff(*arguments); });
 }
 
 }  // namespace trainer::app

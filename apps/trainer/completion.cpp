@@ -1,6 +1,5 @@
 // Completion scripts for shells, made from the command line's own definition, so that a new command
 // or option is completed without a line here.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 
@@ -16,34 +15,11 @@ using Words = std::vector<std::string>;
 
 std::string joined(const Words& words) { return join(words, " "); }
 
-std::vector<const CLI::Option*> list_flags(const CLI::App& command) {
-  return command.get_options([](const CLI::Option* option) { return option->nonpositional(); });
-}
-
-Words option_words(const CLI::Option& option) {
+Words list_words(const OptionDescription& option) {
   Words names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  for (const std::string& name : option.short_names) names.push_back("-" + name);
+  for (const std::string& name : option.long_names) names.push_back("--" + name);
   return names;
-}
-
-bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
-
-// The values that CLI::IsMember permits: its type reads TEXT:{a,b}.
-Words list_values(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const auto open = type.find('{'), close = type.rfind('}');
-  if (open == std::string::npos || close == std::string::npos) return {};
-  Words values;
-  std::string value;
-  for (const char letter : type.substr(open + 1, close - open - 1) + ",") {
-    if (letter != ',') {
-      value += letter;
-    } else {
-      values.push_back(std::exchange(value, {}));
-    }
-  }
-  return values;
 }
 
 // key= for --set.
@@ -54,17 +30,17 @@ Words settings() {
   return keys;
 }
 
-Words list_commands(const CLI::App& app) {
+Words list_names(const std::vector<CommandDescription>& commands) {
   Words names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CommandDescription& command : commands) names.push_back(command.name);
   return names;
 }
 
-const CLI::Option* first_positional(const CLI::App& command) {
-  const auto positional = command.get_options([](const CLI::Option* option) {
-    return option->get_positional() && !option->nonpositional();
-  });
-  return positional.empty() ? nullptr : positional.front();
+const OptionDescription* find_positional(const CommandDescription& command) {
+  for (const OptionDescription& option : command.options) {
+    if (option.is_positional) return &option;
+  }
+  return nullptr;
 }
 
 // ---- bash and zsh -------------------------------------------------------------------------------
@@ -113,20 +89,21 @@ compdef _trainer trainer
 if [[ $funcstack[1] == _trainer ]]; then _trainer "$@"; fi
 )"};
 
-void print_sh(const CLI::App& app, const Dialect& shell) {
+void print_sh(const std::vector<CommandDescription>& commands, const Dialect& shell) {
   std::cout << shell.start << R"(        # Behind -- of launch another command of trainer begins.
         if [[ $word == -- ]]; then command=; elif [[ -z $command && $word != -* ]]; then command=$word; fi
     done
     case "$command $before" in
 )";
-  for (const CLI::App* command : app.get_subcommands({})) {
-    for (const CLI::Option* option : list_flags(*command)) {
-      if (!takes_value(*option) || option->check_lname("set")) continue;
+  for (const CommandDescription& command : commands) {
+    for (const OptionDescription& option : command.options) {
+      if (option.is_positional) continue;
+      if (!option.takes_value || option.has_long_name("set")) continue;
       Words patterns;
-      for (const std::string& name : option_words(*option))
-        patterns.push_back("'" + command->get_name() + " " + name + "'");
+      for (const std::string& name : list_words(option))
+        patterns.push_back("'" + command.name + " " + name + "'");
       std::cout << "        " << join(patterns, " | ") << ") ";
-      const Words values = list_values(*option);
+      const Words& values = option.values;
       if (values.empty()) {
         std::cout << shell.files << " ;;\n";
       } else {
@@ -141,19 +118,19 @@ void print_sh(const CLI::App& app, const Dialect& shell) {
     if [[ -z $offered ]]; then
         case "$command" in
             '') offered=")"
-            << joined(list_commands(app)) << " --help --version\" ;;\n";
-  for (const CLI::App* command : app.get_subcommands({})) {
+            << joined(list_names(commands)) << " --help --version\" ;;\n";
+  for (const CommandDescription& command : commands) {
     Words words;
-    for (const CLI::Option* option : list_flags(*command)) {
-      for (const std::string& name : option_words(*option)) {
+    for (const OptionDescription& option : command.options) {
+      if (option.is_positional) continue;
+      for (const std::string& name : list_words(option)) {
         if (name.starts_with("--")) words.push_back(name);
       }
     }
-    if (const CLI::Option* positional = first_positional(*command)) {
-      for (const std::string& value : list_values(*positional)) words.push_back(value);
+    if (const OptionDescription* positional = find_positional(command)) {
+      for (const std::string& value : positional->values) words.push_back(value);
     }
-    std::cout << "            " << command->get_name() << ") offered=\"" << joined(words)
-              << "\" ;;\n";
+    std::cout << "            " << command.name << ") offered=\"" << joined(words) << "\" ;;\n";
   }
   std::cout << R"(        esac
     fi
@@ -168,49 +145,50 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-void print_fish(const CLI::App& app) {
+void print_fish(const std::vector<CommandDescription>& commands) {
   std::cout << "# Completion of trainer in fish: trainer completion fish | source\n";
-  for (const CLI::App* command : app.get_subcommands({})) {
-    std::cout << "complete -c trainer -n __fish_use_subcommand -f -a " << command->get_name()
-              << " -d " << quoted(command->get_description()) << '\n';
+  for (const CommandDescription& command : commands) {
+    std::cout << "complete -c trainer -n __fish_use_subcommand -f -a " << command.name << " -d "
+              << quoted(command.help) << '\n';
     const std::string start =
-        "complete -c trainer -n '__fish_seen_subcommand_from " + command->get_name() + "'";
-    if (const CLI::Option* positional = first_positional(*command)) {
-      const Words values = list_values(*positional);
+        "complete -c trainer -n '__fish_seen_subcommand_from " + command.name + "'";
+    if (const OptionDescription* positional = find_positional(command)) {
+      const Words& values = positional->values;
       if (!values.empty()) std::cout << start << " -a " << quoted(joined(values)) << '\n';
     }
-    for (const CLI::Option* option : list_flags(*command)) {
+    for (const OptionDescription& option : command.options) {
+      if (option.is_positional) continue;
       std::cout << start;
-      for (const std::string& name : option->get_snames()) std::cout << " -s " << name;
-      for (const std::string& name : option->get_lnames()) std::cout << " -l " << name;
-      const Words values = option->check_lname("set") ? settings() : list_values(*option);
-      if (takes_value(*option)) std::cout << " -r";
+      for (const std::string& name : option.short_names) std::cout << " -s " << name;
+      for (const std::string& name : option.long_names) std::cout << " -l " << name;
+      const Words values = option.has_long_name("set") ? settings() : option.values;
+      if (option.takes_value) std::cout << " -r";
       if (!values.empty()) std::cout << " -f -a " << quoted(joined(values));
-      std::cout << " -d " << quoted(option->get_description()) << '\n';
+      std::cout << " -d " << quoted(option.help) << '\n';
     }
   }
 }
 
-// Prints the script that completes the commands and options of `app` in `shell`.
-int completion(const CLI::App& app, const std::string& shell) {
+// Prints the script that completes the commands and their options in `shell`.
+int completion(const std::vector<CommandDescription>& commands, const std::string& shell) {
   if (shell == "fish") {
-    print_fish(app);
+    print_fish(commands);
   } else {
-    print_sh(app, shell == "zsh" ? kZsh : kBash);
+    print_sh(commands, shell == "zsh" ? kZsh : kBash);
   }
   return kExitOk;
 }
 
 }  // namespace
 
-void add_completion(CLI::App& app, int& code) {
+void add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("completion", "Shell completion: source <(trainer completion bash)");
-  command->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  command->callback([shell, &app, &code] { code = completion(app, *shell); });
+  const Command command =
+      line.add_command("completion", "Shell completion: source <(trainer completion bash)");
+  command.add_option("shell", *shell, "bash, zsh or fish")
+      .required()
+      .choices({"bash", "zsh", "fish"});
+  command.run([shell, &line] { return completion(line.commands(), *shell); });
 }
 
 }  // namespace trainer::app

@@ -35,21 +35,20 @@ int data(const DataArguments& arguments) {
 
 }  // namespace
 
-void add_data(CLI::App& app, int& code) {
+void add_data(CommandLine& line) {
   const auto arguments = std::make_shared<DataArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "data", "Check the image files of a config: counts, sizes, damage, leaks; or look at them");
-  add_config(*command, *arguments);
-  command->add_option("--group-by", arguments->group_by,
-                      "Regular expression (RE2) on paths whose group must stay within one split");
+  add_config(command, *arguments);
+  command.add_option("--group-by", arguments->group_by,
+                     "Regular expression (RE2) on paths whose group must stay within one split");
   command
-      ->add_option("--sheet", arguments->sheet,
-                   "Write training images as the model gets them to this PNG")
-      ->type_name("FILE");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a sheet that exists");
-  command->add_option("--samples", arguments->samples, "Images on the sheet")
-      ->check(at_least_one());
-  command->callback([arguments, &code] { code = data(*arguments); });
+      .add_option("--sheet", arguments->sheet,
+                  "Write training images as the model gets them to this PNG")
+      .type_name("FILE");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace a sheet that exists");
+  command.add_option("--samples", arguments->samples, "Images on the sheet").at_least_one();
+  command.run([arguments] { return data(*arguments); });
 }
 
 }  // namespace trainer::app

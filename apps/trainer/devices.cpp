@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "backend/open.h"
@@ -20,11 +19,11 @@ int devices(bool json) {
 
 }  // namespace
 
-void add_devices(CLI::App& app, int& code) {
-  CLI::App* command = app.add_subcommand("devices", "What this machine offers");
+void add_devices(CommandLine& line) {
+  const Command command = line.add_command("devices", "What this machine offers");
   const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "One JSON object");
-  command->callback([json, &code] { code = devices(*json); });
+  command.add_flag("--json", *json, "One JSON object");
+  command.run([json] { return devices(*json); });
 }
 
 }  // namespace trainer::app

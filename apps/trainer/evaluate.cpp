@@ -89,26 +89,26 @@ int evaluate_all(EvaluateArguments arguments, const std::vector<std::string>& ru
 }
 
 // --follow and how long it waits for what.
-void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* best) {
-  CLI::Option* follow =
+void add_follow(const Command& command, EvaluateArguments& arguments, const Option& best) {
+  const Option follow =
       command
           .add_flag("--follow", arguments.follow,
                     "Evaluate each new checkpoint of a run that is going on, until it ends")
-          ->excludes(best)
-          ->excludes("--weights")
-          ->excludes("--average")
-          ->excludes("--flip");
+          .excludes(best)
+          .excludes("--weights")
+          .excludes("--average")
+          .excludes("--flip");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
     command
-        .add_option_function<std::string>(
+        .add_action(
             name,
             [&arguments, key, name](const std::string& value) {
               arguments.overrides.push_back({key, value, name});
             },
             help)
-        ->type_name("SECONDS")
-        ->check(not_negative())
-        ->needs(follow);
+        .type_name("SECONDS")
+        .not_negative()
+        .needs(follow);
   };
   seconds("--start-delay", "evaluate.start_delay_secs",
           "Before the first evaluation (evaluate.start_delay_secs)");
@@ -120,29 +120,29 @@ void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* be
 
 }  // namespace
 
-void add_evaluate(CLI::App& app, int& code) {
+void add_evaluate(CommandLine& line) {
   const auto arguments = std::make_shared<EvaluateArguments>();
   const auto runs = std::make_shared<std::vector<std::string>>();
-  CLI::App* command =
-      app.add_subcommand("evaluate", "Metrics of runs, checkpoints or configs on a split");
-  command->add_option("runs", *runs, "Run folders, checkpoints or config files (YAML)")->required();
-  add_weights(*command, arguments->weights);
+  const Command command =
+      line.add_command("evaluate", "Metrics of runs, checkpoints or configs on a split");
+  command.add_option("runs", *runs, "Run folders, checkpoints or config files (YAML)").required();
+  add_weights(command, arguments->weights);
   command
-      ->add_option("--split", arguments->split,
-                   "test, validation or train; when left out test, or validation where there is no "
-                   "test split; with --follow what training evaluates")
-      ->check(CLI::IsMember({"test", "validation", "train"}));
-  CLI::Option* best =
-      command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
-  add_average(*command, arguments->average, best);
-  command->add_flag("--flip", arguments->flip,
-                    "Mean of the probabilities and losses of each image and its mirror image, left "
-                    "to right");
-  add_follow(*command, *arguments, best);
-  add_overrides(*command, arguments->overrides, Shorthands::kDevice);
-  command->add_flag("--json", arguments->json, "One JSON object on standard output");
-  command->add_flag("--quiet", arguments->quiet, "Only the line of results");
-  command->callback([arguments, runs, &code] { code = evaluate_all(*arguments, *runs); });
+      .add_option("--split", arguments->split,
+                  "test, validation or train; when left out test, or validation where there is no "
+                  "test split; with --follow what training evaluates")
+      .choices({"test", "validation", "train"});
+  const Option best =
+      command.add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_average(command, arguments->average, best);
+  command.add_flag("--flip", arguments->flip,
+                   "Mean of the probabilities and losses of each image and its mirror image, left "
+                   "to right");
+  add_follow(command, *arguments, best);
+  add_overrides(command, arguments->overrides, Shorthands::kDevice);
+  command.add_flag("--json", arguments->json, "One JSON object on standard output");
+  command.add_flag("--quiet", arguments->quiet, "Only the line of results");
+  command.run([arguments, runs] { return evaluate_all(*arguments, *runs); });
 }
 
 }  // namespace trainer::app

@@ -1,6 +1,6 @@
 #include "examples.h"
 
-#include <CLI/CLI.hpp>
+#include <string>
 
 namespace trainer::app {
 namespace {
@@ -101,10 +101,9 @@ constexpr struct {
 
 }  // namespace
 
-void add_examples(CLI::App& app) {
+void add_examples(CommandLine& line) {
   for (const auto& [name, examples] : kExamples) {
-    CLI::App* command = *name == '\0' ? &app : app.get_subcommand(name);
-    command->footer(std::string("Examples:\n") + examples + kExitCodes);
+    line.set_footer(name, std::string("Examples:\n") + examples + kExitCodes);
   }
 }
 

@@ -1,13 +1,11 @@
 // Examples at the end of every command's --help.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "command_line.h"
 
 namespace trainer::app {
 
-// To `app` and all of its commands, which must be there already.
-void add_examples(CLI::App& app);
+// Adds them to the program and to all of its commands, which must be there already.
+void add_examples(CommandLine& line);
 
 }  // namespace trainer::app

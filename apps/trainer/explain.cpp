@@ -1,6 +1,5 @@
 #include "commands/explain/explain.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
@@ -9,19 +8,19 @@
 
 namespace trainer::app {
 
-void add_explain(CLI::App& app, int& code) {
+void add_explain(CommandLine& line) {
   struct Arguments {
     std::string key;
     bool all = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = app.add_subcommand("explain", "What a key of a config means");
-  command->add_option("key", arguments->key,
-                      "A key such as optimizer.adam, or its end; the sections when left out");
-  command->add_flag("--all", arguments->all, "The whole reference, as Markdown");
-  command->callback([arguments, &code] {
+  const Command command = line.add_command("explain", "What a key of a config means");
+  command.add_option("key", arguments->key,
+                     "A key such as optimizer.adam, or its end; the sections when left out");
+  command.add_flag("--all", arguments->all, "The whole reference, as Markdown");
+  command.run([arguments] {
     std::cout << (arguments->all ? commands::reference() : commands::explain(arguments->key));
-    code = kExitOk;
+    return kExitOk;
   });
 }
 

@@ -55,29 +55,27 @@ int export_model(const ExportArguments& arguments) {
 
 }  // namespace
 
-void add_export(CLI::App& app, int& code) {
+void add_export(CommandLine& line) {
   const auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "A model for other programs");
-  command->add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
-      ->required();
-  add_weights(*command, arguments->weights);
+  const Command command = line.add_command("export", "A model for other programs");
+  command.add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+      .required();
+  add_weights(command, arguments->weights);
   command
-      ->add_option(
+      .add_option(
           "--format", arguments->format,
           "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx")
-      ->check(CLI::IsMember({"keras_h5", "safetensors", "onnx"}))
-      ->required();
-  command->add_option("--output", arguments->output, "File to write")
-      ->type_name("FILE")
-      ->required();
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
-  CLI::Option* best =
-      command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
-  add_average(*command, arguments->average, best);
-  add_overrides(*command, arguments->overrides, Shorthands::kNone);
-  command->add_flag("--json", arguments->json, "One JSON object on standard output");
-  command->add_flag("--quiet", arguments->quiet, "Say nothing of what was written");
-  command->callback([arguments, &code] { code = export_model(*arguments); });
+      .choices({"keras_h5", "safetensors", "onnx"})
+      .required();
+  command.add_option("--output", arguments->output, "File to write").type_name("FILE").required();
+  command.add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
+  const Option best =
+      command.add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_average(command, arguments->average, best);
+  add_overrides(command, arguments->overrides, Shorthands::kNone);
+  command.add_flag("--json", arguments->json, "One JSON object on standard output");
+  command.add_flag("--quiet", arguments->quiet, "Say nothing of what was written");
+  command.run([arguments] { return export_model(*arguments); });
 }
 
 }  // namespace trainer::app

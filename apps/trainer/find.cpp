@@ -88,29 +88,25 @@ int find(const FindArguments& arguments) {
 
 }  // namespace
 
-void add_find(CLI::App& app, int& code) {
+void add_find(CommandLine& line) {
   const auto arguments = std::make_shared<FindArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "find", "A learning rate by a range test, or a batch size by measuring throughput");
-  command->add_option("what", arguments->what, "learning-rate or batch-size")
-      ->required()
-      ->check(CLI::IsMember({"learning-rate", "batch-size"}));
-  add_config(*command, *arguments);
-  command->add_option("--plot", arguments->plot, "Write what was measured to this SVG file");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
-  command->add_option("--low", arguments->rates.low, "learning-rate: the first rate")
-      ->check(positive());
-  command->add_option("--high", arguments->rates.high, "learning-rate: the last rate")
-      ->check(positive());
-  command->add_option("--steps", arguments->rates.steps, "learning-rate: how many rates")
-      ->check(CLI::Range(10, 1000000));
-  command->add_option("--first", arguments->sizes.first, "batch-size: the smallest")
-      ->check(at_least_one());
-  command->add_option("--most", arguments->sizes.most, "batch-size: the largest")
-      ->check(at_least_one());
-  command->add_option("--seconds", arguments->sizes.seconds, "batch-size: time to measure each")
-      ->check(positive());
-  command->callback([arguments, &code] { code = find(*arguments); });
+  command.add_option("what", arguments->what, "learning-rate or batch-size")
+      .required()
+      .choices({"learning-rate", "batch-size"});
+  add_config(command, *arguments);
+  command.add_option("--plot", arguments->plot, "Write what was measured to this SVG file");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
+  command.add_option("--low", arguments->rates.low, "learning-rate: the first rate").positive();
+  command.add_option("--high", arguments->rates.high, "learning-rate: the last rate").positive();
+  command.add_option("--steps", arguments->rates.steps, "learning-rate: how many rates")
+      .in_range(10, 1000000);
+  command.add_option("--first", arguments->sizes.first, "batch-size: the smallest").at_least_one();
+  command.add_option("--most", arguments->sizes.most, "batch-size: the largest").at_least_one();
+  command.add_option("--seconds", arguments->sizes.seconds, "batch-size: time to measure each")
+      .positive();
+  command.run([arguments] { return find(*arguments); });
 }
 
 }  // namespace trainer::app

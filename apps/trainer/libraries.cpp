@@ -2,13 +2,13 @@
 #include <gnu/libc-version.h>
 #include <link.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/formats/table.h"
+#include "command_line.h"
 #include "commands.h"
 
 namespace trainer::app {
@@ -41,7 +41,7 @@ void print_libraries(std::ostream& out) {
         base.rfind("libc.so", 0) == 0 ? ::gnu_get_libc_version() : version_in(file);
     table.add({base.substr(0, base.find(".so")), version, file});
   }
-  table.add({"CLI11", CLI11_VERSION, "compiled in"});
+  table.add({"CLI11", command_line_library_version(), "compiled in"});
   table.add({"nlohmann-json",
              std::to_string(NLOHMANN_JSON_VERSION_MAJOR) + "." +
                  std::to_string(NLOHMANN_JSON_VERSION_MINOR) + "." +

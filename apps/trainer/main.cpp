@@ -1,7 +1,6 @@
 // The command line: a list of commands, one file each, and the exit codes of what they throw.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -39,26 +38,24 @@ void warn(const Notice& notice) {
 namespace {
 
 // The nearest command's name is what a mistyped one needs; CLI11 would complain of its arguments.
-void check_command(const CLI::App& app, int argc, char** argv) {
+void check_command(const std::vector<CommandDescription>& commands, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CommandDescription& command : commands) names.push_back(command.name);
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
   throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
 }
 
-void collect_options(const CLI::App& command, std::vector<std::string>& names) {
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  for (const CLI::App* inner : command.get_subcommands({})) collect_options(*inner, names);
-}
-
 // CLI11 does not suggest the option that a mistyped one was meant to be.
-void check_options(const CLI::App& app, int argc, char** argv) {
+void check_options(const std::vector<CommandDescription>& commands, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
-  collect_options(*app.get_subcommand(argv[1]), names);
+  for (const CommandDescription& command : commands) {
+    if (command.name != argv[1]) continue;
+    for (const OptionDescription& option : command.options) {
+      for (const std::string& name : option.long_names) names.push_back("--" + name);
+    }
+  }
   for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string argument = argv[i];
     const std::string name = argument.substr(0, argument.find('='));
@@ -98,36 +95,33 @@ std::string tuning_cache(const config::Environment& variables) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Trains, evaluates and applies image classifiers from a YAML file."};
-  app.name("trainer");
-  app.set_version_flag("--version", version(),
-                       "Print the version and exit; with --verbose also that of every library");
-  app.require_subcommand(1);
-  int code = kExitOk;
-  add_train(app, code);
-  add_evaluate(app, code);
-  add_predict(app, code);
-  add_export(app, code);
-  add_benchmark(app, code);
-  add_profile(app, code);
-  add_new(app, code);
-  add_data(app, code);
-  add_plan(app, code);
-  add_find(app, code);
-  add_launch(app, code);
-  add_sweep(app, code);
-  add_compare(app, code);
-  add_diff(app, code);
-  add_report(app, code);
-  add_verify(app, code);
-  add_validate(app, code);
-  add_schema(app, code);
-  add_explain(app, code);
-  add_man(app, code);
-  add_completion(app, code);
-  add_models(app, code);
-  add_devices(app, code);
-  add_examples(app);
+  CommandLine line("trainer", "Trains, evaluates and applies image classifiers from a YAML file.",
+                   version(),
+                   "Print the version and exit; with --verbose also that of every library");
+  add_train(line);
+  add_evaluate(line);
+  add_predict(line);
+  add_export(line);
+  add_benchmark(line);
+  add_profile(line);
+  add_new(line);
+  add_data(line);
+  add_plan(line);
+  add_find(line);
+  add_launch(line);
+  add_sweep(line);
+  add_compare(line);
+  add_diff(line);
+  add_report(line);
+  add_verify(line);
+  add_validate(line);
+  add_schema(line);
+  add_explain(line);
+  add_man(line);
+  add_completion(line);
+  add_models(line);
+  add_devices(line);
+  add_examples(line);
 
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words == std::vector<std::string>{"--version", "--verbose"}) {
@@ -135,8 +129,9 @@ int run(int argc, char** argv) {
     print_libraries(std::cout);
     return kExitOk;
   }
-  check_command(app, argc, argv);
-  check_options(app, argc, argv);
+  const std::vector<CommandDescription> commands = line.commands();
+  check_command(commands, argc, argv);
+  check_options(commands, argc, argv);
   check_settings(argc, argv);
   const config::Environment variables = environment();
   if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
@@ -146,15 +141,7 @@ int run(int argc, char** argv) {
     backend::use_cuda_plan_cache(cache->second);
   }
   backend::use_cuda_tuning_cache(tuning_cache(variables));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return kExitConfig;
-  }
-  return code;
+  return line.run(argc, argv);
 }
 
 // Files of features and of decoded images are mapped; nothing else here meets this signal.

@@ -1,5 +1,4 @@
 // The manual page, made from the command line's own definition.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <sstream>
@@ -44,38 +43,30 @@ void entry(std::ostream& out, const std::string& term, const std::string& text) 
 }
 
 // "\fB--epochs\fR \fIFLOAT\fR"
-std::string list_names(const CLI::Option& option) {
+std::string list_names(const OptionDescription& option) {
   std::string names;
   const auto add = [&](const std::string& name) {
     names += (names.empty() ? "" : ", ") + bold(name);
   };
-  for (const std::string& name : option.get_snames()) add("-" + name);
-  for (const std::string& name : option.get_lnames()) add("--" + name);
-  if (option.get_items_expected_max() > 0) names += ' ' + italic(option.get_type_name());
+  for (const std::string& name : option.short_names) add("-" + name);
+  for (const std::string& name : option.long_names) add("--" + name);
+  if (option.takes_value) names += ' ' + italic(option.type_name);
   return names;
 }
 
-bool is_positional(const CLI::Option& option) {
-  return option.get_positional() && !option.nonpositional();
-}
-
-std::vector<const CLI::Option*> list_options(const CLI::App& command, bool positional) {
-  return command.get_options(
-      [&](const CLI::Option* option) { return is_positional(*option) == positional; });
-}
-
-void print_options(const CLI::App& command, std::ostream& out) {
-  for (const CLI::Option* option : list_options(command, true)) {
-    entry(out, italic(option->get_name()), option->get_description());
+void print_options(const CommandDescription& command, std::ostream& out) {
+  for (const OptionDescription& option : command.options) {
+    if (option.is_positional) entry(out, italic(option.name), option.help);
   }
-  for (const CLI::Option* option : list_options(command, false)) {
-    if (!option->check_lname("help")) entry(out, list_names(*option), option->get_description());
+  for (const OptionDescription& option : command.options) {
+    if (option.is_positional || option.has_long_name("help")) continue;
+    entry(out, list_names(option), option.help);
   }
 }
 
 // The lines below "Examples:" in the footer.
-void print_examples(const CLI::App& command, std::ostream& out) {
-  std::istringstream footer(command.get_footer());
+void print_examples(const CommandDescription& command, std::ostream& out) {
+  std::istringstream footer(command.footer);
   std::string line;
   bool any = false;
   while (std::getline(footer, line)) {
@@ -87,22 +78,22 @@ void print_examples(const CLI::App& command, std::ostream& out) {
   if (any) out << ".fi\n";
 }
 
-void print_command(const CLI::App& command, const std::string& name, std::ostream& out) {
-  std::string synopsis = bold("trainer " + name);
-  for (const CLI::Option* option : list_options(command, true)) {
-    const std::string word = italic(option->get_name());
-    synopsis += option->get_required() ? ' ' + word : " [" + word + ']';
+void print_command(const CommandDescription& command, std::ostream& out) {
+  std::string synopsis = bold("trainer " + command.name);
+  for (const OptionDescription& option : command.options) {
+    if (!option.is_positional) continue;
+    const std::string word = italic(option.name);
+    synopsis += option.is_required ? ' ' + word : " [" + word + ']';
   }
-  out << ".SS " << roff(name) << '\n'
+  out << ".SS " << roff(command.name) << '\n'
       << synopsis << " [" << italic("options") << "]\n.PP\n"
-      << roff(command.get_description()) << ".\n";
-  const auto commands = command.get_subcommands({});
+      << roff(command.help) << ".\n";
   print_options(command, out);
   print_examples(command, out);
-  for (const CLI::App* inner : commands) print_command(*inner, name + ' ' + inner->get_name(), out);
 }
 
-void print_man(const CLI::App& app, std::ostream& out) {
+void print_man(const CommandLine& line, std::ostream& out) {
+  const CommandDescription described = line.program();
   const std::string program = version();
   out << ".TH TRAINER 1 \"\" \"" << roff(program.substr(0, program.find(" (")))
       << "\" \"User Commands\"\n"
@@ -110,10 +101,8 @@ void print_man(const CLI::App& app, std::ostream& out) {
       << ".SH SYNOPSIS\n"
       << bold("trainer") << ' ' << italic("command") << " [" << italic("options")
       << "]\n.SH DESCRIPTION\n"
-      << roff(app.get_description()) << "\n.SH COMMANDS\n";
-  for (const CLI::App* command : app.get_subcommands({})) {
-    print_command(*command, command->get_name(), out);
-  }
+      << roff(described.help) << "\n.SH COMMANDS\n";
+  for (const CommandDescription& command : line.commands()) print_command(command, out);
   out << ".SH CONFIG\nThe sections of a config. " << bold("trainer explain") << ' ' << italic("key")
       << " explains the keys below them, and " << bold("trainer explain \\-\\-all")
       << " prints them all.\n";
@@ -144,16 +133,15 @@ void print_man(const CLI::App& app, std::ostream& out) {
   entry(out, bold("5"), "A check did not hold.");
   entry(out, bold("75"), "Interrupted and saved.");
   out << ".SH EXAMPLES\n";
-  print_examples(app, out);
+  print_examples(described, out);
 }
 
 }  // namespace
 
-void add_man(CLI::App& app, int& code) {
-  CLI::App* command = app.add_subcommand("man", "The manual page: trainer man | man -l -");
-  command->callback([&app, &code] {
-    print_man(app, std::cout);
-    code = kExitOk;
+void add_man(CommandLine& line) {
+  line.add_command("man", "The manual page: trainer man | man -l -").run([&line] {
+    print_man(line, std::cout);
+    return kExitOk;
   });
 }
 

@@ -1,6 +1,5 @@
 #include "commands/models/models.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
@@ -8,14 +7,14 @@
 
 namespace trainer::app {
 
-void add_models(CLI::App& app, int& code) {
-  CLI::App* command =
-      app.add_subcommand("models", "The backbones, with parameters, FLOP and weights");
+void add_models(CommandLine& line) {
+  const Command command =
+      line.add_command("models", "The backbones, with parameters, FLOP and weights");
   const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "One JSON object");
-  command->callback([json, &code] {
+  command.add_flag("--json", *json, "One JSON object");
+  command.run([json] {
     (*json ? commands::print_backbones_json : commands::print_backbones)(std::cout);
-    code = kExitOk;
+    return kExitOk;
   });
 }
 

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <optional>
 #include <vector>
@@ -66,27 +65,27 @@ int create(const NewArguments& arguments) {
 
 }  // namespace
 
-void add_new(CLI::App& app, int& code) {
+void add_new(CommandLine& line) {
   const auto arguments = std::make_shared<NewArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "new", "A commented config to start with, for a folder of images or from another config");
   command
-      ->add_option(
+      .add_option(
           "source", arguments->source,
           "Folder with one folder per class, or with train, validation and test; or a config, "
           "whose every value is then written out")
-      ->required();
-  command->add_option("--output", arguments->output,
-                      "The file; <name of the source>.yaml here when left out");
+      .required();
+  command.add_option("--output", arguments->output,
+                     "The file; <name of the source>.yaml here when left out");
   command
-      ->add_option_function<std::string>(
+      .add_action(
           "--backbone",
           [arguments](const std::string& name) { arguments->backbone = backbone_named(name); },
           "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
           "whose weights are found when left out")
-      ->type_name("NAME");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace the file");
-  command->callback([arguments, &code] { code = create(*arguments); });
+      .type_name("NAME");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace the file");
+  command.run([arguments] { return create(*arguments); });
 }
 
 }  // namespace trainer::app

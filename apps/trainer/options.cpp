@@ -1,6 +1,5 @@
 #include "options.h"
 
-#include <functional>
 #include <string>
 
 #include "backend/open.h"
@@ -9,8 +8,8 @@
 
 namespace trainer::app {
 
-void add_config(CLI::App& command, ConfigArguments& arguments) {
-  command.add_option("config", arguments.path, "Config file (YAML)")->required();
+void add_config(const Command& command, ConfigArguments& arguments) {
+  command.add_option("config", arguments.path, "Config file (YAML)").required();
   add_overrides(command, arguments.overrides);
   command.add_flag("--json", arguments.json,
                    "One JSON object per line on standard output, nothing else");
@@ -38,10 +37,10 @@ config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int loca
   return load(every);
 }
 
-void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
+void add_overrides(const Command& command, std::vector<config::Override>& overrides,
                    Shorthands shorthands) {
   command
-      .add_option_function<std::vector<std::string>>(
+      .add_list_action(
           "--set",
           [&overrides](const std::vector<std::string>& settings) {
             for (const std::string& setting : settings) {
@@ -55,18 +54,18 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
             }
           },
           "Replace a value of the config, e.g. --set optimizer.adam.learning_rate=1e-4")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->trigger_on_parse();
+      .type_name("KEY=VALUE")
+      .one_value_each()
+      .in_order();
   const auto flag = [&](const char* name, const char* key, const char* help) {
     command
-        .add_option_function<std::string>(
+        .add_action(
             name,
             [&overrides, key, name](const std::string& value) {
               overrides.push_back({key, value, name});
             },
             help)
-        ->trigger_on_parse();
+        .in_order();
   };
   if (shorthands == Shorthands::kNone) return;
   flag("--batch-size", "train.batch_size", "Samples per replica and step (train.batch_size)");
@@ -77,11 +76,11 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
   }
   flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
   command
-      .add_option_function<std::string>(
+      .add_action(
           "--gpus",
           [&overrides](const std::string& value) { overrides.push_back(gpus_override(value)); },
           "GPUs to use: a number, all or [0, 2] (parallel.gpus)")
-      ->trigger_on_parse();
+      .in_order();
 }
 
 config::Override gpus_override(const std::string& value) {
@@ -89,51 +88,21 @@ config::Override gpus_override(const std::string& value) {
   return {"parallel.gpus", value, "--gpus", value.starts_with('[') ? Syntax::kYaml : Syntax::kText};
 }
 
-void add_weights(CLI::App& command, std::string& weights) {
+void add_weights(const Command& command, std::string& weights) {
   command
       .add_option("--weights", weights,
                   "Of a config, what its model has instead of model.weights: a weight file or a "
                   "run, or imagenet for its backbone")
-      ->type_name("FILE|RUN|imagenet");
+      .type_name("FILE|RUN|imagenet");
 }
 
-void add_average(CLI::App& command, std::optional<std::int64_t>& average, CLI::Option* best) {
+void add_average(const Command& command, std::optional<std::int64_t>& average, const Option& best) {
   command
       .add_option("--average", average,
                   "Mean of the parameters and moving statistics of a run's last N checkpoints")
-      ->type_name("N")
-      ->check(at_least_one())
-      ->excludes(best);
-}
-
-namespace {
-
-CLI::Validator number(const std::string& expected, const std::function<bool(double)>& fits) {
-  return {[expected, fits](const std::string& text) {
-            double value = 0;
-            const bool right = CLI::detail::lexical_cast(text, value) && fits(value);
-            return right ? std::string() : concat("expected ", expected, ", found ", text);
-          },
-          ""};
-}
-
-}  // namespace
-
-CLI::Validator not_negative() {
-  return number("a number of at least 0", [](double value) { return value >= 0; });
-}
-
-CLI::Validator positive() {
-  return number("a number greater than 0", [](double value) { return value > 0; });
-}
-
-CLI::Validator at_least_one() {
-  return {[](const std::string& text) {
-            std::int64_t value = 0;
-            const bool right = CLI::detail::lexical_cast(text, value) && value >= 1;
-            return right ? "" : "expected a whole number of at least 1, found " + text;
-          },
-          ""};
+      .type_name("N")
+      .at_least_one()
+      .excludes(best);
 }
 
 }  // namespace trainer::app

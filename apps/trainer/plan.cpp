@@ -99,80 +99,80 @@ void take_gpus(PlanArguments& arguments) {
     return;
   }
   if (!arguments.gpus.empty()) {
-    const std::string wrong = CLI::Range(1, 1 << 20)(arguments.gpus);
-    if (!wrong.empty()) throw CLI::ValidationError("--gpus", wrong);
+    const std::string wrong = check_range(arguments.gpus, 1, 1 << 20);
+    if (!wrong.empty()) reject_value("--gpus", wrong);
     arguments.simulation.workers = std::stoi(arguments.gpus);
   }
-  if (arguments.simulation.workers == 0) throw CLI::RequiresError("--link", "--workers or --gpus");
+  if (arguments.simulation.workers == 0) reject_missing("--link", "--workers or --gpus");
 }
 
-void add_simulation(CLI::App& command, PlanArguments& arguments) {
+void add_simulation(const Command& command, PlanArguments& arguments) {
   commands::SimulationRequest& request = arguments.simulation;
-  command.remove_option(command.get_option("--gpus"));
-  CLI::Option* workers =
+  command.remove_option("--gpus");
+  const Option workers =
       command
           .add_option("--workers", request.workers,
                       "Predict step time and efficiency on 1, 2, 4, ... so many workers")
-          ->check(CLI::Range(1, 1 << 20));
+          .in_range(1, 1 << 20);
   command
       .add_option(
           "--gpus", arguments.gpus,
           "GPUs to use: a number, all or [0, 2] (parallel.gpus); with --link the same as --workers")
-      ->excludes(workers);
-  CLI::Option* link =
+      .excludes(workers);
+  const Option link =
       command.add_option("--link", request.link, "Bandwidth of each worker's link, e.g. 100Gbit");
-  workers->needs(link);
-  command.add_option("--latency", request.latency, "Of a message; default 20us")->needs(link);
-  CLI::Option* step_time =
+  workers.needs(link);
+  command.add_option("--latency", request.latency, "Of a message; default 20us").needs(link);
+  const Option step_time =
       command
           .add_option("--step-time", request.step_time,
                       "Time of one worker's step, e.g. 120ms; else it is measured here")
-          ->needs(link);
+          .needs(link);
   command
       .add_option("--measured", request.measured,
                   "Take it from the output of benchmark --json or train --json")
-      ->type_name("FILE")
-      ->needs(link)
-      ->excludes(step_time);
+      .type_name("FILE")
+      .needs(link)
+      .excludes(step_time);
   command.add_option("--seconds", request.seconds, "Time to measure; default 2")
-      ->needs(link)
-      ->check(not_negative());
+      .needs(link)
+      .not_negative();
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app, int& code) {
+void add_plan(CommandLine& line) {
   const auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "plan", "What a config means: values and their origins, layers, steps, memory");
-  add_config(*command, *arguments);
-  CLI::Option* device =
+  add_config(command, *arguments);
+  const Option device =
       command
-          ->add_option("--device", arguments->device,
-                       "Plan for a GPU that need not be here: " + backend::gpu_model_names())
-          ->type_name("GPU");
+          .add_option("--device", arguments->device,
+                      "Plan for a GPU that need not be here: " + backend::gpu_model_names())
+          .type_name("GPU");
   command
-      ->add_option("--machine", arguments->machine,
-                   "Plan for a CPU that need not be here: a YAML file with its nodes, "
-                   "domains_per_node, cores_per_domain, l2_kib and l3_kib")
-      ->type_name("FILE")
-      ->excludes(device);
-  command->add_flag("--all", arguments->all, "List the config's default values too");
-  command->add_option("--print-after", arguments->print_after,
-                      "Print the graphs after a compiler pass, or all");
-  command->add_flag("--program", arguments->program, "Print what the device runs, step by step");
-  command->add_option("--plot", arguments->plot, "Write the learning-rate curve to this SVG file")
-      ->type_name("FILE");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
+      .add_option("--machine", arguments->machine,
+                  "Plan for a CPU that need not be here: a YAML file with its nodes, "
+                  "domains_per_node, cores_per_domain, l2_kib and l3_kib")
+      .type_name("FILE")
+      .excludes(device);
+  command.add_flag("--all", arguments->all, "List the config's default values too");
+  command.add_option("--print-after", arguments->print_after,
+                     "Print the graphs after a compiler pass, or all");
+  command.add_flag("--program", arguments->program, "Print what the device runs, step by step");
+  command.add_option("--plot", arguments->plot, "Write the learning-rate curve to this SVG file")
+      .type_name("FILE");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
   command
-      ->add_option(
+      .add_option(
           "--world-size", arguments->world_size,
           "Plan for so many processes; else as many as TF_CONFIG, torchrun, Slurm or mpirun set")
-      ->check(CLI::Range(1, 1 << 20));
-  add_simulation(*command, *arguments);
-  command->callback([arguments, &code] {
+      .in_range(1, 1 << 20);
+  add_simulation(command, *arguments);
+  command.run([arguments] {
     take_gpus(*arguments);
-    code = plan(*arguments);
+    return plan(*arguments);
   });
 }
 

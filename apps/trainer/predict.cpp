@@ -92,68 +92,67 @@ int predict(const PredictArguments& arguments) {
 }
 
 // What is given beside or in place of probabilities.
-void add_results(CLI::App& command, PredictArguments& arguments) {
-  CLI::Option* flip = command.add_flag(
+void add_results(const Command& command, PredictArguments& arguments) {
+  const Option flip = command.add_flag(
       "--flip", arguments.flip,
       "Mean of the probabilities of each image and its mirror image, left to right");
-  CLI::Option* logits =
+  const Option logits =
       command.add_flag("--logits", arguments.logits,
                        "Also the model's logits; with --flip those of the mean probabilities");
-  CLI::Option* features =
+  const Option features =
       command
           .add_option("--features", arguments.features,
                       "Write the features of the images, in their order, to this NPY file instead")
-          ->type_name("FILE.npy")
-          ->excludes(flip)
-          ->excludes(logits);
-  for (const char* other : {"--format", "--json", "--top"}) features->excludes(other);
+          .type_name("FILE.npy")
+          .excludes(flip)
+          .excludes(logits);
+  for (const char* other : {"--format", "--json", "--top"}) features.excludes(other);
   command
       .add_option("--layer", arguments.layer,
                   "Layer whose output the features are; default the one before the last with "
                   "weights")
-      ->needs(features);
+      .needs(features);
   command.add_flag("--overwrite", arguments.overwrite, "Replace a file of features that exists")
-      ->needs(features);
+      .needs(features);
 }
 
 }  // namespace
 
-void add_predict(CLI::App& app, int& code) {
+void add_predict(CommandLine& line) {
   const auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = app.add_subcommand("predict", "Class probabilities of images");
-  command->add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
-      ->required();
-  add_weights(*command, arguments->weights);
-  command->add_option(
+  const Command command = line.add_command("predict", "Class probabilities of images");
+  command.add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+      .required();
+  add_weights(command, arguments->weights);
+  command.add_option(
       "images", arguments->images,
       "Image files, folders of them, or IDX, NPY or NPZ files; a split of the run's data when left "
       "out");
   command
-      ->add_option("--split", arguments->split,
-                   "Which split when no files are given; test, or validation where there is none, "
-                   "when left out")
-      ->check(CLI::IsMember({"test", "validation", "train"}));
-  CLI::Option* format = command->add_option("--format", arguments->format, "table, csv or jsonl")
-                            ->check(CLI::IsMember({"table", "csv", "jsonl"}));
-  command->add_option("--top", arguments->top, "Show the K likeliest classes")
-      ->type_name("K")
-      ->check(at_least_one());
+      .add_option("--split", arguments->split,
+                  "Which split when no files are given; test, or validation where there is none, "
+                  "when left out")
+      .choices({"test", "validation", "train"});
+  const Option format = command.add_option("--format", arguments->format, "table, csv or jsonl")
+                            .choices({"table", "csv", "jsonl"});
+  command.add_option("--top", arguments->top, "Show the K likeliest classes")
+      .type_name("K")
+      .at_least_one();
   command
-      ->add_option_function<std::string>(
+      .add_action(
           "--on-error",
           [arguments](const std::string& value) { arguments->skip_damaged = value == "skip"; },
           "fail at an image file that cannot be read, or name and skip it; default fail")
-      ->check(CLI::IsMember({"fail", "skip"}));
-  command->add_option("--limit", arguments->limit, "Only the first N images")
-      ->check(at_least_one());
-  command->add_flag("--json", arguments->json, "The same as --format jsonl")->excludes(format);
-  CLI::Option* best =
-      command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
-  add_average(*command, arguments->average, best);
-  add_results(*command, *arguments);
-  add_overrides(*command, arguments->overrides, Shorthands::kDevice);
-  command->add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");
-  command->callback([arguments, &code] { code = predict(*arguments); });
+      .choices({"fail", "skip"});
+  command.add_option("--limit", arguments->limit, "Only the first N images").at_least_one();
+  command.add_flag("--json", arguments->json, "The same as --format jsonl").excludes(format);
+  const Option best =
+      command.add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_average(command, arguments->average, best);
+  add_results(command, *arguments);
+  add_overrides(command, arguments->overrides, Shorthands::kDevice);
+  command.add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");
+  command.run([arguments] { return predict(*arguments); });
 }
 
 }  // namespace trainer::app

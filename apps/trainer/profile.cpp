@@ -62,16 +62,16 @@ int profile(const ProfileArguments& arguments) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, int& code) {
+void add_profile(CommandLine& line) {
   const auto arguments = std::make_shared<ProfileArguments>();
-  CLI::App* command =
-      app.add_subcommand("profile", "Where the time of a step goes, by layer, and of the input");
-  add_config(*command, *arguments);
-  command->add_option("--steps", arguments->steps, "Steps to record, after a warm-up")
-      ->check(at_least_one());
-  command->add_option("--trace", arguments->trace, "File for Perfetto or chrome://tracing");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace a trace that exists");
-  command->callback([arguments, &code] { code = profile(*arguments); });
+  const Command command =
+      line.add_command("profile", "Where the time of a step goes, by layer, and of the input");
+  add_config(command, *arguments);
+  command.add_option("--steps", arguments->steps, "Steps to record, after a warm-up")
+      .at_least_one();
+  command.add_option("--trace", arguments->trace, "File for Perfetto or chrome://tracing");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace a trace that exists");
+  command.run([arguments] { return profile(*arguments); });
 }
 
 }  // namespace trainer::app

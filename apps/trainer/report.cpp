@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
@@ -62,33 +61,33 @@ int report(const ReportArguments& arguments) {
 
 }  // namespace
 
-void add_report(CLI::App& app, int& code) {
+void add_report(CommandLine& line) {
   const auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command =
-      app.add_subcommand("report", "A run or a sweep as one HTML file that needs no network");
-  command->add_option("folder", arguments->folder, "Folder of a run or of a sweep")->required();
-  command->add_option("--output", arguments->output,
-                      "The file; report.html in the folder when left out, which is replaced");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace the file of --output");
+  const Command command =
+      line.add_command("report", "A run or a sweep as one HTML file that needs no network");
+  command.add_option("folder", arguments->folder, "Folder of a run or of a sweep").required();
+  command.add_option("--output", arguments->output,
+                     "The file; report.html in the folder when left out, which is replaced");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace the file of --output");
   command
-      ->add_option("--to-accuracy", arguments->to_accuracy,
-                   "Of a sweep: also time and cost to this accuracy (0 to 1)")
-      ->check(CLI::Range(0.0, 1.0));
+      .add_option("--to-accuracy", arguments->to_accuracy,
+                  "Of a sweep: also time and cost to this accuracy (0 to 1)")
+      .in_range(0.0, 1.0);
   command
-      ->add_option("--plots", arguments->plots,
-                   "Of a run: folder of the plots as SVG; plots in the run's folder when neither "
-                   "this nor --output is given")
-      ->type_name("FOLDER");
+      .add_option("--plots", arguments->plots,
+                  "Of a run: folder of the plots as SVG; plots in the run's folder when neither "
+                  "this nor --output is given")
+      .type_name("FOLDER");
   command
-      ->add_option("--mistakes", arguments->mistakes,
-                   "Of a run: show so many of its worst mistakes, found with its last checkpoint; "
-                   "default 24")
-      ->type_name("N")
-      ->check(not_negative());
-  command->add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
-      ->check(not_negative());
-  add_overrides(*command, arguments->overrides, Shorthands::kDevice);
-  command->callback([arguments, &code] { code = report(*arguments); });
+      .add_option("--mistakes", arguments->mistakes,
+                  "Of a run: show so many of its worst mistakes, found with its last checkpoint; "
+                  "default 24")
+      .type_name("N")
+      .not_negative();
+  command.add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
+      .not_negative();
+  add_overrides(command, arguments->overrides, Shorthands::kDevice);
+  command.run([arguments] { return report(*arguments); });
 }
 
 }  // namespace trainer::app

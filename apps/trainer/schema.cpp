@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/error.h"
@@ -6,10 +5,10 @@
 
 namespace trainer::app {
 
-void add_schema(CLI::App& app, int& code) {
-  app.add_subcommand("schema", "JSON Schema of a config")->callback([&code] {
+void add_schema(CommandLine& line) {
+  line.add_command("schema", "JSON Schema of a config").run([] {
     std::cout << config::json_schema() << '\n';
-    code = kExitOk;
+    return kExitOk;
   });
 }
 

@@ -160,38 +160,38 @@ int sweep(const SweepArguments& arguments) {
 
 }  // namespace
 
-void add_sweep(CLI::App& app, int& code) {
+void add_sweep(CommandLine& line) {
   const auto arguments = std::make_shared<SweepArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "sweep", "Train every combination of some values: a run each, and one table");
-  command->add_option("config", arguments->path, "Config file (YAML)")->required();
+  command.add_option("config", arguments->path, "Config file (YAML)").required();
   command
-      ->add_option("--over", arguments->over,
-                   "A key and its values; also lists in NUM_GPUS, BATCH_SIZE, LEARNING_RATE, SEEDS")
-      ->type_name("KEY=V1,V2")
-      ->allow_extra_args(false);
-  command->add_option("--dir", arguments->folder,
-                      "Folder of the sweep; runs/<name>_sweep when left out");
+      .add_option("--over", arguments->over,
+                  "A key and its values; also lists in NUM_GPUS, BATCH_SIZE, LEARNING_RATE, SEEDS")
+      .type_name("KEY=V1,V2")
+      .one_value_each();
+  command.add_option("--dir", arguments->folder,
+                     "Folder of the sweep; runs/<name>_sweep when left out");
   command
-      ->add_option("--launcher", arguments->launcher,
-                   "local trains here; slurm and kubernetes print a job array or Job manifests")
-      ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
+      .add_option("--launcher", arguments->launcher,
+                  "local trains here; slurm and kubernetes print a job array or Job manifests")
+      .choices({"local", "slurm", "kubernetes"});
   command
-      ->add_option("--max-points", arguments->max_points,
-                   concat("How many points the sweep may have; default ", commands::kMaxPoints))
-      ->type_name("N")
-      ->check(at_least_one());
-  command->add_option("--image", arguments->image, "Container image of --launcher kubernetes");
-  command->add_flag("--collect", arguments->collect, "The table of what has been trained, no more");
+      .add_option("--max-points", arguments->max_points,
+                  concat("How many points the sweep may have; default ", commands::kMaxPoints))
+      .type_name("N")
+      .at_least_one();
+  command.add_option("--image", arguments->image, "Container image of --launcher kubernetes");
+  command.add_flag("--collect", arguments->collect, "The table of what has been trained, no more");
   command
-      ->add_option("--to-accuracy", arguments->to_accuracy,
-                   "Also time and cost to this accuracy (0 to 1), and the cheapest point")
-      ->check(CLI::Range(0.0, 1.0));
-  add_overrides(*command, arguments->overrides, Shorthands::kNone);
-  command->add_flag("--json", arguments->json,
-                    "One JSON object per line on standard output, nothing else");
-  command->add_flag("--quiet", arguments->quiet, "No progress");
-  command->callback([arguments, &code] { code = sweep(*arguments); });
+      .add_option("--to-accuracy", arguments->to_accuracy,
+                  "Also time and cost to this accuracy (0 to 1), and the cheapest point")
+      .in_range(0.0, 1.0);
+  add_overrides(command, arguments->overrides, Shorthands::kNone);
+  command.add_flag("--json", arguments->json,
+                   "One JSON object per line on standard output, nothing else");
+  command.add_flag("--quiet", arguments->quiet, "No progress");
+  command.run([arguments] { return sweep(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -286,27 +286,27 @@ int train(const TrainArguments& arguments) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& code) {
+void add_train(CommandLine& line) {
   const auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = app.add_subcommand("train", "Build and run the job");
-  add_config(*command, *arguments);
-  CLI::Option* resume =
-      command->add_flag("--resume", arguments->resume, "Go on from the run's last checkpoint");
-  command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier run in this folder")
-      ->excludes(resume);
-  command->add_option("--rank", arguments->identity.rank,
-                      "Which of several processes this is, 0 being the chief; else set by "
-                      "TF_CONFIG, torchrun, Slurm or mpirun");
-  command->add_option("--world-size", arguments->identity.world_size,
-                      "How many processes train together");
-  command->add_option("--master", arguments->identity.master, "Where the process of rank 0 listens")
-      ->type_name("HOST:PORT");
+  const Command command = line.add_command("train", "Build and run the job");
+  add_config(command, *arguments);
+  const Option resume =
+      command.add_flag("--resume", arguments->resume, "Go on from the run's last checkpoint");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace an earlier run in this folder")
+      .excludes(resume);
+  command.add_option("--rank", arguments->identity.rank,
+                     "Which of several processes this is, 0 being the chief; else set by "
+                     "TF_CONFIG, torchrun, Slurm or mpirun");
+  command.add_option("--world-size", arguments->identity.world_size,
+                     "How many processes train together");
+  command.add_option("--master", arguments->identity.master, "Where the process of rank 0 listens")
+      .type_name("HOST:PORT");
   command
-      ->add_option("--secret-file", arguments->identity.secret_file,
-                   "File with the secret that all processes of the job share; else "
-                   "TRAINER_SECRET")
-      ->type_name("FILE");
-  command->callback([arguments, &code] { code = train(*arguments); });
+      .add_option("--secret-file", arguments->identity.secret_file,
+                  "File with the secret that all processes of the job share; else "
+                  "TRAINER_SECRET")
+      .type_name("FILE");
+  command.run([arguments] { return train(*arguments); });
 }
 
 }  // namespace trainer::app

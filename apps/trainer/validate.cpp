@@ -47,13 +47,13 @@ int validate(const ValidateArguments& arguments) {
 
 }  // namespace
 
-void add_validate(CLI::App& app, int& code) {
+void add_validate(CommandLine& line) {
   const auto arguments = std::make_shared<ValidateArguments>();
-  CLI::App* command = app.add_subcommand("validate", "All errors of configs at once");
-  command->add_option("configs", arguments->configs, "Config files")->required();
-  add_overrides(*command, arguments->overrides);
-  command->add_flag("--json", arguments->json, "One JSON object per config on standard output");
-  command->callback([arguments, &code] { code = validate(*arguments); });
+  const Command command = line.add_command("validate", "All errors of configs at once");
+  command.add_option("configs", arguments->configs, "Config files").required();
+  add_overrides(command, arguments->overrides);
+  command.add_flag("--json", arguments->json, "One JSON object per config on standard output");
+  command.run([arguments] { return validate(*arguments); });
 }
 
 }  // namespace trainer::app

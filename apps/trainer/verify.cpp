@@ -37,24 +37,23 @@ int verify(const VerifyArguments& arguments) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, int& code) {
+void add_verify(CommandLine& line) {
   const auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = line.add_command(
       "verify", "Prove by training that replicas, or a resumed run, give what they should");
-  command->add_option("what", arguments->what, "replicas or resume")
-      ->required()
-      ->check(CLI::IsMember({"replicas", "resume"}));
-  add_config(*command, *arguments);
+  command.add_option("what", arguments->what, "replicas or resume")
+      .required()
+      .choices({"replicas", "resume"});
+  add_config(command, *arguments);
   // Here a list to compare, not one number for the config.
-  command->remove_option(command->get_option("--replicas"));
+  command.remove_option("--replicas");
   command
-      ->add_option("--replicas", arguments->replicas,
-                   "Numbers of replicas to compare; default 1,2,4")
-      ->delimiter(',')
-      ->check(at_least_one());
-  command->add_option("--steps", arguments->steps, "Length of the runs")
-      ->check(CLI::Range(2, 1000000000));
-  command->callback([arguments, &code] { code = verify(*arguments); });
+      .add_option("--replicas", arguments->replicas,
+                  "Numbers of replicas to compare; default 1,2,4")
+      .delimiter(',')
+      .at_least_one();
+  command.add_option("--steps", arguments->steps, "Length of the runs").in_range(2, 1000000000);
+  command.run([arguments] { return verify(*arguments); });
 }
 
 }  // namespace trainer::app
