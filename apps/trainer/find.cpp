@@ -1,10 +1,7 @@
-#include "commands/find/find.h"
-
 #include <iostream>
 
 #include "commands.h"
-#include "commands/benchmark/benchmark.h"
-#include "commands/page/svg.h"
+#include "commands/find/find_chart.h"
 #include "commands/sweep/grid.h"
 #include "model/import.h"
 #include "options.h"
@@ -20,34 +17,6 @@ struct FindArguments : ConfigArguments {
   commands::RangeTestOptions rates;
   commands::BatchSizeOptions sizes;
 };
-
-commands::Chart make_chart(const commands::RangeTest& test) {
-  commands::Chart chart{"learning-rate-range",
-                        "Loss over the learning rate",
-                        "learning rate",
-                        "loss (mean over samples)",
-                        {{"loss", {}}, {"smoothed", {}}}};
-  chart.log_x = true;
-  for (const commands::RangeTest::Point& point : test.points) {
-    chart.series[0].points.emplace_back(point.rate, point.loss);
-    chart.series[1].points.emplace_back(point.rate, point.smoothed);
-  }
-  return chart;
-}
-
-commands::Chart make_chart(const commands::BatchSizes& sizes) {
-  commands::Chart chart{"batch-size",
-                        "Throughput over the batch size",
-                        "batch size of a replica (samples)",
-                        "images/second",
-                        {{"measured", {}}}};
-  chart.y_from_zero = chart.log_x = true;
-  for (const commands::BatchSizes::Point& point : sizes.points) {
-    chart.series[0].points.emplace_back(static_cast<double>(point.batch_size),
-                                        point.images_per_second);
-  }
-  return chart;
-}
 
 commands::RangeTest test_rates(const FindArguments& arguments, config::Config config) {
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
@@ -75,12 +44,12 @@ int find(const FindArguments& arguments) {
     const std::string key = commands::learning_rate_key(config);
     (arguments.json ? commands::print_range_test_json : commands::print_range_test)(test, key,
                                                                                     std::cout);
-    chart = make_chart(test);
+    chart = commands::make_chart(test);
   } else {
     const commands::BatchSizes sizes = commands::find_batch_sizes(config, arguments.sizes);
     (arguments.json ? commands::print_batch_sizes_json : commands::print_batch_sizes)(sizes,
                                                                                       std::cout);
-    chart = make_chart(sizes);
+    chart = commands::make_chart(sizes);
   }
   if (!arguments.plot.empty()) write_file_atomic(arguments.plot, commands::svg_document(chart));
   return kExitOk;

@@ -1,16 +1,12 @@
 #include "commands/sweep/sweep.h"
 
-#include <unistd.h>
-
-#include <cmath>
 #include <iostream>
 
 #include "base/error.h"
-#include "base/formats/table.h"
-#include "base/text.h"
 #include "commands.h"
 #include "commands/report/html.h"
 #include "commands/sweep/launchers.h"
+#include "commands/sweep/sweep_print.h"
 #include "commands/sweep/table.h"
 #include "options.h"
 
@@ -27,57 +23,6 @@ struct SweepArguments : ConfigArguments {
   bool collect = false;
   std::optional<double> to_accuracy;
   std::int64_t max_points = commands::kMaxPoints;
-};
-
-// "1:05"; "?" for nothing.
-std::string clock_time(std::optional<double> seconds) {
-  if (!seconds) return "?";
-  const auto whole = static_cast<std::int64_t>(std::ceil(*seconds));
-  return concat(whole / 60, whole % 60 < 10 ? ":0" : ":", whole % 60);
-}
-
-// One line per point; on a terminal the point in training has a line that is rewritten.
-class Progress final : public commands::SweepObserver {
- public:
-  Progress(const SweepArguments& arguments, std::size_t points)
-      : json_(arguments.json),
-        silent_(arguments.quiet || arguments.json),
-        is_tty_(is_terminal()),
-        points_(points) {}
-
-  void on_start(std::size_t index, const commands::Point& point) override {
-    name_ = point.name;
-    if (!silent_ && !is_tty_) std::cout << place(index) << name_ << ": starts" << std::endl;
-  }
-
-  void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
-                   std::optional<double> eta) override {
-    if (silent_ || !is_tty_) return;
-    std::cout << '\r' << place(index) << name_ << "  step " << step << '/' << total << "  eta "
-              << clock_time(eta) << kClearRest << std::flush;
-  }
-
-  void on_end(std::size_t index, const PointState& state, std::optional<double> eta) override {
-    if (json_) std::cout << commands::point_json(state, eta) << std::endl;
-    if (silent_) return;
-    if (is_tty_) std::cout << '\r';
-    std::cout << place(index) << state.point.name << ": " << to_string(state.kind);
-    if (state.kind == PointState::Kind::kFailed) std::cout << ": " << printable(state.message);
-    if (state.run) {
-      std::cout << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
-    }
-    if (eta && *eta > 0) std::cout << ", eta " << clock_time(eta);
-    std::cout << (is_tty_ ? kClearRest : "") << std::endl;
-  }
-
- private:
-  static constexpr const char* kClearRest = "\x1b[K";  // of the terminal's line
-
-  std::string place(std::size_t index) const { return concat("[", index + 1, "/", points_, "] "); }
-
-  bool json_, silent_, is_tty_;
-  std::size_t points_;
-  std::string name_;
 };
 
 commands::SweepPlan make_plan(const SweepArguments& arguments) {
@@ -115,25 +60,6 @@ int find_exit_code(const std::vector<PointState>& points) {
   return code;
 }
 
-void print_summary(const SweepArguments& arguments, const commands::Summary& summary,
-                   const Path& folder) {
-  if (arguments.json) {
-    std::cout << commands::table_json(summary) << std::endl;
-    return;
-  }
-  std::cout << '\n';
-  commands::print_table(summary, std::cout);
-  const std::string sentence = commands::accuracy_sentence(summary);
-  if (!sentence.empty()) std::cout << sentence << '\n';
-  for (const PointState& point : summary.points) {
-    if (point.kind != PointState::Kind::kFailed) continue;
-    std::cout << "failed: " << point.point.name << ": " << printable(point.message) << " (see "
-              << (folder / point.point.name / "errors.log").string() << ")\n";
-  }
-  std::cout << "table: " << (folder / "table.md").string()
-            << ", table.csv, table.json\nreport: " << (folder / "report.html").string() << '\n';
-}
-
 int sweep(const SweepArguments& arguments) {
   const commands::SweepPlan plan = make_plan(arguments);
   const Path program = std::filesystem::read_symlink("/proc/self/exe");
@@ -146,15 +72,21 @@ int sweep(const SweepArguments& arguments) {
     std::cout << commands::kubernetes_jobs(plan, arguments.image);
     return kExitOk;
   }
-  Progress progress(arguments, plan.points.size());
+  commands::SweepPrinter printer({arguments.json, arguments.quiet, is_terminal()},
+                                 plan.points.size(), std::cout);
   std::vector<PointState> points =
-      arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, progress);
+      arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, printer);
   const int code = arguments.collect ? int{kExitOk} : find_exit_code(points);
   const commands::Summary summary =
       commands::summarize(plan, std::move(points), arguments.to_accuracy);
   commands::write_tables(summary, plan.folder);
   commands::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
-  print_summary(arguments, summary, plan.folder);
+  if (arguments.json) {
+    std::cout << commands::table_json(summary) << std::endl;
+  } else {
+    std::cout << '\n';
+    commands::print_summary(summary, plan.folder, std::cout);
+  }
   return code;
 }
 

@@ -1,0 +1,33 @@
+#include "commands/find/find_chart.h"
+
+namespace trainer::commands {
+
+Chart make_chart(const RangeTest& test) {
+  Chart chart{"learning-rate-range",
+              "Loss over the learning rate",
+              "learning rate",
+              "loss (mean over samples)",
+              {{"loss", {}}, {"smoothed", {}}}};
+  chart.log_x = true;
+  for (const RangeTest::Point& point : test.points) {
+    chart.series[0].points.emplace_back(point.rate, point.loss);
+    chart.series[1].points.emplace_back(point.rate, point.smoothed);
+  }
+  return chart;
+}
+
+Chart make_chart(const BatchSizes& sizes) {
+  Chart chart{"batch-size",
+              "Throughput over the batch size",
+              "batch size of a replica (samples)",
+              "images/second",
+              {{"measured", {}}}};
+  chart.y_from_zero = chart.log_x = true;
+  for (const BatchSizes::Point& point : sizes.points) {
+    chart.series[0].points.emplace_back(static_cast<double>(point.batch_size),
+                                        point.images_per_second);
+  }
+  return chart;
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,14 @@
+// The charts of `trainer find --plot`.
+#pragma once
+
+#include "commands/find/find.h"
+#include "commands/page/svg.h"
+
+namespace trainer::commands {
+
+// Returns the loss, and the smoothed loss, over the learning rate.
+Chart make_chart(const RangeTest& test);
+// Returns the throughput over the batch size.
+Chart make_chart(const BatchSizes& sizes);
+
+}  // namespace trainer::commands

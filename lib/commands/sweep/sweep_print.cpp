@@ -1,0 +1,70 @@
+#include "commands/sweep/sweep_print.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/sweep/table.h"
+
+namespace trainer::commands {
+namespace {
+
+constexpr const char* kClearRest = "\x1b[K";  // of the terminal's line
+
+// "1:05"; "?" for nothing.
+std::string clock_time(std::optional<double> seconds) {
+  if (!seconds) return "?";
+  const auto whole = static_cast<std::int64_t>(std::ceil(*seconds));
+  return concat(whole / 60, whole % 60 < 10 ? ":0" : ":", whole % 60);
+}
+
+}  // namespace
+
+SweepPrinter::SweepPrinter(const SweepPrinterOptions& options, std::size_t points,
+                           std::ostream& out)
+    : options_(options), is_silent_(options.quiet || options.json), points_(points), out_(out) {}
+
+void SweepPrinter::on_start(std::size_t index, const Point& point) {
+  name_ = point.name;
+  if (!is_silent_ && !options_.is_terminal)
+    out_ << place(index) << name_ << ": starts" << std::endl;
+}
+
+void SweepPrinter::on_progress(std::size_t index, std::int64_t step, std::int64_t total,
+                               std::optional<double> eta_seconds) {
+  if (is_silent_ || !options_.is_terminal) return;
+  out_ << '\r' << place(index) << name_ << "  step " << step << '/' << total << "  eta "
+       << clock_time(eta_seconds) << kClearRest << std::flush;
+}
+
+void SweepPrinter::on_end(std::size_t index, const PointState& state,
+                          std::optional<double> eta_seconds) {
+  if (options_.json) out_ << point_json(state, eta_seconds) << std::endl;
+  if (is_silent_) return;
+  if (options_.is_terminal) out_ << '\r';
+  out_ << place(index) << state.point.name << ": " << to_string(state.kind);
+  if (state.kind == PointState::Kind::kFailed) out_ << ": " << printable(state.message);
+  if (state.run) out_ << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
+  if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << clock_time(eta_seconds);
+  out_ << (options_.is_terminal ? kClearRest : "") << std::endl;
+}
+
+std::string SweepPrinter::place(std::size_t index) const {
+  return concat("[", index + 1, "/", points_, "] ");
+}
+
+void print_summary(const Summary& summary, const Path& folder, std::ostream& out) {
+  print_table(summary, out);
+  const std::string sentence = accuracy_sentence(summary);
+  if (!sentence.empty()) out << sentence << '\n';
+  for (const PointState& point : summary.points) {
+    if (point.kind != PointState::Kind::kFailed) continue;
+    out << "failed: " << point.point.name << ": " << printable(point.message) << " (see "
+        << (folder / point.point.name / "errors.log").string() << ")\n";
+  }
+  out << "table: " << (folder / "table.md").string()
+      << ", table.csv, table.json\nreport: " << (folder / "report.html").string() << '\n';
+}
+
+}  // namespace trainer::commands

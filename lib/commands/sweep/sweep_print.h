@@ -1,0 +1,45 @@
+// What `trainer sweep` prints while it goes on, and at its end.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "commands/sweep/summary.h"
+#include "commands/sweep/sweep.h"
+
+namespace trainer::commands {
+
+struct SweepPrinterOptions {
+  bool json = false;   // one event per point that is over, and nothing else
+  bool quiet = false;  // no progress as text
+  bool is_terminal = false;
+};
+
+// Prints one line per point; on a terminal the point in training has a line that is rewritten.
+class SweepPrinter final : public SweepObserver {
+ public:
+  // `out` must outlive the printer. `points` is the number of points of the sweep.
+  SweepPrinter(const SweepPrinterOptions& options, std::size_t points, std::ostream& out);
+
+  void on_start(std::size_t index, const Point& point) override;
+  void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
+                   std::optional<double> eta_seconds) override;
+  void on_end(std::size_t index, const PointState& state,
+              std::optional<double> eta_seconds) override;
+
+ private:
+  std::string place(std::size_t index) const;
+
+  SweepPrinterOptions options_;
+  bool is_silent_;
+  std::size_t points_;
+  std::string name_;
+  std::ostream& out_;
+};
+
+// Prints the table as text, the points that failed and the files of the sweep in `folder`.
+void print_summary(const Summary& summary, const Path& folder, std::ostream& out);
+
+}  // namespace trainer::commands
