@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "data/loading/records.h"
+#include "data/samples/records.h"
 
 namespace trainer::data {
 

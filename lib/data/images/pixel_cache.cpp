@@ -6,7 +6,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "data/loading/records.h"
+#include "data/samples/records.h"
 
 namespace trainer::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/loading/batch_reader.h"
+#include "data/samples/batch_reader.h"
 
 #include <algorithm>
 

@@ -9,8 +9,8 @@
 #include "base/formats/table.h"
 #include "base/threads/cores.h"
 #include "base/threads/thread_team.h"
-#include "data/loading/batch_reader.h"
 #include "data/reading.h"
+#include "data/samples/batch_reader.h"
 
 namespace trainer::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/loading/records.h"
+#include "data/samples/records.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

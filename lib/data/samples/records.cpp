@@ -1,4 +1,4 @@
-#include "data/loading/records.h"
+#include "data/samples/records.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
