@@ -46,10 +46,11 @@ check_tsan() {
   local cuda
   configure tsan
   mapfile -t cuda < <(targets tsan 'test_cuda_(fake_runtime|kernels|collective)|trainer_cuda_fake')
-  build tsan test_base test_cluster test_data test_backend test_engine test_train test_commands "${cuda[@]}"
+  build tsan test_base test_cluster test_data test_backend test_engine test_train test_commands test_launch \
+    "${cuda[@]}"
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$PWD/test/tsan.supp" \
     run_tests tsan --label-exclude 'e2e|slow|peers' --exclude-regex '^train: ?servers' --tests-regex \
-    '^(base|cluster|data|engine|train|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
+    '^(base|cluster|launch|data|engine|train|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
 '^commands: ?(profile|idle time|verify)|^backend:.*(lane|batch|runs|calls|update|rank)'
 }
 

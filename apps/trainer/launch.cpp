@@ -1,4 +1,4 @@
-#include "cluster/launch.h"
+#include "commands/launch/launch.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -37,7 +37,7 @@ std::vector<std::string> resuming(std::vector<std::string> command) {
 
 int launch(const LaunchArguments& arguments) {
   check_is_joint(arguments.command.front());
-  cluster::LaunchOptions options;
+  commands::LaunchOptions options;
   options.workers = arguments.workers;
   options.servers = arguments.servers;
   options.evaluator = arguments.evaluator;
@@ -47,7 +47,7 @@ int launch(const LaunchArguments& arguments) {
   options.command.insert(options.command.end(), arguments.command.begin(), arguments.command.end());
   options.restarts = arguments.restarts;
   options.restart_command = resuming(options.command);
-  return cluster::launch(options);
+  return commands::launch(options);
 }
 
 }  // namespace

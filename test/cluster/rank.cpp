@@ -17,7 +17,7 @@
 #include "base/process.h"
 #include "base/random.h"
 #include "cluster/collective/gloo_communicator.h"
-#include "cluster/launch.h"
+#include "commands/launch/launch.h"
 
 namespace trainer::cluster {
 namespace {
@@ -208,7 +208,7 @@ void run(const Options& options) {
 // K ...` up to K times more, with `--start again` behind them.
 int launch_ranks(int argc, char** argv) {
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe")};
-  trainer::cluster::LaunchOptions options;
+  trainer::commands::LaunchOptions options;
   const bool restarts = argc > 4 && std::string(argv[3]) == "--restarts";
   if (restarts) options.restarts = std::stoi(argv[4]);
   command.insert(command.end(), argv + (restarts ? 5 : 3), argv + argc);
@@ -219,7 +219,7 @@ int launch_ranks(int argc, char** argv) {
   options.first_wait = std::chrono::milliseconds(20);
   options.patience = std::chrono::milliseconds(1500);
   options.after_term = std::chrono::milliseconds(200);
-  return trainer::cluster::launch(options);
+  return trainer::commands::launch(options);
 }
 
 int main(int argc, char** argv) {

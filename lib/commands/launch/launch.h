@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace trainer::cluster {
+namespace trainer::commands {
 
 struct LaunchOptions {
   int workers = 1;                   // chief included
@@ -44,4 +44,4 @@ struct LaunchOptions {
 // Throws ConfigError or DeviceError.
 int launch(const LaunchOptions& options);
 
-}  // namespace trainer::cluster
+}  // namespace trainer::commands

@@ -1,4 +1,4 @@
-#include "cluster/launch.h"
+#include "commands/launch/launch.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -23,11 +23,15 @@
 #include "base/process.h"
 #include "base/secret.h"
 #include "base/threads/topology.h"
-#include "cluster/identity/sources.h"
 #include "cluster/transport/socket.h"
 
-namespace trainer::cluster {
+namespace trainer::commands {
 namespace {
+
+using cluster::Clock;
+using cluster::Milliseconds;
+using cluster::ReservedPort;
+using cluster::Socket;
 
 // The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
 std::vector<int> select_cores(const std::vector<int>& cores, std::size_t i, std::size_t n) {
@@ -349,7 +353,9 @@ bool Launcher::any_running() const {
 }  // namespace
 
 int launch(const LaunchOptions& options) {
-  if (options.workers < 1) wrong("-n", concat("expected 1 or more, found ", options.workers));
+  if (options.workers < 1) {
+    throw ConfigError({}, concat("-n: expected 1 or more, found ", options.workers));
+  }
   LaunchOptions now = options;
   auto pause = options.first_wait;
   for (int restart = 1;; ++restart, pause = std::min<Milliseconds>(2 * pause, kMaxPause)) {
@@ -366,4 +372,4 @@ int launch(const LaunchOptions& options) {
   }
 }
 
-}  // namespace trainer::cluster
+}  // namespace trainer::commands

@@ -10,8 +10,10 @@
 #include "cluster/processes.h"
 #include "support/process_events.h"
 
-namespace trainer::cluster {
+namespace trainer::commands {
 namespace {
+
+using cluster::Process;
 
 std::unique_ptr<Process> launch_ranks(int count, std::vector<std::string> more) {
   std::vector<std::string> arguments{CLUSTER_RANK, "launch", std::to_string(count)};
@@ -149,4 +151,4 @@ TEST_CASE("launch: signals are passed on, and nothing outlives the launcher") {
   }
 }
 
-}  // namespace trainer::cluster
+}  // namespace trainer::commands
