@@ -18,6 +18,20 @@ std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t 
   return buckets;
 }
 
+std::vector<std::pair<int, std::size_t>> find_bucket_steps(
+    std::span<const std::pair<int, std::int64_t>> gradient_steps, std::span<const Slice> buckets) {
+  std::vector<std::pair<int, std::size_t>> steps;
+  int last = 0;
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+    for (const auto& [step, offset] : gradient_steps) {
+      const bool inside = offset >= buckets[bucket].first && offset < buckets[bucket].last;
+      if (inside) last = std::max(last, step);
+    }
+    steps.emplace_back(last, bucket);
+  }
+  return steps;
+}
+
 Trailer::Trailer(std::vector<std::span<float>> statistics, bool averaged)
     : statistics_(std::move(statistics)), averaged_(averaged) {
   for (const std::span<float> statistic : statistics_) count_ += statistic.size();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -21,6 +22,13 @@ struct Slice {
 // gradients. `count`: elements of the flat buffers.
 std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t count,
                                 std::int64_t bytes);
+
+// Returns (step, bucket) of all buckets, in their order: after the step, the gradients of the
+// bucket and of all buckets before it are written, so that all ranks reduce the buckets in the same
+// order. `gradient_steps`: (step that writes a gradient last, offset of the gradient in the flat
+// buffers).
+std::vector<std::pair<int, std::size_t>> find_bucket_steps(
+    std::span<const std::pair<int, std::int64_t>> gradient_steps, std::span<const Slice> buckets);
 
 // The trailer: whether this rank's loss is finite, whether its moving statistics have moved since
 // the last update, and the moving statistics. Summed over the ranks like gradients. An update sets

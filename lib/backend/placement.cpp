@@ -53,6 +53,16 @@ const Placement::Place& Placement::at(std::string_view name) const {
   return found->second;
 }
 
+std::int64_t Placement::gradient_offset(std::string_view parameter) const {
+  const auto found = places.find(parameter);
+  if (found == places.end() || found->second.where != Where::kParameters) return -1;
+  return found->second.offset;
+}
+
+std::string parameter_name(const std::string& gradient) {
+  return gradient.substr(0, gradient.rfind('/'));
+}
+
 bool has_updates(const graph::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                      [](const graph::Node& node) { return node.phase == graph::Phase::kUpdate; });

@@ -28,7 +28,9 @@ struct Placement {
 
   // Throws std::logic_error when there is none.
   const Place& at(std::string_view name) const;
-  // Whether training steps change the value.
+  // Returns the offset of a trained parameter in the flat buffers, or -1.
+  std::int64_t gradient_offset(std::string_view parameter) const;
+  // True if training steps change the value.
   bool changed_by_training(std::string_view name) const {
     return at(name).where != Place::Where::kRest;
   }
@@ -36,7 +38,10 @@ struct Placement {
 
 Placement place_variables(const graph::Graph& graph);
 
-// Whether a call of the graph can change variables: it has an update phase.
+// Returns the name of the parameter of a gradient, which is named "<parameter>/gradient".
+std::string parameter_name(const std::string& gradient);
+
+// True if a call of the graph can change variables: it has an update phase.
 bool has_updates(const graph::Graph& graph);
 
 }  // namespace trainer::backend

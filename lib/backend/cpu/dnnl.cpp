@@ -60,7 +60,7 @@ class Call {
 // A reorder between two places in memory.
 class Reorder {
  public:
-  Reorder(const memory::desc& from_desc, const float* from, const memory::desc& to_desc, char* to)
+  Reorder(const memory::desc& from_desc, const float* from, const memory::desc& to_desc, void* to)
       : source_(from_desc, dnnl_engine(), const_cast<float*>(from)),
         target_(to_desc, dnnl_engine(), to),
         primitive_(source_, target_),
@@ -208,7 +208,7 @@ Buffer dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
   if (plain == wanted) return l.input(input, Layout::kPlain).buffer;
   const auto bytes = static_cast<std::int64_t>(wanted.get_size());
   return l.packed_weights(input, bytes_of(wanted), bytes,
-                          [plain, wanted](const float* from, char* to) {
+                          [plain, wanted](const float* from, std::byte* to) {
                             const auto reorder = std::make_shared<Reorder>(plain, from, wanted, to);
                             return [reorder] { reorder->run(); };
                           });

@@ -90,33 +90,22 @@ Lowered& CpuExecutable::program(int worker, std::int64_t samples) {
     omp_set_num_threads(workers_.threads_per_worker());
     const GradientPlaces gradients{state.gradients.as<float>(), joint_.empty() ? nullptr : &joint_};
     Lowering lowering(graph_, samples, machine_, variables_, gradients, options_);
-    lowered = std::make_unique<Lowered>(lowering.lower());
-    lowered->bind(arenas_.get(worker, lowered->arena_bytes));
-    find_bucket_steps(*lowered);
+    lowered = std::make_unique<Lowered>(Lowered{lowering.lower(), {}, {}});
+    lowered->arena = reinterpret_cast<std::byte*>(arenas_.get(worker, lowered->arena_bytes));
+    lowered->pointers = lowered->make_pointers({}, nullptr);
+    if (reduction_) {
+      lowered->bucket_steps = find_bucket_steps(lowered->gradient_steps, reduction_->buckets());
+    }
   }
   return *lowered;
-}
-
-void CpuExecutable::find_bucket_steps(Lowered& lowered) const {
-  if (!reduction_) return;
-  const std::vector<Slice>& buckets = reduction_->buckets();
-  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
-    int last = 0;
-    for (const auto& [offset, step] : lowered.gradient_steps) {
-      const bool inside = offset >= buckets[bucket].first && offset < buckets[bucket].last;
-      if (inside) last = std::max(last, step);
-    }
-    lowered.bucket_steps.emplace_back(last, bucket);
-  }
-  std::sort(lowered.bucket_steps.begin(), lowered.bucket_steps.end());
 }
 
 void CpuExecutable::find_stale(const Call& call) {
   for (auto& entries : stale_) entries.clear();
   const auto add = [&](std::size_t worker, std::int64_t count) {
     for (PackedWeights::Entry* entry : program(static_cast<int>(worker), count).packed_weights) {
-      std::vector<PackedWeights::Entry*>& entries = stale_[entry->topological_order];
-      if (entry->version == variables_.version_of(*entry)) continue;
+      std::vector<PackedWeights::Entry*>& entries = stale_[entry->order];
+      if (!variables_.packed_weights().is_stale(*entry)) continue;
       if (std::find(entries.begin(), entries.end(), entry) == entries.end())
         entries.push_back(entry);
     }
@@ -138,8 +127,8 @@ void CpuExecutable::rebuild_packed_weights(int worker, int workers) {
     if (entries.empty()) continue;
     for (std::size_t i = static_cast<std::size_t>(worker); i < entries.size();
          i += static_cast<std::size_t>(workers)) {
-      entries[i]->rebuild();
-      entries[i]->version = variables_.version_of(*entries[i]);
+      entries[i]->make();
+      variables_.packed_weights().mark_made(*entries[i]);
     }
     barrier_.wait(workers);
   }
@@ -160,7 +149,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
   stopped_ = updates_ && scalars.stop_when_not_finite && !finite_;
   if (bindings.numbers != nullptr) write_numbers(bindings, scalars);
-  if (updates_ && finite_) variables_.changed_by_step();
+  if (updates_ && finite_) variables_.packed_weights().note_training();
 }
 
 PhaseClock* CpuExecutable::step_clock() { return kStepTimes ? &clock_ : nullptr; }

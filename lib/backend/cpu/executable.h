@@ -53,7 +53,6 @@ class CpuExecutable : public Executable {
   void allocate_partial_sums(std::span<const WorkerShare> shares);
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
   Lowered& program(int worker, std::int64_t samples);
-  void find_bucket_steps(Lowered& lowered) const;
   void find_stale(const Call& call);
   void rebuild_packed_weights(int worker, int workers);
   void prepare(Call& call);
@@ -115,8 +114,8 @@ class CpuExecutable : public Executable {
   GradientSources summed_;   // the one buffer that holds their sum
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
-  std::vector<char> idle_input_;
-  std::vector<PackedWeights::Entry*> stale_[2];  // by topological order, each once
+  std::vector<std::byte> idle_input_;
+  std::vector<PackedWeights::Entry*> stale_[2];  // by order, each once
 };
 
 }  // namespace trainer::backend::cpu

@@ -89,10 +89,10 @@ void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t b
   WorkerState& state = states_[static_cast<std::size_t>(worker)];
   Lowered& lowered = *state.programs.at(count);
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
-    const Lowered::Port& port = lowered.inputs[i];
+    const Port& port = lowered.inputs[i];
     if (port.buffer < 0) continue;
     lowered.pointers[static_cast<std::size_t>(port.buffer)] =
-        reinterpret_cast<char*>(call.bindings.inputs[i].address) + first * port.bytes_a_sample;
+        call.bindings.inputs[i].address + first * port.bytes_per_sample;
   }
   RunContext context = context_of(worker, call, lowered);
   context.samples = lowered.samples;
@@ -123,11 +123,11 @@ JointRound CpuExecutable::round_of(int worker, const Call& call, std::int64_t ba
 // zeros that does not count.
 void CpuExecutable::run_idle(const Call& call) {
   Lowered& lowered = *states_[0].programs.at(1);
-  for (const Lowered::Port& port : lowered.inputs) {
+  for (const Port& port : lowered.inputs) {
     const auto bytes = static_cast<std::size_t>(port.bytes);
     if (idle_input_.size() < bytes) idle_input_.resize(bytes);
   }
-  for (const Lowered::Port& port : lowered.inputs) {
+  for (const Port& port : lowered.inputs) {
     if (port.buffer < 0) continue;
     lowered.pointers[static_cast<std::size_t>(port.buffer)] = idle_input_.data();
   }
@@ -192,16 +192,16 @@ void CpuExecutable::arrive_last(int worker, const Call& call, std::int64_t batch
 void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
                                  const Lowered& lowered) {
   for (std::size_t i = 0; i < lowered.outputs.size(); ++i) {
-    const Lowered::Port& port = lowered.outputs[i];
+    const Port& port = lowered.outputs[i];
     const std::int64_t bytes =
-        port.bytes_a_sample > 0 ? context.counted * port.bytes_a_sample : port.bytes;
+        port.bytes_per_sample > 0 ? context.counted * port.bytes_per_sample : port.bytes;
     if (static_cast<int>(i) == options_.numbers.loss) {
       const std::span values(context.at<float>(port.buffer), static_cast<std::size_t>(bytes / 4));
       if (!all_finite(values)) finite_ = false;
     }
     const Span& output = call.bindings.outputs[i];
-    if (!output || (port.bytes_a_sample == 0 && !context.first)) continue;
-    std::memcpy(output.address + first * port.bytes_a_sample, context.at<char>(port.buffer),
+    if (!output || (port.bytes_per_sample == 0 && !context.first)) continue;
+    std::memcpy(output.address + first * port.bytes_per_sample, context.at<char>(port.buffer),
                 static_cast<std::size_t>(bytes));
   }
 }

@@ -23,26 +23,6 @@ std::set<std::string> values_changed_by_training(const graph::Graph& graph) {
 
 }  // namespace
 
-PackedWeights::Entry& PackedWeights::get(
-    const std::string& key, int topological_order, std::int64_t bytes,
-    const std::function<std::function<void()>(char* memory)>& create) {
-  std::unique_ptr<Entry>& entry = entries_[key];
-  if (!entry) {
-    entry = std::make_unique<Entry>();
-    entry->key = key;
-    entry->topological_order = topological_order;
-    entry->memory = Memory(bytes);
-    entry->rebuild = create(entry->memory.data());
-  }
-  return *entry;
-}
-
-std::int64_t PackedWeights::bytes() const {
-  std::int64_t total = 0;
-  for (const auto& [key, entry] : entries_) total += entry->memory.bytes();
-  return total;
-}
-
 CpuVariables::CpuVariables(const graph::Graph& graph)
     : changed_by_training_(values_changed_by_training(graph)) {
   int slot_count = 0;
@@ -117,8 +97,7 @@ void CpuVariables::read(std::string_view name, std::span<float> to) const {
 
 void CpuVariables::write(std::string_view name, std::span<const float> from) {
   std::copy(from.begin(), from.end(), at(std::string(name)));
-  ++version_;
-  ++written_;
+  packed_weights_.note_write();
 }
 
 Flat CpuVariables::flat() const {
@@ -171,7 +150,7 @@ void CpuVariables::read_flat(FlatBuffer buffer, std::int64_t first, std::span<fl
 }
 
 void CpuVariables::write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
-  changed_by_step();
+  packed_weights_.note_training();
   if (buffer.kind == FlatBuffer::Kind::kStatistics) {
     each_statistic(first, static_cast<std::int64_t>(from.size()),
                    [&](std::span<float> values, std::int64_t at) {

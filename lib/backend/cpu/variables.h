@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -12,35 +10,11 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/memory.h"
+#include "backend/lowering/packed_weights.h"
 
 namespace trainer::backend::cpu {
 
-// Returns the name of the parameter of a gradient, which is named "<parameter>/gradient".
-inline std::string parameter_of(const std::string& gradient) {
-  const auto slash = gradient.rfind('/');
-  return slash == std::string::npos ? gradient : gradient.substr(0, slash);
-}
-
-// Copies of persistent values in other formats (reordered for a primitive, folded with batch norm),
-// shared by all executables and workers and rebuilt when a value has changed.
-class PackedWeights {
- public:
-  struct Entry {
-    std::string key;
-    int topological_order = 0;  // 0: of persistent values; 1: may be made of entries of order 0
-    Memory memory;
-    std::function<void()> rebuild;
-    bool changed_by_training = false;  // made of something that training steps change
-    std::uint64_t version = 0;         // of the variables it was made from; 0: never built
-  };
-  // The entry of this key, created with `create` when new.
-  Entry& get(const std::string& key, int topological_order, std::int64_t bytes,
-             const std::function<std::function<void()>(char* memory)>& create);
-  std::int64_t bytes() const;
-
- private:
-  std::map<std::string, std::unique_ptr<Entry>> entries_;
-};
+using PackedWeights = backend::PackedWeights<Memory, void()>;
 
 class CpuVariables : public Variables {
  public:
@@ -65,16 +39,11 @@ class CpuVariables : public Variables {
   float* flat_average() const { return average_.as<float>(); }
   std::int64_t bytes() const;
 
-  // Whether training steps change this value: trained parameters with their slots and averages,
+  // True if training steps change this value: trained parameters with their slots and averages,
   // moving statistics. Everything else changes by write() alone.
   bool changed_by_training(const std::string& name) const {
     return changed_by_training_.contains(name);
   }
-  // Rises with every change that an entry depends on.
-  std::uint64_t version_of(const PackedWeights::Entry& entry) const {
-    return entry.changed_by_training ? version_ : written_;
-  }
-  void changed_by_step() { ++version_; }
   PackedWeights& packed_weights() { return packed_weights_; }
 
  private:
@@ -92,8 +61,6 @@ class CpuVariables : public Variables {
   std::vector<Memory> slots_;
   std::set<std::string> changed_by_training_;
   std::vector<std::span<float>> statistics_;  // that steps move
-  std::uint64_t version_ = 1;                 // of all values
-  std::uint64_t written_ = 1;                 // of values that training does not change
   PackedWeights packed_weights_;
 };
 

@@ -6,26 +6,6 @@
 
 namespace trainer::backend::cuda {
 
-PackedWeights::Entry& PackedWeights::get(const std::string& key, int order, int device,
-                                         std::int64_t bytes,
-                                         const std::function<Make(std::byte* memory)>& create) {
-  const auto found = entries_.find(key);
-  if (found != entries_.end()) return *found->second;
-  auto entry = std::make_unique<Entry>();
-  entry->order = order;
-  entry->memory = allocate_device(device, static_cast<std::size_t>(bytes));
-  entry->make = create(entry->memory.span().address);
-  return *entries_.emplace(key, std::move(entry)).first->second;
-}
-
-std::int64_t PackedWeights::bytes() const {
-  std::int64_t total = 0;
-  for (const auto& [key, entry] : entries_) {
-    total += static_cast<std::int64_t>(entry->memory.bytes());
-  }
-  return total;
-}
-
 CudaVariables::CudaVariables(const graph::Graph& graph, int device,
                              std::function<void()> synchronize)
     : device_(device), synchronize_(std::move(synchronize)), placement_(place_variables(graph)) {
@@ -78,8 +58,7 @@ void CudaVariables::read(std::string_view name, std::span<float> to) const {
 
 void CudaVariables::write(std::string_view name, std::span<const float> from) {
   copy(at(name), from.data(), from.size(), cudaMemcpyHostToDevice);
-  ++version_;
-  ++written_;
+  packed_weights_.note_write();
 }
 
 float* CudaVariables::flat_buffer(FlatBuffer buffer) const {
@@ -102,7 +81,7 @@ void CudaVariables::read_flat(FlatBuffer buffer, std::int64_t first, std::span<f
 
 void CudaVariables::write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
   copy(flat_buffer(buffer) + first, from.data(), from.size(), cudaMemcpyHostToDevice);
-  changed_by_training();
+  packed_weights_.note_training();
 }
 
 std::int64_t CudaVariables::bytes() const {

@@ -2,36 +2,16 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <memory>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cuda/runtime.h"
+#include "backend/lowering/packed_weights.h"
 #include "backend/placement.h"
 
 namespace trainer::backend::cuda {
 
-// Copies of persistent values in other types and layouts, or folded with batch norm, shared by the
-// executables of a model and made again when a value has changed.
-class PackedWeights {
- public:
-  using Make = std::function<void(cudaStream_t)>;
-  struct Entry {
-    int order = 0;  // made after all entries of lower order
-    Buffer memory;
-    Make make;
-    bool changed_by_training = false;
-    std::uint64_t version = 0;  // of the variables it was made from; 0: never made
-  };
-  // The entry of this key, created with `create(memory)` when new.
-  Entry& get(const std::string& key, int order, int device, std::int64_t bytes,
-             const std::function<Make(std::byte* memory)>& create);
-  std::int64_t bytes() const;
-
- private:
-  std::map<std::string, std::unique_ptr<Entry>> entries_;
-};
+using PackedWeights = backend::PackedWeights<Buffer, void(cudaStream_t)>;
 
 class CudaVariables final : public Variables {
  public:
@@ -56,12 +36,13 @@ class CudaVariables final : public Variables {
   std::int64_t bytes() const;       // of all variables
   std::int64_t slot_bytes() const;  // of these, slots and averages
 
-  // Rises with every change of what an entry was made from.
-  std::uint64_t version_of(const PackedWeights::Entry& entry) const {
-    return entry.changed_by_training ? version_ : written_;
+  bool changed_by_training(std::string_view name) const {
+    return placement_.changed_by_training(name);
   }
-  void changed_by_training() { ++version_; }
-  PackedWeights& packed() { return packed_; }
+  std::int64_t gradient_offset(std::string_view parameter) const {
+    return placement_.gradient_offset(parameter);
+  }
+  PackedWeights& packed_weights() { return packed_weights_; }
   // Memory for activations, shared by the executables of a model, of which one runs at a time.
   // Memory handed out before stays valid.
   std::byte* arena(std::int64_t bytes);
@@ -76,10 +57,8 @@ class CudaVariables final : public Variables {
   Placement placement_;
   Buffer parameters_, average_, statistics_, rest_;
   std::vector<Buffer> slots_, arenas_;
-  StreamHandle stream_;        // of reads and writes
-  std::uint64_t version_ = 1;  // of all values
-  std::uint64_t written_ = 1;  // of those that training leaves alone
-  PackedWeights packed_;
+  StreamHandle stream_;  // of reads and writes
+  PackedWeights packed_weights_;
 };
 
 }  // namespace trainer::backend::cuda

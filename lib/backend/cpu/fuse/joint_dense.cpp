@@ -2,6 +2,7 @@
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lanes/joint_layers.h"
 #include "backend/fuse/pattern.h"
+#include "backend/placement.h"
 
 namespace trainer::backend::cpu {
 
@@ -18,7 +19,7 @@ void fuse_joint_dense(Grouping& grouping, JointLayers& layers) {
         grouping.take({i}, i, JointDenseBackwardData{&node, layer});
       }
     } else if (std::holds_alternative<graph::DenseBackwardWeights>(node.op)) {
-      if (JointLayer* layer = layers.find(parameter_of(graph[node.outputs[0]].name))) {
+      if (JointLayer* layer = layers.find(parameter_name(graph[node.outputs[0]].name))) {
         grouping.take({i}, i, JointDenseBackwardWeights{&node, layer});
       }
     }

@@ -3,6 +3,8 @@
 #include <variant>
 #include <vector>
 
+#include "backend/placement.h"
+
 namespace trainer::backend::cpu {
 namespace {
 
@@ -43,7 +45,7 @@ Candidates candidates_in(const graph::Graph& graph, const CpuVariables& variable
   }
   for (const graph::Node& node : graph.nodes) {
     if (!std::holds_alternative<graph::DenseBackwardWeights>(node.op)) continue;
-    const auto layer = all.find(parameter_of(graph[node.outputs[0]].name));
+    const auto layer = all.find(parameter_name(graph[node.outputs[0]].name));
     if (layer == all.end()) continue;
     ++layer->second.gradients;
     if (!is_float(graph, node.inputs[1])) layer->second.fits = false;

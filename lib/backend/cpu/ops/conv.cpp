@@ -77,7 +77,9 @@ std::vector<std::pair<Layout, Layout>> layout_pairs(const Operand& x) {
   return {{Layout::kBlocked, Layout::kBlocked}, {Layout::kPlain, Layout::kPlain}};
 }
 
-Operand shaped(const Shape& shape, Layout layout, DType type) { return {-1, layout, type, shape}; }
+Operand shaped(const Shape& shape, Layout layout, DType type) {
+  return {{-1, type, shape}, layout};
+}
 
 dnnl::convolution_forward::primitive_desc forward_descriptor(
     const Lowering& l, const Problem& p, const Operand& x, const Operand& y, bool bias,

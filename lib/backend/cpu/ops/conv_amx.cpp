@@ -48,7 +48,7 @@ void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias,
   const AmxKernels* k = l.machine().amx;
   const Buffer kernel = l.packed_weights(
       1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
-      [k, shape](const float* from, char* to) {
+      [k, shape](const float* from, std::byte* to) {
         return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
       });
   const auto parts = divide_convolution(shape, l.machine().threads, 0, k->scratch_bytes);

@@ -47,7 +47,7 @@ inline Buffer padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
                           std::int64_t padded) {
   const std::int64_t rows = l.shape_of_input(input).elements() / channels;
   return l.packed_weights(input, concat("rows", padded), rows * padded * 4,
-                          [=](const float* from, char* to) {
+                          [=](const float* from, std::byte* to) {
                             return [=] {
                               float* row = reinterpret_cast<float*>(to);
                               for (std::int64_t r = 0; r < rows; ++r, row += padded) {

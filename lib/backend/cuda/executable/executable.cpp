@@ -181,7 +181,7 @@ void CudaExecutable::make_programs(const Call& call) {
   const int device = variables_.device();
   if (call.idle) {
     std::int64_t most = 0;
-    for (const Program::Port& port : program(1).inputs) most = std::max(most, port.bytes);
+    for (const Port& port : program(1).inputs) most = std::max(most, port.bytes);
     if (idle_input_.bytes() == 0) {
       idle_input_ = allocate_zeros(device, static_cast<std::size_t>(most));
     }
@@ -190,8 +190,8 @@ void CudaExecutable::make_programs(const Call& call) {
 }
 
 std::byte* CudaExecutable::input_at(const Call& call, const Part& part, std::size_t input,
-                                    const Program::Port& port) {
-  return call.inputs[input].address + part.first * port.bytes_a_sample;
+                                    const Port& port) {
+  return call.inputs[input].address + part.first * port.bytes_per_sample;
 }
 
 bool CudaExecutable::is_aligned(const std::byte* address) {
@@ -199,7 +199,7 @@ bool CudaExecutable::is_aligned(const std::byte* address) {
 }
 
 void CudaExecutable::make_copied_inputs(const Call& call) {
-  const std::vector<Program::Port>& ports = programs_.begin()->second.inputs;
+  const std::vector<Port>& ports = programs_.begin()->second.inputs;
   copied_inputs_.resize(ports.size());
   for (std::size_t i = 0; i < ports.size() && i < call.inputs.size(); ++i) {
     if (ports[i].buffer < 0 || copied_inputs_[i].bytes() > 0) continue;
@@ -207,13 +207,13 @@ void CudaExecutable::make_copied_inputs(const Call& call) {
     for (const Part& part : call.parts) {
       // A captured call's inputs begin at an aligned place, the caller's may not.
       const bool aligned = is_aligned(input_at(call, part, i, ports[i])) &&
-                           part.first * ports[i].bytes_a_sample % kInputAlignment == 0;
+                           part.first * ports[i].bytes_per_sample % kInputAlignment == 0;
       needed = needed || (part.count > 0 && !aligned);
     }
     if (!needed) continue;
     copied_inputs_[i] =
         allocate_zeros(variables_.device(),
-                       static_cast<std::size_t>(ports[i].bytes_a_sample * options_.max_samples));
+                       static_cast<std::size_t>(ports[i].bytes_per_sample * options_.max_samples));
   }
 }
 
@@ -222,16 +222,16 @@ void CudaExecutable::make_copied_inputs(const Call& call) {
 void CudaExecutable::make_stale(const Call& call) {
   for (PackedWeights::Entry* entry : packed_entries(call)) {
     if (updates_ && entry->changed_by_training) continue;
-    if (entry->version == variables_.version_of(*entry)) continue;
+    if (!variables_.packed_weights().is_stale(*entry)) continue;
     entry->make(call.stream);
-    entry->version = variables_.version_of(*entry);
+    variables_.packed_weights().mark_made(*entry);
   }
 }
 
 std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& call) {
   std::vector<PackedWeights::Entry*> entries;
   const auto add = [&](const Program& program) {
-    for (PackedWeights::Entry* entry : program.packed) {
+    for (PackedWeights::Entry* entry : program.packed_weights) {
       if (std::find(entries.begin(), entries.end(), entry) == entries.end()) {
         entries.push_back(entry);
       }
@@ -301,9 +301,9 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   own.gap_clock().end(own.handle());
   if (!updates_) return;
   for (PackedWeights::Entry* entry : packed_entries(call)) {
-    if (entry->changed_by_training) entry->version = variables_.version_of(*entry);
+    if (entry->changed_by_training) variables_.packed_weights().mark_made(*entry);
   }
-  variables_.changed_by_training();
+  variables_.packed_weights().note_training();
 }
 
 void CudaExecutable::run(const Call& call, std::int64_t all_samples) {

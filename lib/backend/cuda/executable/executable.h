@@ -96,7 +96,7 @@ class CudaExecutable final : public Executable {
   void enqueue_step(const ProgramStep& step, const StepContext& context);
   void run_steps(const Call& call, const Program& program, const StepContext& context);
   static std::byte* input_at(const Call& call, const Part& part, std::size_t input,
-                             const Program::Port& port);
+                             const Port& port);
   static bool is_aligned(const std::byte* address);
   void make_copied_inputs(const Call& call);
   std::vector<std::byte*> inputs_of(const Call& call, const Part& part, const Program& program);
@@ -109,7 +109,6 @@ class CudaExecutable final : public Executable {
   void decide_and_update(const Call& call);
   bool reduces(const Call& call) const;
   bool overlaps(const Call& call) const;
-  std::vector<std::pair<int, std::size_t>> bucket_steps(const Program& program) const;
 
   // Null: calls are not recorded.
   TimedWork* timed() { return recorder_ == nullptr ? nullptr : &timed_; }

@@ -19,7 +19,7 @@ MemoryReport CudaExecutable::memory() const {
   MemoryReport report;
   report.variables = variables_.bytes();
   report.slots = variables_.slot_bytes();
-  report.derived = variables_.packed().bytes();
+  report.derived = variables_.packed_weights().bytes();
   report.gradients = static_cast<std::int64_t>(gradients_.bytes() + accumulated_.bytes() +
                                                gathered_.bytes() + statistics_before_.bytes()) +
                      pool_.bytes();
@@ -31,7 +31,7 @@ MemoryReport CudaExecutable::memory() const {
                   update_.bytes();
   for (const auto& [samples, program] : programs_) {
     report.tables += bytes_of(program.constants);
-    for (const ProgramStep& step : program.steps) {
+    for (const ProgramStep& step : program.steps_before_update()) {
       report.workspace = std::max(report.workspace, step.workspace);
     }
   }
@@ -41,7 +41,7 @@ MemoryReport CudaExecutable::memory() const {
 std::vector<StepPlan> CudaExecutable::steps() const {
   std::vector<StepPlan> steps;
   if (programs_.empty()) return steps;
-  for (const ProgramStep& step : programs_.rbegin()->second.steps) {
+  for (const ProgramStep& step : programs_.rbegin()->second.steps_before_update()) {
     steps.push_back({step.name, step.implementation, step.workspace});
   }
   return steps;
@@ -50,7 +50,7 @@ std::vector<StepPlan> CudaExecutable::steps() const {
 void CudaExecutable::print(std::ostream& out) const {
   for (const auto& [samples, program] : programs_) {
     out << "program for " << samples << " samples, arena " << program.arena_bytes << " bytes\n";
-    for (const ProgramStep& step : program.steps) {
+    for (const ProgramStep& step : program.steps_before_update()) {
       out << "  " << step.name << ": " << step.implementation << '\n';
     }
   }

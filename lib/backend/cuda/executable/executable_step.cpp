@@ -60,7 +60,7 @@ void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& co
   record.implementation = step.implementation;
   record.phase = step.phase;
   const TimedPiece piece(timed(), record, context.stream);
-  step.enqueue(context);
+  step.run(context);
   if (!machine_.debugging.wait_per_op) return;
   check(cudaStreamSynchronize(context.stream),
         concat("layer ", step.name, ", ", name_of(step.phase), ", ", step.implementation).c_str());
@@ -143,13 +143,13 @@ std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& 
                                                   const Program& program) {
   std::vector<std::byte*> inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const Program::Port& port = program.inputs[i];
+    const Port& port = program.inputs[i];
     std::byte* at = nullptr;
     if (port.buffer >= 0) {
       at = input_at(call, part, i, port);
       if (part.count != program.samples || !is_aligned(at)) {
         std::byte* copied = copied_inputs_[i].span().address;
-        copy_on_device(copied, at, static_cast<std::size_t>(part.count * port.bytes_a_sample),
+        copy_on_device(copied, at, static_cast<std::size_t>(part.count * port.bytes_per_sample),
                        call.stream);
         at = copied;
       }
@@ -161,9 +161,9 @@ std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& 
 
 void CudaExecutable::run_part(const Call& call, const Part& part, bool first, float* to) {
   const Program& lowered = program(part.count);
-  pointers_ = lowered.pointers(inputs_of(call, part, lowered), to);
+  pointers_ = lowered.make_pointers(inputs_of(call, part, lowered), to);
   last_program_ = &lowered;
-  run_steps(call, lowered, {pointers_.data(), call.stream, part.first, scalars(), state(), true});
+  run_steps(call, lowered, {{pointers_.data()}, call.stream, part.first, scalars(), state(), true});
   copy_outputs(call, part, first, lowered);
   add_part_numbers(call, part, first, &lowered);
 }
@@ -173,8 +173,8 @@ void CudaExecutable::run_idle(const Call& call) {
   const Program& lowered = program(1);
   const std::vector<std::byte*> inputs(lowered.inputs.size(), idle_input_.span().address);
   float* discarded = pool_.take();
-  pointers_ = lowered.pointers(inputs, discarded);
-  run_steps(call, lowered, {pointers_.data(), call.stream, 0, scalars(), state(), false});
+  pointers_ = lowered.make_pointers(inputs, discarded);
+  run_steps(call, lowered, {{pointers_.data()}, call.stream, 0, scalars(), state(), false});
   pool_.give_back(discarded);
   last_program_ = &lowered;
 }
@@ -182,12 +182,16 @@ void CudaExecutable::run_idle(const Call& call) {
 void CudaExecutable::run_steps(const Call& call, const Program& lowered,
                                const StepContext& context) {
   std::vector<std::pair<int, std::size_t>> ready;
-  if (overlaps(call) && context.counted) ready = bucket_steps(lowered);
+  if (overlaps(call) && context.counted) {
+    ready = find_bucket_steps(lowered.gradient_steps, buckets_);
+    ready.pop_back();  // the last bucket goes with the trailer
+  }
   std::size_t next = 0;
   std::optional<Range> phase;
-  for (std::size_t i = 0; i < lowered.steps.size(); ++i) {
-    const ProgramStep& step = lowered.steps[i];
-    if (i == 0 || step.phase != lowered.steps[i - 1].phase) {
+  const std::span steps = lowered.steps_before_update();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const ProgramStep& step = steps[i];
+    if (i == 0 || step.phase != steps[i - 1].phase) {
       phase.reset();  // ranges of a thread nest
       phase.emplace(name_of(step.phase));
     }
@@ -195,38 +199,21 @@ void CudaExecutable::run_steps(const Call& call, const Program& lowered,
     for (; next < ready.size() && ready[next].first <= static_cast<int>(i); ++next) {
       reduce_bucket(ready[next].second, call.stream);
     }
-    const bool last = i + 1 == lowered.steps.size();
-    if (last || clock_phase(lowered.steps[i + 1].phase) != clock_phase(step.phase)) {
+    const bool last = i + 1 == steps.size();
+    if (last || clock_phase(steps[i + 1].phase) != clock_phase(step.phase)) {
       lap(clock_phase(step.phase), call);
     }
   }
 }
 
-// (step, bucket) of all buckets but the last, which goes with the trailer: after the step all
-// gradients of the bucket and of those before it are written, so that every rank reduces them in
-// the same order.
-std::vector<std::pair<int, std::size_t>> CudaExecutable::bucket_steps(
-    const Program& lowered) const {
-  std::vector<std::pair<int, std::size_t>> steps;
-  int last = 0;
-  for (std::size_t bucket = 0; bucket + 1 < buckets_.size(); ++bucket) {
-    for (const auto& [step, offset] : lowered.gradient_steps) {
-      const bool inside = offset >= buckets_[bucket].first && offset < buckets_[bucket].last;
-      if (inside) last = std::max(last, step);
-    }
-    steps.emplace_back(last, bucket);
-  }
-  return steps;
-}
-
 void CudaExecutable::copy_outputs(const Call& call, const Part& part, bool first,
                                   const Program& lowered) const {
   for (std::size_t i = 0; i < lowered.outputs.size() && i < call.outputs.size(); ++i) {
-    const Program::Port& port = lowered.outputs[i];
-    if (!call.outputs[i] || (port.bytes_a_sample == 0 && !first)) continue;
+    const Port& port = lowered.outputs[i];
+    if (!call.outputs[i] || (port.bytes_per_sample == 0 && !first)) continue;
     const std::int64_t bytes =
-        port.bytes_a_sample > 0 ? part.count * port.bytes_a_sample : port.bytes;
-    copy_on_device(call.outputs[i].address + part.first * port.bytes_a_sample,
+        port.bytes_per_sample > 0 ? part.count * port.bytes_per_sample : port.bytes;
+    copy_on_device(call.outputs[i].address + part.first * port.bytes_per_sample,
                    pointers_[static_cast<std::size_t>(port.buffer)],
                    static_cast<std::size_t>(bytes), call.stream);
   }
@@ -242,8 +229,8 @@ void CudaExecutable::add_part_numbers(const Call& call, const Part& part, bool f
   const CompileOptions::NumberOutputs& outputs = options_.numbers;
   std::int64_t losses = part.count;
   if (lowered != nullptr && outputs.loss >= 0) {
-    const Program::Port& port = lowered->outputs[static_cast<std::size_t>(outputs.loss)];
-    losses *= port.bytes_a_sample / static_cast<std::int64_t>(sizeof(float));
+    const Port& port = lowered->outputs[static_cast<std::size_t>(outputs.loss)];
+    losses *= port.bytes_per_sample / static_cast<std::int64_t>(sizeof(float));
   }
   add_numbers(reinterpret_cast<const float*>(output(outputs.loss)),
               reinterpret_cast<const std::int32_t*>(output(outputs.rank)),
@@ -258,8 +245,8 @@ void CudaExecutable::move_statistics(const Call& call) {
                    count * sizeof(float), call.stream);
   }
   if (last_program_ == nullptr) return;
-  const StepContext context{pointers_.data(), call.stream, 0, scalars(), state(), true};
-  for (const ProgramStep& step : last_program_->statistics) enqueue_step(step, context);
+  const StepContext context{{pointers_.data()}, call.stream, 0, scalars(), state(), true};
+  for (const ProgramStep& step : last_program_->update_steps()) enqueue_step(step, context);
 }
 
 void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {

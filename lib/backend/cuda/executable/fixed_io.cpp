@@ -5,31 +5,29 @@
 namespace trainer::backend::cuda {
 namespace {
 
-std::int64_t bytes_of(const Program::Port& port, std::int64_t samples) {
-  return port.bytes_a_sample > 0 ? samples * port.bytes_a_sample : port.bytes;
+std::int64_t bytes_of(const Port& port, std::int64_t samples) {
+  return port.bytes_per_sample > 0 ? samples * port.bytes_per_sample : port.bytes;
 }
 
 // What the program does not read or make is nowhere.
-bool is_used(const std::vector<Span>& spans, const std::vector<Program::Port>& ports,
-             std::size_t i) {
+bool is_used(const std::vector<Span>& spans, const std::vector<Port>& ports, std::size_t i) {
   return i < ports.size() && ports[i].buffer >= 0 && spans[i];
 }
 
 }  // namespace
 
-std::vector<Span> FixedIo::inputs(const std::vector<Span>& given,
-                                  const std::vector<Program::Port>& ports, std::int64_t most) {
+std::vector<Span> FixedIo::inputs(const std::vector<Span>& given, const std::vector<Port>& ports,
+                                  std::int64_t most) {
   return places(inputs_, given, ports, most);
 }
 
-std::vector<Span> FixedIo::outputs(const std::vector<Span>& given,
-                                   const std::vector<Program::Port>& ports, std::int64_t most) {
+std::vector<Span> FixedIo::outputs(const std::vector<Span>& given, const std::vector<Port>& ports,
+                                   std::int64_t most) {
   return places(outputs_, given, ports, most);
 }
 
 std::vector<Span> FixedIo::places(std::vector<Buffer>& buffers, const std::vector<Span>& given,
-                                  const std::vector<Program::Port>& ports,
-                                  std::int64_t most) const {
+                                  const std::vector<Port>& ports, std::int64_t most) const {
   if (buffers.size() < given.size()) buffers.resize(given.size());
   std::vector<Span> places(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -52,8 +50,7 @@ std::int64_t FixedIo::bytes() const {
 }
 
 void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
-                  const std::vector<Program::Port>& ports, std::int64_t samples,
-                  cudaStream_t stream) {
+                  const std::vector<Port>& ports, std::int64_t samples, cudaStream_t stream) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (!is_used(from, ports, i)) continue;
     const std::int64_t bytes = bytes_of(ports[i], samples);

@@ -16,16 +16,16 @@ class FixedIo {
 
   // The fixed places of these inputs and outputs, empty where the given ones are. `most`: samples
   // that there is memory for. Allocates at the first call only.
-  std::vector<Span> inputs(const std::vector<Span>& given, const std::vector<Program::Port>& ports,
+  std::vector<Span> inputs(const std::vector<Span>& given, const std::vector<Port>& ports,
                            std::int64_t most);
-  std::vector<Span> outputs(const std::vector<Span>& given, const std::vector<Program::Port>& ports,
+  std::vector<Span> outputs(const std::vector<Span>& given, const std::vector<Port>& ports,
                             std::int64_t most);
 
   std::int64_t bytes() const;  // of device memory
 
  private:
   std::vector<Span> places(std::vector<Buffer>& buffers, const std::vector<Span>& given,
-                           const std::vector<Program::Port>& ports, std::int64_t most) const;
+                           const std::vector<Port>& ports, std::int64_t most) const;
 
   int device_;
   std::vector<Buffer> inputs_, outputs_;
@@ -33,7 +33,6 @@ class FixedIo {
 
 // Copies the samples of a call from one list of spans to another, in stream order.
 void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
-                  const std::vector<Program::Port>& ports, std::int64_t samples,
-                  cudaStream_t stream);
+                  const std::vector<Port>& ports, std::int64_t samples, cudaStream_t stream);
 
 }  // namespace trainer::backend::cuda

@@ -24,8 +24,8 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
                 const Operand& y, const char* implementation, Lowering& l) {
   const Operand x = l.value(norm.inputs[0]);
   const BufferId gamma = l.value(norm.inputs[1]).buffer, beta = l.value(norm.inputs[2]).buffer;
-  const BufferId mean = l.value(norm.outputs[1]).buffer;
-  const BufferId inverse_std = l.value(norm.outputs[2]).buffer;
+  const BufferId mean = l.result(norm.outputs[1]).buffer;
+  const BufferId inverse_std = l.result(norm.outputs[2]).buffer;
   const float epsilon = std::get<graph::BatchNorm>(norm.op).epsilon;
   const std::int64_t rows = x.rows(), channels = x.c();
   CudaCollective* ranks = l.statistics_ranks();
@@ -54,9 +54,9 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
 
 void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradientPlaces& gradient,
                          const char* implementation, Lowering& l) {
-  const Operand dx = l.value(norm.outputs[0]);
-  const BufferId dgamma = l.value(norm.outputs[1]).buffer;
-  const BufferId dbeta = l.value(norm.outputs[2]).buffer;
+  const Operand dx = l.result(norm.outputs[0]);
+  const BufferId dgamma = l.result(norm.outputs[1]).buffer;
+  const BufferId dbeta = l.result(norm.outputs[2]).buffer;
   const BufferId gamma = l.value(norm.inputs[2]).buffer;
   const BufferId mean = l.value(norm.inputs[3]).buffer;
   const BufferId inverse_std = l.value(norm.inputs[4]).buffer;

@@ -1,0 +1,106 @@
+#include "backend/lowering/program_buffers.h"
+
+#include <algorithm>
+
+#include "backend/arena.h"
+
+namespace trainer::backend {
+
+std::vector<std::byte*> make_pointers(std::span<const BufferSource> sources, std::byte* arena,
+                                      std::span<std::byte* const> inputs, float* gradients) {
+  std::vector<std::byte*> pointers;
+  pointers.reserve(sources.size());
+  for (const BufferSource& source : sources) {
+    const auto input = static_cast<std::size_t>(source.offset);
+    switch (source.kind) {
+      case BufferSource::Kind::kArena:
+        pointers.push_back(arena + source.offset);
+        break;
+      case BufferSource::Kind::kFixed:
+        pointers.push_back(source.address);
+        break;
+      case BufferSource::Kind::kGradient:
+        pointers.push_back(reinterpret_cast<std::byte*>(gradients + source.offset));
+        break;
+      case BufferSource::Kind::kInput:
+        pointers.push_back(input < inputs.size() ? inputs[input] : nullptr);
+        break;
+    }
+  }
+  return pointers;
+}
+
+BufferId ProgramBuffers::add(const BufferSource& source) {
+  infos_.push_back({source, 0, -1, -1, -1});
+  return static_cast<BufferId>(infos_.size()) - 1;
+}
+
+BufferId ProgramBuffers::add_fixed(const void* address) {
+  auto* bytes = static_cast<std::byte*>(const_cast<void*>(address));
+  return add({BufferSource::Kind::kFixed, 0, bytes});
+}
+
+BufferId ProgramBuffers::add_arena(std::int64_t bytes) {
+  const BufferId buffer = add({BufferSource::Kind::kArena, 0, nullptr});
+  const std::int64_t units = (std::max<std::int64_t>(bytes, 1) + size_unit_ - 1) / size_unit_;
+  info(buffer).bytes = units * size_unit_;
+  return buffer;
+}
+
+BufferId ProgramBuffers::add_gradient(const BufferSource& source, std::int64_t offset) {
+  const BufferId buffer = add(source);
+  info(buffer).gradient = offset;
+  return buffer;
+}
+
+BufferId ProgramBuffers::scratch(std::int64_t bytes) {
+  const BufferId buffer = add_arena(bytes);
+  use(buffer);
+  pending_.scratch_bytes += bytes;
+  return buffer;
+}
+
+std::int64_t ProgramBuffers::end_step() {
+  for (const BufferId buffer : pending_.buffers) {
+    Info& used = info(buffer);
+    if (used.first_step < 0) used.first_step = steps_;
+    used.last_step = steps_;
+  }
+  ++steps_;
+  return set_aside().scratch_bytes;
+}
+
+void ProgramBuffers::use_after_last_step(BufferId buffer) { info(buffer).last_step = steps_; }
+
+ProgramBuffers::Plan ProgramBuffers::plan() const {
+  Plan plan;
+  std::vector<Lifetime> lifetimes;
+  std::vector<std::size_t> in_arena;
+  for (std::size_t i = 0; i < infos_.size(); ++i) {
+    const Info& info = infos_[i];
+    const bool arena = info.source.kind == BufferSource::Kind::kArena;
+    plan.sources.push_back(arena && info.first_step < 0 ? BufferSource{} : info.source);
+    if (!arena || info.first_step < 0) continue;
+    lifetimes.push_back({info.bytes, info.first_step, info.last_step});
+    in_arena.push_back(i);
+  }
+  const ArenaPlan arena = plan_arena(lifetimes, alignment_);
+  for (std::size_t i = 0; i < in_arena.size(); ++i) {
+    plan.sources[in_arena[i]].offset = arena.offsets[i];
+  }
+  plan.arena_bytes = arena.bytes;
+  return plan;
+}
+
+std::vector<std::pair<int, std::int64_t>> ProgramBuffers::gradient_steps() const {
+  std::vector<std::pair<int, std::int64_t>> steps;
+  for (const Info& info : infos_) {
+    if (info.gradient >= 0 && info.last_step >= 0) {
+      steps.emplace_back(info.last_step, info.gradient);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+}  // namespace trainer::backend

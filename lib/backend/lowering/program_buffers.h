@@ -1,0 +1,96 @@
+// The buffers of a program: where each of them lies, and during which steps it is used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace trainer::backend {
+
+// Index into a program's table of pointers. -1 stands for no buffer.
+using BufferId = int;
+
+// Where an entry of the table of pointers comes from.
+struct BufferSource {
+  enum class Kind { kArena, kFixed, kGradient, kInput } kind = Kind::kFixed;
+  // kArena: bytes from the arena's begin. kGradient: elements from the begin of the flat gradient.
+  // kInput: index of the input.
+  std::int64_t offset = 0;
+  std::byte* address = nullptr;  // kFixed
+};
+
+// Returns the table of pointers for one run. An input that `inputs` does not contain is null.
+// `gradients` is the flat gradient; it may be null if no source is of kind kGradient.
+std::vector<std::byte*> make_pointers(std::span<const BufferSource> sources, std::byte* arena,
+                                      std::span<std::byte* const> inputs, float* gradients);
+
+// What a step sees of the buffers while it runs.
+struct BufferPointers {
+  std::byte* const* pointers = nullptr;
+
+  template <class T = void>
+  T* at(BufferId buffer) const {
+    return reinterpret_cast<T*>(pointers[buffer]);
+  }
+};
+
+// Collects the buffers of a program while its steps are made one after another, and then plans the
+// arena. A buffer is used from the first step that names it in use() to the last one.
+class ProgramBuffers {
+ public:
+  // Offsets in the arena are multiples of `alignment` bytes. Sizes are rounded up to multiples of
+  // `size_unit` bytes before the largest buffer is looked for.
+  ProgramBuffers(std::int64_t alignment, std::int64_t size_unit)
+      : alignment_(alignment), size_unit_(size_unit) {}
+
+  BufferId add(const BufferSource& source);
+  BufferId add_fixed(const void* address);
+  BufferId add_arena(std::int64_t bytes);
+  // A gradient that lies at this offset of the flat gradient, in elements.
+  BufferId add_gradient(const BufferSource& source, std::int64_t offset);
+
+  // The next step uses the buffer.
+  void use(BufferId buffer) { pending_.buffers.push_back(buffer); }
+  // Returns memory of the arena that the next step uses, and later ones that name it in use().
+  BufferId scratch(std::int64_t bytes);
+  // Ends a step. Returns the bytes of scratch memory that were asked for it.
+  std::int64_t end_step();
+  // The buffers that the step in progress uses. Another step can be made in between: it begins
+  // after set_aside() and ends before resume().
+  struct Pending {
+    std::vector<BufferId> buffers;
+    std::int64_t scratch_bytes = 0;
+  };
+  Pending set_aside() { return std::exchange(pending_, {}); }
+  void resume(Pending pending) { pending_ = std::move(pending); }
+  // The buffer is read after the last step.
+  void use_after_last_step(BufferId buffer);
+
+  // ---- When all steps are made ----
+  struct Plan {
+    std::vector<BufferSource> sources;  // one per buffer; those that no step uses are null
+    std::int64_t arena_bytes = 0;
+  };
+  Plan plan() const;
+  // (step, offset in the flat gradient): the step is the last one that writes this gradient.
+  // Sorted.
+  std::vector<std::pair<int, std::int64_t>> gradient_steps() const;
+
+ private:
+  struct Info {
+    BufferSource source;
+    std::int64_t bytes = 0;      // in the arena
+    std::int64_t gradient = -1;  // offset in the flat gradient; -1 if it does not lie there
+    int first_step = -1, last_step = -1;
+  };
+  Info& info(BufferId buffer) { return infos_[static_cast<std::size_t>(buffer)]; }
+
+  std::int64_t alignment_, size_unit_;
+  std::vector<Info> infos_;
+  Pending pending_;
+  int steps_ = 0;  // ended so far
+};
+
+}  // namespace trainer::backend
