@@ -8,8 +8,9 @@
 // Activations are kept only where one segment of the forward nodes ends and the next begins; what
 // lies between is computed again, by the same nodes, just before backward needs it (Chen et al.,
 // "Training Deep Nets with Sublinear Memory Cost", 2016). A segment may end wherever a single value
-// is all that later nodes take. Of the ways to cut, the one with the smallest peak is taken.
-// Reasons: lib/decisions/compile.md#recomputed-segments-are-chosen-by-simulation.
+// is all that later nodes take, but not inside of a group that a backend computes at once. Of the
+// ways to cut, the one with the smallest peak is taken. Reasons:
+// lib/decisions/compile.md#recomputed-segments-are-chosen-by-simulation.
 namespace trainer::compile {
 namespace {
 
@@ -81,17 +82,16 @@ class Forward {
   // The places before which a segment may begin, and the bytes that the nodes before it make.
   std::vector<std::pair<std::size_t, std::int64_t>> cuts() const {
     std::vector<std::pair<std::size_t, std::int64_t>> cuts;
-    std::vector<int> open_until(end, 0);
-    int open = 0;  // values of earlier nodes that later ones take
+    const std::vector<bool> inside = find_chain_values();
+    std::vector<ValueId> open;  // values of earlier nodes that later ones take
     std::int64_t bytes = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      if (open <= 1) cuts.emplace_back(i, bytes);
-      open -= open_until[i];
+      if (open.empty() || (open.size() == 1 && !inside[index(open[0])]))
+        cuts.emplace_back(i, bytes);
+      std::erase_if(open, [&](ValueId id) { return used_by_forward[index(id)] <= i; });
       for (const ValueId id : graph_.nodes[i].outputs) {
         bytes += bytes_of(graph_[id]);
-        if (used_by_forward[index(id)] <= i) continue;
-        ++open;
-        ++open_until[used_by_forward[index(id)]];
+        if (used_by_forward[index(id)] > i) open.push_back(id);
       }
     }
     return cuts;
@@ -103,6 +103,23 @@ class Forward {
   std::vector<bool> kept;                    // by value: given out, or for the update
 
  private:
+  // By value: whether a grouped convolution takes or makes it, or a norm of such a convolution's
+  // output does. Backends compute these nodes together, and add up the moments and gradients of the
+  // norms in another order if a segment ends between them.
+  std::vector<bool> find_chain_values() const {
+    std::vector<bool> inside(graph_.values.size(), false), convolved(graph_.values.size(), false);
+    for (std::size_t i = begin; i < end; ++i) {
+      const Node& node = graph_.nodes[i];
+      const auto* conv = std::get_if<graph::Conv>(&node.op);
+      const bool grouped = conv != nullptr && conv->groups > 1;
+      const bool norm = std::holds_alternative<graph::BatchNorm>(node.op);
+      if (!grouped && !(norm && convolved[index(node.inputs[0])])) continue;
+      inside[index(node.inputs[0])] = inside[index(node.outputs[0])] = true;
+      convolved[index(node.outputs[0])] = grouped;
+    }
+    return inside;
+  }
+
   const Graph& graph_;
 };
 
