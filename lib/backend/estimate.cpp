@@ -5,10 +5,12 @@
 #include <stdexcept>
 
 #include "backend/arena.h"
+#include "backend/exchange.h"
 #include "backend/host_collective.h"
 #include "backend/memory_planner.h"
 #include "backend/placement.h"
 #include "base/error.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend {
 namespace {
@@ -187,7 +189,7 @@ class EstimatedExecutable final : public Executable {
   std::int64_t largest_part() const {
     if (!options_.reduction.ordered || !updates_) return options_.max_samples;
     const std::int64_t parts = options_.reduction.micro_batches;
-    return (options_.max_samples * ranks() + parts - 1) / parts;
+    return (max_all_samples(options_, ranks()) + parts - 1) / parts;
   }
   std::int64_t gradient_bytes() const {
     const Flat& flat = variables_.placement().flat;
@@ -196,9 +198,13 @@ class EstimatedExecutable final : public Executable {
     const std::int64_t sum = flat.count + (moved ? kTrailer + statistics : 0);
     std::int64_t floats = sum + flat.statistics;
     if (options_.reduction.ordered) {
-      std::int64_t levels = 1;
-      for (std::int64_t n = options_.reduction.micro_batches / ranks(); n > 1; n /= 2) ++levels;
-      floats += flat.count * (1 + levels) + (moved ? ranks() * sum : 0);
+      const std::int64_t leaves = options_.reduction.micro_batches;
+      const Partition own =
+          partition(leaves, ranks(), moved ? options_.reduction.gradients->rank() : 0);
+      const auto roots = static_cast<std::int64_t>(max_rank_roots(leaves, ranks()));
+      const auto waiting =
+          static_cast<std::int64_t>(max_waiting_roots(own.first, own.first + own.count));
+      floats += flat.count * (2 + waiting) + (moved ? (ranks() * roots + roots - 1) * sum : 0);
     }
     return floats * kFloat;
   }

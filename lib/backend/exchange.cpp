@@ -32,6 +32,11 @@ std::vector<std::pair<int, std::size_t>> find_bucket_steps(
   return steps;
 }
 
+std::int64_t max_all_samples(const CompileOptions& options, std::int64_t ranks) {
+  const std::int64_t given = options.reduction.max_all_samples;
+  return given > 0 ? given : options.max_samples * ranks;
+}
+
 Trailer::Trailer(std::vector<std::span<float>> statistics, bool averaged)
     : statistics_(std::move(statistics)), averaged_(averaged) {
   for (const std::span<float> statistic : statistics_) count_ += statistic.size();

@@ -11,13 +11,14 @@
 
 #include "base/error.h"
 #include "base/partition.h"
+#include "base/sum_tree.h"
 #include "base/threads/thread_team.h"
 
 namespace trainer::cluster {
 namespace {
 
 // Elements that are summed at once: the sources' pieces stay in the first-level cache.
-constexpr std::size_t kChunk = 1024;
+constexpr auto kChunk = static_cast<std::size_t>(kTreeChunk);
 
 // Ranks reach a meeting within microseconds of each other, or one of them has much more to do.
 class Meeting {
@@ -86,6 +87,7 @@ struct Shared {
   struct Slot {
     void* data = nullptr;
     std::size_t size = 0;  // elements
+    std::span<float* const> roots;
   };
   int ranks;
   Communicator* outer;
@@ -138,6 +140,39 @@ class LocalCommunicator final : public Communicator {
   void all_reduce(std::span<float> values) override { reduce(values); }
   void all_reduce(std::span<double> values) override { reduce(values); }
   void all_reduce(std::span<std::int64_t> values) override { reduce(values); }
+
+  void all_reduce_tree(std::int64_t leaves, std::span<float* const> roots,
+                       std::size_t count) override {
+    if (shared_->ranks == 1) {
+      if (shared_->outer) shared_->outer->all_reduce_tree(leaves, roots, count);
+      return;
+    }
+    meet(roots[0], count, roots);
+    find_roots(leaves);
+    const auto [first, last] = find_slice<float>(count);
+    float total[kChunk];
+    for (std::size_t i = first; i < last; i += kChunk) {
+      const std::size_t n = std::min(kChunk, last - i);
+      for (std::size_t root = 0; root < root_ends_.size(); ++root) {
+        const std::size_t begin = root == 0 ? 0 : root_ends_[root - 1];
+        complete_tree(std::span<const TreeBlock>(blocks_).subspan(begin, root_ends_[root] - begin),
+                      sources_.data() + begin, static_cast<std::int64_t>(i),
+                      static_cast<std::int64_t>(n), total, add_floats);
+        if (shared_->outer) {
+          std::copy(total, total + n, process_roots_[root] + i);
+          continue;
+        }
+        for (const Shared::Slot& slot : shared_->slots) {
+          std::copy(total, total + n, slot.roots[0] + i);
+        }
+      }
+    }
+    shared_->meeting.wait();
+    if (!shared_->outer) return;
+    outside([&] { shared_->outer->all_reduce_tree(leaves, process_roots_, count); });
+    copy_from(0, std::as_writable_bytes(std::span(roots[0], count)));
+    shared_->meeting.wait();
+  }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
     const int process = shared_->outer ? shared_->outer->rank() : 0;
@@ -199,8 +234,8 @@ class LocalCommunicator final : public Communicator {
 
  private:
   // Shows the others where this rank's elements lie.
-  void meet(void* data, std::size_t size) {
-    shared_->slots[static_cast<std::size_t>(rank_)] = {data, size};
+  void meet(void* data, std::size_t size, std::span<float* const> roots = {}) {
+    shared_->slots[static_cast<std::size_t>(rank_)] = {data, size, roots};
     shared_->meeting.wait();
     if (size == shared_->slots[0].size) return;
     const std::string reason = concat("rank ", rank_, " of a group calls with ", size,
@@ -232,6 +267,51 @@ class LocalCommunicator final : public Communicator {
     shared_->meeting.wait();
   }
 
+  static void add_floats(float* out, const float* a, const float* b, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+  }
+
+  // The roots of all ranks of this process, and those that they complete together, each of which
+  // lies in the first root that it is made of.
+  void find_roots(std::int64_t leaves) {
+    set_leaves(leaves);
+    sources_.clear();
+    for (const Shared::Slot& slot : shared_->slots) {
+      sources_.insert(sources_.end(), slot.roots.begin(), slot.roots.end());
+    }
+    if (blocks_.size() != sources_.size()) {
+      throw std::logic_error(concat("all_reduce_tree: ", sources_.size(), " roots of ", leaves,
+                                    " leaves on ", shared_->ranks, " ranks, expected ",
+                                    blocks_.size()));
+    }
+    process_roots_.clear();
+    for (std::size_t root = 0; root < root_ends_.size(); ++root) {
+      process_roots_.push_back(sources_[root == 0 ? 0 : root_ends_[root - 1]]);
+    }
+  }
+
+  void set_leaves(std::int64_t leaves) {
+    if (leaves == leaves_) return;
+    leaves_ = leaves;
+    blocks_.clear();
+    for (int r = 0; r < shared_->ranks; ++r) {
+      const Partition own = partition(leaves, size(), rank() - rank_ + r);
+      const std::vector<TreeBlock> roots = tree_roots(own.first, own.first + own.count);
+      blocks_.insert(blocks_.end(), roots.begin(), roots.end());
+    }
+    root_ends_ = group_by_root(blocks_);
+  }
+
+  // The elements that this rank sums: whole cache lines, so that no two ranks write into one.
+  template <class T>
+  std::pair<std::size_t, std::size_t> find_slice(std::size_t count) const {
+    constexpr std::int64_t kLine = 64 / sizeof(T);
+    const auto lines = (static_cast<std::int64_t>(count) + kLine - 1) / kLine;
+    const Partition part = partition(lines, shared_->ranks, rank_);
+    const auto first = static_cast<std::size_t>(part.first * kLine);
+    return {first, std::min(count, first + static_cast<std::size_t>(part.count * kLine))};
+  }
+
   // Each rank sums a slice over all ranks, and writes it where it is needed next.
   template <class T>
   void reduce(std::span<T> values) {
@@ -241,13 +321,7 @@ class LocalCommunicator final : public Communicator {
     }
     meet(values.data(), values.size());
     const std::vector<Shared::Slot>& slots = shared_->slots;
-    // Whole cache lines, so that no two ranks write into one.
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    const auto lines = (static_cast<std::int64_t>(values.size()) + kLine - 1) / kLine;
-    const Partition part = partition(lines, shared_->ranks, rank_);
-    const auto first = static_cast<std::size_t>(part.first * kLine);
-    const std::size_t last =
-        std::min(values.size(), first + static_cast<std::size_t>(part.count * kLine));
+    const auto [first, last] = find_slice<T>(values.size());
     const std::size_t to = shared_->outer ? 1 : slots.size();
     T total[kChunk];
     for (std::size_t i = first; i < last; i += kChunk) {
@@ -266,6 +340,13 @@ class LocalCommunicator final : public Communicator {
 
   std::shared_ptr<Shared> shared_;
   int rank_;
+  // For all_reduce_tree(): the blocks of all ranks of this process, and the end of each root that
+  // they complete.
+  std::int64_t leaves_ = 0;
+  std::vector<TreeBlock> blocks_;
+  std::vector<std::size_t> root_ends_;
+  // Where the values of blocks_ and of these roots lie in a call.
+  std::vector<float*> sources_, process_roots_;
 };
 
 }  // namespace

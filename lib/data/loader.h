@@ -72,8 +72,11 @@ struct ReadBatch {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
-  std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
+  // This loader reads partition(batch, ranks, rank) or, where sums are ordered over `leaves` > 0
+  // micro-batches, rank_samples(batch, leaves, ranks, rank). It may be empty.
+  std::int64_t rank = 0;
   std::int64_t ranks = 1;
+  std::int64_t leaves = 0;
   // How often an epoch uses each sample: a batch has batch_size / repetitions samples of each
   // repetition, one repetition after the other, and each repetition has its own order and random
   // changes. 1, or a multiple of ranks, so that a rank reads whole repetitions.

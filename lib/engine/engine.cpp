@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 
+#include "base/sum_tree.h"
 #include "engine/compile_options.h"
 #include "optim/optim.h"
 
@@ -45,11 +46,22 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
     }
     compile_.reduction.statistics = statistics_ ? statistics_.get() : gradients_.get();
   }
+  const std::int64_t ranks = rank_count();
+  capacity_ = max_rank_samples(batch_ * ranks, leaves(), ranks);
+  evaluation_capacity_ = evaluates_alone_
+                             ? evaluation_batch_
+                             : max_rank_samples(evaluation_batch_ * ranks, leaves(), ranks);
   image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
   label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
   build();
   if (use_ == Use::kTrain) allocate_calls();
   if (!backend_.reads_host_memory()) allocate_staging();
+}
+
+std::int64_t Engine::rank_count() const { return gradients_ ? gradients_->size() : 1; }
+
+std::int64_t Engine::leaves() const {
+  return compile_.reduction.ordered ? compile_.reduction.micro_batches : 0;
 }
 
 void Engine::abort(const std::string& reason) noexcept {
@@ -75,7 +87,7 @@ void Engine::release_programs() noexcept {
 }
 
 void Engine::allocate_calls() {
-  const auto samples = static_cast<std::size_t>(batch_);
+  const auto samples = static_cast<std::size_t>(capacity_);
   losses_.resize(samples);
   calls_.resize(static_cast<std::size_t>(backend_.launches_in_flight()));
   for (Call& call : calls_) {
@@ -95,16 +107,16 @@ void Engine::allocate_staging() {
     if (buffer.bytes() < wanted) buffer = backend_.allocate(wanted);
   };
   const std::int64_t input_bytes = std::max(image_bytes_, input_bytes_);
-  reserve(evaluated_.input, evaluation_batch_ * input_bytes);
-  if (!prediction_) reserve(evaluated_.labels, evaluation_batch_ * label_bytes_);
+  reserve(evaluated_.input, evaluation_capacity_ * input_bytes);
+  if (!prediction_) reserve(evaluated_.labels, evaluation_capacity_ * label_bytes_);
   for (Call& call : calls_) {
-    reserve(call.inputs.input, batch_ * input_bytes);
-    reserve(call.inputs.labels, batch_ * target_bytes_);
+    reserve(call.inputs.input, capacity_ * input_bytes);
+    reserve(call.inputs.labels, capacity_ * target_bytes_);
   }
   if (!upload_stream_ && !calls_.empty()) upload_stream_ = backend_.make_stream();
   const auto floats = static_cast<std::int64_t>(sizeof(float));
-  reserve(device_logits_, evaluation_batch_ * outputs_ * floats);
-  if (!prediction_) reserve(device_losses_, evaluation_batch_ * floats);
+  reserve(device_logits_, evaluation_capacity_ * outputs_ * floats);
+  if (!prediction_) reserve(device_losses_, evaluation_capacity_ * floats);
 }
 
 void Engine::build() {
@@ -125,23 +137,28 @@ void Engine::build() {
     target_bytes_ = bytes_a_sample(trained[trained.inputs[1]]);
     if (compile_.reduction.ordered) check_no_batch_statistics(training);
     variables_ = backend_.allocate(training);
-    compile_.max_samples = batch_;
+    compile_.max_samples = capacity_;
+    compile_.reduction.max_all_samples = batch_ * rank_count();
     compile_.numbers = {kLosses, kRanks, has_penalty_ ? kPenalty : -1};
     train_ = backend_.compile(training, *variables_, compile_);
     compile_.numbers = {};
   } else {
     variables_ = backend_.allocate(evaluation);
   }
-  compile_.max_samples = evaluation_batch_;
+  compile_.max_samples = evaluation_capacity_;
+  compile_.reduction.max_all_samples = evaluation_batch_ * rank_count();
   backend::CompileOptions evaluating = compile_;
   if (evaluates_alone_) {
     evaluating.reduction.gradients = evaluating.reduction.statistics = nullptr;
+    evaluating.reduction.max_all_samples = 0;
   }
   evaluate_ = backend_.compile(evaluation, *variables_, evaluating);
   if (!no_prefix_.empty()) return;
   backend::CompileOptions options = compile_;
-  options.max_samples =
-      use_ == Use::kTrain ? std::max(batch_, evaluation_batch_) : evaluation_batch_;
+  if (use_ == Use::kTrain) {
+    options.max_samples = std::max(capacity_, evaluation_capacity_);
+    options.reduction.max_all_samples = std::max(batch_, evaluation_batch_) * rank_count();
+  }
   options.same_for_any_batch = !prediction_;  // of a single image, speed matters more
   prefix_ = std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, options);
   if (!evaluates_alone_ || !options.reduction.ordered || use_ != Use::kTrain) return;

@@ -118,6 +118,8 @@ class Engine {
   std::int64_t target_bytes() const { return target_bytes_; }
   std::int64_t batch() const { return batch_; }
   std::int64_t evaluation_batch() const { return evaluation_batch_; }
+  // The micro-batches that ordered sums cut the batch of all ranks into; 0: sums are not ordered.
+  std::int64_t leaves() const;
   backend::MemoryReport memory() const;
   backend::Variables& variables() { return *variables_; }
   std::vector<backend::StepPlan> training_steps() const { return train_->steps(); }
@@ -129,6 +131,7 @@ class Engine {
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
  private:
+  std::int64_t rank_count() const;
   // Copies of a call's inputs, on devices that do not read host memory.
   struct DeviceInputs {
     backend::Buffer input, labels;
@@ -177,6 +180,9 @@ class Engine {
   bool prediction_ = false, has_penalty_ = false;
   std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
   std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;
+  // The most samples of a call: more than batch_ where the micro-batches of ordered sums do not
+  // divide evenly among the ranks.
+  std::int64_t capacity_ = 0, evaluation_capacity_ = 0;
   backend::CompileOptions compile_;
   std::vector<Call> calls_;  // a ring: call i is at i % size
   std::uint64_t launched_ = 0, read_ = 0;

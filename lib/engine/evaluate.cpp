@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/partition.h"
+#include "base/sum_tree.h"
 #include "config/derived.h"
 #include "data/not_finite.h"
 #include "engine/flip_evaluation.h"
@@ -100,8 +100,9 @@ std::span<const float> weigh(const data::Dataset& dataset, const data::Batch& ba
 // What every worker found for its part of a batch, in the order of the samples, on all of them.
 class Gathered {
  public:
-  explicit Gathered(cluster::Communicator& workers, std::int64_t outputs)
-      : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2) {}
+  // `leaves`: how the workers divide a batch, see rank_samples().
+  Gathered(cluster::Communicator& workers, std::int64_t outputs, std::int64_t leaves)
+      : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2), leaves_(leaves) {}
 
   // A row a sample: its logits, its loss, its label. Whether any worker wants to stop: all then do.
   bool gather(const data::Batch& batch, std::span<const float> logits,
@@ -121,7 +122,8 @@ class Gathered {
     labels_.clear();
     bool any = false;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      const auto count = static_cast<std::size_t>(partition(batch.global, ranks, rank).count);
+      const auto count =
+          static_cast<std::size_t>(rank_samples(batch.global, leaves_, ranks, rank).count);
       const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
       any = any || row[mine.size() - 1] > 0;
       for (std::size_t i = 0; i < count; ++i, row += width_) {
@@ -144,13 +146,13 @@ class Gathered {
   std::size_t workers_count() const { return static_cast<std::size_t>(workers_.size()); }
   // For one worker's part of a batch, and the wish to stop behind it.
   std::vector<float> rows_of(std::int64_t samples) const {
-    const std::size_t most =
-        (static_cast<std::size_t>(samples) + workers_count() - 1) / workers_count();
-    return std::vector<float>(most * width_ + 1);
+    const std::int64_t most = max_rank_samples(samples, leaves_, workers_.size());
+    return std::vector<float>(static_cast<std::size_t>(most) * width_ + 1);
   }
 
   cluster::Communicator& workers_;
   std::size_t width_;
+  std::int64_t leaves_;
   std::vector<float> logits_, losses_;
   std::vector<std::int32_t> labels_;
 };
@@ -226,7 +228,8 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     loading.rank = options.workers->rank();
     loading.ranks = options.workers->size();
     loading.batch_size *= loading.ranks;
-    gathered.emplace(*options.workers, engine.outputs());
+    loading.leaves = engine.leaves();
+    gathered.emplace(*options.workers, engine.outputs(), engine.leaves());
   }
   loading.augment = false;
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);

@@ -7,7 +7,7 @@
 
 #include "backend/memory_planner.h"
 #include "base/error.h"
-#include "base/partition.h"
+#include "base/sum_tree.h"
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
 #include "config/rule.h"
@@ -92,8 +92,11 @@ std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
                                        parallel.reduction == Parallel::Reduction::kOrdered);
   if (!by_rule) return "by the algorithm that is fastest when the run starts";
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(workers));
-  return concat("by ", power ? "halving_doubling" : "ring", ", the rule for ", workers,
-                " processes whose bits must repeat");
+  const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
+  const char* algorithm = power     ? "halving_doubling"
+                          : ordered ? "exchanging the roots of a tree"
+                                    : "ring";
+  return concat("by ", algorithm, ", the rule for ", workers, " processes whose bits must repeat");
 }
 
 void check_collective(const Parallel& parallel, std::int64_t workers) {
@@ -165,7 +168,9 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
   }
   launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
-  const auto evaluated = static_cast<std::size_t>(evaluation_batch());
+  const std::int64_t processes = evaluates_alone_ || workers == nullptr ? 1 : workers->size();
+  const auto evaluated = static_cast<std::size_t>(
+      max_rank_samples(evaluation_batch() * processes, leaves(), processes));
   logits_.resize(evaluated * static_cast<std::size_t>(outputs()));
   evaluated_losses_.resize(evaluated);
 }
@@ -237,11 +242,22 @@ void Replicas::change_frozen(const graph::Graph& model) {
   run([&](int replica) { engine(replica).change_frozen(model); });
 }
 
-HostBatch Replicas::part_of(const HostBatch& batch, std::int64_t replica, std::int64_t replicas,
-                            std::int64_t label_bytes) const {
+Partition Replicas::part_of(std::int64_t samples, std::int64_t all_samples,
+                            std::int64_t replica) const {
+  if (leaves() == 0) return partition(samples, count(), replica);
+  const std::int64_t processes = workers_ == nullptr ? 1 : workers_->size();
+  const std::int64_t process = workers_ == nullptr ? 0 : workers_->rank();
+  const Partition own = rank_samples(all_samples, leaves(), processes, process);
+  Partition part =
+      rank_samples(all_samples, leaves(), processes * count(), process * count() + replica);
+  part.first -= own.first;
+  return part;
+}
+
+HostBatch Replicas::cut(const HostBatch& batch, const Partition& part, std::int64_t replica,
+                        std::int64_t label_bytes) const {
   const Engine& own = *engines_[static_cast<std::size_t>(replica)];
   const bool images = prefix() == nullptr || !batch.is_features;
-  const Partition part = partition(batch.samples, replicas, replica);
   HostBatch mine = batch;
   mine.samples = part.count;
   mine.input = at_sample(batch.input, part.first, images ? own.image_bytes() : own.input_bytes());
@@ -251,25 +267,27 @@ HostBatch Replicas::part_of(const HostBatch& batch, std::int64_t replica, std::i
 
 void Replicas::prepare(std::int64_t samples, std::int64_t all_samples) {
   run([&](int replica) {
-    engine(replica).prepare(partition(samples, count(), replica).count, all_samples);
+    engine(replica).prepare(part_of(samples, all_samples, replica).count, all_samples);
   });
 }
 
 void Replicas::launch(const HostBatch& batch, const backend::Scalars& scalars) {
+  const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : batch.samples;
   run([&](int replica) {
     Engine& own = engine(replica);
+    const Partition part = part_of(batch.samples, all, replica);
     backend::Scalars mine = scalars;
-    mine.first_sample +=
-        static_cast<std::uint64_t>(partition(batch.samples, count(), replica).first);
-    if (mine.all_samples == 0) mine.all_samples = batch.samples;
-    own.launch(part_of(batch, replica, count(), own.target_bytes()), mine);
+    mine.first_sample += static_cast<std::uint64_t>(part.first);
+    mine.all_samples = all;
+    own.launch(cut(batch, part, replica, own.target_bytes()), mine);
   });
+  last_all_samples_ = all;
   last_evaluators_ = count();
-  launched_[launches_++ % launched_.size()] = {batch.samples, scalars.apply};
+  launched_[launches_++ % launched_.size()] = {batch.samples, all, scalars.apply};
 }
 
 StepResult Replicas::result() {
-  const auto [samples, applied] = launched_[results_++ % launched_.size()];
+  const auto [samples, all_samples, applied] = launched_[results_++ % launched_.size()];
   read_samples_ = samples;
   StepResult sum;
   for (std::int64_t r = 0; r < count(); ++r) {
@@ -280,7 +298,7 @@ StepResult Replicas::result() {
     sum.finite = sum.finite && own.finite;
     sum.skipped = sum.skipped || own.skipped;
     sum.gradient_norm = own.gradient_norm;  // the same for all: they update by one gradient
-    if (!sum.penalty && partition(samples, count(), r).count > 0) sum.penalty = own.penalty;
+    if (!sum.penalty && part_of(samples, all_samples, r).count > 0) sum.penalty = own.penalty;
   }
   // Other workers know only with the update.
   if (workers_ != nullptr && !applied) sum.finite = true;
@@ -317,16 +335,18 @@ void Replicas::evaluate(const HostBatch& batch, std::int64_t all_samples) {
   run([&](int replica) {
     if (replica >= evaluators()) return;
     Engine& own = engine(replica);
-    const Partition part = partition(batch.samples, evaluators(), replica);
+    const Partition part =
+        evaluates_alone_ ? Partition{0, batch.samples} : part_of(batch.samples, all, replica);
     const auto first = static_cast<std::size_t>(part.first);
     const auto count = static_cast<std::size_t>(part.count);
     const auto width = static_cast<std::size_t>(outputs());
-    own.evaluate(part_of(batch, replica, evaluators(), own.label_bytes()),
+    own.evaluate(cut(batch, part, replica, own.label_bytes()),
                  evaluates_alone_ ? batch.samples : all,
                  std::span(logits_).subspan(first * width, count * width),
                  std::span(evaluated_losses_).subspan(first, count));
   });
   last_evaluators_ = evaluators();
+  last_all_samples_ = all;
 }
 
 const void* Replicas::read_features(std::int64_t samples) {
@@ -334,7 +354,8 @@ const void* Replicas::read_features(std::int64_t samples) {
   features_.resize(static_cast<std::size_t>(samples) * bytes);
   run([&](int replica) {
     if (replica >= last_evaluators_) return;
-    const Partition part = partition(samples, last_evaluators_, replica);
+    const Partition part = last_evaluators_ == 1 ? Partition{0, samples}
+                                                 : part_of(samples, last_all_samples_, replica);
     engine(replica).read_features(part.count,
                                   features_.data() + static_cast<std::size_t>(part.first) * bytes);
   });
@@ -378,9 +399,10 @@ backend::MemoryReport Replicas::memory() const {
 }
 
 std::string Replicas::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
+  const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : batch.samples;
   for (std::int64_t r = 0; r < count(); ++r) {
     Engine& own = engine(r);
-    const HostBatch mine = part_of(batch, r, count(), own.target_bytes());
+    const HostBatch mine = cut(batch, part_of(batch.samples, all, r), r, own.target_bytes());
     if (mine.samples == 0) continue;
     const std::string where = own.find_not_finite(mine, scalars);
     if (!where.empty()) return where;

@@ -2,7 +2,8 @@
 // of a run reach the devices through it.
 //
 // Every replica has its own backend and its own thread. A batch of n samples is cut into contiguous
-// parts: replica r of R computes partition(n, R, r). Gradients are summed over the replicas, so
+// parts: replica r of R computes partition(n, R, r) or, with ordered sums, rank_samples() of
+// base/sum_tree.h. Gradients are summed over the replicas, so
 // that all make the same update and their parameters stay the same bits.
 #pragma once
 
@@ -15,6 +16,7 @@
 
 #include "backend/backend.h"
 #include "backend/open.h"
+#include "base/partition.h"
 #include "base/threads/thread_team.h"
 #include "cluster/communicator.h"
 #include "engine/engine.h"
@@ -137,6 +139,7 @@ class Replicas {
   void set_loss_scale(const backend::LossScaleState& scale);
 
   const graph::Graph& model() const { return engines_.front()->model(); }
+  std::int64_t leaves() const { return engines_.front()->leaves(); }
   std::int64_t outputs() const { return engines_.front()->outputs(); }
   // Samples a call may have.
   std::int64_t batch() const { return engines_.front()->batch() * count(); }
@@ -161,9 +164,11 @@ class Replicas {
   // Runs work(replica) on all replicas at once. After an error the object can only be destroyed.
   template <class Work>
   void run(const Work& work);
-  // The part of a batch that replica `replica` of `replicas` computes.
-  HostBatch part_of(const HostBatch& batch, std::int64_t replica, std::int64_t replicas,
-                    std::int64_t label_bytes) const;
+  // The samples of a replica, among `samples` of this process and `all_samples` of all processes.
+  Partition part_of(std::int64_t samples, std::int64_t all_samples, std::int64_t replica) const;
+  // These samples of a batch.
+  HostBatch cut(const HostBatch& batch, const Partition& part, std::int64_t replica,
+                std::int64_t label_bytes) const;
   std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }
   EngineGroup group_of(int replica, bool sync);  // on the replica's thread
 
@@ -174,11 +179,16 @@ class Replicas {
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
   ThreadTeam team_;
-  // Calls whose results were not read, in a ring: samples, and whether they update.
-  std::vector<std::pair<std::int64_t, bool>> launched_;
+  // Calls whose results were not read, in a ring.
+  struct Launched {
+    std::int64_t samples = 0, all_samples = 0;
+    bool applies = false;
+  };
+  std::vector<Launched> launched_;
   std::uint64_t launches_ = 0, results_ = 0;
   std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
-  std::int64_t read_samples_ = 0;     // of the call whose result was read last
+  std::int64_t last_all_samples_ = 0;
+  std::int64_t read_samples_ = 0;  // of the call whose result was read last
   std::vector<backend::PhaseTimes> times_;
   std::vector<float> logits_, evaluated_losses_, losses_;
   std::vector<char> features_;  // of all replicas

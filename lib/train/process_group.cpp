@@ -56,18 +56,28 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   }
   if (parallel.reduction != Parallel::Reduction::kOrdered) return;
   const std::int64_t ranks = who.size * parallel.replicas;
-  if (!std::has_single_bit(static_cast<std::uint64_t>(ranks)) ||
-      parallel.micro_batches % ranks != 0) {
-    throw ConfigError(parallel.loc,
-                      concat("parallel.micro_batches: must be a multiple of the ", ranks,
-                             " replicas of all workers, which must be a power of two, for "
-                             "reduction: ordered; found ",
-                             parallel.micro_batches));
+  const std::int64_t lanes = parallel.lanes.value_or(1);
+  if (parallel.micro_batches / ranks < lanes) {
+    throw ConfigError(
+        parallel.loc,
+        concat("parallel.micro_batches: reduction: ordered needs at least one for "
+               "each of the ",
+               ranks * lanes, " lanes of all workers' replicas; found ", parallel.micro_batches,
+               "; set a larger power of two for all runs that must agree"));
   }
   const bool tree = parallel.collective == config::Collective::kAuto ||
                     parallel.collective == config::Collective::kNccl ||
                     parallel.collective == config::Collective::kTree ||
                     parallel.collective == config::Collective::kHalvingDoubling;
+  const bool power = std::has_single_bit(static_cast<std::uint64_t>(who.size));
+  const bool halving = parallel.collective == config::Collective::kTree ||
+                       parallel.collective == config::Collective::kHalvingDoubling;
+  if (!power && halving) {
+    throw ConfigError(parallel.loc,
+                      concat("parallel.collective: ", config::spell(parallel.collective),
+                             " needs 2, 4, 8, ... processes, but there are ", who.size,
+                             "; reduction: ordered sums in a tree of its own with auto"));
+  }
   if (who.size > 2 && !tree) {
     throw ConfigError(
         parallel.loc,

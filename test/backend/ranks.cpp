@@ -7,7 +7,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/nets.h"
-#include "base/partition.h"
+#include "base/sum_tree.h"
 #include "compile/compile.h"
 #include "reference_backend/reference_backend.h"
 #include "support/backend.h"
@@ -46,6 +46,7 @@ Ranks::Ranks(const graph::Graph& graph, const Net& net, std::int64_t max_samples
     : graph_(graph),
       net_(net),
       guards_(group.guard >= 0),
+      leaves_(group.reduction.ordered ? group.reduction.micro_batches : 0),
       team_(static_cast<int>(group.lanes.size())) {
   const std::size_t count = group.lanes.size();
   communicators_ = cluster::make_local_group(static_cast<int>(count));
@@ -83,8 +84,8 @@ void Ranks::make_runner(std::size_t rank, std::int64_t max_samples, const Group&
     options.reduction.gradients = gradients_[rank].get();
     if (group.sync) options.reduction.statistics = statistics_collective(rank);
   }
-  options.max_samples =
-      (max_samples + static_cast<std::int64_t>(count) - 1) / static_cast<std::int64_t>(count);
+  options.reduction.max_all_samples = group.reduction.ordered ? max_samples : 0;
+  options.max_samples = max_rank_samples(max_samples, leaves_, static_cast<std::int64_t>(count));
   options.numbers.loss = group.guard;
   runners_[rank] = std::make_unique<Runner>(*backends_[rank], graph_, options);
   auto values = starting_values(graph_);
@@ -117,8 +118,9 @@ std::vector<float> Ranks::step(const Step& step, const backend::Scalars& scalars
                                const std::vector<std::vector<double>>& whole) {
   std::vector<float> losses(static_cast<std::size_t>(step.samples));
   run([&](std::size_t rank) {
-    const Partition part = partition(step.samples, static_cast<std::int64_t>(runners_.size()),
-                                     static_cast<std::int64_t>(rank));
+    const Partition part =
+        rank_samples(step.samples, leaves_, static_cast<std::int64_t>(runners_.size()),
+                     static_cast<std::int64_t>(rank));
     std::vector<std::vector<double>> mine;
     for (const auto& input : whole) {
       const auto each = static_cast<std::int64_t>(input.size()) / step.samples;

@@ -65,6 +65,7 @@ class Ranks {
   graph::Graph graph_;
   Net net_;
   bool guards_;
+  std::int64_t leaves_;  // 0: sums are not ordered
   ThreadTeam team_;
   std::vector<std::unique_ptr<cluster::Communicator>> communicators_, duplicates_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;

@@ -69,6 +69,20 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("all_reduce_tree: the bits of the tree for any number of processes and algorithm") {
+  for (const int size : {2, 3, 4, 5}) {
+    for (const char* algorithm : {"ring", "halving_doubling"}) {
+      if (size % 2 == 1 && std::string(algorithm) == "halving_doubling") continue;
+      CAPTURE(size);
+      CAPTURE(std::string(algorithm));
+      const ReservedPort port;
+      Processes ranks =
+          start_ranks(size, port.number(), {"--algorithm", algorithm, "--mode", "tree"});
+      expect_done(ranks);
+    }
+  }
+}
+
 TEST_CASE("halving_doubling wants a power of two") {
   const ReservedPort port;
   Processes ranks = start_ranks(3, port.number(), {"--algorithm", "halving_doubling"});

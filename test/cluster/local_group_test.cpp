@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/sum_tree.h"
 #include "base/threads/thread_team.h"
 
 using namespace trainer;
@@ -50,6 +51,10 @@ class Link final : public Communicator {
   void all_reduce(std::span<float> values) override { twice(values); }
   void all_reduce(std::span<double> values) override { twice(values); }
   void all_reduce(std::span<std::int64_t> values) override { twice(values); }
+  void all_reduce_tree(std::int64_t, std::span<float* const> roots, std::size_t count) override {
+    roots_given = roots.size();
+    twice(std::span(roots[0], count));
+  }
   void broadcast(std::span<std::byte> bytes, int root) override {
     if (root != rank_) std::fill(bytes.begin(), bytes.end(), std::byte{42});
   }
@@ -63,6 +68,7 @@ class Link final : public Communicator {
   void abort(const std::string& reason) noexcept override { aborted = reason; }
 
   int calls = 0;
+  std::size_t roots_given = 0;
   std::string aborted;
 
  private:
@@ -95,6 +101,68 @@ TEST_CASE("sums over ranks are the same bits on all, in a tree where there is on
       CHECK_MESSAGE(wrong == 0, ranks, " ranks, ", size, " elements");
     }
   }
+}
+
+TEST_CASE("all_reduce_tree: the bits of the tree for any number of ranks") {
+  for (const std::int64_t leaves : {8, 32}) {
+    for (const int ranks : {1, 2, 3, 5, 6, 7, 8}) {
+      auto group = make_local_group(ranks);
+      for (const std::size_t size : {1, 17, 3000}) {
+        CAPTURE(leaves);
+        CAPTURE(ranks);
+        CAPTURE(size);
+        std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
+        on_all(group, [&](Communicator& mine) {
+          const Partition own = partition(leaves, ranks, mine.rank());
+          std::vector<std::vector<float>> values;
+          for (const TreeBlock& root : tree_roots(own.first, own.first + own.count)) {
+            values.emplace_back();
+            for (std::size_t i = 0; i < size; ++i) {
+              values.back().push_back(
+                  in_tree(static_cast<int>(root.first), static_cast<int>(root.count), i));
+            }
+          }
+          std::vector<float*> roots;
+          for (std::vector<float>& root : values) roots.push_back(root.data());
+          mine.all_reduce_tree(leaves, roots, size);
+          results[static_cast<std::size_t>(mine.rank())] = values[0];
+        });
+        std::vector<float> expected;
+        for (std::size_t i = 0; i < size; ++i) {
+          expected.push_back(in_tree(0, static_cast<int>(leaves), i));
+        }
+        // One rank without other processes has nothing to complete.
+        if (ranks > 1) {
+          for (const std::vector<float>& result : results) CHECK(result == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("all_reduce_tree: ranks of several processes hand on the roots that they complete") {
+  // Of 16 leaves, the first rank has the root of 0 and 1, the second those of 2 and 3, and of 4.
+  Link link(0, 3);
+  auto group = make_local_group(2, &link);
+  on_all(group, [&](Communicator& mine) {
+    std::vector<float> first(20, mine.rank() == 0 ? 1.0f : 2.0f), second(20, 4.0f);
+    std::vector<float*> roots{first.data()};
+    if (mine.rank() == 1) roots.push_back(second.data());
+    mine.all_reduce_tree(16, roots, 20);
+    CHECK(first == std::vector<float>(20, 6.0f));  // the link doubles the root of 0 to 3
+  });
+  CHECK(link.roots_given == 2);
+}
+
+TEST_CASE("all_reduce_tree: a rank with another number of roots is an error") {
+  auto group = make_local_group(2);
+  CHECK_THROWS_AS(on_all(group,
+                         [](Communicator& mine) {
+                           std::vector<float> values(5);
+                           const std::vector<float*> roots(mine.rank() == 0 ? 1 : 2, values.data());
+                           mine.all_reduce_tree(8, roots, 5);
+                         }),
+                  std::logic_error);
 }
 
 TEST_CASE("doubles and integers, broadcast, gathering and duplicates") {

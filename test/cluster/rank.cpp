@@ -16,7 +16,10 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "base/random.h"
+#include "base/sum_tree.h"
+#include "base/threads/thread_team.h"
 #include "cluster/collective/gloo_communicator.h"
+#include "cluster/local_group.h"
 #include "commands/launch/launch.h"
 
 namespace trainer::cluster {
@@ -122,6 +125,49 @@ void run_bits(Communicator& group, bool tree) {
   std::cout << "checksum " << checksum << std::endl;
 }
 
+float block_value(const TreeBlock& block, std::size_t i) {
+  if (block.count == 1) return value_of(static_cast<int>(block.first), i);
+  const std::int64_t half = block.count / 2;
+  return block_value({block.first, half}, i) + block_value({block.first + half, half}, i);
+}
+
+// `count` values of a block, which repeat: drawing them takes longer than summing them.
+std::vector<float> block_values(const TreeBlock& block, std::size_t count) {
+  constexpr std::size_t kPeriod = 997;
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = i < kPeriod ? block_value(block, i) : values[i - kPeriod];
+  }
+  return values;
+}
+
+// One rank's part of an ordered sum, against the tree evaluated directly.
+void check_tree(Communicator& group, std::int64_t leaves, std::size_t count) {
+  const Partition own = partition(leaves, group.size(), group.rank());
+  std::vector<std::vector<float>> values;
+  for (const TreeBlock& block : tree_roots(own.first, own.first + own.count)) {
+    values.push_back(block_values(block, count));
+  }
+  std::vector<float*> roots;
+  for (std::vector<float>& root : values) roots.push_back(root.data());
+  group.all_reduce_tree(leaves, roots, count);
+  const std::vector<float> expected = block_values({0, leaves}, count);
+  expect(std::memcmp(values[0].data(), expected.data(), count * sizeof(float)) == 0,
+         "an ordered sum");
+}
+
+// Ordered sums between processes, and between two replicas of each process.
+void run_tree(Communicator& group) {
+  for (const std::int64_t leaves : {16, 64}) {
+    for (const std::size_t count : {1, 5, 1031, 300'007}) check_tree(group, leaves, count);
+  }
+  auto replicas = make_local_group(2, &group);
+  ThreadTeam team(2);
+  team.run(
+      [&](int replica) { check_tree(*replicas[static_cast<std::size_t>(replica)], 32, 5003); },
+      [&](int replica) { replicas[static_cast<std::size_t>(replica)]->abort(handled_message()); });
+}
+
 void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& options) {
   std::vector<float> values(static_cast<std::size_t>(number(options, "count", 100'000)));
   for (int step = 0;; ++step) {
@@ -187,6 +233,7 @@ void run(const Options& options) {
     const std::string mode = options.count("mode") > 0 ? options.at("mode") : "sums";
     if (mode == "sums") run_sums(*group, number(options, "steps", 3));
     if (mode == "bits") run_bits(*group, table[0].algorithm == Algorithm::kHalvingDoubling);
+    if (mode == "tree") run_tree(*group);
     if (mode == "ignore") ignore_signals(*rendezvous);
     if (mode == "stop") stop_by_signal(*rendezvous);
     if (mode == "loop") run_loop(*rendezvous, *group, options);

@@ -61,6 +61,36 @@ TEST_CASE("a run resumed with another number of replicas ends as one that never 
   CHECK(refused.err.find("global batch was 32, is 64") != std::string::npos);
 }
 
+// 321 samples in batches of 30: the last one has 21, which no number of replicas here divides, and
+// of 8 micro-batches most replicas have a number that is not a power of two.
+TEST_CASE("ordered sums: the same bits by 1, 2, 3, 5 and 6 replicas, and by 3 processes") {
+  const Workspace work;
+  const std::string config = plain_config(work);
+  const Arguments common{"--set", "data.limit=321", "--set", "parallel.lr_scaling=none"};
+  for (const char* accumulate : {"1", "2"}) {
+    CAPTURE(accumulate);
+    const auto train = [&](const Arguments& before, const char* name, const Arguments& more) {
+      Arguments arguments = before;
+      arguments.insert(arguments.end(), {"train", config, "--json", "--run-dir",
+                                         work / concat(name, '-', accumulate), "--set",
+                                         concat("optimizer.accumulate=", accumulate)});
+      arguments.insert(arguments.end(), common.begin(), common.end());
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return arguments;
+    };
+    const std::string one = finished(train({}, "one", {"--batch-size", "30"}));
+    CHECK(finished(train({}, "lanes", {"--batch-size", "30", "--set", "parallel.lanes=3"})) == one);
+    for (const auto& [replicas, batch] : std::vector<std::pair<const char*, const char*>>{
+             {"2", "15"}, {"3", "10"}, {"5", "6"}, {"6", "5"}}) {
+      CAPTURE(replicas);
+      CHECK(finished(train({}, replicas, {"--replicas", replicas, "--batch-size", batch})) == one);
+    }
+    const Arguments launch{"launch", "-n", "3", "--"};
+    CHECK(finished(train(launch, "processes", {"--batch-size", "10"})) == one);
+    CHECK(finished(train(launch, "both", {"--replicas", "2", "--batch-size", "5"})) == one);
+  }
+}
+
 TEST_CASE("several replicas ask how to scale the learning rate, and a plan says what comes of it") {
   const Workspace work;
   const std::string config = plain_config(work);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/partition.h"
+#include "base/sum_tree.h"
 #include "reference_backend/batch_statistics.h"
 #include "reference_backend/collective.h"
 
@@ -131,8 +132,17 @@ void ReferenceExecutable::launch(const backend::Bindings& bindings, const backen
   };
   own.enqueue(guarded([this, call] { compute(*call); }));
   if (updates_ && ranks != nullptr && (scalars.apply || options_.reduction.ordered)) {
-    ranks->all_reduce({reinterpret_cast<std::byte*>(sum_.data()), sum_.size() * sizeof(float)},
-                      static_cast<std::int64_t>(sum_.size()), stream);
+    if (options_.reduction.ordered) {
+      own.enqueue(guarded([this, ranks] {
+        std::vector<float*> roots{sum_.data()};
+        for (Flat& root : other_roots_) roots.push_back(root.data());
+        dynamic_cast<ReferenceCollective&>(*ranks).ranks().all_reduce_tree(
+            options_.reduction.micro_batches, roots, sum_.size());
+      }));
+    } else {
+      ranks->all_reduce({reinterpret_cast<std::byte*>(sum_.data()), sum_.size() * sizeof(float)},
+                        static_cast<std::int64_t>(sum_.size()), stream);
+    }
   }
   own.enqueue(guarded([this, call] { finish(*call); }));
 }
@@ -269,7 +279,7 @@ ReferenceExecutable::Flat ReferenceExecutable::ordered_sum(Call& call, std::int6
   const std::int64_t all = call.scalars.all_samples;
   const Partition piece = partition(all, reduction.micro_batches, first);
   if (piece.count == 0) return Flat(static_cast<std::size_t>(variables_.layout().count));
-  const std::int64_t own = partition(all, ranks, rank).first;
+  const std::int64_t own = rank_samples(all, reduction.micro_batches, ranks, rank).first;
   return gradients_of(run_part(call, piece.first - own, piece.count));
 }
 
@@ -290,8 +300,17 @@ void ReferenceExecutable::compute(Call& call) {
   if (ordered) {
     const std::int64_t ranks = reduction.gradients != nullptr ? reduction.gradients->size() : 1;
     const std::int64_t rank = reduction.gradients != nullptr ? reduction.gradients->rank() : 0;
-    const std::int64_t pieces = reduction.micro_batches / ranks;
-    gradient = ordered_sum(call, rank * pieces, pieces);
+    const Partition leaves = partition(reduction.micro_batches, ranks, rank);
+    other_roots_.clear();
+    for (const TreeBlock& root : tree_roots(leaves.first, leaves.first + leaves.count)) {
+      Flat sum = ordered_sum(call, root.first, root.count);
+      if (root.first == leaves.first) {
+        gradient = std::move(sum);
+      } else {
+        sum.resize(sum_.size());  // zeros in place of the trailer
+        other_roots_.push_back(std::move(sum));
+      }
+    }
   } else if (call.samples > 0) {
     values = run_part(call, 0, call.samples);
     if (updates_) gradient = gradients_of(values);

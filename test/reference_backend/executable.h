@@ -52,7 +52,7 @@ class ReferenceExecutable final : public backend::Executable {
   void write_outputs(const Call& call, const Values& values, std::int64_t first) const;
   void add_numbers(Call& call, const Values& values) const;
   Flat gradients_of(const Values& values) const;
-  // The sum over the pieces [first, first + count) of an ordered batch as a binary tree.
+  // The sum of a block of the tree of base/sum_tree.h.
   Flat ordered_sum(Call& call, std::int64_t first, std::int64_t count);
   void move_statistics(const Values& values);
   // The steps of a call, in stream order.
@@ -69,6 +69,7 @@ class ReferenceExecutable final : public backend::Executable {
   cluster::Communicator* statistics_ = nullptr;  // that batch statistics are taken over; null: none
   backend::Trailer trailer_;
   Flat sum_;  // of this call or, not ordered, of those since the last update; then the trailer
+  std::vector<Flat> other_roots_;  // ordered: of this rank's leaves, behind the one in sum_
   Flat accumulated_;  // ordered: of the calls since the last update, each reduced over the ranks
   bool stopped_ = false;    // by a call that was not finite
   bool all_finite_ = true;  // of the calls since the last that did not accumulate

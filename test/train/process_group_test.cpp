@@ -54,7 +54,10 @@ TEST_CASE("workers: what does not fit their number is refused") {
   check_contains(problem("lr_scaling: none", 2, 1), "which only parameter_server has a use for");
   const std::string ordered = "lr_scaling: none, reduction: ordered, micro_batches: 8";
   CHECK(problem(ordered, 4) == "");
-  check_contains(problem(ordered, 3), "must be a multiple of the 3 replicas of all workers");
+  for (const int workers : {2, 3, 5, 8}) CHECK(problem(ordered, workers) == "");
+  check_contains(problem(ordered, 9), "at least one for each of the 9 lanes");
+  check_contains(problem(ordered + ", lanes: 3", 3), "at least one for each of the 9 lanes");
+  check_contains(problem(ordered + ", collective: tree", 3), "needs 2, 4, 8, ... processes");
   CHECK(problem(ordered + ", collective: ring", 2) == "");
   check_contains(problem(ordered + ", collective: ring", 4),
                  "needs tree, which is halving_doubling");

@@ -3,11 +3,12 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "backend/cpu/lanes/lanes.h"
+#include "backend/exchange.h"
 #include "backend/placement.h"
 #include "base/error.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -38,7 +39,14 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
   if (updates_) allocate_gradients();
-  prepare(options.max_samples, options.max_samples * ranks_in(options.reduction));
+  const ReductionOptions& reduction = options.reduction;
+  const std::int64_t all = max_all_samples(options, ranks_in(reduction));
+  if (reduction.ordered) {
+    const int rank = reduction.gradients != nullptr ? reduction.gradients->rank() : 0;
+    prepare(rank_samples(all, reduction.micro_batches, ranks_in(reduction), rank).count, all);
+  } else {
+    prepare(options.max_samples, all);
+  }
 }
 
 void CpuExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
@@ -73,10 +81,12 @@ void CpuExecutable::allocate_gradients() {
 // What the micro-batches of these shares are added up in.
 void CpuExecutable::allocate_partial_sums(std::span<const WorkerShare> shares) {
   for (std::size_t worker = 0; worker < states_.size(); ++worker) {
-    const auto batches = static_cast<std::uint64_t>(shares[worker].micro_batches());
-    if (batches < 2) continue;
+    const WorkerShare& share = shares[worker];
+    if (share.micro_batches() < 2) continue;
     const std::size_t sums =
-        options_.reduction.ordered ? static_cast<std::size_t>(std::bit_width(batches) - 1) : 1;
+        options_.reduction.ordered
+            ? max_waiting_roots(share.first_leaf, share.first_leaf + share.micro_batches())
+            : 1;
     WorkerState& state = states_[worker];
     while (state.partial.size() < sums) state.partial.emplace_back(state.gradients.bytes());
   }
@@ -227,7 +237,8 @@ void CpuExecutable::prepare_sums(Call& call) {
   allocate_partial_sums(call.shares);
   const Scalars& scalars = call.scalars;
   const bool one_call = scalars.apply && !scalars.accumulate;
-  const bool tree = options_.reduction.ordered && states_.size() > 2;
+  find_sources(call);
+  const bool tree = options_.reduction.ordered && sources_.own.size() > 2;
   if (!reduction_ && (!one_call || tree || update_.needs_sum())) {
     reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction, 0);
   }
@@ -240,11 +251,11 @@ void CpuExecutable::prepare_sums(Call& call) {
     // A sum that no later call adds to needs no buffer of its own.
     const bool in_place = has_ranks && joint_.empty() && call.shares[0].micro_batches() > 0 &&
                           reduces(scalars) && (!scalars.accumulate || options_.reduction.ordered);
-    reduction_->sum_in(in_place ? source(0, call) : nullptr);
+    reduction_->sum_in(in_place ? first_source(call) : nullptr);
+    if (options_.reduction.ordered) reduction_->set_roots(sources_);
     const float* sum = accumulates ? accumulated_.as<float>() : reduction_->values();
     summed_.own.assign(1, sum);
   }
-  find_sources(call);
   if (call.overlap) {
     reduction_->begin(sources_, scalars.accumulate && !options_.reduction.ordered);
   }

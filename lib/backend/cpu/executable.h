@@ -82,6 +82,8 @@ class CpuExecutable : public Executable {
   void find_sources(const Call& call);
   JointRound round_of(int worker, const Call& call, std::int64_t batch) const;
   float* source(std::size_t worker, const Call& call) const;
+  void add_roots(std::size_t worker, const Call& call);
+  float* first_source(const Call& call) const;
   bool reduces(const Scalars& scalars) const;
   void write_trailer(const Call& call);
   void read_trailer();

@@ -92,23 +92,53 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
 
 void CpuExecutable::find_sources(const Call& call) {
   sources_.own.clear();
+  sources_.blocks.clear();
+  sources_.workers = 0;
   for (std::size_t worker = 0; worker < states_.size(); ++worker) {
-    if (call.shares[worker].micro_batches() > 0) sources_.own.push_back(source(worker, call));
+    if (call.shares[worker].micro_batches() == 0) continue;
+    ++sources_.workers;
+    if (options_.reduction.ordered) {
+      add_roots(worker, call);
+    } else {
+      sources_.own.push_back(source(worker, call));
+    }
   }
   sources_.joint_count = joint_.gradient_count();
   sources_.joint = sources_.own.empty() ? nullptr : joint_.gradient();
 }
 
+// Where fold() leaves the roots of a worker's micro-batches.
+void CpuExecutable::add_roots(std::size_t worker, const Call& call) {
+  const WorkerShare& share = call.shares[worker];
+  const WorkerState& state = states_[worker];
+  std::int64_t leaf = share.first_leaf;
+  const std::int64_t end = leaf + share.micro_batches();
+  for (std::size_t root = 0; leaf < end; ++root) {
+    const TreeBlock block = largest_block(leaf, end);
+    leaf += block.count;
+    sources_.blocks.push_back(block);
+    sources_.own.push_back((leaf < end ? state.partial[root] : state.gradients).as<float>());
+  }
+}
+
 float* CpuExecutable::source(std::size_t worker, const Call& call) const {
-  const bool in_partial = call.shares[worker].micro_batches() > 1 && !options_.reduction.ordered;
+  const bool in_partial = call.shares[worker].micro_batches() > 1;
   const WorkerState& state = states_[worker];
   return (in_partial ? state.partial[0] : state.gradients).as<float>();
+}
+
+// The buffer of sources_.own.front(), which the sum over the ranks overwrites.
+float* CpuExecutable::first_source(const Call& call) const {
+  if (!options_.reduction.ordered) return source(0, call);
+  const bool alone = sources_.blocks.front().count == call.shares[0].micro_batches();
+  return (alone ? states_[0].gradients : states_[0].partial[0]).as<float>();
 }
 
 void CpuExecutable::write_trailer(const Call& call) {
   all_finite_ = all_finite_ && finite_;
   if (all_finite_) update_statistics(call);
   trailer_.write(reduction_->trailer(), all_finite_);
+  if (options_.reduction.ordered) reduction_->clear_other_trailers();
 }
 
 void CpuExecutable::read_trailer() { all_finite_ = finite_ = trailer_.read(reduction_->trailer()); }

@@ -1,11 +1,11 @@
 // What each worker of a call does: its micro-batches through forward and backward.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "backend/cpu/executable.h"
 #include "base/error.h"
 #include "base/finite.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -55,8 +55,9 @@ void CpuExecutable::run_micro_batches(int worker, const Call& call) {
   }
 }
 
-// Adds a micro-batch's gradient to those before it: one after the other, or, ordered, as a binary
-// counter counts: 2^k micro-batches are added to the 2^k before them.
+// Adds a micro-batch's gradient to those before it: one after the other or, ordered, to the roots
+// of the tree that it completes. The roots of the micro-batches before it lie in `partial`, in
+// order. The root of the last one stays where its gradient is.
 void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice slice) {
   WorkerState& state = states_[static_cast<std::size_t>(worker)];
   const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();
@@ -73,14 +74,17 @@ void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice
                           batch > 0);
     return;
   }
-  const int waiting = std::countr_one(static_cast<std::uint64_t>(batch));
-  for (int k = 0; k < waiting; ++k) {
-    sources[k + 1] = state.partial[static_cast<std::size_t>(k)].as<float>() + first;
+  const std::int64_t first_leaf = call.shares[static_cast<std::size_t>(worker)].first_leaf;
+  const std::size_t roots = root_count(first_leaf, first_leaf + batch);
+  const int completed = completed_roots(first_leaf, first_leaf + batch);
+  for (int k = 0; k < completed; ++k) {
+    sources[k + 1] = state.partial[roots - 1 - static_cast<std::size_t>(k)].as<float>() + first;
   }
+  const std::size_t root = roots - static_cast<std::size_t>(completed);
   const bool last = batch + 1 == batches;
-  float* to =
-      last ? gradients : state.partial[static_cast<std::size_t>(waiting)].as<float>() + first;
-  machine_.kernels->sum(to, sources, waiting + 1, slice.count(), false);
+  if (last && completed == 0) return;
+  float* to = last ? gradients : state.partial[root].as<float>() + first;
+  machine_.kernels->sum(to, sources, completed + 1, slice.count(), false);
 }
 
 void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t batch) {

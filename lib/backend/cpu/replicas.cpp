@@ -1,6 +1,5 @@
 // How replicas share the cores of a processor.
 #include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "backend/cpu/cpu.h"
@@ -19,13 +18,14 @@ std::int64_t threads_of_replica(const DeviceOptions& options) {
       1, options.cpu.threads.value_or(core_count(options)) / options.replicas);
 }
 
-// Ordered sums need workers in a power of two that divides the replica's micro-batches; 0: chosen.
+// Ordered sums need a micro-batch per worker: as few workers as compute those of a replica in as
+// many rounds as one per thread. 0: chosen.
 std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threads) {
   if (options.cpu.lanes) return *options.cpu.lanes;
   if (!options.ordered) return 0;
-  const auto most =
-      std::min(threads, options.micro_batches / (options.replicas * options.processes));
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+  const std::int64_t own = options.micro_batches / (options.replicas * options.processes);
+  const std::int64_t rounds = (own + threads - 1) / threads;
+  return (own + rounds - 1) / rounds;
 }
 
 // The processors of a replica's threads; none when replicas share them.

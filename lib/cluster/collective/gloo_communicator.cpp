@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cluster/collective/halving_doubling.h"
 #include "cluster/collective/reduce.h"
+#include "cluster/collective/tree_sum.h"
 #include "cluster/transport/mesh.h"
 #include "cluster/transport/wires.h"
 
@@ -40,6 +41,21 @@ class GlooCommunicator final : public Communicator {
   void all_reduce(std::span<float> values) override { sum(values); }
   void all_reduce(std::span<double> values) override { sum(values); }
   void all_reduce(std::span<std::int64_t> values) override { sum(values); }
+
+  void all_reduce_tree(std::int64_t leaves, std::span<float* const> roots,
+                       std::size_t count) override {
+    if (count == 0 || size() == 1) return;
+    if (has_one_root_per_rank(leaves, size()) && (size() == 2 || wires_)) {
+      std::span<float> values(roots[0], count);
+      if (size() == 2) return sum(values);
+      run(concat("all_reduce of ", values.size_bytes(), " bytes"),
+          [&] { halving_doubling(*wires_, values); });
+      return;
+    }
+    if (!tree_sum_) tree_sum_ = std::make_unique<TreeSum>(mesh_);
+    run(concat("all_reduce_tree of ", count * sizeof(float), " bytes"),
+        [&] { tree_sum_->run(leaves, roots, count); });
+  }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
     if (bytes.empty() || size() == 1) return;
@@ -141,6 +157,7 @@ class GlooCommunicator final : public Communicator {
   std::string name_;
   std::shared_ptr<Mesh> mesh_;
   std::unique_ptr<Wires> wires_;
+  std::unique_ptr<TreeSum> tree_sum_;  // made by the first sum that needs it
   int duplicates_ = 0;
 };
 

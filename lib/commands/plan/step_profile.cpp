@@ -53,6 +53,9 @@ class Alone final : public cluster::Communicator {
   void all_reduce(std::span<float> values) override { note(values.size_bytes()); }
   void all_reduce(std::span<double> values) override { note(values.size_bytes()); }
   void all_reduce(std::span<std::int64_t> values) override { note(values.size_bytes()); }
+  void all_reduce_tree(std::int64_t, std::span<float* const>, std::size_t count) override {
+    note(count * sizeof(float));
+  }
   void broadcast(std::span<std::byte>, int) override {}
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     std::copy(mine.begin(), mine.end(), all.begin());

@@ -155,12 +155,11 @@ void check_ordered(Checks& checks) {
                   concat("must be a power of two; found ", parallel.micro_batches));
     return;
   }
-  const std::int64_t lanes = parallel.replicas * parallel.lanes.value_or(1);
-  if (parallel.micro_batches % lanes != 0) {
-    checks.report("parallel.micro_batches", concat("must be a multiple of the ", lanes,
-                                                   " lanes of all replicas, each of which "
-                                                   "computes as many; found ",
-                                                   parallel.micro_batches));
+  const std::int64_t lanes = parallel.lanes.value_or(1);
+  if (parallel.micro_batches / parallel.replicas < lanes) {
+    checks.report("parallel.micro_batches",
+                  concat("must be at least one for each of the ", parallel.replicas * lanes,
+                         " lanes of all replicas; found ", parallel.micro_batches));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/partition.h"
+#include "base/sum_tree.h"
 
 namespace trainer::data {
 
@@ -30,6 +31,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       batch_size_(options.batch_size),
       rank_(options.rank),
       ranks_(options.ranks),
+      leaves_(options.leaves),
       repetitions_(options.repetitions),
       repeats_(options.repeats),
       augment_(options.augment),
@@ -38,7 +40,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
 
 BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
   const std::int64_t batch = std::min(batch_size_, dataset_.size() * repetitions_);
-  const auto most = static_cast<std::size_t>((batch + ranks_ - 1) / ranks_);
+  const auto most = static_cast<std::size_t>(max_rank_samples(batch, leaves_, ranks_));
   BatchBuffer buffer{allocate(most * image_bytes_), allocate(most * label_bytes_), {}};
   buffer.batch.images = buffer.images.data();
   buffer.batch.labels = buffer.labels.data();
@@ -50,7 +52,7 @@ void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   Batch& batch = buffer.batch;
   const BatchRange each = batch_range(dataset_.size(), batch_size_ / repetitions_, step);
   batch.global = each.count * repetitions_;
-  const Partition part = partition(batch.global, ranks_, rank_);
+  const Partition part = rank_samples(batch.global, leaves_, ranks_, rank_);
   const std::int64_t repetition = repetitions_ == 1 ? 0 : part.first / each.count;
   batch.offset = part.first;
   batch.range = {each.epoch, each.first + part.first - repetition * each.count, part.count};

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/partition.h"
+#include "base/sum_tree.h"
 #include "data/not_finite.h"
 #include "train/features/feature_cache.h"
 #include "train/loop/run_context.h"
@@ -47,6 +47,7 @@ void SynchronousSteps::open_feed(const FeatureCaches& features) {
   options.repetitions = plan.repetitions;
   options.rank = group_.rank();
   options.ranks = group_.size();
+  options.leaves = job.engine.leaves();
   options.seed = job.config.seed;
   options.shuffle = job.config.data.shuffle;
   options.repeats = job.config.data.repeats;
@@ -69,7 +70,8 @@ void SynchronousSteps::prepare_short_batch(std::int64_t end_batch) {
   if (end_batch < plan.batches_per_epoch) return;
   const std::int64_t all = plan.samples_of_batch(plan.batches_per_epoch - 1);
   if (all == plan.batch) return;
-  job.engine.prepare(partition(all, group_.size(), group_.rank()).count, all);
+  job.engine.prepare(rank_samples(all, job.engine.leaves(), group_.size(), group_.rank()).count,
+                     all);
 }
 
 // After an error, calls may still be in flight and read the feed's memory, also calls that only

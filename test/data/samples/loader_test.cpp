@@ -350,6 +350,28 @@ TEST_CASE(
   CHECK(std::equal(rest.begin(), rest.end(), all.end() - static_cast<std::ptrdiff_t>(rest.size())));
 }
 
+TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batches") {
+  const FakeDataset dataset(67);  // the third batch of an epoch has 3 samples
+  LoaderOptions options = options_of(0, 0);
+  options.end_step = 3;
+  const std::int64_t batch = options.batch_size;
+  options.ranks = 3;
+  options.leaves = 8;
+  std::vector<std::int64_t> counts, offsets;
+  for (options.rank = 0; options.rank < 3; ++options.rank) {
+    const auto loader = make_loader(dataset, options);
+    for (const Batch* mine = loader->next(); mine != nullptr; mine = loader->next()) {
+      counts.push_back(mine->range.count);
+      offsets.push_back(mine->offset);
+      loader->release();
+    }
+  }
+  REQUIRE(batch == 32);
+  // Of 8 micro-batches the ranks have 2, 3 and 3; of the last batch's, only three have a sample.
+  CHECK(counts == std::vector<std::int64_t>{8, 8, 0, 12, 12, 1, 12, 12, 2});
+  CHECK(offsets == std::vector<std::int64_t>{0, 0, 0, 8, 8, 0, 20, 20, 1});
+}
+
 TEST_CASE("repetitions side by side: each goes through all samples in an order of its own") {
   const FakeDataset dataset(67);
   constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs

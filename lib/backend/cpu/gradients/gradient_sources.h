@@ -9,8 +9,13 @@
 
 #include "backend/cpu/lanes/lanes.h"
 #include "backend/exchange.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend::cpu {
+
+// The most buffers that are added up: a worker has one, ordered sums have one per root of the tree,
+// which are no more than the micro-batches.
+inline constexpr std::size_t kMaxSources = 4096;
 
 // Buffers whose elements are added up in their order, element by element.
 using Summands = std::span<const float* const>;
@@ -18,7 +23,11 @@ using Summands = std::span<const float* const>;
 struct GradientSources {
   std::int64_t joint_count = 0;  // elements [0, joint_count) of the flat gradient are joint layers'
   const float* joint = nullptr;  // null: no worker had samples
-  std::vector<const float*> own;  // of each worker that had samples, from element joint_count on
+  // Gradients from element joint_count on: one of each worker that had samples or, ordered, the
+  // roots of every worker, in the order of the tree.
+  std::vector<const float*> own;
+  std::vector<TreeBlock> blocks;  // ordered: of `own`
+  std::size_t workers = 0;        // that write into `own`
 
   // Calls add(part, summands) for the parts of `slice` that have the same summands; each summand
   // points to its number of the part's first element.
@@ -31,7 +40,7 @@ struct GradientSources {
     }
     const Slice rest{std::max(slice.first, joint_count), slice.last};
     if (rest.count() <= 0) return;
-    const float* from[kMostLanes];
+    const float* from[kMaxSources];
     for (std::size_t i = 0; i < own.size(); ++i) from[i] = own[i] + (rest.first - joint_count);
     add(rest, Summands(from, own.size()));
   }

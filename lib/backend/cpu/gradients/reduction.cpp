@@ -5,29 +5,10 @@
 
 #include "backend/host_collective.h"
 #include "base/partition.h"
+#include "base/sum_tree.h"
 #include "cluster/waiting.h"
 
 namespace trainer::backend::cpu {
-namespace {
-
-constexpr std::int64_t kReductionChunk = 1024;
-
-// out = sources[0] + sources[1] + ... as a binary tree; their number is a power of two.
-void tree_sum(const simd::Kernels& kernels, const float* const* sources, int count,
-              std::int64_t first, std::int64_t n, float* out) {
-  if (count <= 2) {
-    const float* pair[] = {sources[0] + first, sources[count - 1] + first};
-    kernels.sum(out, pair, count, n, false);
-    return;
-  }
-  float right[kReductionChunk];
-  tree_sum(kernels, sources, count / 2, first, n, out);
-  tree_sum(kernels, sources + count / 2, count / 2, first, n, right);
-  const float* pair[] = {out, right};
-  kernels.sum(out, pair, 2, n, false);
-}
-
-}  // namespace
 
 cluster::Communicator* ranks_of(Collective* collective) {
   return collective == nullptr ? nullptr : &dynamic_cast<HostCollective&>(*collective).ranks();
@@ -42,6 +23,7 @@ Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels
                      const ReductionOptions& options, std::size_t trailer_size)
     : kernels_(kernels),
       ordered_(options.ordered),
+      micro_batches_(options.micro_batches),
       ranks_(ranks_of(options.gradients)),
       count_(variables.flat_count()),
       trailer_size_(trailer_size) {
@@ -74,8 +56,32 @@ void Reduction::sum_in(float* first_source) {
   values_ = sum_.as<float>();
 }
 
+void Reduction::set_roots(const GradientSources& sources) {
+  if (grouped_ != sources.own.size()) {
+    root_ends_ = group_by_root(sources.blocks);
+    grouped_ = sources.own.size();
+  }
+  roots_.assign(1, values());
+  for (std::size_t root = 1; root < root_ends_.size(); ++root) {
+    // The sources are this executable's own buffers, which it may write.
+    roots_.push_back(const_cast<float*>(sources.own[root_ends_[root - 1]]));
+  }
+}
+
+void Reduction::clear_other_trailers() const {
+  for (std::size_t root = 1; root < roots_.size(); ++root) {
+    std::fill_n(roots_[root] + count_, trailer_size_, 0.0f);
+  }
+}
+
 void Reduction::sum(Slice slice, const GradientSources& sources, bool add) const {
-  sources.for_each_part(slice, [&](Slice part, Summands summands) { sum(part, summands, add); });
+  sources.for_each_part(slice, [&](Slice part, Summands summands) {
+    if (ordered_) {
+      sum_roots(part, summands, sources.blocks, add);
+    } else {
+      sum(part, summands, add);
+    }
+  });
 }
 
 void Reduction::sum(Slice slice, Summands summands, bool add) const {
@@ -86,21 +92,42 @@ void Reduction::sum(Slice slice, Summands summands, bool add) const {
     if (!add) std::fill(out, out + slice.count(), 0.0f);
     return;
   }
-  if (!ordered_ || count <= 2) {
-    kernels_.sum(out, summands.data(), count, slice.count(), add);
-    return;
-  }
-  for (std::int64_t i = 0; i < slice.count(); i += kReductionChunk) {
-    const std::int64_t n = std::min(kReductionChunk, slice.count() - i);
-    float total[kReductionChunk];
-    const float* from = total;
-    tree_sum(kernels_, summands.data(), count, i, n, total);
-    kernels_.sum(out + i, &from, 1, n, add);
+  kernels_.sum(out, summands.data(), count, slice.count(), add);
+}
+
+void Reduction::sum_roots(Slice slice, Summands summands, std::span<const TreeBlock> blocks,
+                          bool add) const {
+  const auto plus = [this](float* out, const float* a, const float* b, std::int64_t n) {
+    const float* pair[] = {a, b};
+    kernels_.sum(out, pair, 2, n, false);
+  };
+  std::size_t begin = 0;
+  for (std::size_t root = 0; root < root_ends_.size(); begin = root_ends_[root++]) {
+    const std::size_t count = root_ends_[root] - begin;
+    const float* const* sources = summands.data() + begin;
+    float* out = roots_[root] + slice.first;
+    if (count == 1 && sources[0] == out) continue;
+    if (count <= 2) {
+      kernels_.sum(out, sources, static_cast<int>(count), slice.count(), add);
+      continue;
+    }
+    for (std::int64_t i = 0; i < slice.count(); i += kTreeChunk) {
+      const std::int64_t n = std::min(kTreeChunk, slice.count() - i);
+      float total[kTreeChunk];
+      complete_tree(blocks.subspan(begin, count), sources, i, n, total, plus);
+      const float* from = total;
+      kernels_.sum(out + i, &from, 1, n, add);
+    }
   }
 }
 
-void Reduction::reduce() const {
-  ranks_->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + trailer_size_));
+void Reduction::reduce() { all_reduce(0, static_cast<std::size_t>(count_) + trailer_size_); }
+
+void Reduction::all_reduce(std::int64_t first, std::size_t count) {
+  if (!ordered_) return ranks_->all_reduce(std::span(values() + first, count));
+  shifted_roots_.clear();
+  for (float* root : roots_) shifted_roots_.push_back(root + first);
+  ranks_->all_reduce_tree(micro_batches_, shifted_roots_, count);
 }
 
 void Reduction::begin(const GradientSources& sources, bool add) {
@@ -117,7 +144,7 @@ void Reduction::begin(const GradientSources& sources, bool add) {
 
 void Reduction::arrive(std::size_t bucket) {
   const std::lock_guard lock(mutex_);
-  if (++arrived_[bucket] == sources_.own.size()) changed_.notify_all();
+  if (++arrived_[bucket] == sources_.workers) changed_.notify_all();
 }
 
 void Reduction::trailer_written() {
@@ -168,18 +195,17 @@ void Reduction::reduce_buckets() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {
-        return aborted_ || (arrived_[i] >= sources_.own.size() && (!last || trailer_written_));
+        return aborted_ || (arrived_[i] >= sources_.workers && (!last || trailer_written_));
       });
       if (aborted_) return;
     }
     sum(buckets_[i], sources_, add_);
     const Clock::time_point start = Clock::now();
-    const std::span bucket(
-        values() + buckets_[i].first,
-        static_cast<std::size_t>(buckets_[i].count()) + (last ? trailer_size_ : 0));
+    const std::size_t count =
+        static_cast<std::size_t>(buckets_[i].count()) + (last ? trailer_size_ : 0);
     const RecordedWork work(recorder_, WorkRecord::Kind::kAllReduce, kReductionThread,
-                            static_cast<std::int64_t>(bucket.size_bytes()));
-    ranks_->all_reduce(bucket);
+                            static_cast<std::int64_t>(count * sizeof(float)));
+    all_reduce(buckets_[i].first, count);
     reducing_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   }
 }

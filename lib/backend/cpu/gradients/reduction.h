@@ -43,14 +43,21 @@ class Reduction {
 
   float* values() const { return values_; }
   std::span<float> trailer() const { return {values() + count_, trailer_size_}; }
+  // Ordered, with several ranks: clears the trailers of all roots but the first.
+  void clear_other_trailers() const;
   std::int64_t bytes() const { return sum_.bytes(); }
 
-  // values = (add ? values : 0) + the sources, in their order; with ReductionOptions::ordered, in
-  // the order of a binary tree over them. No sources: zeros.
+  // Ordered, before the sums of a call: with several ranks, each root of the tree that `sources`
+  // complete lies in the buffer of the first source that it is made of, and values() is the first
+  // root. Without, there is one root, which lies in values().
+  void set_roots(const GradientSources& sources);
+
+  // values = (add ? values : 0) + the sources, in their order. No sources: zeros. Ordered: the same
+  // for each root, over its sources, in the order of the tree.
   void sum(Slice slice, const GradientSources& sources, bool add) const;
 
   // Sums values and trailer over the ranks.
-  void reduce() const;
+  void reduce();
 
   // Sums over the ranks on the thread of buckets are recorded; null: not any more.
   void record(WorkRecorder* recorder) { recorder_ = recorder; }
@@ -74,16 +81,24 @@ class Reduction {
 
  private:
   void sum(Slice slice, Summands summands, bool add) const;
+  void sum_roots(Slice slice, Summands summands, std::span<const TreeBlock> blocks, bool add) const;
+  void all_reduce(std::int64_t first, std::size_t count);
   void serve();
   void reduce_buckets();
 
   const simd::Kernels& kernels_;
   bool ordered_;
+  std::int64_t micro_batches_;
   cluster::Communicator* ranks_;  // null: there is one
   std::int64_t count_;
   std::size_t trailer_size_;
   Memory sum_;  // gradients, then the trailer
   float* values_ = nullptr;
+  // Ordered: where the roots lie, and the end of the sources of each.
+  std::vector<float*> roots_;
+  std::vector<std::size_t> root_ends_;
+  std::size_t grouped_ = 0;            // sources that root_ends_ is for: a worker's leaves stay
+  std::vector<float*> shifted_roots_;  // roots_ from the element on that is reduced
   std::vector<Slice> buckets_;
   WorkRecorder* recorder_ = nullptr;
 

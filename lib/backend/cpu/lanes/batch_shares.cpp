@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/partition.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend::cpu {
 
@@ -22,12 +23,11 @@ BatchShares::BatchShares(int workers, std::int64_t micro_batch_size,
       ranks_(ranks_in(reduction)),
       rank_(reduction.gradients != nullptr ? reduction.gradients->rank() : 0) {
   if (!ordered_) return;
-  const std::int64_t parts = ranks_ * workers_;
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(all_micro_batches_));
-  if (!power || all_micro_batches_ % parts != 0) {
-    throw std::logic_error(
-        concat("an ordered sum of ", all_micro_batches_, " micro-batches over ", parts,
-               " lanes of all ranks: a power of two that they divide is needed"));
+  if (!power || all_micro_batches_ / ranks_ < workers_) {
+    throw std::logic_error(concat("an ordered sum of ", all_micro_batches_, " micro-batches over ",
+                                  ranks_, " ranks of ", workers_,
+                                  " lanes: a power of two with one per lane is needed"));
   }
 }
 
@@ -60,19 +60,22 @@ std::vector<WorkerShare> BatchShares::divide(std::int64_t samples) const {
 // of all ranks alone.
 std::vector<WorkerShare> BatchShares::divide_ordered(std::int64_t samples,
                                                      std::int64_t all_samples) const {
-  const Partition mine = partition(all_samples, ranks_, rank_);
+  const Partition mine = rank_samples(all_samples, all_micro_batches_, ranks_, rank_);
   if (mine.count != samples) {
     throw std::logic_error(concat("rank ", rank_, " of ", ranks_, " was called with ", samples,
                                   " of ", all_samples, " samples; its part is ", mine.count));
   }
-  const std::int64_t batches = all_micro_batches_ / ranks_ / workers_;
-  std::int64_t batch = rank_ * (all_micro_batches_ / ranks_);
+  const Partition leaves = partition(all_micro_batches_, ranks_, rank_);
   std::vector<WorkerShare> shares(static_cast<std::size_t>(workers_));
-  for (WorkerShare& share : shares) {
-    share.bounds.assign(1, partition(all_samples, all_micro_batches_, batch).first - mine.first);
-    for (std::int64_t i = 0; i < batches; ++i, ++batch) {
+  for (std::int64_t worker = 0; worker < workers_; ++worker) {
+    const Partition own = partition(leaves.count, workers_, worker);
+    WorkerShare& share = shares[static_cast<std::size_t>(worker)];
+    share.first_leaf = leaves.first + own.first;
+    share.bounds.assign(
+        1, partition(all_samples, all_micro_batches_, share.first_leaf).first - mine.first);
+    for (std::int64_t leaf = share.first_leaf; leaf < share.first_leaf + own.count; ++leaf) {
       share.bounds.push_back(share.bounds.back() +
-                             partition(all_samples, all_micro_batches_, batch).count);
+                             partition(all_samples, all_micro_batches_, leaf).count);
     }
   }
   return shares;

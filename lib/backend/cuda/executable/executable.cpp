@@ -7,6 +7,7 @@
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
 #include "base/partition.h"
+#include "base/sum_tree.h"
 #include "base/threads/thread_team.h"
 
 namespace trainer::backend::cuda {
@@ -61,7 +62,10 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   state_ = allocate_copy(device, &state, sizeof state);
   if (updates_) allocate_sums();
   clock_ = allocate_zeros(device, sizeof(StepClock) + buckets_.size() * sizeof(ClockSpan));
-  prepare(options.max_samples, options.max_samples * rank_count());
+  const std::int64_t all = max_all_samples(options, rank_count());
+  const std::int64_t leaves = options.reduction.ordered ? options.reduction.micro_batches : 0;
+  prepare(leaves == 0 ? options.max_samples : rank_samples(all, leaves, rank_count(), rank()).count,
+          all);
 }
 
 void CudaExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
@@ -76,6 +80,12 @@ void CudaExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
 // Whether a call of so many samples only takes part in the other ranks' batch statistics.
 bool CudaExecutable::is_idle(std::int64_t samples) const {
   return samples == 0 && updates_ && batch_statistics_ && options_.reduction.statistics != nullptr;
+}
+
+std::int64_t CudaExecutable::rank() const { return ranks_ == nullptr ? 0 : ranks_->rank(); }
+
+Partition CudaExecutable::leaves() const {
+  return partition(options_.reduction.micro_batches, rank_count(), rank());
 }
 
 std::int64_t CudaExecutable::rank_count() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
@@ -95,9 +105,15 @@ void CudaExecutable::allocate_sums() {
   gradients_ = floats(flat.count + trailer_size_);
   statistics_before_ = floats(flat.statistics);
   if (options_.reduction.ordered) {
-    pool_.reserve(levels_of(options_.reduction.micro_batches / rank_count()));
+    const Partition own = leaves();
+    pool_.reserve(max_waiting_roots(own.first, own.first + own.count) + 1);
     accumulated_ = floats(flat.count);
-    if (ranks_ != nullptr) gathered_ = floats(rank_count() * (flat.count + trailer_size_));
+    if (ranks_ != nullptr) {
+      const auto roots =
+          static_cast<std::int64_t>(max_rank_roots(options_.reduction.micro_batches, rank_count()));
+      gathered_ = floats(rank_count() * roots * (flat.count + trailer_size_));
+      if (roots > 1) other_roots_ = floats((roots - 1) * (flat.count + trailer_size_));
+    }
   }
   if (ranks_ == nullptr || options_.reduction.bucket_bytes == 0) return;
   buckets_ = make_buckets(flat.segments, flat.count, options_.reduction.bucket_bytes);
@@ -116,9 +132,9 @@ void CudaExecutable::check_options() const {
   }
   if (!reduction.ordered) return;
   const std::int64_t parts = reduction.micro_batches;
-  if ((parts & (parts - 1)) != 0 || parts % rank_count() != 0) {
+  if ((parts & (parts - 1)) != 0 || parts < rank_count()) {
     throw std::logic_error(concat("an ordered sum of ", parts, " micro-batches over ", rank_count(),
-                                  " ranks: a power of two that they divide is needed"));
+                                  " ranks: a power of two with one per rank is needed"));
   }
   if (batch_statistics_) throw std::logic_error("an ordered sum allows no batch statistics");
 }
@@ -130,15 +146,15 @@ std::vector<CudaExecutable::Part> CudaExecutable::parts_of(std::int64_t samples,
   if (!reduction.ordered || !updates_) {
     return samples == 0 ? std::vector<Part>{} : std::vector<Part>{{0, samples}};
   }
-  const std::int64_t ranks = rank_count(), rank = ranks_ == nullptr ? 0 : ranks_->rank();
-  const Partition mine = partition(all_samples, ranks, rank);
+  const std::int64_t ranks = rank_count();
+  const Partition mine = rank_samples(all_samples, reduction.micro_batches, ranks, rank());
   if (mine.count != samples) {
-    throw std::logic_error(concat("rank ", rank, " of ", ranks, " was called with ", samples,
+    throw std::logic_error(concat("rank ", rank(), " of ", ranks, " was called with ", samples,
                                   " of ", all_samples, " samples; its part is ", mine.count));
   }
   std::vector<Part> parts;
-  const std::int64_t count = reduction.micro_batches / ranks;
-  for (std::int64_t i = rank * count; i < (rank + 1) * count; ++i) {
+  const Partition own = leaves();
+  for (std::int64_t i = own.first; i < own.first + own.count; ++i) {
     const Partition part = partition(all_samples, reduction.micro_batches, i);
     parts.push_back({part.first - mine.first, part.count});
   }

@@ -16,6 +16,7 @@
 #include "backend/cuda/stream.h"
 #include "backend/cuda/telemetry/timed_work.h"
 #include "backend/exchange.h"
+#include "base/partition.h"
 
 namespace trainer::backend::cuda {
 
@@ -75,6 +76,8 @@ class CudaExecutable final : public Executable {
   bool is_idle(std::int64_t samples) const;
   static Key key_of(const Call& call);
   std::int64_t rank_count() const;
+  std::int64_t rank() const;
+  Partition leaves() const;  // of this rank, in an ordered sum
   void allocate_sums();
   Program& program(std::int64_t samples);
   void make_programs(const Call& call);
@@ -115,6 +118,7 @@ class CudaExecutable final : public Executable {
   void lap(ClockPhase phase, const Call& call) const { lap_clock(clock(), phase, call.stream); }
   StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
   ClockSpan* bucket_spans() const { return reinterpret_cast<ClockSpan*>(clock() + 1); }
+  float* root(std::size_t i);
   float* gradients() const { return pointer_to<float>(gradients_.span()); }
   float* trailer() const { return gradients() + variables_.placement().flat.count; }
   StepScalars* scalars() const { return pointer_to<StepScalars>(scalars_.span()); }
@@ -137,6 +141,7 @@ class CudaExecutable final : public Executable {
   std::int64_t trailer_statistics_ = 0;  // of these, moving statistics
   Buffer gradients_;                     // flat, then the trailer
   Buffer accumulated_;                   // ordered: the sum of the calls so far
+  Buffer other_roots_;                   // ordered: of this rank's leaves, behind gradients()
   Buffer gathered_;                      // ordered: the gradients of all ranks
   Buffer statistics_before_;             // the calls of this update moved them
   FlatBufferPool pool_;                  // of gradients of parts

@@ -20,9 +20,10 @@ MemoryReport CudaExecutable::memory() const {
   report.variables = variables_.bytes();
   report.slots = variables_.slot_bytes();
   report.derived = variables_.packed_weights().bytes();
-  report.gradients = static_cast<std::int64_t>(gradients_.bytes() + accumulated_.bytes() +
-                                               gathered_.bytes() + statistics_before_.bytes()) +
-                     pool_.bytes();
+  report.gradients =
+      static_cast<std::int64_t>(gradients_.bytes() + accumulated_.bytes() + gathered_.bytes() +
+                                other_roots_.bytes() + statistics_before_.bytes()) +
+      pool_.bytes();
   report.activations = variables_.arena_bytes();
   report.staging =
       static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(copied_inputs_) + fixed_io_.bytes();

@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/step/numbers.h"
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -106,6 +107,13 @@ bool CudaExecutable::overlaps(const Call& call) const {
          options_.reduction.statistics == nullptr;
 }
 
+// Where root i of this rank's leaves lies. Behind all roots but the first, the trailer stays zero.
+float* CudaExecutable::root(std::size_t i) {
+  if (i == 0) return gradients();
+  const std::int64_t stride = variables_.placement().flat.count + trailer_size_;
+  return pointer_to<float>(other_roots_.span()) + static_cast<std::int64_t>(i - 1) * stride;
+}
+
 void CudaExecutable::run_parts(const Call& call) {
   const std::int64_t count = variables_.placement().flat.count;
   if (call.parts.empty()) {
@@ -123,17 +131,21 @@ void CudaExecutable::run_parts(const Call& call) {
   const auto first = std::find_if(call.parts.begin(), call.parts.end(),
                                   [](const Part& part) { return part.count > 0; });
   const std::int64_t first_part = first - call.parts.begin();  // the one that has the penalty
-  float* sum = sum_in_tree(
-      static_cast<std::int64_t>(call.parts.size()), count, pool_,
-      [&](std::int64_t i, float* to) {
+  const std::int64_t first_leaf = ordered ? leaves().first : 0;
+  const std::vector<float*> sums = sum_in_tree(
+      first_leaf, first_leaf + static_cast<std::int64_t>(call.parts.size()), count, pool_,
+      [&](std::int64_t leaf, float* to) {
+        const std::int64_t i = leaf - first_leaf;
         const Part& part = call.parts[static_cast<std::size_t>(i)];
         if (part.count > 0) return run_part(call, part, i == first_part, to);
         if (i == 0) add_part_numbers(call, part, true, nullptr);
         clear(to, count, call.stream);
       },
       call.stream);
-  accumulate(sum, gradients(), ordered, count, call.stream);
-  pool_.give_back(sum);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    accumulate(sums[i], root(i), ordered, count, call.stream);
+    pool_.give_back(sums[i]);
+  }
   lap(ClockPhase::kBackward, call);
 }
 
@@ -274,8 +286,13 @@ void CudaExecutable::reduce(const Call& call) {
   record.bytes = count * static_cast<std::int64_t>(sizeof(float));
   const TimedPiece piece(timed(), record, call.stream);
   if (options_.reduction.ordered) {
-    return sum_ranks_in_tree(*ranks_, gradients(), pointer_to<float>(gathered_.span()), count,
-                             call.stream);
+    std::vector<float*> roots;
+    const Partition own = leaves();
+    for (std::size_t i = 0; i < root_count(own.first, own.first + own.count); ++i) {
+      roots.push_back(root(i));
+    }
+    return sum_ranks_in_tree(*ranks_, options_.reduction.micro_batches, roots,
+                             pointer_to<float>(gathered_.span()), count, call.stream);
   }
   if (!overlaps(call)) return ranks_->all_reduce(gradients(), count, call.stream);
   // A rank without samples has not reduced the buckets yet that others reduced during backward.

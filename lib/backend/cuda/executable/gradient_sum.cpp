@@ -1,6 +1,9 @@
 #include "backend/cuda/executable/gradient_sum.h"
 
+#include <algorithm>
+
 #include "backend/cuda/kernels/elementwise.h"
+#include "base/sum_tree.h"
 
 namespace trainer::backend::cuda {
 
@@ -20,45 +23,53 @@ void FlatBufferPool::reserve(std::size_t buffers) {
   for (float* buffer : taken) give_back(buffer);
 }
 
-std::size_t levels_of(std::int64_t parts) {
-  std::size_t levels = 1;
-  for (; parts > 1; parts /= 2) ++levels;
-  return levels;
-}
-
 std::int64_t FlatBufferPool::bytes() const {
   return static_cast<std::int64_t>(owned_.size() * sizeof(float)) * count_;
 }
 
-float* sum_in_tree(std::int64_t parts, std::int64_t count, FlatBufferPool& pool,
-                   const std::function<void(std::int64_t part, float* to)>& make,
-                   cudaStream_t stream) {
-  // waiting[k] is the sum of 2^k parts whose neighbours are not there yet, or null.
-  std::vector<float*> waiting;
-  for (std::int64_t part = 0; part < parts; ++part) {
+std::vector<float*> sum_in_tree(std::int64_t first, std::int64_t last, std::int64_t count,
+                                FlatBufferPool& pool,
+                                const std::function<void(std::int64_t leaf, float* to)>& make,
+                                cudaStream_t stream) {
+  std::vector<float*> roots;
+  for (std::int64_t leaf = first; leaf < last; ++leaf) {
     float* sum = pool.take();
-    make(part, sum);
-    std::size_t level = 0;
-    for (; level < waiting.size() && waiting[level] != nullptr; ++level) {
-      accumulate(sum, waiting[level], false, count, stream);
+    make(leaf, sum);
+    for (int completed = completed_roots(first, leaf); completed > 0; --completed) {
+      accumulate(sum, roots.back(), false, count, stream);
       pool.give_back(sum);
-      sum = std::exchange(waiting[level], nullptr);
+      sum = roots.back();
+      roots.pop_back();
     }
-    if (level == waiting.size()) waiting.push_back(nullptr);
-    waiting[level] = sum;
+    roots.push_back(sum);
   }
-  return waiting.back();
+  return roots;
 }
 
-void sum_ranks_in_tree(CudaCollective& ranks, float* values, float* gathered, std::int64_t count,
-                       cudaStream_t stream) {
-  ranks.all_gather(values, gathered, count, stream);
-  for (std::int64_t stride = 1; stride < ranks.size(); stride *= 2) {
-    for (std::int64_t i = 0; i + stride < ranks.size(); i += 2 * stride) {
-      accumulate(gathered + (i + stride) * count, gathered + i * count, false, count, stream);
+void sum_ranks_in_tree(CudaCollective& ranks, std::int64_t leaves, const std::vector<float*>& roots,
+                       float* gathered, std::int64_t count, cudaStream_t stream) {
+  // Root i of all ranks, in rank order. A rank with fewer roots sends any other values of its own.
+  const std::size_t most = max_rank_roots(leaves, ranks.size());
+  const auto place = [&](std::size_t root, std::int64_t rank) {
+    return gathered + (static_cast<std::int64_t>(root) * ranks.size() + rank) * count;
+  };
+  for (std::size_t i = 0; i < most; ++i) {
+    ranks.all_gather(roots[std::min(i, roots.size() - 1)], place(i, 0), count, stream);
+  }
+  // The roots from the left, each added to those before it that it completes.
+  std::vector<float*> sums;
+  for (std::int64_t rank = 0; rank < ranks.size(); ++rank) {
+    const Partition own = partition(leaves, ranks.size(), rank);
+    const std::vector<TreeBlock> blocks = tree_roots(own.first, own.first + own.count);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      sums.push_back(place(i, rank));
+      const std::size_t left = root_count(0, blocks[i].first + blocks[i].count);
+      for (; sums.size() > left; sums.pop_back()) {
+        accumulate(sums.back(), sums[sums.size() - 2], false, count, stream);
+      }
     }
   }
-  check(cudaMemcpyAsync(values, gathered, static_cast<std::size_t>(count) * sizeof(float),
+  check(cudaMemcpyAsync(roots[0], sums.front(), static_cast<std::size_t>(count) * sizeof(float),
                         cudaMemcpyDeviceToDevice, stream),
         "cudaMemcpyAsync on the device");
 }

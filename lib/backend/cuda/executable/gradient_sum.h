@@ -28,19 +28,18 @@ class FlatBufferPool {
   std::vector<float*> free_;
 };
 
-// The most buffers that sum_in_tree takes at once.
-std::size_t levels_of(std::int64_t parts);
+// Sums the leaves [first, last) of the tree of base/sum_tree.h: `make(leaf, to)` enqueues the
+// gradient of a leaf, `count` floats. The result is the roots of these leaves, in buffers of the
+// pool, which the caller gives back; max_waiting_roots() + 1 buffers are in use at once.
+std::vector<float*> sum_in_tree(std::int64_t first, std::int64_t last, std::int64_t count,
+                                FlatBufferPool& pool,
+                                const std::function<void(std::int64_t leaf, float* to)>& make,
+                                cudaStream_t stream);
 
-// Sums `parts` buffers of `count` floats, a power of two of them, in a binary tree: `make(i, to)`
-// enqueues part i. The result is a buffer of the pool, which the caller gives back.
-float* sum_in_tree(std::int64_t parts, std::int64_t count, FlatBufferPool& pool,
-                   const std::function<void(std::int64_t part, float* to)>& make,
-                   cudaStream_t stream);
-
-// values = the sum over the ranks, a power of two of them, in a binary tree: the same bits on every
-// rank, and those of sum_in_tree over the parts of all ranks. `gathered` holds size() * count
-// floats.
-void sum_ranks_in_tree(CudaCollective& ranks, float* values, float* gathered, std::int64_t count,
-                       cudaStream_t stream);
+// roots[0] = the sum over the tree of `leaves` leaves, of which every rank has the roots of its
+// own, `count` floats each: the same bits on every rank and for any number of ranks. `gathered`
+// holds size() * max_rank_roots() * count floats.
+void sum_ranks_in_tree(CudaCollective& ranks, std::int64_t leaves, const std::vector<float*>& roots,
+                       float* gathered, std::int64_t count, cudaStream_t stream);
 
 }  // namespace trainer::backend::cuda

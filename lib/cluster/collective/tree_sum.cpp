@@ -1,0 +1,86 @@
+#include "cluster/collective/tree_sum.h"
+
+#include <gloo/allgather.h>
+#include <gloo/alltoallv.h>
+
+#include <algorithm>
+
+#include "base/partition.h"
+#include "cluster/collective/reduce.h"
+
+namespace trainer::cluster {
+namespace {
+
+// Values that are exchanged at once: enough to fill a fast connection, few enough that the copies
+// of all roots take little memory.
+constexpr std::size_t kPiece = 1 << 18;
+
+}  // namespace
+
+void TreeSum::set_leaves(std::int64_t leaves) {
+  if (leaves == leaves_) return;
+  leaves_ = leaves;
+  blocks_.clear();
+  root_counts_.clear();
+  for (int rank = 0; rank < mesh_->size; ++rank) {
+    const Partition own = partition(leaves, mesh_->size, rank);
+    const std::vector<TreeBlock> roots = tree_roots(own.first, own.first + own.count);
+    blocks_.insert(blocks_.end(), roots.begin(), roots.end());
+    root_counts_.push_back(static_cast<std::int64_t>(roots.size()));
+  }
+}
+
+void TreeSum::run(std::int64_t leaves, std::span<float* const> roots, std::size_t count) {
+  set_leaves(leaves);
+  for (std::size_t first = 0; first < count; first += kPiece) {
+    sum_piece(roots, first, std::min(kPiece, count - first));
+  }
+}
+
+void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count) {
+  const auto ranks = static_cast<std::size_t>(mesh_->size);
+  const auto rank = static_cast<std::size_t>(mesh_->rank);
+  const std::size_t slice = (count + ranks - 1) / ranks;
+  const auto length = [&](std::size_t owner) {
+    return std::min(count, (owner + 1) * slice) - std::min(count, owner * slice);
+  };
+
+  sent_.clear();
+  std::vector<std::int64_t> sent_counts, received_counts;
+  for (std::size_t owner = 0; owner < ranks; ++owner) {
+    for (const float* root : roots) {
+      const float* from = root + first + std::min(count, owner * slice);
+      sent_.insert(sent_.end(), from, from + length(owner));
+    }
+    sent_counts.push_back(static_cast<std::int64_t>(roots.size() * length(owner)));
+    received_counts.push_back(root_counts_[owner] * static_cast<std::int64_t>(length(rank)));
+  }
+  received_.resize(blocks_.size() * slice);
+  gloo::AlltoallvOptions exchange(mesh_);
+  exchange.setInput(sent_.data(), sent_counts);
+  exchange.setOutput(received_.data(), received_counts);
+  gloo::alltoallv(exchange);
+
+  sources_.clear();
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    sources_.push_back(received_.data() + block * length(rank));
+  }
+  slices_.resize((ranks + 1) * slice);
+  float* own = slices_.data() + ranks * slice;
+  const auto sum = [](float* out, const float* a, const float* b, std::int64_t n) {
+    add(out, a, b, static_cast<std::size_t>(n));
+  };
+  const auto own_length = static_cast<std::int64_t>(length(rank));
+  for (std::int64_t at = 0; at < own_length; at += kTreeChunk) {
+    complete_tree(std::span<const TreeBlock>(blocks_), sources_.data(), at,
+                  std::min(kTreeChunk, own_length - at), own + at, sum);
+  }
+
+  gloo::AllgatherOptions gather(mesh_);
+  gather.setInput(own, slice);
+  gather.setOutput(slices_.data(), ranks * slice);
+  gloo::allgather(gather);
+  std::copy_n(slices_.data(), count, roots[0] + first);
+}
+
+}  // namespace trainer::cluster

@@ -1,0 +1,40 @@
+// Ordered sums over ranks that hold several roots of the tree each. Inside the folder.
+// Reasons: lib/decisions/cluster.md#ranks-exchange-the-roots-of-a-tree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/sum_tree.h"
+#include "cluster/transport/mesh.h"
+
+namespace trainer::cluster {
+
+// Sums of one group of ranks. A rank sends each other rank its roots of that rank's slice of the
+// values, completes the tree of its own slice, and gathers the slices of all ranks. With m roots
+// per rank it sends and receives about m + 1 times the values. One thread at a time.
+class TreeSum {
+ public:
+  explicit TreeSum(std::shared_ptr<Mesh> mesh) : mesh_(std::move(mesh)) {}
+
+  // Does the work of Communicator::all_reduce_tree(). Throws std::runtime_error, as Gloo's
+  // algorithms do.
+  void run(std::int64_t leaves, std::span<float* const> roots, std::size_t count);
+
+ private:
+  void set_leaves(std::int64_t leaves);
+  // Sums elements [first, first + count), count <= kPiece.
+  void sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count);
+
+  std::shared_ptr<Mesh> mesh_;
+  std::int64_t leaves_ = 0;                // that blocks_ and counts_ are for
+  std::vector<TreeBlock> blocks_;          // the roots of all ranks, in order
+  std::vector<std::int64_t> root_counts_;  // by rank
+  std::vector<float> sent_, received_, slices_;
+  std::vector<const float*> sources_;
+};
+
+}  // namespace trainer::cluster
