@@ -3,6 +3,7 @@
 #include <set>
 
 #include "config/describe/schema.h"
+#include "config/keys.h"
 
 namespace trainer::config {
 namespace {
@@ -71,6 +72,9 @@ bool allowed_to_warn(Resume resume, const std::string& before, const std::string
 
 std::vector<Change> resume_changes(const Config& before, const Config& now) {
   const Side old_side(before), new_side(now);
+  // Ordered sums give the same bits for any number of threads and lanes.
+  const bool ordered = before.parallel.reduction == Parallel::Reduction::kOrdered &&
+                       now.parallel.reduction == Parallel::Reduction::kOrdered;
   std::vector<Change> changes;
   std::set<std::string> exchanged;
   for (const auto& [choice, alternative] : old_side.alternatives) {
@@ -88,6 +92,7 @@ std::vector<Change> resume_changes(const Config& before, const Config& now) {
     if (old_value == value) continue;
     const LeafPlace place = place_of(key);
     if (place.resume == Resume::kFree || exchanged.contains(place.choice)) continue;
+    if (ordered && (key == keys::kThreads || key == keys::kLanes)) continue;
     const bool warn = allowed_to_warn(place.resume, old_value, value);
     changes.push_back(
         {key, old_value, value, warn ? Change::Severity::kWarning : Change::Severity::kError});

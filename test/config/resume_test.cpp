@@ -70,7 +70,9 @@ TEST_CASE("each key says whether it may change on resume") {
       {"optimizer.ema", "0.9", "warning"},
       {"train.batch_size", "7", "warning"},
       {"train.cache_features", "off", ""},
-      {"parallel.threads", "1", ""},
+      {"parallel.threads", "1", "warning"},
+      {"parallel.lanes", "2", "warning"},
+      {"parallel.pin", "true", ""},
       {"evaluate.top_k", "2", ""},
       {"run.keep", "9", ""},
   };
@@ -86,6 +88,15 @@ TEST_CASE("each key says whether it may change on resume") {
     });
     CHECK(listed);
   }
+}
+
+TEST_CASE(
+    "resume_changes: threads and lanes do not matter to ordered sums, only if both runs have "
+    "them") {
+  const Override ordered = set("parallel.reduction", "ordered");
+  const Override threads = set("parallel.threads", "2"), lanes = set("parallel.lanes", "2");
+  CHECK(changes(kBackbone, {ordered}, {ordered, threads, lanes}).empty());
+  CHECK(changes(kBackbone, {}, {ordered, threads}) == Lines{"parallel.threads null 2 warning"});
 }
 
 TEST_CASE("another optimizer is one change, and a slot may not come or go") {

@@ -103,7 +103,9 @@ void fields(FieldVisitor& v, Parallel& s) {
   v("reduction", s.reduction,
     "ordered: the same bits for any number of replicas of the same global batch.", any());
   v("micro_batches", s.micro_batches,
-    "Parts that reduction: ordered cuts the global batch into, a power of two.", within(1, 4096));
+    "Parts that reduction: ordered cuts the global batch into, a power of two; each replica "
+    "computes at least one.",
+    within(1, 4096));
   v("bucket_mb", s.bucket_mb,
     "MiB of gradients that are reduced at once while backward still runs; 0: all of them after it; "
     "chosen when left out.",
@@ -116,9 +118,16 @@ void fields(FieldVisitor& v, Parallel& s) {
   v("pin", s.pin,
     "Whether each replica's threads stay on cores of their own, for machines that do nothing else.",
     any());
-  v("threads", s.threads, "Processor cores to use; all when left out.", count_up_to(kMostThreads));
-  v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.",
-    count_up_to(kMostThreads));
+  v("threads", s.threads,
+    "Processor cores to use; all when left out. Another number gives other bits, with a fixed "
+    "number "
+    "of lanes too where it is larger than that; not with reduction: ordered.",
+    count_up_to(kMostThreads).on_resume(Resume::kWarn));
+  v("lanes", s.lanes,
+    "Micro-batches computed side by side; chosen when left out. Another number gives other bits; "
+    "not "
+    "with reduction: ordered.",
+    count_up_to(kMostThreads).on_resume(Resume::kWarn));
   v("convolution", s.convolution, "Algorithm of convolutions.", any());
   v("autotune", s.autotune,
     "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "
