@@ -12,6 +12,7 @@ namespace trainer::cluster {
 
 std::vector<Rendezvous::Link::Progress> Rendezvous::Link::progress(const std::string& call) {
   std::vector<Progress> all(members.size());
+  for (Progress& one : all) one.traffic.resize(members.size());
   {
     const std::lock_guard lock(mutex);
     if (ended_) {
@@ -26,20 +27,42 @@ std::vector<Rendezvous::Link::Progress> Rendezvous::Link::progress(const std::st
   for (Progress& one : all) {
     one.state = reader.number();
     one.calls = reader.number();
+    for (Traffic& peer : one.traffic) {
+      peer.sent = reader.number();
+      peer.received = reader.number();
+      peer.waits = reader.number();
+    }
   }
   return all;
 }
 
-std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_left(const std::string& call) {
-  const std::vector<Progress> all = progress(call);
+std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_left(
+    const std::vector<Progress>& all) {
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r].state == kLeft) return Blame{static_cast<int>(r), "ended before the others"};
   }
   return {};
 }
 
-std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_is_behind(const std::string& call) {
-  const std::vector<Progress> all = progress(call);
+// Both ends of a connection are alive, one has sent data, and the other one still waits for it.
+std::optional<Rendezvous::Link::Blame> Rendezvous::Link::find_broken_connection(
+    const std::vector<Progress>& all) const {
+  for (std::size_t to = 0; to < all.size(); ++to) {
+    for (std::size_t from = 0; from < all.size(); ++from) {
+      const Traffic& received = all[to].traffic[from];
+      if (received.waits == 0 || all[from].traffic[to].sent <= received.received) continue;
+      return Blame{
+          static_cast<int>(to),
+          concat("has received nothing for ", seconds(timeout),
+                 ", the limit of parallel.timeout, of what ", describe(static_cast<int>(from)),
+                 " has sent to it; check the network between their hosts")};
+    }
+  }
+  return {};
+}
+
+std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_is_behind(
+    const std::vector<Progress>& all) const {
   const std::uint64_t mine = calls_;
   const auto last =
       std::min_element(all.begin(), all.end(),
@@ -47,7 +70,8 @@ std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_is_behind(const std
   const int other = static_cast<int>(last - all.begin());
   if (other == rank || last->calls >= mine) return {};
   return Blame{other, concat("is alive, but has made only ", last->calls, " of ", mine,
-                             " calls: it hangs, or needs longer than ", seconds(timeout))};
+                             " calls: it hangs, or needs longer than ", seconds(timeout),
+                             ", the limit of parallel.timeout")};
 }
 
 std::string Rendezvous::Link::describe(int other) const {
@@ -72,6 +96,7 @@ Rendezvous::Rendezvous(const Identity& identity, const RendezvousOptions& option
     coordinator.secret = options.secret;
     coordinator.warn = options.warn;
     coordinator.greeting = options.greeting;
+    coordinator.network = options.network ? options.network : system_network();
     for (int r = 0; r < identity.size; ++r) coordinator.names.push_back(rank_name(identity, r));
     coordinator_ = std::make_unique<Coordinator>(std::move(coordinator));
   }
@@ -96,6 +121,7 @@ const Member& Rendezvous::self() const {
 std::chrono::milliseconds Rendezvous::timeout() const { return link_->timeout; }
 std::uint64_t Rendezvous::generation() const { return link_->generation; }
 bool Rendezvous::shared_memory() const { return link_->shared_memory; }
+const Network& Rendezvous::network() const { return *link_->network; }
 std::string Rendezvous::proof(std::initializer_list<std::string_view> parts) const {
   return proof_of(link_->session_key, parts);
 }
@@ -105,6 +131,16 @@ void Rendezvous::set(const std::string& key, const std::string& value) { link_->
 std::string Rendezvous::get(const std::string& key) {
   const std::uint64_t request = link_->next_request();
   return link_->ask(Writer(kGet).number(request).text(key), request, "the rendezvous");
+}
+
+std::vector<std::string> Rendezvous::get(const std::vector<std::string>& keys) {
+  std::vector<std::uint64_t> requests;
+  std::string messages;
+  for (const std::string& key : keys) {
+    requests.push_back(link_->next_request());
+    messages += Writer(kGet).number(requests.back()).text(key).finish();
+  }
+  return link_->ask_all(messages, requests, "the rendezvous");
 }
 
 void Rendezvous::agree(const std::string& key, const std::string& value) {
@@ -138,17 +174,23 @@ void Rendezvous::begin_call(const std::string& call) {
   link_->begin_call(call);
 }
 
-void Rendezvous::explain(const std::string& call, const std::string& reason, bool expired) {
+void Rendezvous::explain(const std::string& call, const CallFailure& failure) {
   // A broken connection is known here and at the coordinator at about the same time.
   const auto moment = std::min(timeout() / 40, Milliseconds(200));
   const auto grace = std::min(timeout() / 4, Milliseconds(2000));
   auto verdict = link_->await_verdict(moment);
   if (!verdict) {
-    auto blame = link_->who_left(call);
-    if (!blame && expired) blame = link_->who_is_behind(call);
-    if (!blame && !expired) verdict = link_->await_verdict(grace);
+    const auto all = link_->progress(call);
+    auto blame = Link::who_left(all);
+    if (!blame && failure.timed_out) blame = link_->find_broken_connection(all);
+    if (!blame && failure.timed_out) blame = link_->who_is_behind(all);
+    if (!blame && !failure.timed_out) verdict = link_->await_verdict(grace);
     if (!verdict) {
-      if (!blame) blame = Link::Blame{rank(), "cannot go on: " + reason};
+      if (!blame) {
+        const std::string where =
+            failure.peer ? "exchange data with " + link_->describe(*failure.peer) : "go on";
+        blame = Link::Blame{rank(), concat("cannot ", where, ": ", failure.reason)};
+      }
       // All ranks receive it from the coordinator, so that all name the same one.
       link_->fail(blame->what, blame->rank);
       verdict = link_->await_verdict(grace);
@@ -156,6 +198,14 @@ void Rendezvous::explain(const std::string& call, const std::string& reason, boo
     if (!verdict) verdict = link_->describe(blame->rank) + " " + blame->what;
   }
   throw PeerError(link_->with_phase(concat(*verdict, "; noticed by rank ", rank(), " in ", call)));
+}
+
+PeerTraffic& Rendezvous::traffic(int peer) {
+  return link_->traffic[static_cast<std::size_t>(peer)];
+}
+
+std::chrono::steady_clock::time_point Rendezvous::last_progress() const {
+  return link_->last_progress();
 }
 
 Rendezvous::Handle Rendezvous::on_loss(std::function<void()> wake) {

@@ -1,6 +1,7 @@
 // Rendezvous of a job's ranks: membership at the start, failure detection afterwards.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,8 @@
 #include "cluster/identity.h"
 
 namespace trainer::cluster {
+
+class Network;
 
 struct Member {
   std::string name;     // "worker:1" or "rank 1"
@@ -37,6 +40,14 @@ struct RendezvousOptions {
   std::function<void(const std::string&)> warn{};
   // The time in which a connection to rank 0 must give its rank.
   std::chrono::milliseconds greeting{10'000};
+  // The clock and the connections; null for those of the system.
+  std::shared_ptr<const Network> network{};
+};
+
+// What has moved between this rank and another one, over all groups.
+struct PeerTraffic {
+  std::atomic<std::uint64_t> sent{0}, received{0};  // bytes
+  std::atomic<std::uint64_t> waits{0};  // threads of this rank that wait for data of the other one
 };
 
 // A process has one for a job of two or more ranks, from the start of the job to its end. Rank 0
@@ -67,12 +78,15 @@ class Rendezvous {
   // those of an earlier start are never used.
   std::uint64_t generation() const;
   bool shared_memory() const;
+  const Network& network() const;
   // Returns the proof that a rank of this start has the secret, for connections between ranks.
   std::string proof(std::initializer_list<std::string_view> parts) const;
 
-  // A store that all ranks share. get() waits for the key. Both throw PeerError.
+  // A store that all ranks share. get() waits for the key, or for all of several keys. They throw
+  // PeerError.
   void set(const std::string& key, const std::string& value);
   std::string get(const std::string& key);
+  std::vector<std::string> get(const std::vector<std::string>& keys);
 
   // Collective: all ranks give the same value, or all throw ConfigError, which names a rank that
   // differs from rank 0 and the first line in which it does. `key` is part of the message:
@@ -93,10 +107,21 @@ class Rendezvous {
   std::string next_group();
 
   // For communicators. begin_call() counts a call and throws PeerError after a rank is gone.
-  // explain() throws the error of a call that failed with `reason`, after a short wait for the
-  // coordinator's message on which rank caused it.
   void begin_call(const std::string& call);
-  [[noreturn]] void explain(const std::string& call, const std::string& reason, bool expired);
+  struct CallFailure {
+    std::string reason;
+    std::optional<int> peer{};  // the rank at the other end of the connection that failed
+    bool timed_out = false;     // no data has moved for the time-out
+  };
+  // Throws the error of a failed call, after a short wait for the coordinator's message on which
+  // rank caused it. If there is none, all ranks get the same message about this failure. The
+  // connections to other ranks must be open until it returns: a rank that sees one close takes this
+  // rank for the cause.
+  [[noreturn]] void explain(const std::string& call, const CallFailure& failure);
+  // The counts for a peer. The coordinator compares those of both ends to find a broken connection.
+  PeerTraffic& traffic(int peer);
+  // The last time at which data is known to have moved between any two ranks.
+  std::chrono::steady_clock::time_point last_progress() const;
   // Calls `wake` (from a thread of this class, or at once) when a rank is gone, until the handle is
   // destroyed.
   using Handle = std::shared_ptr<void>;

@@ -1,4 +1,4 @@
-// Connections between ranks: how they meet, who is turned away, and what a closed one does.
+// Connections between ranks: how they are made, who is rejected, and what a closed one does.
 #include "cluster/transport/connect_peers.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 #include "cluster/own_address.h"
 #include "cluster/transport/local_socket.h"
 #include "cluster/transport/socket.h"
-#include "cluster/transport/wires.h"
+#include "cluster/transport/transport.h"
 #include "ranks.h"
 
 namespace trainer::cluster {
@@ -19,20 +19,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// As many as a rank keeps, and more; some of them greet as a rank would that knows no proof.
+// Opens more connections than a rank keeps. Some of them send a greeting without a valid proof.
 std::vector<Socket> crowd_at(const Address& address) {
-  std::vector<Socket> strangers;
+  std::vector<Socket> others;
   for (int i = 0; i < 300; ++i) {
     std::string reason;
-    strangers.push_back(connect_to(address, Clock::now() + milliseconds(60'000), reason));
+    others.push_back(connect_to(address, Clock::now() + milliseconds(60'000), reason));
     std::string bytes = i % 3 == 0 ? "" : i % 3 == 1 ? "GET / HTTP/1.1\r\n\r\n" : "\1";
     if (i % 3 == 2) bytes.resize(8 + 32 + 64, '\0');
-    transmit(strangers.back(), bytes);
+    transmit(others.back(), bytes);
   }
-  return strangers;
+  return others;
 }
 
-// What a message says that is sent with the descriptor of a pipe, once it has come through.
+// Returns the text of a message that was sent with a descriptor.
 std::string received(const Socket& socket, Socket& descriptor) {
   std::array<std::byte, 8> bytes{};
   ssize_t got = -1;
@@ -43,38 +43,38 @@ std::string received(const Socket& socket, Socket& descriptor) {
 
 }  // namespace
 
-TEST_CASE("a stranger that says nothing holds up no connection between ranks") {
+TEST_CASE("Transport: a peer that sends nothing, the connection between the ranks is not delayed") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
-    Socket stranger;
+    Socket other_peer;
     if (rank == 1) {
       std::string reason;
-      const auto address = parse_address(here.get("ranks/wires/test/0"));
-      stranger = connect_to(address.value(), Clock::now() + milliseconds(60'000), reason);
+      const auto address = parse_address(here.get("ranks/test/0"));
+      other_peer = connect_to(address.value(), Clock::now() + milliseconds(60'000), reason);
     }
-    Wires wires(here, "test");
-    wires.begin_call();
+    Transport transport(here, "test");
+    transport.begin_call();
     const std::int64_t mine = rank;
     std::int64_t other = -1;
-    wires.exchange(1 - rank, std::as_bytes(std::span(&mine, 1)),
-                   std::as_writable_bytes(std::span(&other, 1)));
+    transport.exchange(1 - rank, std::as_bytes(std::span(&mine, 1)),
+                       std::as_writable_bytes(std::span(&other, 1)));
     if (other != 1 - rank) throw CheckError("what came is wrong");
   });
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("strangers at the ports between ranks hold up nobody") {
+TEST_CASE("Communicator: unauthenticated peers at the ports between ranks, no rank is delayed") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
     RendezvousOptions options = kPatient;
     options.timeout = milliseconds(60'000);
     options.shared_memory = false;
     const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()), options);
-    std::vector<Socket> strangers;  // are there before the ranks that are awaited
+    std::vector<Socket> others;  // they connect before the ranks
     if (rank > 0) {
-      const std::string address = here->get(concat("ranks/mesh/0/", rank - 1));
-      strangers = crowd_at(parse_address(address).value());
+      const std::string address = here->get(concat("ranks/0/", rank - 1));
+      others = crowd_at(parse_address(address).value());
     }
     const AlgorithmTable table{{~std::size_t{0}, Algorithm::kRing}};
     std::vector<float> values(1000, static_cast<float>(rank + 1));
@@ -102,10 +102,10 @@ TEST_CASE("what listens in the place of a rank is not believed") {
       here.agree("end", "");
       return;
     }
-    const Interrupt interrupt;
+    Interrupt interrupt(here.network());
     const int peers[]{0};
     try {
-      connect_peers(here, "test", peers, false, Clock::now() + milliseconds(60'000), interrupt);
+      connect_peers(here, "test", peers, {}, Clock::now() + milliseconds(60'000), interrupt);
     } catch (const std::runtime_error& error) {
       refusal = error.what();
     }
@@ -135,18 +135,18 @@ TEST_CASE("a connection that closes ends an exchange at once, through memory or 
   for (const bool shared : {false, true}) {
     CAPTURE(shared);
     const ReservedPort port;
-    std::string end;  // what rank 0 hears
+    std::string end;  // the error of rank 0
     const auto messages = on_ranks(2, [&](int rank) {
       RendezvousOptions options = kPatient;
       options.shared_memory = shared;
       Rendezvous here(identity_of(rank, 2, port.number()), options);
       const auto start = Clock::now();
       {
-        Wires wires(here, "test");
-        wires.begin_call();
+        Transport transport(here, "test");
+        transport.begin_call();
         std::array<std::byte, 64> in{};
         try {
-          if (rank == 0) wires.exchange(1, {}, in);  // rank 1 sends nothing and closes
+          if (rank == 0) transport.exchange(1, {}, in);  // rank 1 sends nothing and closes
         } catch (const std::runtime_error& error) {
           end = error.what();
         }
@@ -161,19 +161,19 @@ TEST_CASE("a connection that closes ends an exchange at once, through memory or 
 
 TEST_CASE("a connection that is reset ends an exchange with the system's reason") {
   const ReservedPort port;
-  std::string end;  // what rank 0 hears
+  std::string end;  // the error of rank 0
   const auto messages = on_ranks(2, [&](int rank) {
     RendezvousOptions options = kPatient;
     options.shared_memory = false;
     Rendezvous here(identity_of(rank, 2, port.number()), options);
     {
-      Wires wires(here, "test");
-      wires.begin_call();
+      Transport transport(here, "test");
+      transport.begin_call();
       std::array<std::byte, 64> half{};
       const std::array<std::byte, 128> whole{};
       try {
-        if (rank == 1) wires.exchange(0, {}, half);  // and closes with the rest unread
-        if (rank == 0) wires.exchange(1, whole, half);
+        if (rank == 1) transport.exchange(0, {}, half);  // and closes with the rest unread
+        if (rank == 0) transport.exchange(1, whole, half);
       } catch (const std::runtime_error& error) {
         if (rank == 0) end = error.what();
       }

@@ -9,11 +9,11 @@
 #include <bit>
 
 #include "base/error.h"
+#include "cluster/collective/gloo_context.h"
 #include "cluster/collective/halving_doubling.h"
 #include "cluster/collective/reduce.h"
 #include "cluster/collective/tree_sum.h"
-#include "cluster/transport/mesh.h"
-#include "cluster/transport/wires.h"
+#include "cluster/transport/transport.h"
 
 namespace trainer::cluster {
 namespace {
@@ -30,8 +30,8 @@ class GlooCommunicator final : public Communicator {
   GlooCommunicator(std::shared_ptr<Rendezvous> rendezvous, AlgorithmTable table, std::string name)
       : rendezvous_(std::move(rendezvous)), table_(std::move(table)), name_(std::move(name)) {
     run("connecting", [&] {
-      mesh_ = Mesh::connect(*rendezvous_, name_);
-      if (uses(Algorithm::kHalvingDoubling)) wires_ = std::make_unique<Wires>(*rendezvous_, name_);
+      transport_ = std::make_unique<Transport>(*rendezvous_, name_);
+      context_ = make_gloo_context(*transport_);
     });
   }
 
@@ -45,14 +45,14 @@ class GlooCommunicator final : public Communicator {
   void all_reduce_tree(std::int64_t leaves, std::span<float* const> roots,
                        std::size_t count) override {
     if (count == 0 || size() == 1) return;
-    if (has_one_root_per_rank(leaves, size()) && (size() == 2 || wires_)) {
+    if (has_one_root_per_rank(leaves, size())) {
       std::span<float> values(roots[0], count);
       if (size() == 2) return sum(values);
       run(concat("all_reduce of ", values.size_bytes(), " bytes"),
-          [&] { halving_doubling(*wires_, values); });
+          [&] { halving_doubling(*transport_, values); });
       return;
     }
-    if (!tree_sum_) tree_sum_ = std::make_unique<TreeSum>(mesh_);
+    if (!tree_sum_) tree_sum_ = std::make_unique<TreeSum>(context_);
     run(concat("all_reduce_tree of ", count * sizeof(float), " bytes"),
         [&] { tree_sum_->run(leaves, roots, count); });
   }
@@ -60,7 +60,7 @@ class GlooCommunicator final : public Communicator {
   void broadcast(std::span<std::byte> bytes, int root) override {
     if (bytes.empty() || size() == 1) return;
     run(concat("broadcast of ", bytes.size(), " bytes"), [&] {
-      gloo::BroadcastOptions options(mesh_);
+      gloo::BroadcastOptions options(context_);
       options.setOutput(reinterpret_cast<char*>(bytes.data()), bytes.size());
       options.setRoot(root);
       gloo::broadcast(options);
@@ -70,7 +70,7 @@ class GlooCommunicator final : public Communicator {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     if (mine.empty()) return;
     run(concat("all_gather of ", mine.size(), " bytes"), [&] {
-      gloo::AllgatherOptions options(mesh_);
+      gloo::AllgatherOptions options(context_);
       // Gloo takes no pointer to const, but only reads.
       options.setInput(reinterpret_cast<char*>(const_cast<std::byte*>(mine.data())), mine.size());
       options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
@@ -80,12 +80,12 @@ class GlooCommunicator final : public Communicator {
 
   void barrier() override {
     run("barrier", [&] {
-      if (wires_) {
+      if (power_of_two(size())) {
         std::int64_t nothing = 0;
-        halving_doubling(*wires_, std::span(&nothing, 1));
+        halving_doubling(*transport_, std::span(&nothing, 1));
         return;
       }
-      gloo::BarrierOptions options(mesh_);
+      gloo::BarrierOptions options(context_);
       gloo::barrier(options);
     });
   }
@@ -104,16 +104,26 @@ class GlooCommunicator final : public Communicator {
   template <class Call>
   void run(const std::string& name, Call&& call) {
     rendezvous_->begin_call(name);
-    if (mesh_) mesh_->begin_call();
-    if (wires_) wires_->begin_call();
+    if (transport_) transport_->begin_call();
     try {
       call();
     } catch (const Error&) {
       throw;  // the error of the rendezvous names the cause already
+    } catch (const TransportError& error) {
+      fail(name, {error.what(), error.peer, error.kind == TransportError::Kind::kTimeout});
     } catch (const std::exception& error) {
-      const bool expired = mesh_ && mesh_->expired();
-      close();  // ranks that wait for this one, and not for the culprit, learn it now
-      rendezvous_->explain(name, error.what(), expired);
+      fail(name, {error.what()});
+    }
+  }
+
+  // Closes the connections once all ranks have the reason: they would take a closed connection for
+  // the cause.
+  [[noreturn]] void fail(const std::string& name, const Rendezvous::CallFailure& failure) {
+    try {
+      rendezvous_->explain(name, failure);
+    } catch (...) {
+      close();
+      throw;
     }
   }
 
@@ -123,11 +133,11 @@ class GlooCommunicator final : public Communicator {
     const Algorithm algorithm = choose(values.size_bytes());
     run(concat("all_reduce of ", values.size_bytes(), " bytes"), [&] {
       if (algorithm == Algorithm::kHalvingDoubling) {
-        halving_doubling(*wires_, values);
+        halving_doubling(*transport_, values);
         return;
       }
       using Options = gloo::AllreduceOptions;
-      Options options(mesh_);
+      Options options(context_);
       options.setOutput(values.data(), values.size());
       options.setReduceFunction(&gloo_sum<T>);
       options.setAlgorithm(algorithm == Algorithm::kRing ? Options::Algorithm::RING
@@ -137,13 +147,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   void close() noexcept {
-    if (mesh_) mesh_->abort();
-    if (wires_) wires_->abort();
-  }
-
-  bool uses(Algorithm algorithm) const {
-    return std::any_of(table_.begin(), table_.end(),
-                       [&](const AlgorithmRow& row) { return row.algorithm == algorithm; });
+    if (transport_) transport_->abort();
   }
 
   Algorithm choose(std::size_t bytes) const {
@@ -155,9 +159,9 @@ class GlooCommunicator final : public Communicator {
   std::shared_ptr<Rendezvous> rendezvous_;
   AlgorithmTable table_;
   std::string name_;
-  std::shared_ptr<Mesh> mesh_;
-  std::unique_ptr<Wires> wires_;
-  std::unique_ptr<TreeSum> tree_sum_;  // made by the first sum that needs it
+  std::unique_ptr<Transport> transport_;
+  std::shared_ptr<gloo::Context> context_;  // uses transport_
+  std::unique_ptr<TreeSum> tree_sum_;       // made by the first sum that needs it
   int duplicates_ = 0;
 };
 

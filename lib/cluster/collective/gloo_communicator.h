@@ -16,8 +16,7 @@ namespace trainer::cluster {
 //                     (Gloo's)
 //   bcube             as halving_doubling, with Gloo's own grouping
 //   halving_doubling  log2 p exchanges of halves, nearest rank first, and back: the order of a
-//                     binary tree, (r0 + r1) + (r2 + r3). p must be a power of two. On connections
-//                     of its own, without Gloo.
+//                     binary tree, (r0 + r1) + (r2 + r3). p must be a power of two. Without Gloo.
 enum class Algorithm { kRing, kBcube, kHalvingDoubling };
 const char* to_string(Algorithm algorithm);  // "ring", "bcube", "halving_doubling"
 

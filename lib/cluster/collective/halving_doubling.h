@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <span>
 
-#include "cluster/transport/wires.h"
+#include "cluster/transport/transport.h"
 
 namespace trainer::cluster {
 
 // Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH (2005),
 // section 4.5, with the nearest rank first, so that what is added is (r0 + r1) + (r2 + r3), and
 // without halves where they gain nothing. The number of ranks is a power of two. Throws
-// std::runtime_error, as Wires::exchange does.
-void halving_doubling(Wires& wires, std::span<float> values);
-void halving_doubling(Wires& wires, std::span<double> values);
-void halving_doubling(Wires& wires, std::span<std::int64_t> values);
+// std::runtime_error, as Transport::exchange does.
+void halving_doubling(Transport& transport, std::span<float> values);
+void halving_doubling(Transport& transport, std::span<double> values);
+void halving_doubling(Transport& transport, std::span<std::int64_t> values);
 
 }  // namespace trainer::cluster

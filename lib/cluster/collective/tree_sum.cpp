@@ -22,8 +22,8 @@ void TreeSum::set_leaves(std::int64_t leaves) {
   leaves_ = leaves;
   blocks_.clear();
   root_counts_.clear();
-  for (int rank = 0; rank < mesh_->size; ++rank) {
-    const Partition own = partition(leaves, mesh_->size, rank);
+  for (int rank = 0; rank < context_->size; ++rank) {
+    const Partition own = partition(leaves, context_->size, rank);
     const std::vector<TreeBlock> roots = tree_roots(own.first, own.first + own.count);
     blocks_.insert(blocks_.end(), roots.begin(), roots.end());
     root_counts_.push_back(static_cast<std::int64_t>(roots.size()));
@@ -38,8 +38,8 @@ void TreeSum::run(std::int64_t leaves, std::span<float* const> roots, std::size_
 }
 
 void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count) {
-  const auto ranks = static_cast<std::size_t>(mesh_->size);
-  const auto rank = static_cast<std::size_t>(mesh_->rank);
+  const auto ranks = static_cast<std::size_t>(context_->size);
+  const auto rank = static_cast<std::size_t>(context_->rank);
   const std::size_t slice = (count + ranks - 1) / ranks;
   const auto length = [&](std::size_t owner) {
     return std::min(count, (owner + 1) * slice) - std::min(count, owner * slice);
@@ -56,7 +56,7 @@ void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::s
     received_counts.push_back(root_counts_[owner] * static_cast<std::int64_t>(length(rank)));
   }
   received_.resize(blocks_.size() * slice);
-  gloo::AlltoallvOptions exchange(mesh_);
+  gloo::AlltoallvOptions exchange(context_);
   exchange.setInput(sent_.data(), sent_counts);
   exchange.setOutput(received_.data(), received_counts);
   gloo::alltoallv(exchange);
@@ -76,7 +76,7 @@ void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::s
                   std::min(kTreeChunk, own_length - at), own + at, sum);
   }
 
-  gloo::AllgatherOptions gather(mesh_);
+  gloo::AllgatherOptions gather(context_);
   gather.setInput(own, slice);
   gather.setOutput(slices_.data(), ranks * slice);
   gloo::allgather(gather);

@@ -2,6 +2,8 @@
 // Reasons: lib/decisions/cluster.md#ranks-exchange-the-roots-of-a-tree.
 #pragma once
 
+#include <gloo/context.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "base/sum_tree.h"
-#include "cluster/transport/mesh.h"
 
 namespace trainer::cluster {
 
@@ -18,10 +19,9 @@ namespace trainer::cluster {
 // per rank it sends and receives about m + 1 times the values. One thread at a time.
 class TreeSum {
  public:
-  explicit TreeSum(std::shared_ptr<Mesh> mesh) : mesh_(std::move(mesh)) {}
+  explicit TreeSum(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
 
-  // Does the work of Communicator::all_reduce_tree(). Throws std::runtime_error, as Gloo's
-  // algorithms do.
+  // Does the work of Communicator::all_reduce_tree(). Throws the errors of Transport.
   void run(std::int64_t leaves, std::span<float* const> roots, std::size_t count);
 
  private:
@@ -29,7 +29,7 @@ class TreeSum {
   // Sums elements [first, first + count), count <= kPiece.
   void sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count);
 
-  std::shared_ptr<Mesh> mesh_;
+  std::shared_ptr<gloo::Context> context_;
   std::int64_t leaves_ = 0;                // that blocks_ and counts_ are for
   std::vector<TreeBlock> blocks_;          // the roots of all ranks, in order
   std::vector<std::int64_t> root_counts_;  // by rank

@@ -48,11 +48,12 @@ std::string difference(const std::string& here, const std::string& there) {
 
 Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
+      network_(*options_.network),
       generation_(draw_generation()),
-      listener_(listen_at(options_.address)),
+      listener_(network_.listen_at(options_.address)),
       waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       ranks_(options_.names.size()),
-      started_(Clock::now()),
+      started_(network_.now()),
       last_beat_(started_),
       last_round_(started_) {
   thread_ = std::thread([this] { serve(); });
@@ -80,10 +81,11 @@ void Coordinator::serve() {
   // the ranks have closed theirs.
   listener_ = {};
   send_all(Writer(kEnd));
-  const auto deadline = Clock::now() + std::min<Milliseconds>(options_.silence, Milliseconds(2000));
+  const auto deadline =
+      network_.now() + std::min<Milliseconds>(options_.silence, Milliseconds(2000));
   for (const auto& connection : connections_) connection->closing = true;
   flush();
-  while (Clock::now() < deadline && !all_gone()) {
+  while (network_.now() < deadline && !all_gone()) {
     wait_for_events();
     for (const auto& connection : connections_) {
       if (!receive(connection->socket, connection->in)) connection->open = false;
@@ -107,19 +109,18 @@ void Coordinator::wait_for_events() {
     const short wanted = connection->out.empty() ? POLLIN : POLLIN | POLLOUT;
     events.push_back({connection->socket.get(), wanted, 0});
   }
-  ::poll(events.data(), events.size(),
-         static_cast<int>(std::min<std::int64_t>(options_.beat.count(), 100)));
+  network_.wait(events, network_.now() + std::min(options_.beat, Milliseconds(100)));
 }
 
 // Accepts only some at once, so that the ranks among them are read before drop_unauthenticated().
 void Coordinator::accept_all() {
   constexpr int kAtOnce = 64;
   for (int i = 0; i < kAtOnce; ++i) {
-    Socket socket = accept_from(listener_);
+    Socket socket = network_.accept_from(listener_);
     if (!socket) return;
     auto connection = std::make_unique<Connection>();
     connection->socket = std::move(socket);
-    connection->since = Clock::now();
+    connection->since = network_.now();
     connection->challenge = draw_secret(16);
     connection->out = Writer(kChallenge).text(connection->challenge).finish();
     connections_.push_back(std::move(connection));
@@ -139,7 +140,7 @@ void Coordinator::drop_unauthenticated() {
     if (!is_unauthenticated(connection)) continue;
     if (excess-- > 0) {
       drop(*connection, "too many connections without a greeting");
-    } else if (Clock::now() - connection->since > options_.greeting) {
+    } else if (network_.now() - connection->since > options_.greeting) {
       drop(*connection, "it sent no greeting in time");
     }
   }
@@ -197,7 +198,7 @@ void Coordinator::handle(Connection& connection, const std::string& message) {
   }
   const int rank = connection.rank;
   Rank& sender = ranks_[static_cast<std::size_t>(rank)];
-  sender.heard = Clock::now();
+  sender.heard = network_.now();
   switch (reader.kind()) {
     case kSet: {
       const std::string key = reader.text();
@@ -216,7 +217,7 @@ void Coordinator::handle(Connection& connection, const std::string& message) {
       status(rank, reader.number());
       break;
     case kCalls:
-      sender.calls = reader.number();
+      note_heartbeat(sender, reader);
       break;
     case kFailed: {
       const auto culprit = static_cast<std::size_t>(reader.number());
@@ -256,7 +257,7 @@ void Coordinator::hello(Connection& connection, Reader& reader) {
   }
   if (!accept_hello(connection, newcomer, rank, size, job)) return;
   newcomer.connection = &connection;
-  newcomer.heard = Clock::now();
+  newcomer.heard = network_.now();
   newcomer.joined = true;
   ranks_[static_cast<std::size_t>(rank)] = std::move(newcomer);
   connection.rank = rank;
@@ -314,7 +315,7 @@ void Coordinator::welcome_all() {
   for (Rank& member : ranks_) {
     member.address =
         is_loopback(member.remote) || &member == &ranks_[0] ? host_address : member.remote;
-    member.heard = Clock::now();
+    member.heard = network_.now();
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Writer message(kWelcome);
@@ -366,8 +367,28 @@ void Coordinator::agree(int rank, Reader& reader) {
 void Coordinator::status(int rank, std::uint64_t request) {
   Writer message(kProgress);
   message.number(request);
-  for (const Rank& member : ranks_) message.number(member.state).number(member.calls);
+  for (const Rank& member : ranks_) {
+    message.number(member.state).number(member.calls);
+    for (std::size_t i = 0; i < 3 * ranks_.size(); ++i) {
+      message.number(i < member.traffic.size() ? member.traffic[i] : 0);
+    }
+  }
   send(rank, message);
+}
+
+// A rank that only waits sends the same bytes received and the same calls again and again.
+void Coordinator::note_heartbeat(Rank& sender, Reader& reader) {
+  const std::uint64_t calls = reader.number();
+  bool has_moved = calls != sender.calls;
+  sender.calls = calls;
+  sender.traffic.resize(3 * ranks_.size());
+  for (std::size_t i = 0; i < sender.traffic.size(); ++i) {
+    const std::uint64_t number = reader.number();
+    const bool is_wait = i % 3 == 2;
+    has_moved = has_moved || (!is_wait && number != sender.traffic[i]);
+    sender.traffic[i] = number;
+  }
+  if (has_moved) ++progress_;
 }
 
 void Coordinator::closed(Connection& connection, const std::string& reason) {
@@ -384,7 +405,7 @@ void Coordinator::closed(Connection& connection, const std::string& reason) {
 }
 
 void Coordinator::check_silence() {
-  const auto now = Clock::now();
+  const auto now = network_.now();
   // This process itself stood still and could read nothing.
   if (now - last_round_ > options_.silence / 2) {
     for (Rank& rank : ranks_) rank.heard = now;
@@ -401,7 +422,7 @@ void Coordinator::check_silence() {
 }
 
 void Coordinator::check_join_deadline() {
-  if (running_ || refused_ || Clock::now() - started_ < options_.join_timeout) return;
+  if (running_ || refused_ || network_.now() - started_ < options_.join_timeout) return;
   std::string missing;
   int count = 0;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -461,9 +482,9 @@ void Coordinator::flush() {
 }
 
 void Coordinator::beat() {
-  if (!running_ || Clock::now() - last_beat_ < options_.beat) return;
-  last_beat_ = Clock::now();
-  send_all(Writer(kBeat));
+  if (!running_ || network_.now() - last_beat_ < options_.beat) return;
+  last_beat_ = network_.now();
+  send_all(std::move(Writer(kBeat).number(progress_)));
 }
 
 std::string Coordinator::describe(int rank) const {

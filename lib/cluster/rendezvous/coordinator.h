@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/network.h"
 #include "cluster/transport/socket.h"
 
 namespace trainer::cluster {
@@ -23,6 +24,7 @@ struct CoordinatorOptions {
   Milliseconds greeting{10'000};                   // in which a new connection must give its rank
   std::string secret{};                            // of the job; "" for none
   std::function<void(const std::string&)> warn{};  // called by the coordinator's thread
+  std::shared_ptr<const Network> network = system_network();
 };
 
 // Serves in a thread of its own. It alone decides which rank failed first, so that all ranks name
@@ -50,6 +52,7 @@ class Coordinator {
     Connection* connection = nullptr;
     std::string name, version, cluster, host, remote, address, challenge;
     std::uint64_t process = 0, calls = 0, state = 0;
+    std::vector<std::uint64_t> traffic;  // three numbers per rank: sent, received, waits
     Clock::time_point heard;
     bool joined = false;
   };
@@ -74,6 +77,7 @@ class Coordinator {
   void get_key(int rank, std::uint64_t request, const std::string& key);
   void agree(int rank, Reader& reader);
   void status(int rank, std::uint64_t request);
+  void note_heartbeat(Rank& sender, Reader& reader);
   // Stops reading and writing; the rank is lost for `reason`.
   void closed(Connection& connection, const std::string& reason);
   void check_silence();
@@ -91,6 +95,7 @@ class Coordinator {
   bool all_gone() const;
 
   const CoordinatorOptions options_;
+  const Network& network_;
   const std::uint64_t generation_;
   Socket listener_, waker_;
   std::vector<std::unique_ptr<Connection>> connections_;
@@ -104,6 +109,7 @@ class Coordinator {
   std::string refused_message_;
   std::uint64_t refusal_ = 0;
   bool lost_ = false;
+  std::uint64_t progress_ = 0;  // heartbeats that differed from the rank's last one
   std::uint64_t rejected_ = 0;  // connections, closed ones included
   const Clock::time_point started_;
   Clock::time_point last_beat_, last_round_;

@@ -29,15 +29,16 @@ void count_local_ranks(std::vector<Member>& members) {
 }  // namespace
 
 void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& options) {
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = network->now() + timeout;
   // The coordinator's deadline comes first, because its message names the missing ranks.
   const auto patience = deadline + timeout / 10 + kReplyTimeout;
   std::string reason = "no answer", refusal;
-  for (auto pause = kMinJoinPause; Clock::now() < deadline;
+  for (auto pause = kMinJoinPause; network->now() < deadline;
        pause = std::min(pause * 3 / 2, kMaxJoinPause)) {
-    socket_ = connect_to(identity.master, deadline, reason);
-    if (socket_ && greet(identity, options, patience, reason, refusal)) return;
-    std::this_thread::sleep_for(pause);
+    socket_ = network->connect_to(identity.master, deadline, reason);
+    if (socket_ && greet(identity, options, deadline, patience, reason, refusal)) return;
+    network->sleep(std::min(pause, std::chrono::duration_cast<Milliseconds>(
+                                       std::max(deadline - network->now(), Clock::duration(0)))));
   }
   // A rejection by the coordinator explains more than that it has ended since.
   throw PeerError(concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
@@ -47,10 +48,13 @@ void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& o
 
 // Returns false when another attempt may succeed.
 bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& options,
-                             Clock::time_point deadline, std::string& reason,
-                             std::string& refusal) {
+                             Clock::time_point deadline, Clock::time_point patience,
+                             std::string& reason, std::string& refusal) {
   in_.clear();
-  const std::string first = wait_message(deadline, reason);
+  // The coordinator speaks first. A process that accepts connections and is silent is not one; the
+  // real one may listen there later.
+  const std::string first =
+      wait_message(std::min(deadline, network->now() + kReplyTimeout), reason);
   if (first.empty()) return false;
   Reader challenge(first);
   if (challenge.kind() != kChallenge) {
@@ -74,16 +78,16 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
                           .finish();
   if (!transmit(socket_, hello)) return false;
   members.resize(static_cast<std::size_t>(identity.size));
-  const std::string answer = wait_message(deadline, reason);
+  const std::string answer = wait_message(patience, reason);
   return !answer.empty() && read_answer(answer, proof_of(options.secret, {kWelcomeProof, mine}),
                                         options.secret, refusal);
 }
 
 // Returns "" when the connection closed or the deadline passed.
 std::string Rendezvous::Link::wait_message(Clock::time_point deadline, std::string& reason) {
-  while (Clock::now() < deadline) {
+  while (network->now() < deadline) {
     pollfd event{socket_.get(), POLLIN, 0};
-    ::poll(&event, 1, 100);
+    network->wait(std::span(&event, 1), deadline);
     const bool open = receive(socket_, in_);
     try {
       if (auto message = take_message(in_)) return *message;

@@ -13,6 +13,8 @@ Rendezvous::Link::Link(const Identity& identity, const RendezvousOptions& option
     : rank(identity.rank),
       timeout(options.timeout),
       shared_memory(options.shared_memory),
+      network(options.network ? options.network : system_network()),
+      traffic(static_cast<std::size_t>(identity.size)),
       waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   join(identity, options);
   thread_ = std::thread([this] { serve(); });
@@ -29,25 +31,25 @@ Rendezvous::Link::~Link() {
 
 void Rendezvous::Link::serve() {
   const auto beat = heartbeat_interval(timeout), silence = silence_limit(timeout);
-  auto heard = Clock::now(), round = heard, sent = Clock::time_point{};
+  auto heard = network->now(), round = heard, sent = Clock::time_point{};
   std::unique_lock lock(mutex);
   while (!stopping_ || !out_.empty()) {
     pollfd events[2]{
         {socket_.get(), static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT), 0},
         {waker_.get(), POLLIN, 0}};
     lock.unlock();
-    ::poll(events, 2, static_cast<int>(beat.count() / 2));
+    network->wait(events, network->now() + beat / 2);
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = ::read(waker_.get(), &count, sizeof count);
     const bool open = receive(socket_, in_);
-    const auto now = Clock::now();
+    const auto now = network->now();
     if (!in_.empty() || now - round > silence / 2)
       heard = now;  // or this process itself stood still
     round = now;
     lock.lock();
     if (!read_messages()) break;
     if (now - sent >= beat && !ended_) {
-      out_ += Writer(kCalls).number(calls_).finish();
+      out_ += make_heartbeat();
       sent = now;
     }
     if (!transmit(socket_, out_) || !open) {
@@ -92,6 +94,12 @@ void Rendezvous::Link::handle(const std::string& message) {
       answers_[request] = message;
       break;
     }
+    case kBeat: {
+      const std::uint64_t count = reader.number();
+      if (count != progress_count_) progressed_ = network->now().time_since_epoch().count();
+      progress_count_ = count;
+      break;
+    }
     case kLost: {
       reader.number();
       lose(reader.text());
@@ -101,7 +109,7 @@ void Rendezvous::Link::handle(const std::string& message) {
       ended_ = true;
       break;
     default:
-      break;  // a heartbeat
+      break;
   }
   changed_.notify_all();
 }
@@ -133,11 +141,35 @@ void Rendezvous::Link::set(const std::string& key, const std::string& value) {
   send(Writer(kSet).text(key).text(value).finish());
 }
 
+std::string Rendezvous::Link::make_heartbeat() const {
+  Writer message(kCalls);
+  message.number(calls_);
+  for (const PeerTraffic& peer : traffic) {
+    message.number(peer.sent).number(peer.received).number(peer.waits);
+  }
+  return message.finish();
+}
+
 std::string Rendezvous::Link::ask(Writer& message, std::uint64_t request, const char* what) {
   send(message.finish());
+  return await_answer(request, what);
+}
+
+std::vector<std::string> Rendezvous::Link::ask_all(const std::string& messages,
+                                                   const std::vector<std::uint64_t>& requests,
+                                                   const char* what) {
+  send(messages);
+  std::vector<std::string> answers;
+  for (const std::uint64_t request : requests) answers.push_back(await_answer(request, what));
+  return answers;
+}
+
+std::string Rendezvous::Link::await_answer(std::uint64_t request, const char* what) {
   std::unique_lock lock(mutex);
-  const bool there = changed_.wait_for(
-      lock, timeout, [&] { return answers_.count(request) > 0 || lost_ || ended_; });
+  const auto deadline = network->now() + timeout;
+  const auto is_over = [&] { return answers_.count(request) > 0 || lost_ || ended_; };
+  while (!is_over() && network->now() < deadline) network->wait(changed_, lock, deadline);
+  const bool there = is_over();
   if (const auto found = answers_.find(request); found != answers_.end()) {
     std::string answer = std::move(found->second);
     answers_.erase(found);
@@ -169,7 +201,10 @@ void Rendezvous::Link::begin_call(const std::string& call) {
 
 std::optional<std::string> Rendezvous::Link::await_verdict(Milliseconds limit) {
   std::unique_lock lock(mutex);
-  changed_.wait_for(lock, limit, [&] { return lost_ || ended_; });
+  const auto deadline = network->now() + limit;
+  while (!lost_ && !ended_ && network->now() < deadline) {
+    network->wait(changed_, lock, deadline);
+  }
   return lost_;
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "cluster/network.h"
 #include "cluster/rendezvous.h"
 #include "cluster/rendezvous/protocol.h"
 #include "cluster/transport/socket.h"
@@ -32,6 +33,9 @@ class Rendezvous::Link {
   ~Link();
 
   void set(const std::string& key, const std::string& value);
+  // Sends the messages and returns their answers. The requests are those of the messages.
+  std::vector<std::string> ask_all(const std::string& messages,
+                                   const std::vector<std::uint64_t>& requests, const char* what);
   std::string ask(Writer& message, std::uint64_t request, const char* what);
   std::uint64_t next_request() { return ++requests_; }
   void fail(const std::string& message, int culprit);
@@ -39,20 +43,35 @@ class Rendezvous::Link {
   std::optional<std::string> lost() const;
   void begin_call(const std::string& call);
   std::optional<std::string> await_verdict(Milliseconds limit);
+  Clock::time_point last_progress() const {
+    return Clock::time_point(Clock::duration(progressed_));
+  }
   std::string with_phase(const std::string& message) const;
   // Whom to blame, and what it does: "is alive, but ...".
   struct Blame {
     int rank;
     std::string what;
   };
-  std::optional<Blame> who_left(const std::string& call);
-  std::optional<Blame> who_is_behind(const std::string& call);
+  struct Traffic {
+    std::uint64_t sent = 0, received = 0, waits = 0;
+  };
+  struct Progress {
+    std::uint64_t state = kPresent, calls = 0;
+    std::vector<Traffic> traffic;  // by peer
+  };
+  // The state of every rank at its last heartbeat.
+  std::vector<Progress> progress(const std::string& call);
+  static std::optional<Blame> who_left(const std::vector<Progress>& all);
+  std::optional<Blame> find_broken_connection(const std::vector<Progress>& all) const;
+  std::optional<Blame> who_is_behind(const std::vector<Progress>& all) const;
   std::string describe(int other) const;
   Handle on_loss(std::function<void()> wake);
 
   const int rank;
   const Milliseconds timeout;
   const bool shared_memory;
+  const std::shared_ptr<const Network> network;
+  std::vector<PeerTraffic> traffic;  // by rank
   std::vector<Member> members;
   std::uint64_t generation = 0;
   std::string session_key;  // of this start; proofs between ranks use it
@@ -62,7 +81,7 @@ class Rendezvous::Link {
  private:
   void join(const Identity& identity, const RendezvousOptions& options);
   bool greet(const Identity& identity, const RendezvousOptions& options, Clock::time_point deadline,
-             std::string& reason, std::string& refusal);
+             Clock::time_point patience, std::string& reason, std::string& refusal);
   bool read_answer(const std::string& message, const std::string& welcome_proof,
                    const std::string& secret, std::string& refusal);
   std::string wait_message(Clock::time_point deadline, std::string& reason);
@@ -70,11 +89,9 @@ class Rendezvous::Link {
   bool read_messages();
   void handle(const std::string& message);
   void send(const std::string& bytes);
+  std::string await_answer(std::uint64_t request, const char* what);
   void lose(const std::string& reason);
-  struct Progress {
-    std::uint64_t state = kPresent, calls = 0;
-  };
-  std::vector<Progress> progress(const std::string& call);
+  std::string make_heartbeat() const;
 
   Socket socket_, waker_;
   std::string in_;
@@ -85,6 +102,8 @@ class Rendezvous::Link {
   std::list<std::function<void()>> watchers_;
   std::mutex watchers_mutex_;
   std::atomic<std::uint64_t> requests_{0}, calls_{0};
+  std::uint64_t progress_count_ = 0;       // of the coordinator's last heartbeat
+  std::atomic<Clock::rep> progressed_{0};  // when it last changed
   std::string call_;
   bool ended_ = false;     // rank 0 has left
   bool stopping_ = false;  // this one leaves

@@ -5,7 +5,7 @@
 
 namespace trainer::cluster {
 
-inline constexpr std::uint64_t kProtocol = 0x5452'4e52'0000'0002;  // "TRNR", version 2
+inline constexpr std::uint64_t kProtocol = 0x5452'4e52'0000'0003;  // "TRNR", version 3
 
 enum Message : std::uint8_t {
   // A rank to the coordinator.
@@ -15,7 +15,7 @@ enum Message : std::uint8_t {
   kGet,        // request, key; answered by kValue once the key is there
   kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs
   kStatus,     // request; answered by kProgress
-  kCalls,      // calls begun; the heartbeat
+  kCalls,      // calls begun, then per rank: bytes sent, bytes received, waits; the heartbeat
   kFailed,     // the rank at fault, message
   kLeave,      // this rank is done
   // The coordinator to a rank.
@@ -24,8 +24,9 @@ enum Message : std::uint8_t {
   kReject,        // Refusal, message
   kValue,         // request, value
   kAgreed,        // request, message; "" when all were equal
-  kProgress,      // request, then per rank: State, calls begun
-  kBeat,          // the coordinator's heartbeat
+  kProgress,      // request, then per rank: State, calls begun, and per rank: bytes sent, bytes
+                  // received, waits
+  kBeat,          // a number that changes when any rank has made progress; the heartbeat
   kLost,          // rank, message
   kEnd,           // rank 0 is done
   kChallenge      // the first message on every connection: a text to be used in the proof

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <exception>
+#include <iterator>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 
@@ -51,66 +54,111 @@ struct Newcomer {
 class PeerConnector {
  public:
   PeerConnector(Rendezvous& rendezvous, const std::string& name, std::span<const int> peers,
-                Clock::time_point deadline, const Interrupt& interrupt)
+                std::span<const int> neighbours, Clock::time_point deadline, Interrupt& interrupt)
       : rendezvous_(rendezvous),
+        network_(rendezvous.network()),
         name_(name),
         peers_(peers),
+        neighbours_(neighbours),
         rank_(rendezvous.rank()),
         deadline_(deadline),
         interrupt_(interrupt) {}
 
-  std::vector<PeerConnection> run(bool share_memory) {
+  // Calls every peer from a thread of its own, so that the time does not grow with their number.
+  std::vector<PeerConnection> run() {
     int port = 0;
-    Socket listeners[2]{listen_on(rendezvous_.self().address, port), {}};
-    if (share_memory) {
-      listeners[1] = listen_locally(local_name(rendezvous_.generation(), name_, rank_));
+    Socket listeners[2]{network_.listen_on(rendezvous_.self().address, port), {}};
+    if (!neighbours_.empty()) {
+      listeners[1] = network_.listen_locally(local_name(rendezvous_.generation(), name_, rank_));
     }
     rendezvous_.set(make_key(name_, rank_), to_string(Address{rendezvous_.self().address, port}));
-    for (const int peer : peers_) {
-      if (peer < rank_) call(peer, share_memory);
+    std::vector<int> lower;
+    std::copy_if(peers_.begin(), peers_.end(), std::back_inserter(lower),
+                 [&](int peer) { return peer < rank_; });
+    std::vector<std::string> keys;
+    for (const int peer : lower) keys.push_back(make_key(name_, peer));
+    std::vector<std::string> addresses;
+    std::vector<std::thread> callers;
+    try {
+      addresses = rendezvous_.get(keys);
+      for (std::size_t i = 0; i < lower.size(); ++i) {
+        callers.emplace_back(
+            [this, i, &lower, &addresses] { run_guarded([&] { call(lower[i], addresses[i]); }); });
+      }
+    } catch (...) {
+      keep_error();
     }
-    answer(std::span(listeners).first(listeners[1] ? 2 : 1));
+    run_guarded([&] { answer(std::span(listeners).first(listeners[1] ? 2 : 1)); });
+    for (std::thread& caller : callers) caller.join();
+    if (error_) std::rethrow_exception(error_);
     return std::move(found_);
   }
 
  private:
+  template <class Call>
+  void run_guarded(const Call& call) {
+    try {
+      call();
+    } catch (...) {
+      keep_error();
+    }
+  }
+
+  // Keeps the first error and ends all other waits.
+  void keep_error() {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    interrupt_.raise();
+  }
+
+  void add(PeerConnection connection) {
+    const std::lock_guard lock(mutex_);
+    found_.push_back(std::move(connection));
+  }
+
   std::string proof(const char* part, int from, int to, std::string_view challenge) const {
     return rendezvous_.proof({part, name_, std::to_string(from), std::to_string(to), challenge});
   }
 
-  void wait_for(const Socket& socket) const {
-    interrupt_.wait_for(socket, POLLIN, deadline_, rendezvous_.timeout());
+  // Throws std::runtime_error at the deadline: `other` has not done what is waited for.
+  [[noreturn]] void fail_late(const std::string& other) const {
+    throw std::runtime_error(concat("no connection between rank ", rank_, " and ", other,
+                                    " within ",
+                                    static_cast<double>(rendezvous_.timeout().count()) / 1000,
+                                    " s, the limit of parallel.timeout"));
   }
 
   // A rank that has too many callers closes some of them, which then call again.
-  void call(int peer, bool share_memory) {
-    const std::string address = rendezvous_.get(make_key(name_, peer));
+  void call(int peer, const std::string& address) {
+    const bool is_neighbour =
+        std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
     for (auto pause = kMinConnectPause;; pause = std::min(pause * 3 / 2, kMaxConnectPause)) {
       std::string reason = "it closes the connection";
       PeerConnection other{peer, {}, {}, true};
-      if (share_memory) {
-        other.socket = connect_locally(local_name(rendezvous_.generation(), name_, peer));
+      if (is_neighbour) {
+        other.socket = network_.connect_locally(local_name(rendezvous_.generation(), name_, peer));
         if (other.socket) other.memory = SharedRing::make_memory();
       }
       if (!other.socket) {
-        other.socket = connect_to(parse_address(address).value(), deadline_, reason);
+        other.socket = network_.connect_to(parse_address(address).value(), deadline_, reason);
       }
       if (other.socket && greet(other)) {
-        found_.push_back(std::move(other));
+        add(std::move(other));
         return;
       }
-      if (Clock::now() + pause >= deadline_) {
-        throw std::runtime_error(
-            concat("no connection to rank ", peer, " at ", address, ": ", reason));
+      if (interrupt_.raised()) throw std::runtime_error("the call was ended");
+      if (network_.now() + pause >= deadline_) {
+        throw std::runtime_error(concat("no connection between rank ", rank_, " and rank ", peer,
+                                        " at ", address, ": ", reason));
       }
-      std::this_thread::sleep_for(pause);
+      network_.sleep(pause);
     }
   }
 
   // Returns false when the other end has closed.
   bool greet(const PeerConnection& other) const {
     std::string theirs(kChallengeBytes, '\0'), answer(kProofBytes, '\0');
-    if (!read_all(other.socket, theirs)) return false;
+    if (!read_all(other.socket, other.rank, theirs)) return false;
     Greeting greeting{rank_, {}, {}};
     const std::string mine = draw_secret(kChallengeBytes / 2);
     mine.copy(greeting.challenge, kChallengeBytes);
@@ -118,7 +166,7 @@ class PeerConnector {
     if (!send_with(other.socket, std::as_bytes(std::span(&greeting, 1)), other.memory)) {
       return false;
     }
-    if (!read_all(other.socket, answer)) return false;
+    if (!read_all(other.socket, other.rank, answer)) return false;
     if (!same_secret(answer, proof("called", other.rank, rank_, mine))) {
       throw std::runtime_error(
           concat("what listens in the place of rank ", other.rank, " does not belong to this job"));
@@ -126,13 +174,13 @@ class PeerConnector {
     return true;
   }
 
-  bool read_all(const Socket& socket, std::string& text) const {
+  bool read_all(const Socket& socket, int peer, std::string& text) const {
     for (std::size_t read = 0; read < text.size();) {
       const ssize_t got = ::recv(socket.get(), text.data() + read, text.size() - read, 0);
       if (got > 0) {
         read += static_cast<std::size_t>(got);
       } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        wait_for(socket);
+        if (!interrupt_.wait_for(socket, POLLIN, deadline_)) fail_late(concat("rank ", peer));
       } else {
         return false;
       }
@@ -149,13 +197,14 @@ class PeerConnector {
       for (const Socket& listener : listeners) files.push_back({listener.get(), POLLIN, 0});
       for (const Newcomer& other : newcomers) files.push_back({other.socket.get(), POLLIN, 0});
       files.emplace_back();
-      interrupt_.wait_for(files, deadline_, rendezvous_.timeout());
+      if (!interrupt_.wait_for(files, deadline_)) fail_late(missing());
       for (const Socket& listener : listeners) take_callers(listener, newcomers);
       for (Newcomer& newcomer : newcomers) {
         if (!read_greeting(newcomer)) continue;
         if (is_awaited(newcomer) && reply(newcomer)) {
-          found_.push_back({static_cast<int>(newcomer.greeting.rank), std::move(newcomer.socket),
-                            std::move(newcomer.memory), false});
+          const int other = static_cast<int>(newcomer.greeting.rank);
+          callers_.push_back(other);
+          add({other, std::move(newcomer.socket), std::move(newcomer.memory), false});
           --expected;
         }
         newcomer.socket = {};
@@ -165,9 +214,9 @@ class PeerConnector {
   }
 
   // Accepts only some at once, so that the ranks among them are read before more connect.
-  static void take_callers(const Socket& listener, std::vector<Newcomer>& newcomers) {
+  void take_callers(const Socket& listener, std::vector<Newcomer>& newcomers) const {
     for (std::size_t taken = 0; taken < kMaxNewcomers / 2; ++taken) {
-      Socket socket = accept_from(listener);
+      Socket socket = network_.accept_from(listener);
       if (!socket) return;
       if (newcomers.size() == kMaxNewcomers) newcomers.erase(newcomers.begin());
       std::string challenge = draw_secret(kChallengeBytes / 2);
@@ -192,8 +241,7 @@ class PeerConnector {
     if (other <= rank_ || std::find(peers_.begin(), peers_.end(), other) == peers_.end()) {
       return false;
     }
-    const bool is_known = std::any_of(found_.begin(), found_.end(),
-                                      [&](const PeerConnection& one) { return one.rank == other; });
+    const bool is_known = std::find(callers_.begin(), callers_.end(), other) != callers_.end();
     const std::string challenges =
         newcomer.challenge + std::string(newcomer.greeting.challenge, kChallengeBytes);
     return !is_known &&
@@ -208,21 +256,38 @@ class PeerConnector {
     return transmit(newcomer.socket, bytes) && bytes.empty();
   }
 
+  // The ranks that have not called: "rank 1, rank 2".
+  std::string missing() const {
+    std::string text;
+    for (const int peer : peers_) {
+      if (peer < rank_ || std::find(callers_.begin(), callers_.end(), peer) != callers_.end()) {
+        continue;
+      }
+      text += concat(text.empty() ? "" : ", ", "rank ", peer);
+    }
+    return text;
+  }
+
   Rendezvous& rendezvous_;
+  const Network& network_;
   const std::string& name_;
-  const std::span<const int> peers_;
+  const std::span<const int> peers_, neighbours_;
   const int rank_;
   const Clock::time_point deadline_;
-  const Interrupt& interrupt_;
+  Interrupt& interrupt_;
+  std::vector<int> callers_;  // the ranks of higher number that have called
+  std::mutex mutex_;          // guards what follows
   std::vector<PeerConnection> found_;
+  std::exception_ptr error_;
 };
 
 }  // namespace
 
 std::vector<PeerConnection> connect_peers(Rendezvous& rendezvous, const std::string& name,
-                                          std::span<const int> peers, bool share_memory,
-                                          Clock::time_point deadline, const Interrupt& interrupt) {
-  return PeerConnector(rendezvous, name, peers, deadline, interrupt).run(share_memory);
+                                          std::span<const int> peers,
+                                          std::span<const int> neighbours,
+                                          Clock::time_point deadline, Interrupt& interrupt) {
+  return PeerConnector(rendezvous, name, peers, neighbours, deadline, interrupt).run();
 }
 
 }  // namespace trainer::cluster

@@ -1,30 +1,29 @@
 // How waits of one thread for its peers are ended by another. Inside the folder.
 #pragma once
 
-#include <poll.h>
-
 #include <atomic>
 #include <span>
 
-#include "cluster/transport/socket.h"
+#include "cluster/network.h"
 
 namespace trainer::cluster {
 
 class Interrupt {
  public:
-  Interrupt();
-  // Ends the wait that is going on, and all to come. From any thread.
+  // `network` must outlive the object.
+  explicit Interrupt(const Network& network);
+  // Ends the waits that are going on, and all later ones. Any thread may call it.
   void raise() noexcept;
   bool raised() const { return raised_; }
 
-  // Returns when one of the files is ready, perhaps for no reason. The last place of `files` is
-  // kept free for what raise() wakes. Throws std::runtime_error after raise() and at the deadline;
-  // `timeout` stands in its message.
-  void wait_for(std::span<pollfd> files, Clock::time_point deadline, Milliseconds timeout) const;
-  void wait_for(const Socket& socket, short events, Clock::time_point deadline,
-                Milliseconds timeout) const;
+  // Returns true when one of the files is ready, perhaps without a reason, and false at the
+  // deadline. The last element of `files` is free for the descriptor that raise() wakes. Throws
+  // std::runtime_error after raise().
+  bool wait_for(std::span<pollfd> files, Clock::time_point deadline) const;
+  bool wait_for(const Socket& socket, short events, Clock::time_point deadline) const;
 
  private:
+  const Network& network_;
   Socket waker_;
   std::atomic<bool> raised_{false};
 };
