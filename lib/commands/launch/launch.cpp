@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,13 +14,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
-#include <thread>
 
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/process.h"
 #include "base/secret.h"
+#include "base/spawn.h"
 #include "base/threads/topology.h"
+#include "cluster/network.h"
 #include "cluster/transport/socket.h"
 
 namespace trainer::commands {
@@ -116,13 +115,6 @@ std::vector<Task> make_tasks(const LaunchOptions& options, const std::vector<int
   return tasks;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 // Writes whole lines behind a prefix.
 class LinePrinter {
  public:
@@ -156,7 +148,7 @@ struct Worker {
 
 class Launcher {
  public:
-  explicit Launcher(const LaunchOptions& options);
+  Launcher(const LaunchOptions& options, const cluster::Network& network);
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -166,8 +158,6 @@ class Launcher {
 
  private:
   void start(const Task& task, bool first);
-  [[noreturn]] void become_worker(bool first, int output, std::vector<char*>& argv,
-                                  std::vector<char*>& envp, const std::vector<int>& cores) const;
   void read_signals();
   void reap();
   void read_output(Worker& worker);
@@ -176,9 +166,9 @@ class Launcher {
   bool any_running() const;
 
   const LaunchOptions& options_;
+  const cluster::Network& network_;
   const std::vector<ReservedPort> ports_;
   const std::vector<int> cores_;
-  const pid_t self_ = ::getpid();
   sigset_t signals_{}, old_signals_{};
   Socket signal_file_;
   std::vector<Worker> workers_;
@@ -199,8 +189,9 @@ std::size_t count_ports(const LaunchOptions& options) {
   return cluster ? static_cast<std::size_t>(options.workers + options.servers) : 1;
 }
 
-Launcher::Launcher(const LaunchOptions& options)
+Launcher::Launcher(const LaunchOptions& options, const cluster::Network& network)
     : options_(options),
+      network_(network),
       ports_(count_ports(options)),
       cores_(numbers_of(read_topology().processors)) {
   sigemptyset(&signals_);
@@ -237,37 +228,12 @@ void Launcher::start(const Task& task, bool first) {
   worker.output = Socket(pipe[0]);
   worker.printer = LinePrinter(task.name);
   worker.matters = task.matters;
-  std::vector<std::string> arguments = options_.command;
-  std::vector<std::string> environment = make_environment(task);
-  std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
-  worker.pid = ::fork();
-  if (worker.pid < 0) throw DeviceError(concat("cannot start a process: ", std::strerror(errno)));
-  if (worker.pid == 0) become_worker(first, pipe[1], argv, envp, task.cores);
+  SpawnOptions options{options_.command, make_environment(task), old_signals_};
+  options.cores = task.cores;
+  if (!first) options.output = options.errors = pipe[1];
+  worker.pid = spawn(options);
   if (worker.output) ::fcntl(worker.output.get(), F_SETFL, O_NONBLOCK);
   workers_.push_back(std::move(worker));
-}
-
-// In the child; only calls that are safe between fork and exec.
-void Launcher::become_worker(bool first, int output, std::vector<char*>& argv,
-                             std::vector<char*>& envp, const std::vector<int>& cores) const {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != self_) ::_exit(1);  // it died before the line above
-  ::setpgid(0, 0);  // Ctrl-C reaches this process alone, which passes it on once
-  ::sigprocmask(SIG_SETMASK, &old_signals_, nullptr);
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int core : cores) CPU_SET(core, &set);
-  ::sched_setaffinity(0, sizeof set, &set);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
-  if (!first) {
-    ::dup2(output, STDOUT_FILENO);
-    ::dup2(output, STDERR_FILENO);
-  }
-  ::execve(argv[0], argv.data(), envp.data());
-  constexpr char kMessage[] = "cannot start the program of a worker\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  ::_exit(127);
 }
 
 int Launcher::wait() {
@@ -276,7 +242,7 @@ int Launcher::wait() {
     for (const Worker& worker : workers_) {
       if (worker.output) events.push_back({worker.output.get(), POLLIN, 0});
     }
-    ::poll(events.data(), events.size(), 200);
+    network_.wait(events, network_.now() + Milliseconds(200));
     read_signals();
     for (Worker& worker : workers_) read_output(worker);
     reap();
@@ -310,7 +276,7 @@ void Launcher::reap() {
     if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;
     // One that a signal has ended leaves the others to end as well: the chief may still be saving.
     if (deadline_ || code == kExitInterrupted) continue;
-    deadline_ = Clock::now() + options_.patience;
+    deadline_ = network_.now() + options_.patience;
     send(SIGCONT);  // a stopped one learns of it, too
   }
 }
@@ -339,10 +305,10 @@ void Launcher::send(int signal) const {
 }
 
 void Launcher::hurry() {
-  if (!deadline_ || Clock::now() < *deadline_) return;
+  if (!deadline_ || network_.now() < *deadline_) return;
   send(next_signal_);
   next_signal_ = SIGKILL;
-  deadline_ = Clock::now() + options_.after_term;
+  deadline_ = network_.now() + options_.after_term;
 }
 
 bool Launcher::any_running() const {
@@ -357,9 +323,10 @@ int launch(const LaunchOptions& options) {
     throw ConfigError({}, concat("-n: expected 1 or more, found ", options.workers));
   }
   LaunchOptions now = options;
+  const auto network = options.network ? options.network : cluster::system_network();
   auto pause = options.first_wait;
   for (int restart = 1;; ++restart, pause = std::min<Milliseconds>(2 * pause, kMaxPause)) {
-    Launcher launcher(now);
+    Launcher launcher(now, *network);
     const int code = launcher.wait();
     if (restart > options.restarts || !launcher.may_try_again()) return code;
     std::cerr << concat("launch: the job has ended with code ", code,
@@ -367,7 +334,7 @@ int launch(const LaunchOptions& options) {
                         static_cast<double>(pause.count()) / 1000, " s (", restart, " of ",
                         options.restarts, ")\n")
               << std::flush;
-    std::this_thread::sleep_for(pause);
+    network->sleep(pause);
     now.command = options.restart_command;
   }
 }

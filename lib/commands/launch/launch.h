@@ -2,8 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace trainer::cluster {
+class Network;
+}
 
 namespace trainer::commands {
 
@@ -21,6 +26,8 @@ struct LaunchOptions {
   int restarts = 0;
   std::vector<std::string> restart_command;
   std::chrono::milliseconds first_wait{1'000};
+  // The clock; null for that of the system.
+  std::shared_ptr<const cluster::Network> network{};
 };
 
 // Starts the workers with torchrun's variables, a free port of 127.0.0.1 for rank 0 and an equal

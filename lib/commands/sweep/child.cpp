@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/spawn.h"
 
 namespace trainer::commands {
 namespace {
@@ -35,11 +35,12 @@ class File {
   int descriptor_;
 };
 
-// Those that are passed on.
+constexpr int kPassedOn[]{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
 sigset_t signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  for (const int signal : kPassedOn) sigaddset(&set, signal);
   return set;
 }
 
@@ -47,6 +48,8 @@ sigset_t signals() {
 class SignalFile {
  public:
   int get() const { return file_.get(); }
+  // Returns the signals that were blocked before, but for those that are passed on.
+  sigset_t old() const { return guard_.unblocked(); }
   // The next signal that came; 0 for none.
   int next() const {
     signalfd_siginfo info;
@@ -63,13 +66,6 @@ class SignalFile {
   File file_{open()};
 };
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 class Child {
  public:
   explicit Child(const ChildOptions& options);
@@ -79,12 +75,9 @@ class Child {
   ChildResult wait();
 
  private:
-  [[noreturn]] void become(std::vector<char*>& argv, std::vector<char*>& envp, int output,
-                           int errors) const;
   void read_output();
 
   const ChildOptions& options_;
-  const pid_t self_ = ::getpid();
   SignalFile signals_;
   pid_t pid_ = -1;
   std::string text_;  // of a line that is not complete
@@ -103,12 +96,13 @@ Child::Child(const ChildOptions& options) : options_(options) {
   if (!errors.is_open()) {
     throw DataError(options.errors.string(), concat("cannot write: ", std::strerror(errno)));
   }
-  std::vector<std::string> arguments = options.command, environment;
-  for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
-  std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
-  pid_ = ::fork();
-  if (pid_ < 0) throw DeviceError(concat("cannot start a process: ", std::strerror(errno)));
-  if (pid_ == 0) become(argv, envp, writing.get(), errors.get());
+  SpawnOptions program{options.command, {}, signals_.old()};
+  for (const auto& [name, value] : options.environment) {
+    program.environment.push_back(name + "=" + value);
+  }
+  program.output = writing.get();
+  program.errors = errors.get();
+  pid_ = spawn(program);
   ::fcntl(output_->get(), F_SETFL, O_NONBLOCK);
 }
 
@@ -116,23 +110,6 @@ Child::~Child() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
-}
-
-// In the child; only calls that are safe between fork and exec.
-void Child::become(std::vector<char*>& argv, std::vector<char*>& envp, int output,
-                   int errors) const {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != self_) ::_exit(1);  // it died before the line above
-  ::setpgid(0, 0);  // Ctrl-C reaches this process alone, which passes it on once
-  const sigset_t set = signals();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
-  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(errors, STDERR_FILENO);
-  ::execve(argv[0], argv.data(), envp.data());
-  constexpr char kMessage[] = "error: cannot start the program\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  ::_exit(127);
 }
 
 // Until its end is closed, which the child's end does.
@@ -181,6 +158,12 @@ SignalGuard::SignalGuard() {
 }
 
 SignalGuard::~SignalGuard() { ::sigprocmask(SIG_SETMASK, &old_, nullptr); }
+
+sigset_t SignalGuard::unblocked() const {
+  sigset_t set = old_;
+  for (const int signal : kPassedOn) sigdelset(&set, signal);
+  return set;
+}
 
 bool SignalGuard::take() {
   const sigset_t set = signals();

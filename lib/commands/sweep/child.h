@@ -33,6 +33,8 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
   // Returns true if a signal has arrived since the last call.
   bool take();
+  // The signals that were blocked before it, without those that it holds back.
+  sigset_t unblocked() const;
 
  private:
   sigset_t old_{};

@@ -1,0 +1,58 @@
+#include "base/spawn.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace trainer::spawn_test {
+namespace {
+
+struct Ended {
+  std::string output;
+  int code = 0;
+};
+
+// Runs the program to its end.
+Ended run_program(SpawnOptions options) {
+  int pipe[2];
+  REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
+  options.output = options.errors = pipe[1];
+  const pid_t child = spawn(options);
+  ::close(pipe[1]);
+  Ended ended;
+  char bytes[256];
+  for (ssize_t got; (got = ::read(pipe[0], bytes, sizeof bytes)) > 0;) {
+    ended.output.append(bytes, static_cast<std::size_t>(got));
+  }
+  ::close(pipe[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  ended.code = WEXITSTATUS(status);
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("spawn: a program, the given environment, an empty input and its own process group") {
+  const Ended ended = run_program(
+      {{"/bin/sh", "-c",
+        "read -r line || echo \"$NAME $HOME\"; cut -d ' ' -f 5 /proc/$$/stat; echo $$; exit 3"},
+       {"NAME=value", "PATH=/usr/bin:/bin"}});
+  CHECK(ended.code == 3);
+  const std::size_t first = ended.output.find('\n'), second = ended.output.find('\n', first + 1);
+  CHECK(ended.output.substr(0, first) == "value ");
+  CHECK(ended.output.substr(first + 1, second - first) == ended.output.substr(second + 1));
+}
+
+TEST_CASE("spawn: a file that is not a program, code 127 and a message") {
+  const Ended ended = run_program({{"/dev/null"}, {}});
+  CHECK(ended.code == 127);
+  CHECK(ended.output == "error: cannot start the program\n");
+}
+
+}  // namespace trainer::spawn_test
