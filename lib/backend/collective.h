@@ -20,6 +20,9 @@ class Collective {
   virtual int size() const = 0;
   // Sums `count` float32 values in place, with the same bits on every rank.
   virtual void all_reduce(Span values, std::int64_t count, Stream& stream) = 0;
+  // Returns the ranks that sum values in host memory, or null where devices sum in memory of their
+  // own. The pointer is valid as long as the collective.
+  virtual cluster::Communicator* host_ranks() { return nullptr; }
   // Makes every waiting rank of this group throw PeerError with this reason. Thread-safe.
   virtual void abort(const std::string& reason) noexcept = 0;
 };

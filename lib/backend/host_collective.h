@@ -14,7 +14,7 @@ class HostCollective final : public Collective {
   // Sums at once on the calling thread. The stream must have no work left.
   void all_reduce(Span values, std::int64_t count, Stream& stream) override;
   void abort(const std::string& reason) noexcept override { ranks_.abort(reason); }
-  cluster::Communicator& ranks() { return ranks_; }
+  cluster::Communicator* host_ranks() override { return &ranks_; }
 
  private:
   cluster::Communicator& ranks_;

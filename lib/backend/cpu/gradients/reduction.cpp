@@ -1,9 +1,10 @@
 #include "backend/cpu/gradients/reduction.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
-#include "backend/host_collective.h"
+#include "backend/collective.h"
 #include "base/partition.h"
 #include "base/sum_tree.h"
 #include "cluster/waiting.h"
@@ -11,7 +12,10 @@
 namespace trainer::backend::cpu {
 
 cluster::Communicator* ranks_of(Collective* collective) {
-  return collective == nullptr ? nullptr : &dynamic_cast<HostCollective&>(*collective).ranks();
+  if (collective == nullptr) return nullptr;
+  cluster::Communicator* ranks = collective->host_ranks();
+  if (ranks == nullptr) throw std::logic_error("a collective of the CPU backend sums host memory");
+  return ranks;
 }
 
 Slice worker_slice(std::int64_t count, int worker, int workers) {
