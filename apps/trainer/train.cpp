@@ -6,7 +6,9 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -155,8 +157,8 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
                         train::ParameterServers* servers = nullptr) {
   try {
     if (group.size() > 1) {
-      group.agree("data", data::common_data(data, config.parallel.evaluate));
-      group.agree("environment of NCCL", nccl_environment());
+      group.agree({{"data", data::common_data(data, config.parallel.evaluate)},
+                   {"environment of NCCL", nccl_environment()}});
     }
     engine::Replicas engine(model, config, engine::open_backends(config, group.size(), place),
                             engine::Engine::Use::kTrain, group.gradients());
@@ -190,8 +192,8 @@ std::function<void(const std::string&)> printer(const TrainArguments& arguments)
 
 hooks::FinishReason run_in_step(const TrainArguments& arguments, const config::Config& config,
                                 const data::Datasets& data, const graph::Graph& model,
-                                const cluster::Identity& who) {
-  train::ProcessGroup group(who, config, model, printer(arguments), warn);
+                                std::shared_ptr<cluster::Rendezvous> rendezvous) {
+  train::ProcessGroup group(std::move(rendezvous), config, model, printer(arguments));
   return run(arguments, config, data, model, group, group.place());
 }
 
@@ -223,10 +225,7 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
   return evaluate(follower);
 }
 
-// A run that goes on keeps the batch that it has found.
-void settle_batch_size(const TrainArguments& arguments, config::Config& config,
-                       const data::Datasets& data, const graph::Graph& model,
-                       const cluster::Identity& who) {
+void check_batch_size(const config::Config& config, const cluster::Identity& who) {
   if (!config.train.batch_size.is_automatic()) return;
   if (who.size > 1 || train::has_parameter_servers(who)) {
     throw ConfigError(
@@ -234,6 +233,12 @@ void settle_batch_size(const TrainArguments& arguments, config::Config& config,
         "train.batch_size: auto is for one process, since all processes must take the "
         "same; give a number, such as trainer find batch-size suggests");
   }
+}
+
+// A run that goes on keeps the batch that it has found.
+void settle_batch_size(const TrainArguments& arguments, config::Config& config,
+                       const data::Datasets& data, const graph::Graph& model) {
+  if (!config.train.batch_size.is_automatic()) return;
   const Path stored = train::config_file(train::run_folder(config));
   if (arguments.resume && std::filesystem::exists(stored)) {
     config.train.batch_size = config::parse_recorded_config(read_text_file(stored), stored.string())
@@ -241,6 +246,46 @@ void settle_batch_size(const TrainArguments& arguments, config::Config& config,
     return;
   }
   warn(train::settle_batch_size(config, model, data.train->size()));
+}
+
+// Opens the data, builds the model and trains. `rendezvous` is null unless the processes train in
+// step.
+int train_here(const TrainArguments& arguments, config::Config& config,
+               const cluster::Identity& who,
+               const std::shared_ptr<cluster::Rendezvous>& rendezvous) {
+  const data::Datasets data = train::open_training_data(config);
+  const Notice normalize = train::settle_normalize(config, data);
+  if (who.rank == 0) warn(normalize);
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  train::check_trainable(config, model);
+  settle_batch_size(arguments, config, data, model);
+  if (rendezvous) return to_exit_code(run_in_step(arguments, config, data, model, rendezvous));
+  if (train::has_parameter_servers(who)) {
+    return to_exit_code(who.role == cluster::Role::kChief
+                            ? run_chief(arguments, config, data, model, who)
+                            : run_worker(config, data, model, who));
+  }
+  if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
+    printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
+  }
+  train::ProcessGroup alone;
+  return to_exit_code(run(arguments, config, data, model, alone, {}));
+}
+
+// Joins before the data is opened, so that the other ranks wait for a rank with slow storage and
+// get the reason when it fails.
+int train_in_step(const TrainArguments& arguments, config::Config& config,
+                  const cluster::Identity& who) {
+  const std::shared_ptr<cluster::Rendezvous> rendezvous = train::join_job(who, config, warn);
+  try {
+    return train_here(arguments, config, who, rendezvous);
+  } catch (const PeerError&) {
+    throw;  // all ranks have it
+  } catch (const std::exception& error) {
+    rendezvous->fail(error.what());
+    throw;
+  }
 }
 
 int train(const TrainArguments& arguments) {
@@ -264,24 +309,10 @@ int train(const TrainArguments& arguments) {
     return to_exit_code(train::serve(config, who, printer(arguments)));
   }
   if (who.rank == 0) warn(backend::device_warning(engine::device_options(config.parallel)));
-  const data::Datasets data = train::open_training_data(config);
-  const Notice normalize = train::settle_normalize(config, data);
-  if (who.rank == 0) warn(normalize);
-  const graph::Graph model =
-      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  train::check_trainable(config, model);
-  settle_batch_size(arguments, config, data, model, who);
-  if (train::has_parameter_servers(who)) {
-    return to_exit_code(who.role == cluster::Role::kChief
-                            ? run_chief(arguments, config, data, model, who)
-                            : run_worker(config, data, model, who));
-  }
-  if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
-    printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
-  }
-  if (who.size > 1) return to_exit_code(run_in_step(arguments, config, data, model, who));
-  train::ProcessGroup alone;
-  return to_exit_code(run(arguments, config, data, model, alone, {}));
+  check_batch_size(config, who);
+  const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
+  return in_step ? train_in_step(arguments, config, who)
+                 : train_here(arguments, config, who, nullptr);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
 #include "cluster/collective/gloo_communicator.h"
+#include "cluster/network.h"
 
 namespace trainer::cluster {
 namespace {
@@ -25,21 +27,8 @@ Algorithm select_algorithm(config::Collective collective) {
   return Algorithm::kRing;
 }
 
-AlgorithmTable choose(const std::shared_ptr<Rendezvous>& rendezvous, const Parallel& parallel,
-                      std::size_t bytes, const std::function<void(const std::string&)>& say) {
-  // Numbers of a step are all that hosts sum where GPUs sum the gradients.
-  if (parallel.collective == config::Collective::kNccl) {
-    return {{std::numeric_limits<std::size_t>::max(), by_rule(rendezvous->size())}};
-  }
-  if (parallel.collective != config::Collective::kAuto) {
-    return {{std::numeric_limits<std::size_t>::max(), select_algorithm(parallel.collective)}};
-  }
-  const bool reproducible =
-      parallel.deterministic || parallel.reduction == Parallel::Reduction::kOrdered;
-  const auto measured =
-      measure(rendezvous, {std::min<std::size_t>(bytes, 4096), bytes}, reproducible);
-  if (rendezvous->rank() == 0) say(to_text(measured, rendezvous->size()));
-  return make_algorithm_table(measured);
+AlgorithmTable one_row(Algorithm algorithm) {
+  return {{std::numeric_limits<std::size_t>::max(), algorithm}};
 }
 
 }  // namespace
@@ -47,7 +36,29 @@ AlgorithmTable choose(const std::shared_ptr<Rendezvous>& rendezvous, const Paral
 std::unique_ptr<Communicator> open_communicator(
     const std::shared_ptr<Rendezvous>& rendezvous, const Parallel& parallel, std::size_t bytes,
     const std::function<void(const std::string&)>& say) {
-  return open_gloo(rendezvous, choose(rendezvous, parallel, bytes, say));
+  const int size = rendezvous->size();
+  // Numbers of a step are all that hosts sum where GPUs sum the gradients.
+  if (parallel.collective == config::Collective::kNccl) {
+    return open_gloo(rendezvous, one_row(by_rule(size)));
+  }
+  if (parallel.collective != config::Collective::kAuto) {
+    return open_gloo(rendezvous, one_row(select_algorithm(parallel.collective)));
+  }
+  const bool reproducible =
+      parallel.deterministic || parallel.reduction == Parallel::Reduction::kOrdered;
+  if (needs_rule(size, reproducible)) {
+    if (rendezvous->rank() == 0) {
+      say(concat("gradients are summed by ", to_string(by_rule(size)),
+                 ": parallel.deterministic allows no choice by time"));
+    }
+    return open_gloo(rendezvous, one_row(by_rule(size)));
+  }
+  const auto table = std::make_shared<AlgorithmTable>(one_row(Algorithm::kRing));
+  auto group = open_gloo(rendezvous, table);
+  const auto measured =
+      measure(*group, *table, {std::min<std::size_t>(bytes, 4096), bytes}, rendezvous->network());
+  if (rendezvous->rank() == 0) say(to_text(measured, size));
+  return group;
 }
 
 }  // namespace trainer::cluster

@@ -143,12 +143,21 @@ std::vector<std::string> Rendezvous::get(const std::vector<std::string>& keys) {
   return link_->ask_all(messages, requests, "the rendezvous");
 }
 
-void Rendezvous::agree(const std::string& key, const std::string& value) {
-  const std::uint64_t request = link_->next_request();
-  const std::string difference =
-      link_->ask(Writer(kAgree).number(request).text(key).text(value), request, "the rendezvous");
-  if (!difference.empty()) throw ConfigError({}, difference);
+void Rendezvous::agree(const std::string& key, const std::string& value) { agree({{key, value}}); }
+
+void Rendezvous::agree(const std::vector<std::pair<std::string, std::string>>& values) {
+  std::vector<std::uint64_t> requests;
+  std::string messages;
+  for (const auto& [key, value] : values) {
+    requests.push_back(link_->next_request());
+    messages += Writer(kAgree).number(requests.back()).text(key).text(value).finish();
+  }
+  for (const std::string& difference : link_->ask_all(messages, requests, "the rendezvous")) {
+    if (!difference.empty()) throw ConfigError({}, difference);
+  }
 }
+
+void Rendezvous::set_preparing(bool is_preparing) { link_->is_preparing = is_preparing; }
 
 void Rendezvous::fail(const std::string& message, std::optional<int> culprit) noexcept {
   try {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cluster/identity.h"
@@ -92,6 +93,12 @@ class Rendezvous {
   // differs from rank 0 and the first line in which it does. `key` is part of the message:
   // "config".
   void agree(const std::string& key, const std::string& value);
+  // The same for several keys and values, in one round trip.
+  void agree(const std::vector<std::pair<std::string, std::string>>& values);
+
+  // While a rank prepares (reads its data before its first call), the other ranks wait for it
+  // beyond the time-out, up to ten times as long since the start.
+  void set_preparing(bool is_preparing);
 
   // Reports that this rank cannot go on: all others throw PeerError "rank 2 (...) <message>".
   // `culprit` names the rank that caused it, if it is another one.

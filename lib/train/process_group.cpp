@@ -86,26 +86,34 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   }
 }
 
-ProcessGroup::ProcessGroup(const cluster::Identity& who, const config::Config& config,
-                           const graph::Graph& model,
-                           const std::function<void(const std::string&)>& say,
-                           const std::function<void(const std::string&)>& warn) {
+std::shared_ptr<cluster::Rendezvous> join_job(const cluster::Identity& who,
+                                              const config::Config& config,
+                                              const std::function<void(const std::string&)>& warn) {
   cluster::RendezvousOptions options;
   options.secret = who.secret;
   options.warn = warn;
   options.timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
   options.version = who.build.empty() ? TRAINER_VERSION : who.build;
-  rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
-  rendezvous_->set_phase("starting");
-  rendezvous_->agree("config", config::common_config(config));
+  auto rendezvous = std::make_shared<cluster::Rendezvous>(who, options);
+  rendezvous->set_phase("starting");
+  rendezvous->set_preparing(true);
+  return rendezvous;
+}
+
+ProcessGroup::ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous,
+                           const config::Config& config, const graph::Graph& model,
+                           const std::function<void(const std::string&)>& say)
+    : rendezvous_(std::move(rendezvous)) {
+  rendezvous_->set_preparing(false);
   config::Parallel parallel = config.parallel;
   const bool gpus = engine::uses_gpus(parallel);
-  rendezvous_->agree("device", gpus ? "GPUs" : "CPU");
+  rendezvous_->agree(
+      {{"config", config::common_config(config)}, {"device", gpus ? "GPUs" : "CPU"}});
   if (gpus) {
     parallel.collective = config::Collective::kNccl;
-    if (who.rank == 0) {
-      say("gradients are summed " + engine::describe_sums(config.parallel, who.size));
+    if (rendezvous_->rank() == 0) {
+      say("gradients are summed " + engine::describe_sums(config.parallel, rendezvous_->size()));
     }
   }
   gradients_ = cluster::open_communicator(rendezvous_, parallel, gradient_bytes(model), say);
@@ -130,6 +138,10 @@ engine::LocalPlace ProcessGroup::place() const {
 
 void ProcessGroup::agree(const std::string& what, const std::string& value) {
   if (size() > 1) rendezvous_->agree(what, value);
+}
+
+void ProcessGroup::agree(const std::vector<std::pair<std::string, std::string>>& values) {
+  if (size() > 1) rendezvous_->agree(values);
 }
 
 bool ProcessGroup::any_rank(bool value) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -24,6 +25,14 @@ namespace trainer::train {
 // its processes.
 void check_workers(const config::Config& config, const cluster::Identity& who);
 
+// Waits for all ranks of the job and returns the connection to them. Until it is given to a
+// ProcessGroup, this rank may read its data for longer than parallel.timeout: the other ranks wait
+// for it. Throws ConfigError when ranks differ in their cluster or version, PeerError when some do
+// not connect in time. `warn` is called from any thread.
+std::shared_ptr<cluster::Rendezvous> join_job(
+    const cluster::Identity& who, const config::Config& config,
+    const std::function<void(const std::string&)>& warn = {});
+
 // The processes that train one model in step, and this process's place among them. A process that
 // trains alone, or with parameter servers, is in a group of one, in which collective calls return
 // their arguments at once.
@@ -35,12 +44,15 @@ class ProcessGroup {
  public:
   // A group of one.
   ProcessGroup() = default;
-  // Waits for all ranks. Throws ConfigError when they differ in config or cluster, PeerError when
-  // some do not connect in time. `say` gets lines for rank 0 to print, `warn` warnings; both are
-  // called from any thread.
+  // The ranks that have joined. Collective. Throws ConfigError when they differ in config. `say`
+  // gets lines for rank 0 to print.
+  ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous, const config::Config& config,
+               const graph::Graph& model, const std::function<void(const std::string&)>& say);
+  // Joins first.
   ProcessGroup(const cluster::Identity& who, const config::Config& config,
                const graph::Graph& model, const std::function<void(const std::string&)>& say,
-               const std::function<void(const std::string&)>& warn = {});
+               const std::function<void(const std::string&)>& warn = {})
+      : ProcessGroup(join_job(who, config, warn), config, model, say) {}
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -55,6 +67,8 @@ class ProcessGroup {
 
   // Throws ConfigError naming a rank whose value is not rank 0's.
   void agree(const std::string& what, const std::string& value);
+  // The same for several values, in one round trip.
+  void agree(const std::vector<std::pair<std::string, std::string>>& values);
   // Returns whether any rank gives true, when all have called it.
   bool any_rank(bool value);
   // Sums in place, element by element; all ranks get the same bits.

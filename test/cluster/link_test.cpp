@@ -4,6 +4,7 @@
 #include <future>
 
 #include "cluster/collective/gloo_communicator.h"
+#include "cluster/local_group.h"
 #include "ranks.h"
 #include "relay.h"
 
@@ -57,7 +58,91 @@ void expect_pair(const std::vector<std::string>& messages) {
   }
 }
 
+// A group whose ranks are far apart: each barrier takes long. It counts the sums.
+class FarGroup final : public Communicator {
+ public:
+  FarGroup(Communicator& group, milliseconds delay) : group_(group), delay_(delay) {}
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  void all_reduce(std::span<float> values) override {
+    ++sums;
+    group_.all_reduce(values);
+  }
+  void all_reduce(std::span<double> values) override { group_.all_reduce(values); }
+  void all_reduce(std::span<std::int64_t> values) override { group_.all_reduce(values); }
+  void broadcast(std::span<std::byte> bytes, int root) override { group_.broadcast(bytes, root); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    group_.all_gather(mine, all);
+  }
+  void barrier() override {
+    group_.barrier();
+    system_network()->sleep(delay_);  // the time of a message is what is tested
+  }
+  std::unique_ptr<Communicator> duplicate() override { return group_.duplicate(); }
+  void abort(const std::string& reason) noexcept override { group_.abort(reason); }
+  int sums = 0;
+
+ private:
+  Communicator& group_;
+  const milliseconds delay_;
+};
+
 }  // namespace
+
+TEST_CASE("measure: ranks that are far apart, one sum per algorithm and size") {
+  for (const int delay : {0, 50}) {
+    CAPTURE(delay);
+    auto groups = make_local_group(2);
+    std::vector<std::vector<Measurement>> measured(2);
+    std::vector<int> sums(2);
+    const auto messages = on_ranks(2, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      FarGroup group(*groups[r], milliseconds(delay));
+      AlgorithmTable table = kRing;
+      measured[r] = measure(group, table, {4096, 8192}, *system_network());
+      if (table.size() != 2) throw CheckError("a wrong table");
+      sums[r] = group.sums;
+    });
+    for (const std::string& message : messages) CHECK(message == "");
+    const int pairs = static_cast<int>(candidates(2).size()) * 2;
+    // A loaded machine may be slow where there is no delay.
+    CHECK((sums[0] == pairs || (delay == 0 && sums[0] == 8 * pairs)));
+    CHECK(sums[1] == sums[0]);
+    for (std::size_t i = 0; i < 2; ++i) CHECK(measured[0][i].seconds == measured[1][i].seconds);
+  }
+}
+
+TEST_CASE("Rendezvous: a rank that prepares for longer than the time-out, all others wait for it") {
+  const ReservedPort port;
+  const auto run_ranks = [&](bool is_announced) {
+    return on_ranks(3, [&](int rank) {
+      RendezvousOptions options = kPatient;
+      options.timeout = milliseconds(2000);
+      Rendezvous here(identity_of(rank, 3, port.number()), options);
+      here.set_preparing(is_announced && rank == 2);
+      // Slow storage: the length of the pause is what is tested.
+      if (rank == 2) here.network().sleep(milliseconds(5000));
+      here.set_preparing(false);
+      here.agree({{"config", "a"}, {"device", "b"}});
+    });
+  };
+  for (const std::string& message : run_ranks(true)) CHECK(message == "");
+  CHECK(contains(run_ranks(false)[0],
+                 "not all ranks came within 2 s, the limit of "
+                 "parallel.timeout"));
+}
+
+TEST_CASE("Rendezvous: several values that agree or differ, the first key that differs is named") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    here.agree({{"config", "a"}, {"device", "b"}});
+    here.agree({{"config", "a"}, {"device", rank == 0 ? "CPU" : "GPUs"}});
+  });
+  for (const std::string& message : messages) {
+    CHECK(contains(message, "differs from rank 0 in its device: 'GPUs', not 'CPU'"));
+  }
+}
 
 TEST_CASE(
     "Communicator: a transfer that takes longer than the time-out, completes while it moves") {

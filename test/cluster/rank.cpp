@@ -20,6 +20,7 @@
 #include "base/threads/thread_team.h"
 #include "cluster/collective/gloo_communicator.h"
 #include "cluster/local_group.h"
+#include "cluster/network.h"
 #include "commands/launch/launch.h"
 
 namespace trainer::cluster {
@@ -237,8 +238,12 @@ void run(const Options& options) {
     if (mode == "ignore") ignore_signals(*rendezvous);
     if (mode == "stop") stop_by_signal(*rendezvous);
     if (mode == "loop") run_loop(*rendezvous, *group, options);
-    if (mode == "measure")
-      std::cout << to_text(measure(rendezvous, {4096, 1 << 20}, true), rendezvous->size());
+    if (mode == "measure") {
+      const auto changing = std::make_shared<AlgorithmTable>(table);
+      const auto measured = open_gloo(rendezvous, changing);
+      std::cout << to_text(measure(*measured, *changing, {4096, 1 << 20}, rendezvous->network()),
+                           rendezvous->size());
+    }
   } catch (const PeerError&) {
     throw;
   } catch (const Error& error) {

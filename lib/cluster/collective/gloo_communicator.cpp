@@ -27,7 +27,8 @@ void gloo_sum(void* sum, const void* a, const void* b, std::size_t count) {
 
 class GlooCommunicator final : public Communicator {
  public:
-  GlooCommunicator(std::shared_ptr<Rendezvous> rendezvous, AlgorithmTable table, std::string name)
+  GlooCommunicator(std::shared_ptr<Rendezvous> rendezvous,
+                   std::shared_ptr<const AlgorithmTable> table, std::string name)
       : rendezvous_(std::move(rendezvous)), table_(std::move(table)), name_(std::move(name)) {
     run("connecting", [&] {
       transport_ = std::make_unique<Transport>(*rendezvous_, name_);
@@ -151,13 +152,13 @@ class GlooCommunicator final : public Communicator {
   }
 
   Algorithm choose(std::size_t bytes) const {
-    const auto row = std::find_if(table_.begin(), table_.end(),
+    const auto row = std::find_if(table_->begin(), table_->end(),
                                   [&](const AlgorithmRow& entry) { return bytes <= entry.bytes; });
-    return row == table_.end() ? table_.back().algorithm : row->algorithm;
+    return row == table_->end() ? table_->back().algorithm : row->algorithm;
   }
 
   std::shared_ptr<Rendezvous> rendezvous_;
-  AlgorithmTable table_;
+  std::shared_ptr<const AlgorithmTable> table_;
   std::string name_;
   std::unique_ptr<Transport> transport_;
   std::shared_ptr<gloo::Context> context_;  // uses transport_
@@ -181,7 +182,12 @@ const char* to_string(Algorithm algorithm) {
 
 std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         AlgorithmTable table) {
-  for (const AlgorithmRow& row : table) {
+  return open_gloo(std::move(rendezvous), std::make_shared<const AlgorithmTable>(std::move(table)));
+}
+
+std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
+                                        std::shared_ptr<const AlgorithmTable> table) {
+  for (const AlgorithmRow& row : *table) {
     if (row.algorithm == Algorithm::kHalvingDoubling && !power_of_two(rendezvous->size())) {
       throw ConfigError({}, concat("halving_doubling needs 2, 4, 8, ... ranks, but there are ",
                                    rendezvous->size(), "; use ring"));

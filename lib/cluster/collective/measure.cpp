@@ -6,27 +6,57 @@
 
 #include "base/statistics.h"
 #include "cluster/collective/gloo_communicator.h"
+#include "cluster/network.h"
 
 namespace trainer::cluster {
 namespace {
 
 constexpr int kRounds = 7;  // the median of them
+// Ranks whose barrier takes longer are far apart: more rounds would cost seconds.
+constexpr double kFarSeconds = 0.02;
 
-// Returns the time of the slowest rank, so that all ranks have the same number.
-double time_all_reduce(Communicator& group, std::span<float> values) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> times;
-  group.all_reduce(values);  // connections and memory warm up
-  for (int round = 0; round < kRounds; ++round) {
-    group.barrier();
-    const auto start = Clock::now();
-    group.all_reduce(values);
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+class Timer {
+ public:
+  explicit Timer(const Network& network) : network_(network), start_(network.now()) {}
+  double seconds() const { return std::chrono::duration<double>(network_.now() - start_).count(); }
+
+ private:
+  const Network& network_;
+  const Clock::time_point start_;
+};
+
+// Replaces each number by that of the rank with the largest.
+void take_largest(Communicator& group, std::vector<double>& numbers) {
+  std::vector<double> all(numbers.size() * static_cast<std::size_t>(group.size()));
+  group.all_gather(std::as_bytes(std::span<const double>(numbers)),
+                   std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    double& number = numbers[i % numbers.size()];
+    number = std::max(number, all[i]);
   }
-  const double mine = median(times);
-  std::vector<double> all(static_cast<std::size_t>(group.size()));
-  group.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  return *std::max_element(all.begin(), all.end());
+}
+
+// Returns the number of rounds, the same on all ranks.
+int count_rounds(Communicator& group, const Network& network) {
+  group.barrier();  // the ranks come together
+  const Timer timer(network);
+  group.barrier();
+  std::vector<double> seconds{timer.seconds()};
+  take_largest(group, seconds);
+  return seconds[0] > kFarSeconds ? 1 : kRounds;
+}
+
+double time_all_reduce(Communicator& group, std::span<float> values, int rounds,
+                       const Network& network) {
+  std::vector<double> times;
+  if (rounds > 1) group.all_reduce(values);  // memory warms up
+  for (int round = 0; round < rounds; ++round) {
+    if (rounds > 1) group.barrier();
+    const Timer timer(network);
+    group.all_reduce(values);
+    times.push_back(timer.seconds());
+  }
+  return median(times);
 }
 
 }  // namespace
@@ -36,26 +66,34 @@ Algorithm by_rule(int size) {
   return all.back() == Algorithm::kHalvingDoubling ? all.back() : Algorithm::kRing;
 }
 
-std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
-                                 std::vector<std::size_t> sizes, bool reproducible) {
+bool needs_rule(int size, bool reproducible) { return reproducible && size > 2; }
+
+std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
+                                 std::vector<std::size_t> sizes, const Network& network) {
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  std::vector<Measurement> result;
-  for (const std::size_t bytes : sizes) result.push_back({bytes, {}, Algorithm::kRing});
-  const std::vector<Algorithm> all = candidates(rendezvous->size());
+  const std::vector<Algorithm> all = candidates(group.size());
+  const int rounds = count_rounds(group, network);
+  std::vector<double> seconds;  // by algorithm, then by size
   for (const Algorithm algorithm : all) {
-    const auto group =
-        open_gloo(rendezvous, {{std::numeric_limits<std::size_t>::max(), algorithm}});
-    for (Measurement& row : result) {
-      std::vector<float> values(std::max<std::size_t>(row.bytes / sizeof(float), 1));
-      row.seconds.push_back(time_all_reduce(*group, values));
+    table = {{std::numeric_limits<std::size_t>::max(), algorithm}};
+    for (const std::size_t bytes : sizes) {
+      std::vector<float> values(std::max<std::size_t>(bytes / sizeof(float), 1));
+      seconds.push_back(time_all_reduce(group, values, rounds, network));
     }
   }
-  for (Measurement& row : result) {
-    const auto fastest = std::min_element(row.seconds.begin(), row.seconds.end());
-    row.choice = all[static_cast<std::size_t>(fastest - row.seconds.begin())];
-    if (reproducible && rendezvous->size() > 2) row.choice = by_rule(rendezvous->size());
+  take_largest(group, seconds);
+  std::vector<Measurement> result;
+  for (std::size_t row = 0; row < sizes.size(); ++row) {
+    Measurement measurement{sizes[row], {}, Algorithm::kRing};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      measurement.seconds.push_back(seconds[i * sizes.size() + row]);
+    }
+    const auto fastest = std::min_element(measurement.seconds.begin(), measurement.seconds.end());
+    measurement.choice = all[static_cast<std::size_t>(fastest - measurement.seconds.begin())];
+    result.push_back(std::move(measurement));
   }
+  table = make_algorithm_table(result);
   return result;
 }
 

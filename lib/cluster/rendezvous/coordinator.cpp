@@ -15,6 +15,8 @@
 namespace trainer::cluster {
 namespace {
 
+// A rank may prepare for so many times the time-out.
+constexpr int kPreparationLimit = 10;
 constexpr const char* kCrashed = "was killed or has crashed: its connection has closed";
 
 std::uint64_t draw_generation() {
@@ -307,6 +309,7 @@ bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int
 
 void Coordinator::welcome_all() {
   running_ = true;
+  running_since_ = network_.now();
   // Ranks of rank 0's host may have come by loopback; others reach them where they reach rank 0.
   std::string host_address = ranks_[0].address;
   for (const Rank& member : ranks_) {
@@ -376,10 +379,13 @@ void Coordinator::status(int rank, std::uint64_t request) {
   send(rank, message);
 }
 
-// A rank that only waits sends the same bytes received and the same calls again and again.
+// A rank that only waits sends the same numbers again and again.
 void Coordinator::note_heartbeat(Rank& sender, Reader& reader) {
   const std::uint64_t calls = reader.number();
-  bool has_moved = calls != sender.calls;
+  const bool is_preparing = reader.number() != 0;
+  bool has_moved =
+      calls != sender.calls ||
+      (is_preparing && network_.now() - running_since_ < kPreparationLimit * options_.join_timeout);
   sender.calls = calls;
   sender.traffic.resize(3 * ranks_.size());
   for (std::size_t i = 0; i < sender.traffic.size(); ++i) {

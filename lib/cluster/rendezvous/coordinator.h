@@ -105,6 +105,7 @@ class Coordinator {
       waiting_;  // for keys: rank, request
   std::map<std::string, Agreement> agreements_;
   bool running_ = false;  // all ranks have been here
+  Clock::time_point running_since_{};
   bool refused_ = false;  // the job will not come to be
   std::string refused_message_;
   std::uint64_t refusal_ = 0;

@@ -143,7 +143,7 @@ void Rendezvous::Link::set(const std::string& key, const std::string& value) {
 
 std::string Rendezvous::Link::make_heartbeat() const {
   Writer message(kCalls);
-  message.number(calls_);
+  message.number(calls_).number(is_preparing ? 1 : 0);
   for (const PeerTraffic& peer : traffic) {
     message.number(peer.sent).number(peer.received).number(peer.waits);
   }
@@ -166,9 +166,10 @@ std::vector<std::string> Rendezvous::Link::ask_all(const std::string& messages,
 
 std::string Rendezvous::Link::await_answer(std::uint64_t request, const char* what) {
   std::unique_lock lock(mutex);
-  const auto deadline = network->now() + timeout;
+  const auto start = network->now();
+  const auto deadline = [&] { return std::max(start, last_progress()) + timeout; };
   const auto is_over = [&] { return answers_.count(request) > 0 || lost_ || ended_; };
-  while (!is_over() && network->now() < deadline) network->wait(changed_, lock, deadline);
+  while (!is_over() && network->now() < deadline()) network->wait(changed_, lock, deadline());
   const bool there = is_over();
   if (const auto found = answers_.find(request); found != answers_.end()) {
     std::string answer = std::move(found->second);
@@ -177,7 +178,8 @@ std::string Rendezvous::Link::await_answer(std::uint64_t request, const char* wh
   }
   std::string reason = lost_   ? *lost_
                        : there ? describe(0) + " has ended"
-                               : concat("not all ranks came within ", seconds(timeout));
+                               : concat("not all ranks came within ", seconds(timeout),
+                                        ", the limit of parallel.timeout");
   lock.unlock();
   throw PeerError(with_phase(concat(reason, "; noticed by rank ", rank, " in ", what)));
 }

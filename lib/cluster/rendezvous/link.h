@@ -75,6 +75,7 @@ class Rendezvous::Link {
   std::vector<Member> members;
   std::uint64_t generation = 0;
   std::string session_key;  // of this start; proofs between ranks use it
+  std::atomic<bool> is_preparing{false};
   mutable std::mutex mutex;
   std::string phase;
 

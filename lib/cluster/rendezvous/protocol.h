@@ -15,9 +15,10 @@ enum Message : std::uint8_t {
   kGet,        // request, key; answered by kValue once the key is there
   kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs
   kStatus,     // request; answered by kProgress
-  kCalls,      // calls begun, then per rank: bytes sent, bytes received, waits; the heartbeat
-  kFailed,     // the rank at fault, message
-  kLeave,      // this rank is done
+  kCalls,   // calls begun, 1 while it prepares, then per rank: bytes sent, bytes received, waits;
+            // the heartbeat
+  kFailed,  // the rank at fault, message
+  kLeave,   // this rank is done
   // The coordinator to a rank.
   kWelcome = 64,  // rank 0's proof, generation, the rank's address, then per rank: name, host,
                   // address, process id

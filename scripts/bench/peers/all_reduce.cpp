@@ -100,7 +100,7 @@ void run(int argc, char** argv) {
   options.shared_memory = !method.ends_with("_tcp");
   method = method.substr(0, method.find("_tcp"));
   const auto rendezvous = std::make_shared<Rendezvous>(identify({}, environment), options);
-  const auto group = open_gloo(rendezvous, {{0, Algorithm::kRing}});
+  const auto group = open_gloo(rendezvous, AlgorithmTable{{0, Algorithm::kRing}});
   const AllReduce all_reduce =
       method == "gloo" ? plain_gloo(*rendezvous) : ours(rendezvous, method);
   for (int i = 3; i < argc; ++i) {
