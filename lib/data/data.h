@@ -58,9 +58,9 @@ Datasets open_datasets(const config::Data& data, std::uint64_t seed,
 // includes the validation and test splits.
 std::string common_data(const Datasets& data, bool evaluation);
 
-// Returns where the files of a split of an image format are; where data.path alone is given, its
-// sub-folder of the split's name (validation also as val). An empty path and glob when there is
-// none.
+// Returns where the files of a split of an image format are; where data.path alone is given, the
+// folder or list in it that is named after the split (see split_folders.h). An empty path and glob
+// if there is none. Throws DataError if it is not clear which folder is which split.
 config::SplitFiles image_split(const config::Data& data, Split split);
 
 // The images of one file: IDX, NPY or NPZ, detected by content. Only an NPZ file may have labels;

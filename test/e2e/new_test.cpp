@@ -139,12 +139,28 @@ TEST_CASE("folders that are no images of classes are refused with a reason") {
   };
   CHECK(contains(error(folder.work / "nowhere"),
                  "is not a folder; expected one with a folder of images"));
-  CHECK(
-      contains(error(folder.photos / "train" / "left"), "has 0 folders; expected one for each of"));
+  CHECK(contains(error(folder.photos / "train" / "left"),
+                 "has 0 folders with images; expected one for each of"));
   std::filesystem::create_directories(folder.photos / "train" / "third");
   std::ofstream(folder.photos / "train" / "third" / "0.ppm") << "P6 1 1 255\nabc";
   CHECK(contains(error(folder.photos), "val: has no folder third"));
   CHECK_FALSE(std::filesystem::exists(folder.config));
+}
+
+TEST_CASE("new: splits are recognized by the names that a config recognizes") {
+  const Folder folder;
+  std::filesystem::rename(folder.photos / "train", folder.photos / "Training");
+  std::filesystem::rename(folder.photos / "val", folder.photos / "seg_valid");
+  std::filesystem::create_directories(folder.photos / "Training" / "__MACOSX");
+  std::filesystem::create_directories(folder.photos / "Training" / "empty");
+  std::filesystem::copy(folder.photos / "Training", folder.photos / "holdout",
+                        std::filesystem::copy_options::recursive);
+  REQUIRE(folder.create(folder.photos).code == 0);
+  const std::string text = read_text_file(folder.config);
+  CHECK(contains(text, (folder.photos / "Training").string()));
+  CHECK(contains(text, (folder.photos / "seg_valid").string()));
+  CHECK(contains(text, "classes: [left, right]"));
+  CHECK(contains(text, "holdout contains a folder per class, but is not used"));
 }
 
 TEST_CASE("the values of a config are written out with what they mean") {

@@ -11,6 +11,7 @@
 #include "config/rule.h"
 #include "data/data.h"
 #include "data/image_size.h"
+#include "data/split_folders.h"
 
 namespace trainer::commands {
 namespace {
@@ -21,28 +22,11 @@ constexpr std::size_t kLookedAt = 64;        // images whose size is read
 constexpr double kValidationShare = 0.2;     // where there is no validation split
 constexpr std::int64_t kBackboneSide = 224;  // of the images that the weights were made with
 
-std::vector<std::string> folders_in(const Path& path) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    const std::string name = entry.path().filename();
-    if (entry.is_directory() && !name.starts_with('.')) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// The first of the names that is a folder; "" when none is.
-Path split_folder(const Path& folder, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (fs::is_directory(folder / name)) return folder / name;
-  }
-  return {};
-}
-
 ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::string>& classes) {
   ImageFolder::SplitFolder split;
   split.path = path;
   if (path.empty()) return split;
+  const std::vector<std::string> with_images = data::find_class_folders(path);
   for (const std::string& name : classes) {
     if (!fs::is_directory(path / name)) {
       throw DataError(
@@ -50,8 +34,10 @@ ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::s
           concat("has no folder ", name,
                  "; expected one for every class of the training split: ", join(classes)));
     }
-    split.counts.push_back(
-        static_cast<std::int64_t>(data::image_files((path / name).string()).size()));
+    const bool has_images =
+        std::find(with_images.begin(), with_images.end(), name) != with_images.end();
+    const std::size_t images = has_images ? data::image_files((path / name).string()).size() : 0;
+    split.counts.push_back(static_cast<std::int64_t>(images));
   }
   return split;
 }
@@ -111,8 +97,10 @@ std::string described(const ImageFolder& images) {
     text += concat(", ", grouped(images.validation.size()), " to validate");
   }
   if (!images.test.path.empty()) text += concat(", ", grouped(images.test.size()), " to test");
-  return text + concat(";\n# half of them are at least ", images.height, " x ", images.width,
-                       " pixels", images.is_grey ? ", grey" : "", ".\n");
+  text += concat(";\n# half of them are at least ", images.height, " x ", images.width, " pixels",
+                 images.is_grey ? ", grey" : "", ".\n");
+  for (const std::string& note : images.notes) text += "# " + printable(note) + ".\n";
+  return text;
 }
 
 // Returns a power of two with some twenty steps per epoch.
@@ -196,20 +184,19 @@ ImageFolder look_at(const Path& folder) {
   }
   ImageFolder images;
   images.path = folder;
-  const Path train = split_folder(folder, {"train", "training"});
-  images.classes = folders_in(train.empty() ? folder : train);
+  data::SplitFolders splits = data::find_split_folders(folder);
+  const Path train = splits.paths[Split::kTrain];
+  images.notes = std::move(splits.notes);
+  images.classes = data::find_class_folders(train.empty() ? folder : train);
   if (images.classes.size() < 2) {
     throw DataError((train.empty() ? folder : train).string(),
                     concat("has ", images.classes.size(),
-                           " folders; expected one for each of at least two classes, or train, "
-                           "validation and test with these"));
+                           " folders with images; expected one for each of at least two classes, "
+                           "or train, validation and test with these"));
   }
   images.train = count_images(train.empty() ? folder : train, images.classes);
-  if (!train.empty()) {
-    const Path validation = split_folder(folder, {"validation", "val", "valid"});
-    images.validation = count_images(validation, images.classes);
-    images.test = count_images(split_folder(folder, {"test"}), images.classes);
-  }
+  images.validation = count_images(splits.paths[Split::kValidation], images.classes);
+  images.test = count_images(splits.paths[Split::kTest], images.classes);
   measure_images(images);
   return images;
 }

@@ -21,12 +21,13 @@ struct ImageFolder {
   Path path;
   std::vector<std::string> classes;  // sorted
   SplitFolder train, validation, test;
+  std::vector<std::string> notes;      // on folders that are not used
   std::int64_t height = 0, width = 0;  // the median of some of the images
   bool is_grey = false;                // all of these
 };
-// `folder` has one folder per class, or the folders train and, if there are such splits, validation
-// (or val, valid) and test, with one folder per class each. Throws a DataError that names what is
-// not as expected.
+// `folder` contains a folder per class, or folders named after the splits (see
+// data/split_folders.h) with a folder per class each. Throws DataError that states what is not as
+// expected.
 ImageFolder look_at(const Path& folder);
 
 // A file of Keras's weights for a backbone; the name is empty when none was found.

@@ -115,7 +115,11 @@ static void fields(FieldVisitor& v, Csv& s) {
 void fields(FieldVisitor& v, Data& s) {
   v.located(s.loc);
   v("format", s.format, "How the files are written.", any());
-  v("path", s.path, "Folder of all splits.", free());
+  v("path", s.path,
+    "Folder of all splits: folders (csv: files) named train or training; validation, val, valid or "
+    "dev; test, testing or eval, in any case, alone or as a word of a name such as seg_train; or "
+    "a folder per class.",
+    free());
   v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
   v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",
     at_least(1));

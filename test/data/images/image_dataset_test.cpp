@@ -53,8 +53,9 @@ TEST_CASE("a folder a class, nested, classes sorted or as listed, splits by name
   CHECK(without_cows.train_files->damage().left_aside[0].find(
             "has no folder cow; no image of this class is in this split") != std::string::npos);
   fs::create_directories(folder.path() / "train/cow");
-  CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("cow: holds no image files"),
-                       DataError);
+  CHECK(open_datasets(config, 1).train_files->damage().left_aside[0].find(
+            "cow: contains no images; no image of this class is in this split") !=
+        std::string::npos);
 }
 
 TEST_CASE("a glob takes the class from the parent folder") {

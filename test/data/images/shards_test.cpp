@@ -104,6 +104,28 @@ TEST_CASE("a data set of shards reads the images in any order, and several of th
   }
 }
 
+TEST_CASE("tfrecord: shards of several splits in one folder are not trained on together") {
+  const TemporaryFolder folder;
+  const std::string from = seed("tfrecord/tensorflow.tfrecord");
+  for (const char* name : {"train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord"}) {
+    fs::copy_file(from, folder.path() / name);
+  }
+  config::Data config = config_of(folder.path());
+  config.format = config::DataFormat::kTfRecord;
+  CHECK(open_datasets(config, 1).train->size() == 8);
+  fs::copy_file(from, folder.path() / "validation-00000-of-00001.tfrecord");
+  CHECK(error_of([&] { open_datasets(config, 1); })
+            .find("contains shards of several splits, e.g. train-00000-of-00002.tfrecord, "
+                  "validation-00000-of-00001.tfrecord") != std::string::npos);
+  fs::create_directories(folder.path() / "Valid");
+  fs::create_directories(folder.path() / "Training");
+  fs::copy_file(from, folder.path() / "Training" / "0.tfrecord");
+  fs::copy_file(from, folder.path() / "Valid" / "0.tfrecord");
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(sets.train->size() == 4);
+  CHECK(sets.validation->size() == 4);
+}
+
 namespace {
 
 // Bytes that this process has read of files.

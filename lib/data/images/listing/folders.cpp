@@ -17,7 +17,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+// Folders that macOS, NAS systems and Windows make beside or within those of their users. @eaDir
+// contains thumbnails of the images beside it.
+bool is_system_name(const std::string& name) {
+  static const std::set<std::string> kNames{
+      "__MACOSX",  "@eaDir", "#recycle", "@Recycle", "$RECYCLE.BIN", "System Volume Information",
+      "lost+found"};
+  return kNames.contains(name);
+}
+
+bool hidden(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with('.') || is_system_name(name);
+}
 
 bool is_image_name(const fs::path& path) {
   static const std::set<std::string> kEndings{".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png",
@@ -195,6 +207,44 @@ std::vector<std::string> sub_folders(const fs::path& path) {
   return names;
 }
 
+bool holds_images(const fs::path& folder) {
+  std::vector<fs::path> inner;
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code of_entry;
+    if (hidden(it->path())) continue;
+    if (it->is_directory(of_entry)) {
+      if (!it->is_symlink(of_entry)) inner.push_back(it->path());
+    } else if (it->is_regular_file(of_entry) && is_image(it->path())) {
+      return true;
+    }
+  }
+  if (error) throw DataError(folder.string(), error.message());
+  return std::any_of(inner.begin(), inner.end(), holds_images);
+}
+
+namespace {
+
+// The line on folders that no image is read from; "" for none.
+std::string folders_without_images(const std::string& folder,
+                                   const std::vector<std::string>& classes) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::error_code error;
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory(error) || name.starts_with('.')) continue;
+    if (std::find(classes.begin(), classes.end(), name) != classes.end()) continue;
+    names.push_back(name);
+  }
+  if (names.empty()) return "";
+  std::sort(names.begin(), names.end());
+  return concat(folder, ": ", names.size(), names.size() == 1 ? " folder is" : " folders are",
+                " not used as classes, without images or made by a system: ", join_first(names, 6));
+}
+
+}  // namespace
+
 std::string files_without_class(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -214,13 +264,15 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   ImageList result;
   result.source = split.path;
   for (const std::string& name : sub_folders(split.path)) {
-    if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
+    const bool is_class = std::find(classes.begin(), classes.end(), name) != classes.end();
+    if (!is_class && holds_images(fs::path(split.path) / name)) {
       throw DataError((fs::path(split.path) / name).string(),
                       concat("is not a class: the classes are ", join(classes),
                              "; name it in data.classes or move it away"));
     }
   }
   note_left_aside(result, files_without_class(split.path));
+  note_left_aside(result, folders_without_images(split.path, classes));
   std::int64_t other = 0;
   std::string example;
   LeftAside left;
@@ -241,13 +293,17 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
       }
     };
     walk(folder, FolderLinks::kSkip, use, left);
-    if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
+    if (result.files.size() == before) {
+      note_left_aside(result, concat(folder.string(),
+                                     ": contains no images; no image of this class is in this "
+                                     "split"));
+    }
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
   if (result.files.empty()) {
-    throw DataError(split.path,
-                    concat("has no folder of a class; the classes are ", join(classes)));
+    throw DataError(split.path, concat("has no folder of a class with images; the classes are ",
+                                       join(classes)));
   }
   note_left_aside(result, split.path, left);
   if (other > 0) {

@@ -9,9 +9,11 @@
 
 namespace trainer::data {
 
-// The names of the folders in a folder, sorted; hidden ones are left out. Throws DataError when it
-// is none.
+// The names of the folders in a folder, sorted. Hidden folders and those that systems make for
+// themselves (__MACOSX, @eaDir) are left out. Throws DataError if `path` is not a folder.
 std::vector<std::string> sub_folders(const std::filesystem::path& path);
+// Whether a folder contains an image file at any depth.
+bool holds_images(const std::filesystem::path& folder);
 // The line on image files beside the folders of the classes, which have no class; "" for none.
 std::string files_without_class(const std::string& folder);
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes);

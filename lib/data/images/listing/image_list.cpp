@@ -12,6 +12,8 @@
 #include "data/images/listing/folders.h"
 #include "data/images/listing/labels.h"
 #include "data/images/listing/list_shards.h"
+#include "data/images/listing/shards.h"
+#include "data/split_folders.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -34,17 +36,6 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split)
 
 // The longest class name in bytes. Reports, pictures and messages contain the names.
 constexpr std::size_t kMaxClassNameBytes = 1000;
-
-const std::set<std::string> kSplitFolders{"train", "validation", "val", "test"};
-
-// Whether the folders below are classes rather than splits.
-bool holds_classes(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return false;
-  const std::vector<std::string> names = sub_folders(folder.string());
-  return !names.empty() && std::none_of(names.begin(), names.end(), [](const std::string& name) {
-    return kSplitFolders.contains(name);
-  });
-}
 
 // Where the images of training could not be found below data.path.
 [[noreturn]] void fail_without_train(const config::Data& data) {
@@ -71,24 +62,82 @@ bool holds_classes(const fs::path& folder) {
 
 }  // namespace
 
+namespace {
+
+bool needs_split_in_path(const config::Data& data, Split split) {
+  return !data.path.empty() && data.files(split).path.empty() && data.files(split).glob.empty();
+}
+
+// By split, the csv file or the folder of shards in data.path that is named after it.
+std::map<Split, Path> find_split_lists(const config::Data& data) {
+  const bool csv = data.format == config::DataFormat::kCsv;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(data.path, error), end; !error && it != end; it.increment(error)) {
+    std::error_code of_entry;
+    const fs::path& path = it->path();
+    const bool fits = csv ? path.extension() == ".csv" : it->is_directory(of_entry);
+    if (fits) names.push_back((csv ? path.stem() : path.filename()).string());
+  }
+  std::map<Split, Path> paths;
+  for (const auto& [split, name] : choose_split_names(data.path, names)) {
+    paths[split] = fs::path(data.path) / (csv ? name + ".csv" : name);
+  }
+  return paths;
+}
+
+// Throws DataError if the shards in data.path, all of which would be trained on, are named after
+// several splits.
+void refuse_shards_of_splits(const config::Data& data) {
+  if (!fs::is_directory(data.path)) return;
+  std::map<Split, std::string> examples;
+  const bool tar = data.format == config::DataFormat::kWebDataset;
+  for (const fs::path& path : shard_files(data.path, tar)) {
+    const std::string name = path.filename().string();
+    if (const auto split = find_split_in_name(name)) examples.try_emplace(*split, name);
+  }
+  if (examples.size() < 2) return;
+  std::vector<std::string> names;
+  for (const auto& [split, name] : examples) names.push_back(name);
+  throw DataError(data.path,
+                  concat("contains shards of several splits, e.g. ", join(names),
+                         "; move those of each split into a folder of its own: train, validation, "
+                         "test"));
+}
+
+}  // namespace
+
 config::SplitFiles image_split(const config::Data& data, Split which) {
   config::SplitFiles split = data.files(which);
-  if (!split.path.empty() || !split.glob.empty() || data.path.empty()) return split;
-  const bool csv = data.format == config::DataFormat::kCsv;
-  std::vector<std::string> names{to_string(which)};
-  if (which == Split::kValidation) names.emplace_back("val");
-  for (const std::string& each : names) {
-    const fs::path path = fs::path(data.path) / (csv ? each + ".csv" : each);
-    if (fs::exists(path)) split.path = path.string();
+  if (!needs_split_in_path(data, which)) return split;
+  const bool folders = data.format == config::DataFormat::kImageFolder;
+  std::map<Split, Path> paths;
+  if (!folders) {
+    paths = find_split_lists(data);
+  } else if (fs::is_directory(data.path)) {
+    paths = find_split_folders(data.path, data.classes).paths;
   }
+  if (const auto found = paths.find(which); found != paths.end()) split.path = found->second;
   if (!split.path.empty() || which != Split::kTrain) return split;
   if (holds_shards(data)) {  // a shard, or a folder of them
+    refuse_shards_of_splits(data);
     split.path = data.path;
     return split;
   }
-  if (csv || !holds_classes(data.path)) fail_without_train(data);
+  if (!folders || !fs::is_directory(data.path) || sub_folders(data.path).empty()) {
+    fail_without_train(data);
+  }
   split.path = data.path;
   return split;
+}
+
+void note_unused_folders(const config::Data& data, ImageList& list) {
+  if (data.format != config::DataFormat::kImageFolder || !fs::is_directory(data.path)) return;
+  if (!needs_split_in_path(data, Split::kTrain)) return;
+  for (std::string& note : find_split_folders(data.path, data.classes).notes) {
+    list.notes.push_back(note);
+    list.left_aside.push_back(std::move(note));
+  }
 }
 
 std::string LabelledList::place(std::size_t file) const {
@@ -117,9 +166,10 @@ std::vector<std::string> SplitImages::find_class_names() {
     });
   }
   if (!split_.glob.empty()) return glob_classes(split_);
-  std::vector<std::string> names = sub_folders(split_.path);
+  std::vector<std::string> names = find_class_folders(split_.path);
   if (names.empty()) {
-    throw DataError(split_.path, "holds no folders; format image_folder needs one a class");
+    throw DataError(split_.path,
+                    "contains no folder with images; format image_folder needs one per class");
   }
   return names;
 }

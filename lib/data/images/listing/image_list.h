@@ -67,6 +67,9 @@ class SplitImages {
   std::optional<LabelledList> labelled_;
 };
 
+// Adds a note for each folder in data.path that contains class folders and is not used.
+void note_unused_folders(const config::Data& data, ImageList& list);
+
 // Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
 void check_files_exist(const ImageList& list);
 

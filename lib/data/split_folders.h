@@ -1,0 +1,41 @@
+// The splits of a data set whose folders are named after them.
+// Reasons: lib/decisions/data.md#split-folders.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "base/split.h"
+
+namespace trainer::data {
+
+// Returns the split that a name denotes: train or training; validation, val, valid or dev; test,
+// testing or eval. The name matches in any case, alone or as a word of a longer name, as in
+// seg_train, TrainImages or val2017. Returns nothing for other names and for names with words of
+// two splits.
+std::optional<Split> find_split_in_name(std::string_view name);
+
+// By split, the name that denotes it best: "train" is preferred to "training", this to "Training",
+// and this to "train_images". `source` begins messages. Throws DataError if two names denote a split
+// equally well.
+std::map<Split, std::string> choose_split_names(const std::string& source,
+                                                const std::vector<std::string>& names);
+
+struct SplitFolders {
+  std::map<Split, Path> paths;     // empty if `folder` contains the classes themselves
+  std::vector<std::string> notes;  // one line per folder with class folders that is not used
+};
+// Finds the folders in `folder` that are named after splits and contain class folders. A folder
+// named in `classes` is a class. Reads names of folders and files only. Throws DataError if splits
+// can be recognized, but not the training split, or not which folder is which.
+SplitFolders find_split_folders(const Path& folder, const std::vector<std::string>& classes = {});
+
+// The names of the folders in `folder` that contain images at any depth, sorted: the classes.
+// Throws DataError if the folders look like splits of a data set rather than like classes.
+std::vector<std::string> find_class_folders(const Path& folder);
+
+}  // namespace trainer::data
