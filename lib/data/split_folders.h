@@ -20,8 +20,8 @@ namespace trainer::data {
 std::optional<Split> find_split_in_name(std::string_view name);
 
 // By split, the name that denotes it best: "train" is preferred to "training", this to "Training",
-// and this to "train_images". `source` begins messages. Throws DataError if two names denote a split
-// equally well.
+// and this to "train_images". `source` begins messages. Throws DataError if two names denote a
+// split equally well.
 std::map<Split, std::string> choose_split_names(const std::string& source,
                                                 const std::vector<std::string>& names);
 

@@ -21,7 +21,7 @@ void write_classes(const fs::path& folder, int count, int seed = 0) {
   }
 }
 
-std::string error_of(const config::Data& config) {
+std::string find_error(const config::Data& config) {
   try {
     open_datasets(config, 1);
   } catch (const Error& error) {
@@ -91,9 +91,9 @@ TEST_CASE("image_folder: folders named after splits are splits, whatever the nam
 }
 
 TEST_CASE("image_folder: classes that are named like splits remain classes") {
-  for (const std::vector<std::string>& names :
-       {std::vector<std::string>{"control", "test"}, {"invalid", "valid"},
-        {"bus", "car", "train"}}) {
+  for (const std::vector<std::string>& names : {std::vector<std::string>{"control", "test"},
+                                                {"invalid", "valid"},
+                                                {"bus", "car", "train"}}) {
     CAPTURE(names[0]);
     const TemporaryFolder folder;
     for (const std::string& name : names) write_image(folder.path() / name / "1.ppm", 9, 9, 1);
@@ -104,7 +104,7 @@ TEST_CASE("image_folder: classes that are named like splits remain classes") {
   write_classes(folder.path() / "control", 1);
   write_classes(folder.path() / "test", 1, 20);
   config::Data config = config_of(folder.path());
-  CHECK(contains(error_of(config), "contains no folder of the training split (train), but test"));
+  CHECK(contains(find_error(config), "contains no folder of the training split (train), but test"));
   config.classes = {"test", "control"};
   CHECK(open_datasets(config, 1).train->size() == 4);
 }
@@ -125,20 +125,21 @@ TEST_CASE("image_folder: of two folders of a split one is used and the other is 
   CHECK(to_text(check_images(config_of(folder.path()), 1, ""))
             .find("holdout contains a folder per class") != std::string::npos);
   fs::rename(folder.path() / "train", folder.path() / "train_new");
-  CHECK(contains(error_of(config_of(folder.path())),
+  CHECK(contains(find_error(config_of(folder.path())),
                  "train_new and train_raw; which of them is the train split"));
 }
 
-TEST_CASE("image_folder: folders that are no classes are rejected, never trained on") {
+TEST_CASE("image_folder: folders that are not classes are rejected, never trained on") {
   const TemporaryFolder folder;
   config::Data config = config_of(folder.path());
   SUBCASE("unknown names with equal folders") {
     write_classes(folder.path() / "part1", 1);
     write_classes(folder.path() / "part2", 1, 10);
-    CHECK(contains(error_of(config), "the folders part1 and part2, which both contain a folder a"));
+    CHECK(
+        contains(find_error(config), "the folders part1 and part2, which both contain a folder a"));
     config.path.clear();
     config.train.path = folder.path();
-    CHECK(contains(error_of(config), "which of them is which split?"));
+    CHECK(contains(find_error(config), "which of them is which split?"));
     config.classes = {"part1", "part2"};
     CHECK(open_datasets(config, 1).train->size() == 4);
   }
@@ -146,30 +147,31 @@ TEST_CASE("image_folder: folders that are no classes are rejected, never trained
     write_classes(folder.path() / "first", 1);
     write_image(folder.path() / "second/A/1.ppm", 9, 9, 1);
     write_image(folder.path() / "second/c/1.ppm", 9, 9, 2);
-    CHECK(contains(error_of(config), "the folders first and second, which both contain a folder"));
+    CHECK(
+        contains(find_error(config), "the folders first and second, which both contain a folder"));
   }
   SUBCASE("splits below data.train.path") {
     write_classes(folder.path() / "Training", 1);
     write_classes(folder.path() / "Testing", 1, 10);
     config.path.clear();
     config.train.path = folder.path();
-    CHECK(contains(error_of(config), "of which Training is the training split"));
+    CHECK(contains(find_error(config), "of which Training is the training split"));
   }
   SUBCASE("splits one folder deeper") {
     write_classes(folder.path() / "chest_xray/train", 1);
     write_classes(folder.path() / "chest_xray/test", 1, 10);
-    CHECK(contains(error_of(config), "chest_xray as data.path"));
+    CHECK(contains(find_error(config), "chest_xray as data.path"));
   }
   SUBCASE("splits without folders of classes") {
     write_image(folder.path() / "train/1.ppm", 9, 9, 1);
     write_image(folder.path() / "test/1.ppm", 9, 9, 2);
-    CHECK(contains(error_of(config), "named like splits but contain no folder per class"));
+    CHECK(contains(find_error(config), "named like splits but contain no folder per class"));
   }
   SUBCASE("classes, each of which is divided into splits") {
     for (const char* name : {"cat/train", "cat/test", "dog/train", "dog/test"}) {
       write_image(folder.path() / name / "1.ppm", 9, 9, 1);
     }
-    CHECK(contains(error_of(config), "which both contain a folder"));
+    CHECK(contains(find_error(config), "which both contain a folder"));
   }
 }
 
@@ -185,15 +187,16 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   const Datasets sets = open_datasets(config_of(folder.path()), 1);
   CHECK(sets.classes == std::vector<std::string>{"a", "b"});
   CHECK(labels(*sets.train) == std::vector<std::int32_t>{0, 0, 0, 1, 1, 1});
-  CHECK(notes_contain(sets, "4 folders are not used as classes, without images or made by a system: "
-                            "@eaDir, __MACOSX, c, docs"));
+  CHECK(notes_contain(sets,
+                      "4 folders are not used as classes, without images or made by a system: "
+                      "@eaDir, __MACOSX, c, docs"));
   CHECK(image_files(folder.path().string()).size() == 6);
   config::Data config = config_of(folder.path());
   config.classes = {"a", "b", "c"};
   CHECK(notes_contain(open_datasets(config, 1), "c: contains no images; no image of this class"));
   fs::remove_all(folder.path() / "a");
   fs::remove_all(folder.path() / "b");
-  CHECK(contains(error_of(config_of(folder.path())), "contains no folder with images"));
+  CHECK(contains(find_error(config_of(folder.path())), "contains no folder with images"));
 }
 
 TEST_CASE("csv: lists named after splits are found by the same names") {
@@ -209,7 +212,7 @@ TEST_CASE("csv: lists named after splits are found by the same names") {
   CHECK(sets.validation != nullptr);
   CHECK(sets.test != nullptr);
   write_text(folder.path() / "TRAINING.csv", "path,label\n1.ppm,x\n");
-  CHECK(contains(error_of(config), "which of them is the train split? Give data.train.path"));
+  CHECK(contains(find_error(config), "which of them is the train split? Give data.train.path"));
 }
 
 }  // namespace trainer::data::split_folders_test

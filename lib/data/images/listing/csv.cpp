@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "data/images/listing/csv_text.h"
 
 namespace trainer::data {
 namespace {
@@ -37,75 +38,11 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Cuts a text into rows of cells.
-class Cutter {
- public:
-  Cutter(const std::string& path, const config::Csv& csv)
-      : path_(path), text_(read_text_file(path)) {
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
-    separator_ = csv.separator.empty()    ? found_separator()
-                 : csv.separator == "tab" ? '\t'
-                                          : csv.separator[0];
-  }
-
-  bool done() const { return at_ >= text_.size(); }
-  int line() const { return line_; }
-
-  // A quoted field may hold separators, line ends and doubled quotes.
-  Cells next() {
-    Cells cells(1);
-    const int start = line_;
-    while (at_ < text_.size()) {
-      const char c = text_[at_++];
-      if (c == '"' && cells.back().empty()) {
-        quoted(cells.back(), start);
-      } else if (c == separator_) {
-        cells.emplace_back();
-      } else if (c == '\n') {
-        ++line_;
-        break;
-      } else if (c != '\r') {
-        cells.back() += c;
-      }
-    }
-    return cells;
-  }
-
- private:
-  // What the first line has most of.
-  char found_separator() const {
-    constexpr std::array<char, 3> kUsual{',', ';', '\t'};
-    const std::string first = text_.substr(at_, text_.find('\n', at_) - at_);
-    const auto count = [&](char c) { return std::count(first.begin(), first.end(), c); };
-    return *std::max_element(kUsual.begin(), kUsual.end(),
-                             [&](char a, char b) { return count(a) < count(b); });
-  }
-
-  void quoted(std::string& cell, int start) {
-    for (; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\n') ++line_;
-      if (text_[at_] != '"') {
-        cell += text_[at_];
-      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
-        cell += text_[at_++];
-      } else {
-        ++at_;
-        return;
-      }
-    }
-    fail_at(path_, start, "has a quote that is not closed");
-  }
-
-  std::string path_, text_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-  char separator_ = ',';
-};
-
 struct Columns {
   std::size_t image = 0, label = 1, count = 2;
   bool has_names = false;  // the first row is a header
   std::optional<std::size_t> weight = {};
+  std::vector<std::size_t> one_hot = {};  // columns of 0 and 1, in place of `label`
 };
 
 // The place of the column that is named, or has a usual name; `count` where there is none.
@@ -118,29 +55,113 @@ std::size_t find_column(const std::string& path, const Cells& header, const std:
   fail_at(path, 1, concat("there is no column '", name, "'; the columns are ", join(header)));
 }
 
-Columns columns_of(const std::string& path, const Cells& first, const config::Csv& csv) {
+bool is_zero(const std::string& cell) { return cell == "0" || cell == "0.0"; }
+bool is_one(const std::string& cell) { return cell == "1" || cell == "1.0"; }
+
+// The columns other than that of the images whose cells are 0, 1 or empty, with a 1 somewhere.
+std::vector<std::size_t> find_one_hot(const std::vector<CsvLine>& lines, std::size_t image) {
+  const std::size_t count = lines[0].cells.size();
+  std::vector<std::size_t> columns;
+  for (std::size_t column = 0; column < count; ++column) {
+    bool fits = column != image && !lines[0].cells[column].empty(), has_one = false;
+    for (std::size_t i = 1; fits && i < lines.size(); ++i) {
+      const Cells& cells = lines[i].cells;
+      if (cells.size() != count) continue;  // reported with its line later
+      const std::string& cell = cells[column];
+      fits = cell.empty() || is_zero(cell) || is_one(cell);
+      has_one = has_one || is_one(cell);
+    }
+    if (fits && has_one) columns.push_back(column);
+  }
+  return columns.size() < 2 ? std::vector<std::size_t>{} : columns;
+}
+
+// Returns whether a cell names an image: an existing file, or a name with a usual ending.
+bool names_image(const fs::path& folder, std::string cell, const config::Csv& csv) {
+  static const Cells kEndings{".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"};
+  if (contains(kEndings, lower(fs::path(cell).extension().string()))) return true;
+  if (cell.empty() || cell.find('\0') != std::string::npos) return false;
+  if (!cell.ends_with(csv.ending)) cell += csv.ending;
+  std::error_code error;
+  return fs::is_regular_file(folder / cell, error);
+}
+
+// Throws if the first of two lines of two fields without usual names is a header: one field of the
+// second line names an image and the same field of the first line does not.
+void refuse_unusual_header(const std::string& path, const std::vector<CsvLine>& lines,
+                           const fs::path& folder, const config::Csv& csv) {
+  if (lines.size() < 2 || lines[1].cells.size() != 2) return;
+  const Cells &first = lines[0].cells, &second = lines[1].cells;
+  for (const std::size_t image : {0, 1}) {
+    if (names_image(folder, first[image], csv) || !names_image(folder, second[image], csv)) {
+      continue;
+    }
+    fail_at(path, lines[0].line,
+            concat("looks like a header: '", first[image], "' is not an image, but '",
+                   second[image], "' of line ", lines[1].line,
+                   " is. Name the columns with data.csv: {image_column: ", first[image],
+                   ", label_column: ", first[1 - image], "}"));
+  }
+}
+
+Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
+                     const fs::path& folder, const config::Csv& csv) {
+  const Cells& first = lines[0].cells;
   const bool named =
       !csv.image_column.empty() || !csv.label_column.empty() || !csv.weight_column.empty();
   const std::size_t image = find_column(path, first, csv.image_column, kImageColumns);
   const std::size_t label = find_column(path, first, csv.label_column, kLabelColumns);
   const std::size_t count = first.size();
   const std::size_t weight = find_column(path, first, csv.weight_column, kWeightColumns);
-  if (image < count && label < count) {
-    return {image, label, count, true,
-            weight < count ? std::optional<std::size_t>(weight) : std::nullopt};
-  }
+  Columns columns{image, label, count, true,
+                  weight < count ? std::optional<std::size_t>(weight) : std::nullopt};
+  if (image < count && label < count) return columns;
   if (count == 2 && !named) {
-    // One usual name beside a file's name is a class called so, not a header.
+    // A usual name beside the name of a file is a class of that name, not a header.
+    refuse_unusual_header(path, lines, folder, csv);
     return {0, 1, 2, false};
   }
   if (count == 1) {
     fail_at(path, 1, "has one field; expected path,label, or give data.csv: {separator: ...}");
+  }
+  if (image < count) {
+    columns.one_hot = find_one_hot(lines, image);
+    std::erase(columns.one_hot, weight);
+    if (columns.one_hot.size() > 1) return columns;
   }
   fail_at(
       path, 1,
       concat("which of the columns ", join(first), " is the ", image < count ? "class" : "image",
              "? Say it with data.csv: {image_column: ", image < count ? first[image] : "NAME",
              ", label_column: ", label < count ? first[label] : "NAME", "}"));
+}
+
+// The name of the one-hot column that has the 1 of a row.
+std::string find_one(const std::string& path, const CsvLine& row, const Cells& header,
+                     const std::vector<std::size_t>& columns) {
+  Cells names;
+  for (const std::size_t column : columns) {
+    if (is_one(row.cells[column])) names.push_back(header[column]);
+  }
+  if (names.size() == 1) return names[0];
+  if (names.empty()) {
+    fail_at(path, row.line,
+            concat("has no label: none of the columns of 0 and 1 is 1; expected one"));
+  }
+  fail_at(path, row.line,
+          concat("has ", names.size(), " labels, ", join(names),
+                 "; several labels per image are not supported: give each image one label, or name "
+                 "the column of labels with data.csv: {label_column: ...}"));
+}
+
+// Returns the path of an image. Folders are separated by backslashes if no such file exists.
+fs::path locate_image(const fs::path& folder, const std::string& image) {
+  if (image.find('\\') == std::string::npos) return folder / image;
+  std::error_code error;
+  if (fs::exists(folder / image, error)) return folder / image;
+  std::string with_slashes = image;
+  std::replace(with_slashes.begin(), with_slashes.end(), '\\', '/');
+  return folder / with_slashes;
 }
 
 // A finite number, at least 0.
@@ -160,42 +181,41 @@ void fail_at(const std::string& path, int line, const std::string& message) {
   throw DataError(concat(path, ':', line), message);
 }
 
-std::vector<CsvRow> read_csv(const std::string& path, const config::Csv& csv) {
+CsvList read_csv(const std::string& path, const config::Csv& csv) {
   const fs::path folder = csv.root.empty() ? fs::path(path).parent_path() : fs::path(csv.root);
-  Cutter cutter(path, csv);
-  std::vector<CsvRow> rows;
-  std::optional<Columns> columns;
-  while (!cutter.done()) {
-    const int line = cutter.line();
-    const Cells cells = cutter.next();
-    if (cells.size() == 1 && cells[0].empty()) continue;
-    if (!columns) {
-      columns = columns_of(path, cells, csv);
-      if (columns->has_names) continue;
-    }
-    if (cells.size() != columns->count) {
+  const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
+  CsvList list;
+  if (lines.empty()) throw DataError(path, "holds no path,label line");
+  const Columns columns = find_columns(path, lines, folder, csv);
+  for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
+  for (std::size_t i = columns.has_names ? 1 : 0; i < lines.size(); ++i) {
+    const Cells& cells = lines[i].cells;
+    const int line = lines[i].line;
+    if (cells.size() != columns.count) {
       fail_at(path, line,
               concat("has ", cells.size(), " fields; expected ",
-                     columns->count == 2 && !columns->has_names
+                     columns.count == 2 && !columns.has_names
                          ? "path,label"
-                         : concat(columns->count, ", as the first line has")));
+                         : concat(columns.count, ", as the first line has")));
     }
-    std::string image = cells[columns->image];
-    const std::string& label = cells[columns->label];
+    std::string image = cells[columns.image];
     if (image.empty()) fail_at(path, line, "has no path");
     // The system would take the part before it for the whole path.
     if (image.find('\0') != std::string::npos) {
       fail_at(path, line, concat("the path '", escaped(image), "' holds a NUL byte; remove it"));
     }
+    const std::string label = columns.one_hot.empty()
+                                  ? cells[columns.label]
+                                  : find_one(path, lines[i], lines[0].cells, columns.one_hot);
     if (label.empty()) fail_at(path, line, "has no label");
     if (!image.ends_with(csv.ending)) image += csv.ending;
-    rows.push_back({(folder / image).string(), label, line});
-    if (!columns->weight) continue;
-    rows.back().has_weight = true;
-    rows.back().weight = weight_in(path, line, cells[*columns->weight]);
+    list.rows.push_back({locate_image(folder, image).string(), label, line});
+    if (!columns.weight) continue;
+    list.rows.back().has_weight = true;
+    list.rows.back().weight = weight_in(path, line, cells[*columns.weight]);
   }
-  if (rows.empty()) throw DataError(path, "holds no path,label line");
-  return rows;
+  if (list.rows.empty()) throw DataError(path, "holds no path,label line");
+  return list;
 }
 
 }  // namespace trainer::data

@@ -15,11 +15,19 @@ struct CsvRow {
   float weight = 1;
 };
 
-// The rows of a file: RFC 4180, with another separator where the first line has one. The columns
-// are those that `csv` names, those whose names are usual, or without names the only two; one of
-// weights may be missing. Paths
-// have csv.ending and count from csv.root or the file's folder. Throws DataError.
-std::vector<CsvRow> read_csv(const std::string& path, const config::Csv& csv);
+struct CsvList {
+  std::vector<CsvRow> rows;
+  // The names of one-hot columns in the order of the columns; empty if a column holds the labels.
+  std::vector<std::string> classes;
+};
+
+// Reads a file as RFC 4180 describes it, in UTF-8 or UTF-16, with any line ends, and with another
+// separator if the first line has one. Blanks around fields without quotes are left out. The
+// columns are those that `csv` names, those with usual names, or, without names, the only two. If
+// there is no column of labels, columns of 0 and 1 with one 1 per row give them. Paths have
+// csv.ending and count from csv.root or the folder of the file; backslashes may separate their
+// folders. Throws DataError.
+CsvList read_csv(const std::string& path, const config::Csv& csv);
 
 [[noreturn]] void fail_at(const std::string& path, int line, const std::string& message);
 

@@ -25,7 +25,9 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split)
   LabelledList result;
   ImageList& list = result.list;
   list.source = split.path;
-  for (CsvRow& row : read_csv(split.path, data.csv)) {
+  CsvList read = read_csv(split.path, data.csv);
+  result.classes = std::move(read.classes);
+  for (CsvRow& row : read.rows) {
     list.files.push_back({std::move(row.path), 0, row.weight});
     list.has_weights = list.has_weights || row.has_weight;
     list.lines.push_back(row.line);
@@ -161,9 +163,12 @@ const LabelledList& SplitImages::labelled() {
 
 std::vector<std::string> SplitImages::find_class_names() {
   if (has_labels()) {
-    return classes_of(labelled().labels, [&](std::size_t file, const std::string& what) {
+    const auto fail = [&](std::size_t file, const std::string& what) {
       throw DataError(labelled().place(file), what);
-    });
+    };
+    if (!labelled().classes.empty()) return labelled().classes;
+    refuse_several_labels(labelled().labels, fail);
+    return classes_of(labelled().labels, fail);
   }
   if (!split_.glob.empty()) return glob_classes(split_);
   std::vector<std::string> names = find_class_folders(split_.path);

@@ -37,7 +37,8 @@ struct ImageList {
 // The images of a csv or of shards with the texts of their classes, whose numbers are not set yet.
 struct LabelledList {
   ImageList list;
-  std::vector<std::string> labels;  // by file
+  std::vector<std::string> labels;        // by file
+  std::vector<std::string> classes = {};  // in the order of one-hot columns; empty without these
 
   // The place of a file in its csv or shard, for messages.
   std::string place(std::size_t file) const;

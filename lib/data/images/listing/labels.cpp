@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,12 +14,77 @@
 namespace trainer::data {
 namespace {
 
+// Reads a whole number of at least 0, which may be written as 1.0.
 bool as_index(const std::string& text, std::int32_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value >= 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || value < 0) return false;
+  if (end == last) return true;
+  return *end == '.' && end + 1 != last &&
+         std::all_of(end + 1, last, [](char c) { return c == '0'; });
+}
+
+// The labels without repetitions: by value if all are numbers, otherwise as text.
+std::vector<std::string> sort_names(const std::set<std::string>& names) {
+  std::vector<std::pair<double, std::string>> numbers;
+  for (const std::string& name : names) {
+    const std::optional<double> number = parse_real(name);
+    if (!number || !std::isfinite(*number)) return {names.begin(), names.end()};
+    numbers.emplace_back(*number, name);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<std::string> sorted;
+  for (auto& [number, name] : numbers) sorted.push_back(std::move(name));
+  return sorted;
+}
+
+std::vector<std::string> parts_of(const std::string& label, char separator) {
+  std::vector<std::string> parts;
+  for (std::string part : split_text(label, separator)) {
+    const std::size_t first = part.find_first_not_of(' ');
+    if (first == std::string::npos) continue;
+    part.erase(0, first);
+    part.erase(part.find_last_not_of(' ') + 1);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// Returns whether labels of several parts look like several labels. Blanks are common in names, so
+// that they count only if all parts are labels themselves, or if few words form many labels.
+bool joins_labels(const std::set<std::string>& names, const std::string& label, char separator,
+                  const std::map<std::string, std::size_t>& uses) {
+  const std::vector<std::string> parts = parts_of(label, separator);
+  if (parts.size() < 2) return false;
+  const auto is_label = [&](const std::string& part) { return names.contains(part); };
+  if (separator == ' ') {
+    return std::all_of(parts.begin(), parts.end(), is_label) || uses.size() < names.size();
+  }
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const std::string& part) { return uses.at(part) > 1; });
 }
 
 }  // namespace
+
+void refuse_several_labels(const std::vector<std::string>& labels,
+                           const std::function<void(std::size_t, const std::string&)>& fail) {
+  const std::set<std::string> names(labels.begin(), labels.end());
+  for (const char separator : {'|', ';', ',', ' '}) {
+    std::map<std::string, std::size_t> uses;  // by part, the number of names that have it
+    for (const std::string& name : names) {
+      for (const std::string& part : parts_of(name, separator)) ++uses[part];
+    }
+    for (const std::string& name : names) {
+      if (!joins_labels(names, name, separator, uses)) continue;
+      const auto first = std::find(labels.begin(), labels.end(), name);
+      fail(static_cast<std::size_t>(first - labels.begin()),
+           concat("the label '", escaped(name), "' looks like several labels, separated by '",
+                  separator,
+                  "'; several labels per image are not supported. Give each image one label, or, "
+                  "if these are names of classes, list them in data.classes"));
+    }
+  }
+}
 
 std::vector<std::string> classes_of(
     const std::vector<std::string>& labels,
@@ -32,7 +100,7 @@ std::vector<std::string> classes_of(
     most = std::max(most, index);
     names.insert(labels[i]);
   }
-  if (!numbers) return {names.begin(), names.end()};
+  if (!numbers) return sort_names(names);
   if (most >= most_classes(static_cast<std::int64_t>(labels.size()))) {
     fail(largest, concat("the label ", most, " would make ", std::int64_t{most} + 1, " classes of ",
                          labels.size(),

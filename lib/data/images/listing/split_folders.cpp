@@ -120,17 +120,15 @@ void refuse_equal_contents(const Path& folder, const std::vector<std::string>& n
   for (const std::string& name : names) {
     std::vector<std::string> inner = folders_with_images(folder / name);
     // Images of a class are not looked for behind links.
-    std::erase_if(inner, [&](const std::string& each) {
-      return fs::is_symlink(folder / name / each);
-    });
+    std::erase_if(inner,
+                  [&](const std::string& each) { return fs::is_symlink(folder / name / each); });
     if (inner.size() < 2) continue;
     for (const std::string& each : inner) {
       const auto [other, is_new] = seen.try_emplace(to_lower(each), name);
       if (is_new || other->second == name) continue;
-      throw DataError(folder.string(),
-                      concat("contains the folders ", other->second, " and ", name,
-                             ", which both contain a folder ", each,
-                             "; which of them is which split? ", kNameSplits));
+      throw DataError(folder.string(), concat("contains the folders ", other->second, " and ", name,
+                                              ", which both contain a folder ", each,
+                                              "; which of them is which split? ", kNameSplits));
     }
   }
 }
@@ -158,9 +156,9 @@ std::map<Split, std::string> choose_split_names(const std::string& source,
     if (is_new) continue;
     const std::size_t rank = rank_split_name(name), best = rank_split_name(other->second);
     if (rank == best) {
-      throw DataError(source, concat("contains ", other->second, " and ", name,
-                                     "; which of them is the ", to_string(*split),
-                                     " split? Give data.", to_string(*split), ".path"));
+      throw DataError(source,
+                      concat("contains ", other->second, " and ", name, "; which of them is the ",
+                             to_string(*split), " split? Give data.", to_string(*split), ".path"));
     }
     if (rank < best) other->second = name;
   }
@@ -206,20 +204,19 @@ std::vector<std::string> find_class_folders(const Path& folder) {
   std::vector<std::string> names = folders_with_images(folder);
   for (const std::string& name : names) {
     if (find_split_in_name(name) != Split::kTrain || !holds_class_folders(folder / name)) continue;
-    throw DataError(folder.string(),
-                    concat("contains the folders ", join_first(names, 6), ", of which ", name,
-                           " is the training split and contains the classes; give ",
-                           (folder / name).string(), " as data.train.path, or ", folder.string(),
-                           " as data.path"));
+    throw DataError(
+        folder.string(),
+        concat("contains the folders ", join_first(names, 6), ", of which ", name,
+               " is the training split and contains the classes; give ", (folder / name).string(),
+               " as data.train.path, or ", folder.string(), " as data.path"));
   }
   for (const std::string& name : names) {
     for (const std::string& inner : sub_folders(folder / name)) {
       if (find_split_in_name(inner) != Split::kTrain) continue;
       if (!holds_class_folders(folder / name / inner)) continue;
-      throw DataError(folder.string(),
-                      concat("contains ", name, ", in which ", inner,
-                             " is a training split with a folder per class; give ",
-                             (folder / name).string(), " as data.path"));
+      throw DataError(folder.string(), concat("contains ", name, ", in which ", inner,
+                                              " is a training split with a folder per class; give ",
+                                              (folder / name).string(), " as data.path"));
     }
   }
   refuse_equal_contents(folder, names);
