@@ -65,6 +65,7 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
   split.split = which;
   split.notes = list.notes;
   split.per_class.resize(classes.size());
+  split.class_kinds.resize(classes.size());
   bool first = true;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const FileCheck& file = files[i];
@@ -78,6 +79,7 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
       split.suspicious.push_back(concat(list.files[i].describe(), ": ", file.warning));
     }
     ++split.kinds[to_string(file.info.kind)];
+    ++split.class_kinds[label][to_string(file.info.kind)];
     split.grey += file.info.channels == 1 ? 1 : 0;
     split.turned += file.info.orientation != 1 ? 1 : 0;
     widen(file.info.height, first, split.min_height, split.max_height);
@@ -281,6 +283,17 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
 
 namespace {
 
+// ": 7", or ": 7 (1 GIF, 6 JPEG)" in a split of several formats.
+std::string describe_class(const SplitCheck& split, std::size_t label) {
+  std::string text = concat(": ", split.per_class[label]);
+  if (split.kinds.size() < 2) return text;
+  std::vector<std::string> kinds;
+  for (const auto& [kind, count] : split.class_kinds[label]) {
+    kinds.push_back(concat(count, ' ', kind));
+  }
+  return kinds.empty() ? text : concat(text, " (", join(kinds), ')');
+}
+
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   text += concat(title, ": ", lines.size(), '\n');
@@ -302,7 +315,7 @@ std::string to_text(const DataCheck& check) {
     if (split.turned > 0) text += concat(", ", split.turned, " turned by EXIF");
     text += '\n';
     for (std::size_t i = 0; i < check.classes.size(); ++i) {
-      text += concat("  ", check.classes[i], ": ", split.per_class[i], '\n');
+      text += concat("  ", check.classes[i], describe_class(split, i), '\n');
     }
     for (const std::string& note : split.notes) text += "  " + printable(note) + '\n';
     list_lines(text, "  damaged files", split.damaged);
@@ -322,14 +335,16 @@ std::string to_json(const DataCheck& check) {
   std::string text;
   const auto add = [&text](const Json& line) { text += to_json_line(line) + '\n'; };
   for (const SplitCheck& split : check.splits) {
-    Json counts = Json::object();
+    Json counts = Json::object(), kinds = Json::object();
     for (std::size_t i = 0; i < check.classes.size(); ++i) {
       counts[check.classes[i]] = split.per_class[i];
+      kinds[check.classes[i]] = split.class_kinds[i];
     }
     add({{"event", "split"},
          {"split", to_string(split.split)},
          {"class_counts", std::move(counts)},
          {"kinds", split.kinds},
+         {"class_kinds", std::move(kinds)},
          {"width", {split.min_width, split.max_width}},
          {"height", {split.min_height, split.max_height}},
          {"grey", split.grey},

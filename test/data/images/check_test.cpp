@@ -35,6 +35,25 @@ TEST_CASE("the check counts, names damage, and finds what two splits share") {
   CHECK(text.find("  dog: 4") != std::string::npos);
 }
 
+TEST_CASE("check_images: the formats of each class are listed if a split has several") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  CHECK(to_text(check_images(config_of(folder.path()), 1, "")).find("  cat: 2\n") !=
+        std::string::npos);
+  const Bytes png = [&] {
+    const fs::path path = folder.path() / "sheet.png";
+    write_sheet(config_of(folder.path()), 1, 1, path.string());
+    return read_file(path);
+  }();
+  write_text(folder.path() / "train/dog/placeholder.ppm", {png.begin(), png.end()});
+  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  const std::string text = to_text(check);
+  CHECK(text.find("  cat: 2 (2 PNM)\n") != std::string::npos);
+  CHECK(text.find("  dog: 3 (1 PNG, 2 PNM)\n") != std::string::npos);
+  CHECK(to_json(check).find(R"("class_kinds":{"cat":{"PNM":2},"dog":{"PNG":1,"PNM":2}})") !=
+        std::string::npos);
+}
+
 TEST_CASE("check_images: patterns that backtracking takes forever for, and wrong ones") {
   const TemporaryFolder folder;
   // Each further letter doubles the time of a matcher that tries all divisions.
