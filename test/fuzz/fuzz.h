@@ -24,7 +24,7 @@ const std::vector<Target>& targets();
 // formats without these.
 std::vector<std::vector<std::uint8_t>> long_inputs(const std::string& target);
 
-void run_images(Bytes input);  // PNG, BMP, GIF, PNM, TGA, PSD, and JPEG by its kind
+void run_images(Bytes input);  // PNG, BMP, GIF, PNM, and JPEG by its kind
 void run_jpeg(Bytes input);    // our decoder against libjpeg-turbo's, bit for bit
 void run_idx(Bytes input);     // and gzip
 void run_npy(Bytes input);

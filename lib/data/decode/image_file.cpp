@@ -18,15 +18,34 @@ struct Magic {
 };
 using namespace std::string_view_literals;
 const Magic kMagics[] = {
-    {"\xFF\xD8"sv, 0, ImageKind::kJpeg}, {"\x89PNG\r\n\x1A\n"sv, 0, ImageKind::kPng},
-    {"GIF8"sv, 0, ImageKind::kGif},      {"BM"sv, 0, ImageKind::kBmp},
-    {"8BPS"sv, 0, ImageKind::kPsd},      {"P5"sv, 0, ImageKind::kPnm},
-    {"P6"sv, 0, ImageKind::kPnm},        {"WEBP"sv, 8, ImageKind::kWebp},
-    {"II*\0"sv, 0, ImageKind::kTiff},    {"MM\0*"sv, 0, ImageKind::kTiff},
-    {"ftyp"sv, 4, "HEIC or AVIF"},       {"\0\0\0\x0CjP  "sv, 0, "JPEG 2000"},
-    {"\xFF\x0A"sv, 0, "JPEG XL"},        {"%PDF"sv, 0, "PDF"},
-    {"PK\x03\x04"sv, 0, "zip"},          {"\x1F\x8B"sv, 0, "gzip"},
-    {"<!DOCTYPE"sv, 0, "HTML"},          {"<html"sv, 0, "HTML"},
+    {"\xFF\xD8"sv, 0, ImageKind::kJpeg},
+    {"\x89PNG\r\n\x1A\n"sv, 0, ImageKind::kPng},
+    {"GIF8"sv, 0, ImageKind::kGif},
+    {"BM"sv, 0, ImageKind::kBmp},
+    {"P1"sv, 0, ImageKind::kPnm},
+    {"P2"sv, 0, ImageKind::kPnm},
+    {"P3"sv, 0, ImageKind::kPnm},
+    {"P4"sv, 0, ImageKind::kPnm},
+    {"P5"sv, 0, ImageKind::kPnm},
+    {"P6"sv, 0, ImageKind::kPnm},
+    {"WEBP"sv, 8, ImageKind::kWebp},
+    {"II*\0"sv, 0, ImageKind::kTiff},
+    {"MM\0*"sv, 0, ImageKind::kTiff},
+    {"II+\0"sv, 0, ImageKind::kTiff},  // BigTIFF
+    {"MM\0+"sv, 0, ImageKind::kTiff},
+    {"8BPS"sv, 0, "Photoshop (PSD)"},
+    {"P7\n"sv, 0, "PAM"},
+    {"PF\n"sv, 0, "PFM"},
+    {"Pf\n"sv, 0, "PFM"},
+    {"ftyp"sv, 4, "HEIC or AVIF"},
+    {"\0\0\0\x0CjP  "sv, 0, "JPEG 2000"},
+    {"\xFF\x4F\xFF\x51"sv, 0, "JPEG 2000"},
+    {"\xFF\x0A"sv, 0, "JPEG XL"},
+    {"%PDF"sv, 0, "PDF"},
+    {"PK\x03\x04"sv, 0, "zip"},
+    {"\x1F\x8B"sv, 0, "gzip"},
+    {"<!DOCTYPE"sv, 0, "HTML"},
+    {"<html"sv, 0, "HTML"},
 };
 
 const Magic* magic_of(EncodedBytes file) {
@@ -39,18 +58,31 @@ const Magic* magic_of(EncodedBytes file) {
   return nullptr;
 }
 
-// TGA has no magic bytes.
+[[noreturn]] void fail_unread_kind(const std::string& path, const char* kind) {
+  throw DataError(path, concat("is a ", kind,
+                               " file, which is not read; convert it to PNG or JPEG, for example "
+                               "with ImageMagick: magick FILE NEW.png"));
+}
+
+// TGA has no magic bytes at its beginning: its name or its last bytes show the kind.
+bool is_tga(EncodedBytes file, const std::string& path) {
+  constexpr std::string_view kEnd = "TRUEVISION-XFILE.\0"sv;
+  std::string ending = std::filesystem::path(path).extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return ending == ".tga" ||
+         (file.size() > kEnd.size() &&
+          std::memcmp(file.data() + file.size() - kEnd.size(), kEnd.data(), kEnd.size()) == 0);
+}
+
 ImageKind kind_of(EncodedBytes file, const std::string& path) {
   if (file.empty()) throw DataError(path, "is empty");
   const Magic* magic = magic_of(file);
-  if (magic == nullptr && is_tga(file)) return ImageKind::kTga;
+  if (magic == nullptr && is_tga(file, path)) fail_unread_kind(path, "TGA");
   if (magic == nullptr) {
-    throw DataError(
-        path, "is not a supported image format (JPEG, PNG, WebP, TIFF, BMP, GIF, TGA, PSD, PNM)");
+    throw DataError(path, "is not a supported image format (JPEG, PNG, WebP, TIFF, BMP, GIF, PNM)");
   }
   if (const auto* kind = std::get_if<ImageKind>(&magic->kind)) return *kind;
-  throw DataError(path, concat("is a ", std::get<const char*>(magic->kind),
-                               " file, which is not read; convert it to JPEG or PNG"));
+  fail_unread_kind(path, std::get<const char*>(magic->kind));
 }
 
 void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
@@ -97,12 +129,8 @@ const char* to_string(ImageKind kind) {
       return "GIF";
     case ImageKind::kBmp:
       return "BMP";
-    case ImageKind::kPsd:
-      return "PSD";
     case ImageKind::kPnm:
       return "PNM";
-    case ImageKind::kTga:
-      return "TGA";
     case ImageKind::kWebp:
       return "WebP";
     case ImageKind::kTiff:
@@ -147,12 +175,8 @@ ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
       return GifFile(file, path);
     case ImageKind::kBmp:
       return BmpFile(file, path);
-    case ImageKind::kPsd:
-      return PsdFile(file, path);
     case ImageKind::kPnm:
       return PnmFile(file, path);
-    case ImageKind::kTga:
-      return TgaFile(file, path);
     case ImageKind::kWebp:
       return WebpFile(file, path);
     case ImageKind::kTiff:

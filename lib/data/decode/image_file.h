@@ -15,8 +15,6 @@
 #include "data/decode/pixels.h"
 #include "data/decode/png_file.h"
 #include "data/decode/pnm_file.h"
-#include "data/decode/psd_file.h"
-#include "data/decode/tga_file.h"
 #include "data/decode/tiff_file.h"
 #include "data/decode/webp_file.h"
 
@@ -57,7 +55,7 @@ class ImageFile {
   // used in messages. Throws DataError that says what the file is and what is wrong with it.
   ImageFile(std::span<const std::uint8_t> file, const std::string& path, const ImageLimits& limits);
 
-  // Height and width are those after turning the image as its EXIF orientation says.
+  // Height and width are those after turning the image as its orientation says.
   const ImageInfo& info() const { return info_; }
   // Decodes to 1 or 3 channels: a grey file stays at 1, a colour file becomes grey when `channels`
   // is 1. `reduce` is 1, 2, 4 or 8: a JPEG is decoded at that fraction of its size, rounded up;
@@ -67,8 +65,7 @@ class ImageFile {
 
  private:
   // A closed set: std::visit in decode() asks every kind for the same functions.
-  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PsdFile, PnmFile, TgaFile,
-                            WebpFile, TiffFile>;
+  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PnmFile, WebpFile, TiffFile>;
   static Kind open(std::span<const std::uint8_t> file, const std::string& path);
 
   Kind kind_;

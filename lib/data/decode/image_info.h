@@ -8,7 +8,7 @@ namespace trainer::data {
 
 using EncodedBytes = std::span<const std::uint8_t>;
 
-enum class ImageKind { kJpeg, kPng, kGif, kBmp, kPsd, kPnm, kTga, kWebp, kTiff };
+enum class ImageKind { kJpeg, kPng, kGif, kBmp, kPnm, kWebp, kTiff };
 const char* to_string(ImageKind kind);  // "JPEG", "PNG", ...
 
 struct ImageInfo {

@@ -1,5 +1,6 @@
 // EXIF orientation: finding it, and turning the image.
 #include <cstring>
+#include <string_view>
 
 #include "data/decode/pixels.h"
 
@@ -48,6 +49,25 @@ int tiff_orientation(std::span<const std::uint8_t> block) {
     if (tiff.number(entry, 2) != kOrientationTag) continue;
     const std::uint32_t value = tiff.number(entry + 2, 2) == kShort ? tiff.number(entry + 8, 2) : 1;
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
+int xmp_orientation(std::span<const std::uint8_t> packet) {
+  constexpr std::string_view kName = "tiff:Orientation";
+  const std::string_view text(reinterpret_cast<const char*>(packet.data()), packet.size());
+  for (std::size_t at = text.find(kName); at != std::string_view::npos;
+       at = text.find(kName, at + 1)) {
+    // An attribute, tiff:Orientation="6", or an element, <tiff:Orientation>6<.
+    std::string_view rest = text.substr(at + kName.size());
+    if (rest.starts_with("=\"") || rest.starts_with("='")) {
+      rest.remove_prefix(2);
+    } else if (rest.starts_with('>')) {
+      rest.remove_prefix(1);
+    } else {
+      continue;
+    }
+    if (!rest.empty() && rest[0] >= '1' && rest[0] <= '8') return rest[0] - '0';
   }
   return 1;
 }

@@ -46,7 +46,9 @@ inline std::uint8_t luma(int red, int green, int blue) {
 void orient(Pixels& image, int orientation);
 // The orientation that the EXIF block of a JPEG (its APP1 marker) gives, 1 when there is none.
 int exif_orientation(std::span<const std::uint8_t> app1);
-// The EXIF orientation of a TIFF block, as PNG files contain it (eXIf).
+// The EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it.
 int tiff_orientation(std::span<const std::uint8_t> block);
+// The orientation that an XMP packet gives (tiff:Orientation), 1 when there is none.
+int xmp_orientation(std::span<const std::uint8_t> packet);
 
 }  // namespace trainer::data

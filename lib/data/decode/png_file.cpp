@@ -86,23 +86,35 @@ class PngDecoder {
   png_infop info_ = nullptr;
 };
 
-// Of the eXIf chunk, wherever it stands; 1 when there is none.
+// Returns the orientation of an uncompressed iTXt chunk with XMP, 1 for other texts.
+int itxt_orientation(EncodedBytes chunk) {
+  constexpr char kKeyword[] = "XML:com.adobe.xmp";  // and its end, then a flag of compression
+  if (chunk.size() <= sizeof kKeyword ||
+      std::memcmp(chunk.data(), kKeyword, sizeof kKeyword) != 0 || chunk[sizeof kKeyword] != 0) {
+    return 1;
+  }
+  return xmp_orientation(chunk.subspan(sizeof kKeyword));
+}
+
+// Returns the orientation of the eXIf chunk, wherever it is, or else of XMP; 1 without both.
 int find_orientation(EncodedBytes file) {
+  int of_xmp = 1;
   for (std::size_t at = kSignature; at + 12 <= file.size();) {
     const std::uint8_t* chunk = file.data() + at;
     const std::size_t length = std::size_t{chunk[0]} << 24 | std::size_t{chunk[1]} << 16 |
                                std::size_t{chunk[2]} << 8 | std::size_t{chunk[3]};
-    if (length > file.size() - at - 12) return 1;
+    if (length > file.size() - at - 12) break;
     if (std::memcmp(chunk + 4, "eXIf", 4) == 0) return tiff_orientation({chunk + 8, length});
+    if (std::memcmp(chunk + 4, "iTXt", 4) == 0) of_xmp = itxt_orientation({chunk + 8, length});
     at += 12 + length;
   }
-  return 1;
+  return of_xmp;
 }
 
 }  // namespace
 
 PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
-  constexpr std::uint32_t kMostSide = 0x7FFFFFFF, kColour = 2;
+  constexpr std::uint32_t kMaxSide = 0x7FFFFFFF, kColour = 2;
   info_.kind = ImageKind::kPng;
   ByteReader reader(file, path, info_.kind);
   reader.take(kSignature, "the header");
@@ -112,7 +124,7 @@ PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path
   }
   const std::uint32_t width = reader.u32_big("the header"), height = reader.u32_big("the header");
   const std::uint32_t bits = reader.u8("the header"), colours = reader.u8("the header");
-  if (width > kMostSide || height > kMostSide) reader.fail("the header gives a negative size");
+  if (width > kMaxSide || height > kMaxSide) reader.fail("the header gives a negative size");
   info_.width = static_cast<int>(width);
   info_.height = static_cast<int>(height);
   info_.channels = (colours & kColour) != 0 ? 3 : 1;

@@ -15,7 +15,7 @@ class PngFile {
   PngFile(EncodedBytes file, const std::string& path);
   // Height and width as stored, before turning.
   const ImageInfo& info() const { return info_; }
-  // Of 16 bits the upper 8 are taken; alpha is dropped. Checks the checksums of all chunks. Throws
+  // Takes the upper 8 of 16 bits, and drops alpha. Checks the checksums of all chunks. Throws
   // DataError. Returns libpng's first warning, "" mostly.
   std::string decode(int channels, int reduce, Pixels& out) const;
 

@@ -33,34 +33,96 @@ int header_number(ByteReader& reader, int most, const char* what) {
   return static_cast<int>(value);
 }
 
+// Numbers 0 to `most` as numbers 0 to 255; larger ones as 255.
+std::vector<std::uint8_t> scale_to_bytes(int most) {
+  std::vector<std::uint8_t> scaled(most > 255 ? 65536 : 256, 255);
+  for (int i = 0; i < most; ++i) {
+    scaled[static_cast<std::size_t>(i)] =
+        static_cast<std::uint8_t>(std::nearbyint(static_cast<double>(i) / most * 255));
+  }
+  return scaled;
+}
+
 }  // namespace
 
-PnmFile::PnmFile(EncodedBytes file, const std::string& path) {
-  constexpr int kMostSide = 1 << 28;
+PnmFile::PnmFile(EncodedBytes file, const std::string& path) : path_(path) {
+  constexpr int kMaxSide = 1 << 28;
   info_.kind = ImageKind::kPnm;
   ByteReader reader(file, path, info_.kind);
-  info_.channels = reader.take(2, "the header")[1] == '6' ? 3 : 1;
-  info_.width = header_number(reader, kMostSide, "width");
-  info_.height = header_number(reader, kMostSide, "height");
-  most_ = header_number(reader, 65535, "largest value");
+  const char type = static_cast<char>(reader.take(2, "the header")[1]);
+  const bool has_bits = type == '1' || type == '4';
+  info_.channels = type == '3' || type == '6' ? 3 : 1;
+  info_.width = header_number(reader, kMaxSide, "width");
+  info_.height = header_number(reader, kMaxSide, "height");
+  most_ = has_bits ? 1 : header_number(reader, 65535, "largest value");
   if (most_ < 1) reader.fail("the header's largest value is 0");
-  const auto pixels =
-      static_cast<std::size_t>(info_.width) * static_cast<std::size_t>(info_.height);
-  numbers_ = reader.take(pixels * static_cast<std::size_t>(info_.channels * (most_ > 255 ? 2 : 1)),
+  const auto width = static_cast<std::size_t>(info_.width);
+  const auto height = static_cast<std::size_t>(info_.height);
+  const std::size_t numbers = width * height * static_cast<std::size_t>(info_.channels);
+  if (type <= '3') {
+    coding_ = has_bits ? Coding::kTextBits : Coding::kText;
+    // A number takes a digit at least, and a blank unless it is a bit.
+    if (reader.left() < (has_bits ? numbers : 2 * numbers - std::min<std::size_t>(numbers, 1))) {
+      reader.fail(
+          concat("is truncated: ", reader.left(), " bytes cannot hold its ", numbers, " numbers"));
+    }
+    numbers_ = reader.take(reader.left(), "its pixels");
+    return;
+  }
+  coding_ = has_bits ? Coding::kBits : Coding::kBytes;
+  numbers_ = reader.take(has_bits ? (width + 7) / 8 * height : numbers * (most_ > 255 ? 2 : 1),
                          "its pixels");
+}
+
+void PnmFile::decode_text(Pixels& out) const {
+  const std::vector<std::uint8_t> scaled = scale_to_bytes(most_);
+  std::size_t at = 0;
+  const auto fail = [&](const std::string& what) { throw DataError(path_, "PNM: " + what); };
+  const auto skip_blanks = [&] {
+    for (; at < numbers_.size() && (is_space(numbers_[at]) || numbers_[at] == '#'); ++at) {
+      if (numbers_[at] != '#') continue;
+      while (at + 1 < numbers_.size() && numbers_[at + 1] != '\n' && numbers_[at + 1] != '\r') ++at;
+    }
+  };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    skip_blanks();
+    if (at == numbers_.size()) {
+      fail(concat("is truncated: it has ", i, " numbers instead of ", out.size()));
+    }
+    int value = 0;
+    const std::size_t first = at;
+    while (at < numbers_.size() && numbers_[at] >= '0' && numbers_[at] <= '9') {
+      value = value * 10 + (numbers_[at++] - '0');
+      if (value > most_) fail(concat("number ", i, " is more than the largest value ", most_));
+      if (coding_ == Coding::kTextBits) break;  // bits need no blanks between them
+    }
+    if (at == first) fail(concat("number ", i, " of its pixels is not a number"));
+    const std::uint8_t bit = value == 1 ? 0 : 255;
+    out.data()[i] = coding_ == Coding::kTextBits ? bit : scaled[static_cast<std::size_t>(value)];
+  }
 }
 
 std::string PnmFile::decode(int, int, Pixels& out) const {
   out.reset(info_.height, info_.width, info_.channels);
+  if (coding_ == Coding::kText || coding_ == Coding::kTextBits) {
+    decode_text(out);
+    return "";
+  }
+  if (coding_ == Coding::kBits) {
+    const std::size_t stride = (static_cast<std::size_t>(info_.width) + 7) / 8;
+    for (int y = 0; y < info_.height; ++y) {
+      const std::uint8_t* bits = numbers_.data() + static_cast<std::size_t>(y) * stride;
+      for (int x = 0; x < info_.width; ++x) {
+        out.row(y)[x] = (bits[x / 8] >> (7 - x % 8) & 1) != 0 ? 0 : 255;
+      }
+    }
+    return "";
+  }
   if (most_ == 255) {
     std::copy(numbers_.begin(), numbers_.end(), out.data());
     return "";
   }
-  std::vector<std::uint8_t> scaled(most_ > 255 ? 65536 : 256, 255);
-  for (int i = 0; i < most_; ++i) {
-    scaled[static_cast<std::size_t>(i)] =
-        static_cast<std::uint8_t>(std::nearbyint(static_cast<double>(i) / most_ * 255));
-  }
+  const std::vector<std::uint8_t> scaled = scale_to_bytes(most_);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t value =
         most_ > 255 ? std::size_t{numbers_[2 * i]} << 8 | numbers_[2 * i + 1] : numbers_[i];

@@ -1,4 +1,4 @@
-// Binary PGM and PPM files. https://netpbm.sourceforge.net/doc/pnm.html
+// PBM, PGM and PPM files, binary and plain. https://netpbm.sourceforge.net/doc/pnm.html
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,25 @@
 
 namespace trainer::data {
 
-// A PGM (P5) or PPM (P6) whose header has been read. Refers to the bytes that it was made of.
+// A PNM (P1 to P6) whose header has been read. Refers to the bytes that it was made of.
 class PnmFile {
  public:
-  // Throws DataError, also when the file is shorter than its pixels.
+  // Throws DataError, also if a binary file is shorter than its pixels.
   PnmFile(EncodedBytes file, const std::string& path);
   const ImageInfo& info() const { return info_; }
-  // Numbers of another range than 0 to 255 are scaled to it.
+  // Numbers of another range than 0 to 255 are scaled to it. In a PBM, 1 is black. Throws DataError
+  // if a plain file has too few numbers, or one above the largest value.
   std::string decode(int channels, int reduce, Pixels& out) const;
 
  private:
+  enum class Coding { kBytes, kBits, kText, kTextBits };
+  void decode_text(Pixels& out) const;
+
+  std::string path_;
   ImageInfo info_;
+  Coding coding_ = Coding::kBytes;
   int most_ = 255;        // the number that stands for white
-  EncodedBytes numbers_;  // of one byte, or two (big-endian) where `most_` is above 255
+  EncodedBytes numbers_;  // kBytes: of one byte, or two (big-endian) if `most_` is above 255
 };
 
 }  // namespace trainer::data

@@ -50,18 +50,18 @@ toff_t seek(thandle_t handle, toff_t offset, int whence) {
 int close(thandle_t) { return 0; }
 toff_t size_of(thandle_t handle) { return self(handle).file.size(); }
 
-std::string text_of(const char* format, va_list arguments) {
+std::string format_text(const char* format, va_list arguments) {
   char text[256];
   std::vsnprintf(text, sizeof text, format, arguments);
   return text;
 }
 int on_error(TIFF*, void* source, const char*, const char* format, va_list arguments) {
-  static_cast<TiffSource*>(source)->error = text_of(format, arguments);
+  static_cast<TiffSource*>(source)->error = format_text(format, arguments);
   return 1;
 }
 int on_warning(TIFF*, void* source, const char*, const char* format, va_list arguments) {
   std::string& warning = static_cast<TiffSource*>(source)->warning;
-  if (warning.empty()) warning = text_of(format, arguments);
+  if (warning.empty()) warning = format_text(format, arguments);
   return 1;
 }
 
@@ -91,6 +91,51 @@ std::uint32_t field(TIFF* tiff, std::uint32_t tag, std::uint32_t otherwise) {
   throw DataError(path, concat("TIFF: ", what, source.error.empty() ? "" : ": " + source.error));
 }
 
+// The kinds of the samples of a pixel that are not colours; those without a kind are unspecified.
+std::vector<std::uint16_t> extra_samples(TIFF* tiff) {
+  std::uint16_t count = 0;
+  std::uint16_t* kinds = nullptr;
+  if (TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &count, &kinds) == 0) return {};
+  return {kinds, kinds + count};
+}
+
+// Throws DataError for samples whose numbers or bands libtiff would turn into other pixels.
+void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometric, bool is_grey) {
+  const auto refuse = [&](const std::string& what) {
+    throw DataError(path, concat("TIFF: ", what));
+  };
+  const std::uint32_t bits = field(tiff, TIFFTAG_BITSPERSAMPLE, 1);
+  const std::uint32_t format = field(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
+  const std::uint32_t samples = field(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
+  if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
+    refuse(
+        concat("has ", bits, "-bit ",
+               format == SAMPLEFORMAT_INT      ? "signed"
+               : format == SAMPLEFORMAT_IEEEFP ? "floating-point"
+                                               : "complex",
+               " numbers, which are not read; convert them to unsigned numbers of 8 or 16 bits"));
+  }
+  if (photometric == PHOTOMETRIC_SEPARATED && bits != 8) {
+    refuse(concat("has CMYK colours of ", bits,
+                  " bits, which are not read; convert it to RGB or to 8 bits"));
+  }
+  const std::vector<std::uint16_t> extra = extra_samples(tiff);
+  const bool has_alpha = !extra.empty() && extra[0] != EXTRASAMPLE_UNSPECIFIED;
+  const bool is_rgb = photometric == PHOTOMETRIC_RGB;
+  const std::uint32_t most = is_grey ? (has_alpha ? 2 : 1) : 4;
+  if ((is_grey || is_rgb) && samples > most) {
+    refuse(concat("has ", samples,
+                  " bands; grey images, RGB images and these with alpha are read. Extract one or "
+                  "three bands, for example with gdal_translate -b 1 -b 2 -b 3 FILE NEW.tif"));
+  }
+}
+
+// Divides a colour by the alpha that it was multiplied by, as Pillow does.
+std::uint8_t divide_by_alpha(std::uint32_t colour, std::uint32_t alpha) {
+  if (alpha == 0) return 0;
+  return static_cast<std::uint8_t>(std::min<std::uint32_t>(255, colour * 255 / alpha));
+}
+
 }  // namespace
 
 TiffFile::TiffFile(EncodedBytes file, const std::string& path)
@@ -100,8 +145,8 @@ TiffFile::TiffFile(EncodedBytes file, const std::string& path)
   std::uint32_t width = 0, height = 0;
   TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
-  constexpr std::uint32_t kMostSide = 0x7FFFFFFF;
-  if (width > kMostSide || height > kMostSide)
+  constexpr std::uint32_t kMaxSide = 0x7FFFFFFF;
+  if (width > kMaxSide || height > kMaxSide)
     fail(path_, *source_, "the header gives a negative size");
   info_.kind = ImageKind::kTiff;
   info_.width = static_cast<int>(width);
@@ -109,6 +154,7 @@ TiffFile::TiffFile(EncodedBytes file, const std::string& path)
   const std::uint32_t photometric = field(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
   const bool grey = photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE;
   info_.channels = grey ? 1 : 3;
+  check_samples(tiff, path_, photometric, grey);
   info_.orientation = static_cast<int>(field(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT));
 }
 
@@ -124,9 +170,9 @@ std::string TiffFile::decode(int, int, Pixels& out) {
     throw DataError(path_, concat("TIFF: is of a kind that is not read: ", reason));
   }
   // libtiff would multiply the colours by an alpha that they are not multiplied by yet.
-  std::uint16_t extra = 0;
-  std::uint16_t* kinds = nullptr;
-  if (TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &extra, &kinds) != 0 && extra == 1) {
+  const std::vector<std::uint16_t> extra = extra_samples(tiff);
+  const bool is_associated = !extra.empty() && extra[0] == EXTRASAMPLE_ASSOCALPHA;
+  if (extra.size() == 1) {
     const std::uint16_t associated = EXTRASAMPLE_ASSOCALPHA;
     TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &associated);
   }
@@ -137,7 +183,7 @@ std::string TiffFile::decode(int, int, Pixels& out) {
       image.Bitdepth16To8[v] = static_cast<std::uint8_t>(v >> 8);
     }
   }
-  // As stored: ImageFile turns it as the orientation says.
+  // The raster is as stored: ImageFile turns it by the orientation.
   image.req_orientation = image.orientation;
   std::vector<std::uint32_t> raster(static_cast<std::size_t>(info_.width) *
                                     static_cast<std::size_t>(info_.height));
@@ -150,11 +196,15 @@ std::string TiffFile::decode(int, int, Pixels& out) {
   }
   out.reset(info_.height, info_.width, info_.channels);
   std::uint8_t* to = out.data();
+  const auto colour = [&](std::uint32_t value, std::uint32_t pixel) {
+    return is_associated ? divide_by_alpha(value, TIFFGetA(pixel))
+                         : static_cast<std::uint8_t>(value);
+  };
   for (const std::uint32_t pixel : raster) {
-    *to++ = static_cast<std::uint8_t>(TIFFGetR(pixel));
+    *to++ = colour(TIFFGetR(pixel), pixel);
     if (info_.channels == 1) continue;
-    *to++ = static_cast<std::uint8_t>(TIFFGetG(pixel));
-    *to++ = static_cast<std::uint8_t>(TIFFGetB(pixel));
+    *to++ = colour(TIFFGetG(pixel), pixel);
+    *to++ = colour(TIFFGetB(pixel), pixel);
   }
   return source_->warning.empty() ? "" : "TIFF: " + source_->warning;
 }

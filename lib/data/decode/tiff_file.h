@@ -14,15 +14,17 @@ struct TiffSource;
 // The first image of a TIFF whose directory has been read. Refers to the bytes that it was made of.
 class TiffFile {
  public:
-  // Throws DataError.
+  // Throws DataError, also for samples that are not read: several bands, signed or floating-point
+  // numbers, CMYK of 16 bits.
   TiffFile(EncodedBytes file, const std::string& path);
   TiffFile(TiffFile&&) noexcept;
   TiffFile& operator=(TiffFile&&) noexcept;
   ~TiffFile();
   // Height and width as stored, before turning.
   const ImageInfo& info() const { return info_; }
-  // Of 1, 8 or 16 bits, brought to 8: grey, a palette, RGB, YCbCr or CMYK; alpha is dropped. Throws
-  // DataError. Returns libtiff's first warning, "" mostly.
+  // Decodes 1, 8 or 16 bits, brought to 8: grey, a palette, RGB, YCbCr or CMYK. Colours are divided
+  // by alpha if they were multiplied by it, and alpha is dropped. Throws DataError. Returns
+  // libtiff's first warning, "" mostly.
   std::string decode(int channels, int reduce, Pixels& out);
 
  private:

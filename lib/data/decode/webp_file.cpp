@@ -2,17 +2,21 @@
 
 #include <webp/decode.h>
 
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
 #include "base/error.h"
 
 namespace trainer::data {
 namespace {
 
-const char* reason_of(VP8StatusCode status) {
+const char* describe_status(VP8StatusCode status) {
   switch (status) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
       return "is truncated";
     case VP8_STATUS_UNSUPPORTED_FEATURE:
-      return "has a feature that libwebp does not know";
+      return "has a feature that libwebp does not support";
     case VP8_STATUS_OUT_OF_MEMORY:
       return "needs more memory than there is";
     default:
@@ -20,37 +24,104 @@ const char* reason_of(VP8StatusCode status) {
   }
 }
 
+std::uint32_t u24(const std::uint8_t* p) {
+  return std::uint32_t{p[0]} | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16;
+}
+
+struct Chunk {
+  EncodedBytes whole, content;  // with and without its header
+};
+
+// Returns the first chunk of a kind in a list of chunks, which may be cut short; empty for none.
+Chunk find_chunk(EncodedBytes chunks, std::initializer_list<const char*> kinds) {
+  constexpr std::size_t kHeader = 8;
+  for (std::size_t at = 0; chunks.size() - at >= kHeader;) {
+    const std::uint8_t* chunk = chunks.data() + at;
+    const std::size_t size = std::size_t{u24(chunk + 4)} | std::size_t{chunk[7]} << 24;
+    if (size > chunks.size() - at - kHeader) break;
+    for (const char* kind : kinds) {
+      if (std::memcmp(chunk, kind, 4) != 0) continue;
+      return {chunks.subspan(at, kHeader + size), chunks.subspan(at + kHeader, size)};
+    }
+    const std::size_t next = kHeader + size + size % 2;
+    if (next > chunks.size() - at) break;
+    at += next;
+  }
+  return {};
+}
+
+// The chunks of a file, whose first twelve bytes are RIFF, a size and WEBP.
+EncodedBytes skip_riff_header(EncodedBytes file) {
+  return file.subspan(std::min<std::size_t>(12, file.size()));
+}
+
+// Returns the orientation of EXIF, or else of XMP; 1 without both.
+int find_webp_orientation(EncodedBytes file) {
+  const EncodedBytes exif = find_chunk(skip_riff_header(file), {"EXIF"}).content;
+  if (!exif.empty()) {
+    const bool has_prefix = exif.size() > 6 && std::memcmp(exif.data(), "Exif\0\0", 6) == 0;
+    return has_prefix ? exif_orientation(exif) : tiff_orientation(exif);
+  }
+  return xmp_orientation(find_chunk(skip_riff_header(file), {"XMP "}).content);
+}
+
 }  // namespace
 
-WebpFile::WebpFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
+WebpFile::WebpFile(EncodedBytes file, const std::string& path)
+    : file_(file), path_(path), image_(file) {
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(file.data(), file.size(), &features);
   if (status != VP8_STATUS_OK) {
-    throw DataError(path_, concat("WebP: ", reason_of(status), " within its header"));
-  }
-  if (features.has_animation != 0) {
-    throw DataError(path_, "WebP: is an animation, which is not read; convert it to a still image");
+    throw DataError(path_, concat("WebP: ", describe_status(status), " within its header"));
   }
   info_.kind = ImageKind::kWebp;
-  info_.width = features.width;
-  info_.height = features.height;
+  info_.width = frame_width_ = features.width;
+  info_.height = frame_height_ = features.height;
   info_.channels = 3;
+  info_.orientation = find_webp_orientation(file);
+  if (features.has_animation != 0) read_first_frame();
+}
+
+void WebpFile::read_first_frame() {
+  constexpr std::size_t kFrameHeader = 16;
+  const EncodedBytes frame = find_chunk(skip_riff_header(file_), {"ANMF"}).content;
+  if (frame.size() >= kFrameHeader) {
+    image_ = find_chunk(frame.subspan(kFrameHeader), {"VP8 ", "VP8L"}).whole;
+    left_ = 2 * static_cast<int>(u24(frame.data()));
+    top_ = 2 * static_cast<int>(u24(frame.data() + 3));
+    frame_width_ = 1 + static_cast<int>(u24(frame.data() + 6));
+    frame_height_ = 1 + static_cast<int>(u24(frame.data() + 9));
+  }
+  if (frame.size() < kFrameHeader || image_.empty()) {
+    throw DataError(path_, "WebP: is truncated within the first frame of its animation");
+  }
+  int width = 0, height = 0;
+  if (WebPGetInfo(image_.data(), image_.size(), &width, &height) == 0 || width != frame_width_ ||
+      height != frame_height_ || frame_width_ > info_.width - left_ ||
+      frame_height_ > info_.height - top_) {
+    throw DataError(path_, "WebP: is damaged: the first frame of its animation has another size");
+  }
 }
 
 std::string WebpFile::decode(int, int, Pixels& out) const {
   out.reset(info_.height, info_.width, 3);
+  if (frame_width_ != info_.width || frame_height_ != info_.height) {
+    std::fill_n(out.data(), out.size(), std::uint8_t{0});
+  }
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) throw std::logic_error("another version of libwebp");
+  const std::size_t first =
+      static_cast<std::size_t>(top_) * out.row_bytes() + static_cast<std::size_t>(left_) * 3;
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
-  config.output.u.RGBA.rgba = out.data();
+  config.output.u.RGBA.rgba = out.data() + first;
   config.output.u.RGBA.stride = static_cast<int>(out.row_bytes());
-  config.output.u.RGBA.size = out.size();
-  const VP8StatusCode status = WebPDecode(file_.data(), file_.size(), &config);
+  config.output.u.RGBA.size = out.size() - first;
+  const VP8StatusCode status = WebPDecode(image_.data(), image_.size(), &config);
   WebPFreeDecBuffer(&config.output);
   if (status == VP8_STATUS_OK) return "";
-  throw DataError(path_, concat("WebP: ", reason_of(status), "; its image of ", info_.width, " x ",
-                                info_.height, " pixels cannot be decoded"));
+  throw DataError(path_, concat("WebP: ", describe_status(status), "; its image of ", info_.width,
+                                " x ", info_.height, " pixels cannot be decoded"));
 }
 
 }  // namespace trainer::data

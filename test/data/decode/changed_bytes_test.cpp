@@ -64,8 +64,7 @@ std::string list(const Path& path) {
 }  // namespace
 
 TEST_CASE("images of the readers here: what is answered to each changed byte") {
-  test::check_answers("images", kSeeds + "images", {"grey.bmp", "rgb.bmp", ".ppm", ".tga", ".psd"},
-                      image);
+  test::check_answers("images", kSeeds + "images", {"grey.bmp", "rgb.bmp", ".ppm"}, image);
 }
 
 TEST_CASE("IDX: what is answered to each changed byte") {

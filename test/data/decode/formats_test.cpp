@@ -1,4 +1,4 @@
-// PNM, TGA, BMP, PSD, GIF and PNG files built byte by byte. What is expected of them is what Pillow
+// PNM, BMP, GIF and PNG files built byte by byte. What is expected of them is what Pillow
 // makes of the same bytes, unless a comment says otherwise.
 #include <doctest/doctest.h>
 #include <libdeflate.h>
@@ -23,28 +23,6 @@ void add_little(Bytes& to, std::uint32_t value, int bytes) {
 }
 void add_big(Bytes& to, std::uint32_t value, int bytes) {
   for (int i = bytes; i-- > 0;) to.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
-}
-
-struct Tga {
-  std::uint8_t type = 2, bits = 24, flags = 0;
-  int width = 3, height = 2;
-  Bytes palette = {};  // of colours of 24 bits
-  int first = 0;       // index of the palette's first colour
-};
-Bytes tga(const Tga& header, const Bytes& pixels) {
-  Bytes file{4, static_cast<std::uint8_t>(header.palette.empty() ? 0 : 1), header.type};
-  add_little(file, static_cast<std::uint32_t>(header.first), 2);
-  add_little(file, static_cast<std::uint32_t>(header.palette.size() / 3), 2);
-  file.push_back(header.palette.empty() ? 0 : 24);
-  add_little(file, 0, 4);
-  add_little(file, static_cast<std::uint32_t>(header.width), 2);
-  add_little(file, static_cast<std::uint32_t>(header.height), 2);
-  file.push_back(header.bits);
-  file.push_back(header.flags);
-  add(file, bytes_of("name"));
-  add(file, header.palette);
-  add(file, pixels);
-  return file;
 }
 
 struct Bmp {
@@ -81,24 +59,6 @@ Bytes bmp_palette(int colours, int bytes) {
     if (bytes == 4) palette.push_back(0);
   }
   return palette;
-}
-
-Bytes psd(int planes, int bits, const Bytes& image) {
-  Bytes file = bytes_of("8BPS");
-  add_big(file, 1, 2);
-  add_big(file, 0, 4);
-  add_big(file, 0, 2);
-  add_big(file, static_cast<std::uint32_t>(planes), 2);
-  add_big(file, 2, 4);
-  add_big(file, 3, 4);
-  add_big(file, static_cast<std::uint32_t>(bits), 2);
-  add_big(file, 3, 2);
-  add_big(file, 0, 4);
-  add_big(file, 4, 4);
-  add(file, bytes_of("rsrc"));
-  add_big(file, 0, 4);
-  add(file, image);
-  return file;
 }
 
 // LZW without compression: 9 bits a pixel, the table cleared often enough.
@@ -166,6 +126,7 @@ struct Png {
   int width = 3, height = 2, bits = 8, colours = 2;  // 0 grey, 2 RGB, 3 palette, 4 grey and alpha
   Bytes palette = {}, exif = {};
   bool exif_last = false;
+  std::string text = {};  // of an iTXt chunk
 };
 // `rows`: each with the number of its filter before it.
 Bytes png(const Png& header, const Bytes& rows) {
@@ -183,6 +144,7 @@ Bytes png(const Png& header, const Bytes& rows) {
       libdeflate_zlib_compress(compressor, rows.data(), rows.size(), packed.data(), packed.size()));
   libdeflate_free_compressor(compressor);
   add_chunk(file, "IDAT", packed);
+  if (!header.text.empty()) add_chunk(file, "iTXt", bytes_of(header.text));
   if (!header.exif.empty() && header.exif_last) add_chunk(file, "eXIf", header.exif);
   add_chunk(file, "IEND", {});
   return file;
@@ -264,53 +226,48 @@ TEST_CASE("PNM: comments, ranges of numbers, and every truncation") {
   CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
 }
 
-TEST_CASE("TGA: four directions, palettes, runs, and every truncation") {
-  // Stored are a b c / d e f.
-  const Bytes stored{3, 2, 1, 6, 5, 4, 9, 8, 7, 12, 11, 10, 15, 14, 13, 18, 17, 16};
-  const auto pixels = [](const std::array<int, 6>& order) {
-    std::vector<int> numbers;
-    for (const int i : order) {
-      for (int c = 1; c <= 3; ++c) numbers.push_back(3 * i + c);
+TEST_CASE("PNM: plain files and files of bits, and every truncation") {
+  CHECK(decoded(bytes_of("P2\n# a comment\n3 2\n15\n0 5 10\n15 # 9\n10 5\n")) ==
+        "3x2x1 0 85 170 255 170 85");
+  CHECK(decoded(bytes_of("P3 1 2 255 1 2 3 4 5 6")) == rgb(1, 2, {1, 2, 3, 4, 5, 6}));
+  CHECK(decoded(bytes_of("P3 1 1 65535 65535 0 32768")) == rgb(1, 1, {255, 0, 128}));
+  CHECK(decoded(bytes_of("P1 3 2\n101\n0 1 0\n")) == "3x2x1 0 255 0 255 0 255");
+  Bytes bits = bytes_of("P4\n10 2\n");
+  add(bits, {0xAA, 0x80, 0x55, 0x40});
+  CHECK(decoded(bits) == "10x2x1 0 255 0 255 0 255 0 255 0 255 255 0 255 0 255 0 255 0 255 0");
+  check_prefixes(bits, 2);
+  CHECK(decoded(bytes_of("P2 3 2 15 0 5 10 15 10")) ==
+        "PNM: is truncated: it has 5 numbers instead of 6");
+  CHECK(decoded(bytes_of("P2 2 2 15 10 15 10   ")) ==
+        "PNM: is truncated: it has 3 numbers instead of 4");
+  CHECK(decoded(bytes_of("P2 2 1 15 1 16")) == "PNM: number 1 is more than the largest value 15");
+  CHECK(decoded(bytes_of("P2 2 1 15 1 -1")) == "PNM: number 1 of its pixels is not a number");
+  CHECK(decoded(bytes_of("P1 2 1 12")) == "PNM: number 1 is more than the largest value 1");
+  CHECK(decoded(bytes_of("P2 9999 9999 255 1")).find("cannot hold its 99980001 numbers") !=
+        std::string::npos);
+}
+
+TEST_CASE("images: formats that are not read are named, with a way to convert them") {
+  for (const auto& [start, name] : {std::pair{"8BPS", "Photoshop (PSD)"}, std::pair{"PF\n", "PFM"},
+                                    std::pair{"Pf\n", "PFM"}, std::pair{"P7\n", "PAM"}}) {
+    CHECK(decoded(bytes_of(concat(start, "xxxxxxxxxxxxxxxx"))) ==
+          concat("is a ", name,
+                 " file, which is not read; convert it to PNG or JPEG, for example with "
+                 "ImageMagick: magick FILE NEW.png"));
+  }
+  Bytes tga(40);
+  add(tga, bytes_of(std::string("TRUEVISION-XFILE.\0", 18)));
+  CHECK(decoded(tga).starts_with("is a TGA file"));
+  const auto error_with_name = [](const std::string& name) -> std::string {
+    try {
+      ImageFile(Bytes(40, 1), name, {});
+    } catch (const DataError& error) {
+      return error.what();
     }
-    return rgb(3, 2, numbers);
+    return "";
   };
-  Tga header;
-  CHECK(decoded(tga(header, stored)) == pixels({3, 4, 5, 0, 1, 2}));
-  header.flags = 0x10;
-  CHECK(decoded(tga(header, stored)) == pixels({5, 4, 3, 2, 1, 0}));
-  header.flags = 0x20;
-  CHECK(decoded(tga(header, stored)) == pixels({0, 1, 2, 3, 4, 5}));
-  header.flags = 0x30;
-  CHECK(decoded(tga(header, stored)) == pixels({2, 1, 0, 5, 4, 3}));
-  check_prefixes(tga(header, stored), 18);
-
-  Tga runs;
-  runs.type = 10;
-  runs.flags = 0x20;
-  // Four times a, over the end of the row, then two others.
-  const Bytes packed{0x83, 3, 2, 1, 0x01, 15, 14, 13, 18, 17, 16};
-  CHECK(decoded(tga(runs, packed)) == pixels({0, 0, 0, 0, 4, 5}));
-  check_prefixes(tga(runs, packed), 18);
-  CHECK(decoded(tga(runs, {0x86, 3, 2, 1})) == "TGA: is damaged: a run goes beyond the last pixel");
-
-  Tga indexed;
-  indexed.type = 1;
-  indexed.bits = 8;
-  indexed.flags = 0x20;
-  indexed.first = 5;
-  indexed.palette = {3, 2, 1, 6, 5, 4};
-  CHECK(decoded(tga(indexed, {5, 6, 5, 6, 6, 5})) == pixels({0, 1, 0, 1, 1, 0}));
-  // Beyond the palette: black, where Pillow has no colour either.
-  CHECK(decoded(tga(indexed, {5, 5, 5, 5, 5, 200})).ends_with(" 1 2 3 0 0 0"));
-
-  Tga grey;
-  grey.type = 3;
-  grey.bits = 8;
-  CHECK(decoded(tga(grey, counted(6))) == "3x2x1 4 5 6 1 2 3");
-  Tga five;
-  five.bits = 16;
-  five.width = five.height = 1;
-  CHECK(decoded(tga(five, {0x1F, 0x7C})) == rgb(1, 1, {255, 0, 255}));
+  CHECK(error_with_name("a.TGA").starts_with("a.TGA: is a TGA file"));
+  CHECK(error_with_name("a.png").starts_with("a.png: is not a supported image format"));
 }
 
 TEST_CASE("BMP: directions, OS/2, palettes, masks, runs, and every truncation") {
@@ -368,31 +325,6 @@ TEST_CASE("BMP: directions, OS/2, palettes, masks, runs, and every truncation") 
   CHECK(decoded(bmp({1, 1, 16}, {0x1F, 0x7C, 0, 0})) == rgb(1, 1, {255, 0, 255}));
   CHECK(decoded(bmp({1, 1, 32}, {3, 2, 1, 99})) == rgb(1, 1, {1, 2, 3}));
   CHECK(decoded(bmp({3, 2, 24, 4}, stored)).starts_with("BMP: uses compression 4"));
-}
-
-TEST_CASE("PSD: plain and packed planes, alpha left out, and every truncation") {
-  Bytes plain{0, 0};
-  add(plain, counted(24));  // four planes of 3 x 2
-  const std::string expected =
-      rgb(3, 2, {1, 7, 13, 2, 8, 14, 3, 9, 15, 4, 10, 16, 5, 11, 17, 6, 12, 18});
-  CHECK(decoded(psd(4, 8, plain)) == expected);
-  check_prefixes(psd(4, 8, plain), 4);
-  Bytes packed{0, 1};
-  for (int row = 0; row < 8; ++row) add_big(packed, row % 2 == 0 ? 4 : 2, 2);
-  for (std::uint8_t plane = 0; plane < 4; ++plane) {
-    const auto value = static_cast<std::uint8_t>(6 * plane + 1);
-    add(packed,
-        {2, value, static_cast<std::uint8_t>(value + 1), static_cast<std::uint8_t>(value + 2)});
-    add(packed, {254, 99});
-  }
-  CHECK(decoded(psd(4, 8, packed)) ==
-        rgb(3, 2, {1, 7, 13, 2, 8, 14, 3, 9, 15, 99, 99, 99, 99, 99, 99, 99, 99, 99}));
-  check_prefixes(psd(4, 8, packed), 4);
-  Bytes wide{0, 0};  // 16 bits a number, which Pillow does not read
-  for (const std::uint8_t high : counted(18)) add(wide, {high, 77});
-  CHECK(decoded(psd(3, 16, wide)) == expected);
-  packed[3] = 3;  // the first row is shorter than what it says
-  CHECK(decoded(psd(4, 8, packed)).starts_with("PSD: is damaged: a row "));
 }
 
 TEST_CASE("GIF: transparent pixels keep their colour, small and interlaced frames, truncations") {
@@ -467,6 +399,31 @@ TEST_CASE("PNG: the orientation of eXIf turns the image, wherever the chunk stan
       CHECK(std::equal(found.data(), found.data() + 6, expected.data()));
     }
   }
+}
+
+TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf chunk") {
+  const auto size_with = [](const std::string& packet, char compressed, const Bytes& exif) {
+    Png header;
+    header.colours = 0;
+    header.exif = exif;
+    header.text = concat(std::string("XML:com.adobe.xmp\0", 18), compressed,
+                         std::string("\0\0\0", 3), packet);
+    const Bytes file = png(header, {0, 'a', 'b', 'c', 0, 'd', 'e', 'f'});
+    return decoded(file);
+  };
+  const std::string stored = "3x2x1 97 98 99 100 101 102", turned = "2x3x1 100 97 101 98 102 99";
+  CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', {}) == turned);
+  CHECK(size_with("<a tiff:Orientation='6'/>", '\0', {}) == turned);
+  CHECK(size_with("<tiff:Orientation>6</tiff:Orientation>", '\0', {}) == turned);
+  CHECK(size_with("<a tiff:Orientation=\"1\"/>", '\0', {}) == stored);
+  CHECK(size_with("<a tiff:Orientation=\"9\"/>", '\0', {}) == stored);
+  CHECK(size_with("<a tiff:Orientation=", '\0', {}) == stored);
+  CHECK(size_with("<a xmp:Orientation=\"6\"/>", '\0', {}) == stored);
+  CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\1', {}) == stored);
+  Bytes upright = bytes_of(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\1", 20));
+  add_big(upright, 0, 4);
+  add_big(upright, 0, 4);
+  CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == stored);
 }
 
 TEST_CASE("a small file does not make room for many pixels") {

@@ -32,9 +32,9 @@ bool hidden(const fs::path& path) {
 }
 
 bool is_image_name(const fs::path& path) {
-  static const std::set<std::string> kEndings{".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png",
-                                              ".bmp", ".gif",  ".tga", ".psd",  ".ppm",  ".pgm",
-                                              ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
+  static const std::set<std::string> kEndings{
+      ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png",  ".bmp", ".gif",  ".tga",  ".psd",
+      ".ppm", ".pgm",  ".pbm", ".pfm",  ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
   std::string ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
