@@ -4,9 +4,11 @@
 
 #include "commands.h"
 #include "commands/measure/measured.h"
-#include "model/model.h"
+#include "model/build_model.h"
+#include "model/table.h"
 #include "options.h"
 #include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::app {
 namespace {
@@ -30,7 +32,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-    warn(train::settle_batch_size(config, model, data.train->size()));
+    warn(train::resolve_batch_size(config, model, data.train->size()));
     using Use = engine::Engine::Use;
     engine::Replicas engine(model, config, engine::open_backends(config),
                             arguments.predict ? Use::kPredict : Use::kTrain);

@@ -10,7 +10,7 @@
 #include "commands/open_model/open_model.h"
 #include "commands/open_model/run_archive.h"
 #include "hooks/data_report.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "options.h"
 #include "train/open.h"
 #include "train/signals.h"

@@ -7,6 +7,7 @@
 #include "commands/export/export_json.h"
 #include "commands/open_model/open_model.h"
 #include "commands/open_model/run_archive.h"
+#include "model/onnx.h"
 #include "options.h"
 
 namespace trainer::app {

@@ -1,11 +1,13 @@
 #include <iostream>
 
+#include "base/files.h"
 #include "commands.h"
 #include "commands/find/find_chart.h"
 #include "commands/sweep/grid.h"
 #include "model/import.h"
 #include "options.h"
 #include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::app {
 namespace {
@@ -20,10 +22,10 @@ struct FindArguments : ConfigArguments {
 
 commands::RangeTest test_rates(const FindArguments& arguments, config::Config config) {
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  warn(train::settle_normalize(config, data));
+  warn(train::resolve_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  warn(train::settle_batch_size(config, model, data.train->size()));
+  warn(train::resolve_batch_size(config, model, data.train->size()));
   engine::Replicas engine(model, config, engine::open_backends(config),
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);

@@ -13,8 +13,8 @@
 #include "model/import.h"
 #include "options.h"
 #include "train/host_memory.h"
-#include "train/open.h"
 #include "train/process_group.h"
+#include "train/resolve_batch_size.h"
 #include "train/warnings.h"
 
 namespace trainer::app {
@@ -49,7 +49,7 @@ int plan(const PlanArguments& arguments) {
   warn(backend::device_warning(engine::device_options(config.parallel)));
   const commands::PlannedData data = commands::plan_data(loaded.config);
   const std::optional<graph::Graph> model = commands::plan_model(config, data);
-  if (model) warn(train::settle_batch_size(loaded.config, *model, data.size(Split::kTrain)));
+  if (model) warn(train::resolve_batch_size(loaded.config, *model, data.size(Split::kTrain)));
   commands::PlanReport report = commands::make_plan(loaded, data, model, who);
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     warn(line);

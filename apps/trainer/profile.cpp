@@ -9,7 +9,7 @@
 #include "commands/profile/peak.h"
 #include "commands/profile/profile_print.h"
 #include "commands/profile/trace_file.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "options.h"
 #include "train/open.h"
 

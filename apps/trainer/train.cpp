@@ -14,20 +14,22 @@
 #include "base/memory.h"
 #include "base/process.h"
 #include "base/threads/topology.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/lock.h"
 #include "commands.h"
 #include "commands/measure/measured.h"
 #include "data/check.h"
 #include "data/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
+#include "model/build_model.h"
 #include "model/import.h"
-#include "model/model.h"
+#include "model/table.h"
 #include "options.h"
 #include "train/host_memory.h"
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/process_group.h"
+#include "train/resolve_batch_size.h"
 #include "train/servers/asynchronous.h"
 #include "train/servers/server_loop.h"
 #include "train/signals.h"
@@ -236,8 +238,8 @@ void check_batch_size(const config::Config& config, const cluster::Identity& who
 }
 
 // A run that goes on keeps the batch that it has found.
-void settle_batch_size(const TrainArguments& arguments, config::Config& config,
-                       const data::Datasets& data, const graph::Graph& model) {
+void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
+                        const data::Datasets& data, const graph::Graph& model) {
   if (!config.train.batch_size.is_automatic()) return;
   const Path stored = train::config_file(train::run_folder(config));
   if (arguments.resume && std::filesystem::exists(stored)) {
@@ -245,7 +247,7 @@ void settle_batch_size(const TrainArguments& arguments, config::Config& config,
                                   .config.train.batch_size;
     return;
   }
-  warn(train::settle_batch_size(config, model, data.train->size()));
+  warn(train::resolve_batch_size(config, model, data.train->size()));
 }
 
 // Opens the data, builds the model and trains. `rendezvous` is null unless the processes train in
@@ -254,12 +256,12 @@ int train_here(const TrainArguments& arguments, config::Config& config,
                const cluster::Identity& who,
                const std::shared_ptr<cluster::Rendezvous>& rendezvous) {
   const data::Datasets data = train::open_training_data(config);
-  const Notice normalize = train::settle_normalize(config, data);
+  const Notice normalize = train::resolve_normalize(config, data);
   if (who.rank == 0) warn(normalize);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   train::check_trainable(config, model);
-  settle_batch_size(arguments, config, data, model);
+  resolve_batch_size(arguments, config, data, model);
   if (rendezvous) return to_exit_code(run_in_step(arguments, config, data, model, rendezvous));
   if (train::has_parameter_servers(who)) {
     return to_exit_code(who.role == cluster::Role::kChief

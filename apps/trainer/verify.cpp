@@ -3,9 +3,10 @@
 #include <iostream>
 
 #include "commands.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "options.h"
 #include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::app {
 namespace {
@@ -19,10 +20,10 @@ struct VerifyArguments : ConfigArguments {
 int verify(const VerifyArguments& arguments) {
   config::Config config = load(arguments).config;
   const data::Datasets data = train::open_training_data(config);
-  warn(train::settle_normalize(config, data));
+  warn(train::resolve_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  warn(train::settle_batch_size(config, model, data.train->size()));
+  warn(train::resolve_batch_size(config, model, data.train->size()));
   const commands::VerifyOptions options{arguments.replicas, arguments.steps};
   const commands::Verification verification =
       arguments.what == "replicas" ? commands::verify_replicas(config, data, model, options)

@@ -58,7 +58,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-// One or more located mistakes in what the user wrote. what() lists all of them, one a line.
+// One or more located mistakes in what the user wrote. what() lists all of them, one per line.
 class ConfigError : public Error {
  public:
   explicit ConfigError(std::vector<Diagnostic> diagnostics);
@@ -70,7 +70,8 @@ class ConfigError : public Error {
   std::vector<Diagnostic> diagnostics_;
 };
 
-// A file is missing, damaged or not what its name says. The message starts with the path.
+// A file is missing, damaged or of another kind than its name claims. The message starts with the
+// path.
 class DataError : public Error {
  public:
   DataError(const std::string& path, const std::string& message)

@@ -23,7 +23,7 @@ namespace {
 
 std::string reason() { return std::strerror(errno); }
 
-// The path in messages: one line, whatever the name of the file.
+// Returns the path for messages, as one line whatever the name of the file is.
 std::string name_of(const Path& path) { return printable(path.string()); }
 
 // A file descriptor that closes itself.
@@ -54,7 +54,7 @@ void expect_regular(const Path& path, const struct stat& info) {
 
 template <class Buffer>
 Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
-  // Without O_NONBLOCK a FIFO would wait for a writer before anybody sees that it is one.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer before its type can be checked.
   Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!file.valid()) throw DataError(name_of(path), "cannot open: " + reason());
   struct stat info {};
@@ -76,7 +76,9 @@ Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::si
 
 constexpr const char* kTemporaryMark = ".tmp.";
 
-Path folder_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
+Path parent_folder(const Path& path) {
+  return path.has_parent_path() ? path.parent_path() : Path(".");
+}
 
 void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) {
   std::size_t done = 0;
@@ -105,16 +107,16 @@ namespace {
 
 bool process_exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
 
-// Removes what writers of `path` left that were killed before their rename.
-void remove_leftovers_of(const Path& path) {
+// Removes the temporary files of writers of `path` that were killed before their rename.
+void remove_leftovers_for(const Path& path) {
   const std::string prefix = path.filename().string() + kTemporaryMark;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), ignored)) {
+  for (const auto& entry : std::filesystem::directory_iterator(parent_folder(path), ignored)) {
     const std::string name = entry.path().filename().string();
     pid_t pid = 0;
     const char *first = name.data() + prefix.size(), *last = name.data() + name.size();
     if (!name.starts_with(prefix) || std::from_chars(first, last, pid).ptr != last) continue;
-    // A writer on another machine is unknown here, but writes.
+    // A writer on another machine is not a process of this one, but its file is still written to.
     const auto age = std::filesystem::file_time_type::clock::now() -
                      std::filesystem::last_write_time(entry.path(), ignored);
     if (ignored || process_exists(pid) || age < std::chrono::minutes(1)) continue;
@@ -122,8 +124,8 @@ void remove_leftovers_of(const Path& path) {
   }
 }
 
-// What a link points to, which need not exist; other paths as they are.
-Path target_of(Path path) {
+// Returns the target of a link, which need not exist, and any other path unchanged.
+Path resolve_links(Path path) {
   std::error_code error;
   for (int links = 0; links < 40; ++links) {
     const Path target = std::filesystem::read_symlink(path, error);
@@ -133,8 +135,8 @@ Path target_of(Path path) {
   return path;
 }
 
-// Whether there is something of that name but a regular file, to be written to as it is. Throws
-// DataError for a folder.
+// Returns whether the path names a device, FIFO or socket, which is written to and not replaced.
+// Throws DataError for a folder.
 bool is_special_file(const Path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -143,7 +145,7 @@ bool is_special_file(const Path& path) {
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
-Path temporary_of(const Path& path) {
+Path make_temporary_name(const Path& path) {
   return path.string() + kTemporaryMark + std::to_string(::getpid());
 }
 
@@ -153,10 +155,10 @@ void rename_into_place(const Path& temporary, const Path& path) {
   }
 }
 
-// The name that linkat() takes for a file without one.
+// Returns the path by which linkat() finds a file that has no name.
 std::string link_source(int fd) { return concat("/proc/self/fd/", fd); }
 
-// A file in the folder that has no name yet; -1 where the system does not offer that.
+// Opens a new file without a name in the folder; returns -1 where the system cannot.
 int open_without_name(const Path& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
   if (fd < 0 || ::access(link_source(fd).c_str(), F_OK) == 0) return fd;
@@ -207,10 +209,10 @@ AtomicFileWriter::AtomicFileWriter(const Path& path, TemporaryName name)
     if (fd_ < 0) throw DataError(name_of(path_), "cannot open: " + reason());
     return;
   }
-  path_ = target_of(path);
-  remove_leftovers_of(path_);
-  temporary_ = temporary_of(path_);
-  if (name == TemporaryName::kAtCommit) fd_ = open_without_name(folder_of(path_));
+  path_ = resolve_links(path);
+  remove_leftovers_for(path_);
+  temporary_ = make_temporary_name(path_);
+  if (name == TemporaryName::kAtCommit) fd_ = open_without_name(parent_folder(path_));
   is_named_ = fd_ < 0;
   if (is_named_) {
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -231,7 +233,7 @@ void AtomicFileWriter::commit() {
   if (!is_regular_) return;
   if (::fsync(fd_) != 0) throw DataError(name_of(path_), "cannot sync to the disk: " + reason());
   if (!is_named_) {
-    ::unlink(temporary_.c_str());  // of a killed process with the same number
+    ::unlink(temporary_.c_str());  // may be left by a killed process with the same number
     if (::linkat(AT_FDCWD, link_source(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
                  AT_SYMLINK_FOLLOW) != 0) {
       throw DataError(name_of(path_), "cannot name the file that was written: " + reason());
@@ -240,7 +242,7 @@ void AtomicFileWriter::commit() {
   }
   rename_into_place(temporary_, path_);
   is_named_ = false;
-  sync_path(folder_of(path_));
+  sync_path(parent_folder(path_));
 }
 
 void remove_leftovers(const Path& folder) {

@@ -19,10 +19,10 @@ using Bytes = std::vector<std::uint8_t>;
 // would wait for a writer.
 void check_regular_file(const Path& path);
 
-// The whole regular file. Throws DataError naming the path and the system's reason.
+// Returns the whole regular file. Throws DataError naming the path and the system's reason.
 Bytes read_file(const Path& path);
 std::string read_text_file(const Path& path);
-// At most the first `size` bytes, to tell what kind of file it is.
+// Returns the first `size` bytes, or fewer of a smaller file, to recognise the kind of the file.
 Bytes read_file_start(const Path& path, std::size_t size);
 
 // Throws ConfigError when `path`, given with the command line's `option`, is a folder, or is a
@@ -70,11 +70,11 @@ void remove_leftovers(const Path& folder);
 // Flushes a file or folder to the disk. Throws DataError.
 void sync_path(const Path& path);
 
-// CRC-32C (Castagnoli), as in iSCSI and TensorFlow's record files; crc32c("123456789") =
-// 0xe3069283.
+// Returns the CRC-32C (Castagnoli) of iSCSI and TensorFlow's record files; crc32c("123456789") =
+// 0xe3069283. `crc` is the CRC of the bytes before these.
 std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t crc = 0);
 
-// SHA-256 in several pieces; hex() ends it.
+// Computes SHA-256 over several pieces. hex() returns the result and may be called once.
 class Sha256 {
  public:
   Sha256();

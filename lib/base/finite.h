@@ -1,4 +1,4 @@
-// Numbers that are neither infinite nor NaN.
+// Checks for numbers that are infinite or NaN.
 #pragma once
 
 #include <algorithm>

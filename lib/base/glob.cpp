@@ -7,8 +7,8 @@ namespace {
 
 enum class Kind { kName, kPath };
 
-// ends[i]: the pattern up to here fits the first i characters. Each step of the pattern takes one
-// pass over the text, so that no pattern is slow.
+// ends[i] is true if the part of the pattern read so far matches the first i characters. Each
+// character of the pattern takes one pass over the text, so that no pattern takes exponential time.
 bool fits(std::string_view pattern, std::string_view text, Kind kind) {
   std::vector<bool> ends(text.size() + 1);
   ends[0] = true;

@@ -5,11 +5,12 @@
 
 namespace trainer {
 
-// Whether the pattern matches the whole text: * stands for any text, ? for any one character.
+// Returns whether the pattern matches the whole text: * stands for any text, ? for any one
+// character.
 bool matches(std::string_view pattern, std::string_view text);
 
-// Whether the pattern matches the whole path: * and ? do not match a slash, and **/ stands for any
-// number of whole folders, none included.
+// Returns whether the pattern matches the whole path: * and ? do not match a slash, and **/ stands
+// for any number of whole folders, which may be 0.
 bool matches_path(std::string_view pattern, std::string_view path);
 
 }  // namespace trainer

@@ -3,7 +3,7 @@
 namespace trainer {
 namespace {
 
-// bits / 2^shift to the nearest integer, to even on a tie.
+// Returns bits / 2^shift, rounded to the nearest integer, and to even on a tie.
 std::uint32_t shift_and_round(std::uint32_t bits, int shift) {
   const std::uint32_t half = 1u << (shift - 1);
   return (bits + half - 1 + (bits >> shift & 1u)) >> shift;
@@ -11,7 +11,8 @@ std::uint32_t shift_and_round(std::uint32_t bits, int shift) {
 
 }  // namespace
 
-// float has 8 bits of exponent with a bias of 127 and 23 of fraction, float16 5, 15 and 10.
+// float has 8 bits of exponent with a bias of 127 and 23 bits of fraction. float16 has 5 bits of
+// exponent with a bias of 15 and 10 bits of fraction.
 std::uint16_t float_to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;

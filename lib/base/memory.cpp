@@ -14,7 +14,7 @@ using std::filesystem::path;
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-// What stands behind `word` in a file of "word number" lines, or 0.
+// Returns the number after `word` in a file of "word number" lines, or 0.
 std::int64_t number_after(const path& name, const std::string& word) {
   std::ifstream file(name);
   for (std::string key; file >> key;) {
@@ -31,14 +31,15 @@ struct Files {
 constexpr Files kVersion2{"memory.max", "memory.current", "inactive_file"};
 constexpr Files kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 
-std::int64_t limit_of(const path& group, const Files& files) {
+std::int64_t read_limit(const path& group, const Files& files) {
   std::int64_t bytes = 0;
   return std::ifstream(group / files.limit) >> bytes ? bytes : kNoLimit;
 }
 
-// The limit of a group less what it holds, of which the system gives up pages of files first.
+// Returns the limit of a group less the memory that it uses. Pages of files do not count as used,
+// because the system frees them first.
 std::int64_t left_in(const path& group, const Files& files) {
-  const std::int64_t limit = limit_of(group, files);
+  const std::int64_t limit = read_limit(group, files);
   std::int64_t used = 0;
   if (limit == kNoLimit || !(std::ifstream(group / files.used) >> used)) return kNoLimit;
   used -= std::min(used, number_after(group / "memory.stat", files.reclaimable));
@@ -47,7 +48,7 @@ std::int64_t left_in(const path& group, const Files& files) {
 
 using Measure = std::int64_t (*)(const path& group, const Files& files);
 
-// The smallest value over the groups around this process, of either version.
+// Returns the smallest value over the groups of both versions around this process.
 std::int64_t least_in_groups(const path& root, Measure measure) {
   std::int64_t least = kNoLimit;
   for (const path& group : control_groups(root)) least = std::min(least, measure(group, kVersion2));
@@ -71,7 +72,7 @@ std::int64_t available_memory(const path& root) {
 }
 
 std::int64_t total_memory(const path& root) {
-  return machine_or_groups(root, "MemTotal:", limit_of);
+  return machine_or_groups(root, "MemTotal:", read_limit);
 }
 
 }  // namespace trainer

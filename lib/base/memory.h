@@ -1,4 +1,4 @@
-// The memory of the machine.
+// Reads the memory of the machine.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,14 @@
 
 namespace trainer {
 
-// Bytes that programs can still take without swapping: those of the machine, or those of the
-// control groups around this process where these are fewer. 0 where the system does not report
-// them. `root` is the folder that contains /proc and /sys.
+// Returns the bytes that programs can still take without swapping: those of the machine, or those
+// of the control groups around this process where these are fewer. Returns 0 where the system does
+// not report them. `root` is the folder that contains /proc and /sys.
 std::int64_t available_memory(const std::filesystem::path& root = "/");
 
-// Bytes that this process can have at most: the memory of the machine, or the limit of the control
-// groups around this process where that is less. 0 where the system does not report it.
+// Returns the bytes that this process can have at most: the memory of the machine, or the limit of
+// the control groups around this process where that is less. Returns 0 where the system does not
+// report it.
 std::int64_t total_memory(const std::filesystem::path& root = "/");
 
 }  // namespace trainer

@@ -1,4 +1,4 @@
-// A line that tells the user something beside the results of a command.
+// A line for the user beside the results of a command.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace trainer {
 struct Notice {
   enum class Kind {
     kWarning,  // something may be wrong
-    kNote,     // nothing is
+    kNote,     // a fact; nothing is wrong
   };
-  std::string text;  // without its kind; "" when there is nothing to tell
+  std::string text;  // without its kind; "" if there is nothing to report
   Kind kind = Kind::kWarning;
 
   Notice(std::string warning) : text(std::move(warning)) {}  // NOLINT(google-explicit-constructor)

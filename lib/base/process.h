@@ -8,14 +8,14 @@
 
 namespace trainer {
 
-std::string host_name();  // as the host calls itself
-// Peak resident memory of this process so far, in bytes.
+std::string host_name();
+// Returns the peak resident memory of this process so far, in bytes.
 std::int64_t peak_memory_bytes();
-// "Intel(R) Xeon(R) ..."; "" where the system does not tell.
+// Returns "Intel(R) Xeon(R) ...", or "" where the system does not report the name.
 std::string processor_name();
-// The program and its arguments.
+// Returns the program and its arguments.
 std::vector<std::string> command_line();
-// The variables that the process was started with.
+// Returns the environment variables that the process was started with.
 std::map<std::string, std::string> environment_variables();
 
 }  // namespace trainer

@@ -62,7 +62,7 @@ class Random {
   float uniform(float low, float high) { return low + (high - low) * uniform(); }
   // Uniform in [0, n), without bias (Lemire's method). n > 0.
   std::uint64_t below(std::uint64_t n);
-  // Standard normal (Box-Muller, one value a call).
+  // Standard normal (Box-Muller, one value per call).
   float normal();
 
  private:

@@ -36,7 +36,7 @@ std::string hmac_sha256(std::string_view secret, std::string_view text) {
   return hexadecimal(digest, size);
 }
 
-std::string proof_of(std::string_view secret, std::initializer_list<std::string_view> parts) {
+std::string compute_proof(std::string_view secret, std::initializer_list<std::string_view> parts) {
   std::string text;
   for (const std::string_view part : parts) {
     text += std::to_string(part.size());

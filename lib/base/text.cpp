@@ -7,7 +7,8 @@
 namespace trainer {
 namespace {
 
-// The bytes of the character at the start of `text` as UTF-8 defines it (RFC 3629), 0 for none.
+// Returns the number of bytes of the character at the start of `text`, or 0 if it is not UTF-8
+// (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0u;
@@ -70,10 +71,11 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return text;
 }
 
-std::string join_first(std::vector<std::string> words, std::size_t most) {
+std::string join_first(std::vector<std::string> words, std::size_t max_words) {
   const std::size_t count = words.size();
-  words.resize(std::min(count, most));
-  return join(words) + (count > most ? " and " + std::to_string(count - most) + " more" : "");
+  words.resize(std::min(count, max_words));
+  return join(words) +
+         (count > max_words ? " and " + std::to_string(count - max_words) + " more" : "");
 }
 
 std::vector<std::string> split_text(std::string_view text, char separator) {

@@ -1,4 +1,4 @@
-// Lines of text.
+// Checks, joins and splits lines of text.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace trainer {
 
-// Whether the text is UTF-8 without control characters, so that it survives JSON, CSV and tables.
+// Returns whether the text is UTF-8 without control characters, so that JSON, CSV and tables keep
+// it unchanged.
 bool is_line_of_text(std::string_view text);
 
 // Replaces every byte that is not printable ASCII by \xNN, for messages.
@@ -21,13 +22,14 @@ std::string escaped(std::string_view text);
 enum class Controls { kNone, kLines };
 std::string printable(std::string_view text, Controls kept = Controls::kNone);
 
-// "a, b, c"; empty for no words.
+// Returns "a, b, c", or "" for no words.
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 
-// The first `most` words and how many follow: "a, b and 3 more".
-std::string join_first(std::vector<std::string> words, std::size_t most);
+// Returns the first `max_words` words and how many follow: "a, b and 3 more".
+std::string join_first(std::vector<std::string> words, std::size_t max_words);
 
-// The parts between separators: n separators give n + 1 parts, an empty text one empty part.
+// Returns the parts between separators: n separators give n + 1 parts, and an empty text gives one
+// empty part.
 std::vector<std::string> split_text(std::string_view text, char separator);
 
 // Parses the whole text as a number in C's notation; nullopt for any other text.

@@ -15,7 +15,7 @@ std::size_t size_of(DType type);    // bytes of one element
 const char* to_string(DType type);  // "float32", "bfloat16", "float16", "uint8", "int32"
 bool is_float(DType type);
 
-// The batch dimension of a value whose first dimension is "as many samples as there are".
+// The dimension that stands for the number of samples of a call.
 inline constexpr std::int64_t kBatch = -1;
 
 // Dimensions, outermost first. A batched value has kBatch as its first dimension.
@@ -33,7 +33,7 @@ class Shape {
   bool batched() const { return !dims_.empty() && dims_[0] == kBatch; }
   // Elements of one sample for a batched shape, of the whole value otherwise. 1 for a scalar.
   std::int64_t elements() const;
-  // This shape with the batch dimension set to n.
+  // Returns this shape with the batch dimension set to n.
   Shape with_batch(std::int64_t n) const;
 
   bool operator==(const Shape& other) const = default;

@@ -1,13 +1,16 @@
+#include "checkpoint/average.h"
+
 #include <map>
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
 
 namespace trainer::checkpoint {
 namespace {
 
-// Optimizer slots have no use for a mean.
+// Removes optimizer slots, whose mean has no use.
 void remove_optimizer_slots(std::vector<Tensor>& tensors) {
   std::set<std::string> names;
   for (const Tensor& tensor : tensors) names.insert(tensor.name);
@@ -16,7 +19,7 @@ void remove_optimizer_slots(std::vector<Tensor>& tensors) {
   });
 }
 
-// Nothing when the file has gone.
+// Returns nothing if the file does not exist any more.
 std::optional<TensorFile> read_if_there(const Path& path, bool is_newest) {
   try {
     return read_checkpoint(path);
@@ -28,7 +31,7 @@ std::optional<TensorFile> read_if_there(const Path& path, bool is_newest) {
   }
 }
 
-// Takes another file into the mean, of which it is then the part `share`.
+// Adds another file to the mean, of which it is then the part `share`.
 void add_to_mean(std::vector<Tensor>& mean, const TensorFile& file, double share, const Path& path,
                  const Path& newest) {
   std::map<std::string, const Tensor*> others;

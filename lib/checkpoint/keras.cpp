@@ -14,14 +14,14 @@
 
 #include "checkpoint/hdf5/reader.h"
 #include "checkpoint/hdf5/writer.h"
-#include "checkpoint/weights.h"
 
 namespace trainer::checkpoint {
 namespace {
 
 using hdf5::Reader;
 
-// Files of Keras 1, VGG16's among them, name block1_conv1/kernel:0 block1_conv1_W_1:0.
+// Returns the present name of a weight. Files of Keras 1, such as that of VGG16, have
+// block1_conv1_W_1:0 for block1_conv1/kernel:0.
 std::string modern_name(const std::string& layer, std::string weight) {
   if (weight.ends_with(":0")) weight.resize(weight.size() - 2);
   if (weight.find('/') != std::string::npos) {
@@ -54,7 +54,7 @@ std::vector<Tensor> read_applications(Reader& file, const std::string& root) {
   return tensors;
 }
 
-// Models in models; deeper is an attack.
+// The largest depth of models in models. Deeper files are attacks.
 constexpr int kDeepest = 32;
 
 // Returns whether a group comes before another in Keras's list of layers. Layers of one class are
@@ -69,7 +69,8 @@ bool comes_before(const std::string& a, const std::string& b) {
   return split(a) < split(b);
 }
 
-// `seen`: where the groups lie that were read. One that is linked twice may hold itself.
+// Reads the weights of a group and of those below it. `seen` has the addresses of the groups that
+// were read: a group with two links may contain itself.
 void read_keras3(Reader& file, const std::string& group, int depth, std::set<std::uint64_t>& seen,
                  std::vector<Tensor>& tensors) {
   if (!seen.insert(file.address(group)).second) {

@@ -1,3 +1,5 @@
+#include "checkpoint/lock.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -12,7 +14,6 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "checkpoint/checkpoint.h"
 
 namespace trainer::checkpoint {
 namespace {
@@ -21,8 +22,9 @@ constexpr std::size_t kMaxLockBytes = 512;
 
 }  // namespace
 
-// The kernel drops the lock with the process, however it ends; the text in the file is only for the
-// message, and the file stays: removing it would let two processes lock two files of one name.
+// The kernel releases the lock when the process ends in any way. The text in the file is for
+// messages only. The file is not removed, because two processes could then lock two files of one
+// name.
 RunLock::RunLock(const Path& run) {
   const Path path = run / "lock";
   std::error_code error;
@@ -31,7 +33,7 @@ RunLock::RunLock(const Path& run) {
     throw Error(kExitConfig, concat(printable(run.string()), ": cannot create this run folder: ",
                                     error.message(), "; choose another with --run-dir"));
   }
-  // Not through a link, as the file that it points to would be emptied.
+  // The lock must not be a link, because its target would be emptied.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd_ < 0) {
     throw DataError(path, errno == ELOOP ? "is a link, which is not followed; remove it"
@@ -66,7 +68,7 @@ RunLock::~RunLock() {
   ::close(fd_);
 }
 
-// The lock is not tried: holding it for a moment could turn a starting run away.
+// Does not try the lock, because holding it for a moment could make the start of a run fail.
 bool is_in_use(const Path& run) {
   std::istringstream file;
   try {

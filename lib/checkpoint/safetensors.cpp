@@ -1,4 +1,6 @@
 // The safetensors layout: u64 header length, JSON header, tensors packed one after another.
+#include "checkpoint/safetensors.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/half.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/file_kind.h"
 
 namespace trainer::checkpoint {

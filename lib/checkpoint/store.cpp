@@ -1,5 +1,7 @@
-// A run's folder of checkpoints. A save is: write the new file, sync, rename, sync the folder, then
-// remove the old ones; so a kill at any moment leaves a complete set.
+// A save writes the new file, syncs and renames it, syncs the folder, and then removes old files,
+// so that a kill at any moment leaves a complete set.
+#include "checkpoint/store.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +14,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/file_kind.h"
+#include "checkpoint/safetensors.h"
 
 namespace trainer::checkpoint {
 namespace {
@@ -26,7 +28,7 @@ Path make_path(const Path& folder, std::int64_t step) {
   return folder / name;
 }
 
-// The step in "step-00000100.safetensors"; nothing for other names.
+// Returns the step in "step-00000100.safetensors"; nothing for other names.
 std::optional<std::int64_t> parse_step(const std::string& name) {
   constexpr std::string_view kPrefix = "step-";
   constexpr std::string_view kSuffix = ".safetensors";
@@ -41,8 +43,8 @@ std::optional<std::int64_t> parse_step(const std::string& name) {
   return step;
 }
 
-// None when there is no such folder. A folder that cannot be listed is not an empty one: what is
-// taken for a new run would remove the checkpoints of the old.
+// Returns an empty list if the folder does not exist. Throws for a folder that cannot be listed: if
+// it counted as empty, a new run would remove the checkpoints of the old one.
 std::vector<Saved> list_folder(const Path& folder) {
   std::vector<Saved> saved;
   std::error_code error;
@@ -60,8 +62,8 @@ std::vector<Saved> list_folder(const Path& folder) {
   return saved;
 }
 
-// Nothing when the file has gone. One that is there and cannot be opened may well be whole: no
-// older one takes its place, so the error is not of the kind that stands for damage.
+// Returns nothing if the file does not exist any more. A file that cannot be opened may be
+// undamaged, so that the error is not a DataError, after which an older checkpoint would be used.
 std::optional<TensorFile> read_if_there(const Saved& saved) {
   const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
@@ -79,7 +81,7 @@ std::optional<TensorFile> read_if_there(const Saved& saved) {
 }
 
 std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::string>& warnings) {
-  // A run that is still going may remove what was just listed; then there is a newer one.
+  // A run that still trains may remove a file after it was listed; then there is a newer one.
   for (int attempt = 0; attempt < 3; ++attempt) {
     bool vanished = false;
     const std::vector<Saved> saved = list_folder(folder);
@@ -136,7 +138,7 @@ Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Me
   check_in_place();
   const Path path = make_path(folder_, step);
   write_safetensors(path, tensors, metadata);
-  // Later steps are of a future that did not happen: the run was resumed before them.
+  // The run was resumed before later steps, so that their checkpoints do not belong to it any more.
   std::vector<Saved> saved = list();
   while (!saved.empty() && saved.back().step > step) {
     remove_file(saved.back().path);

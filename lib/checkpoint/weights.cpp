@@ -10,6 +10,7 @@
 #include "base/formats/zip.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/keras.h"
+#include "checkpoint/safetensors.h"
 
 namespace trainer::checkpoint {
 namespace {

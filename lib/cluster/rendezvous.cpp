@@ -123,7 +123,7 @@ std::uint64_t Rendezvous::generation() const { return link_->generation; }
 bool Rendezvous::shared_memory() const { return link_->shared_memory; }
 const Network& Rendezvous::network() const { return *link_->network; }
 std::string Rendezvous::proof(std::initializer_list<std::string_view> parts) const {
-  return proof_of(link_->session_key, parts);
+  return compute_proof(link_->session_key, parts);
 }
 
 void Rendezvous::set(const std::string& key, const std::string& value) { link_->set(key, value); }

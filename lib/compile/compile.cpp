@@ -11,7 +11,7 @@ struct Pass {
   bool training, evaluation, prediction;  // the graphs it takes part in
 };
 
-// In the order in which they run.
+// The passes, in the order in which they run.
 constexpr Pass kPasses[] = {
     {"remove_loss", remove_loss, false, false, true},
     {"freeze", freeze, true, true, true},

@@ -9,7 +9,7 @@
 
 namespace trainer::compile {
 
-// The fusions that a backend supports, as plain facts, so that passes depend on no backend.
+// The fusions that a backend supports, as plain values, so that passes depend on no backend.
 struct Capabilities {
   bool fuse_activation = true;              // into conv, dense, batch norm
   bool fuse_conv_max_pool = false;          // ConvMaxPool for few input channels
@@ -21,20 +21,21 @@ struct Options {
   // Type of activations and their gradients; parameters stay float32.
   DType activations = DType::kFloat32;
   graph::Update update;  // the optimizer, without the per-parameter fields
-  // Whether a training graph computes activations again in backward where that takes less memory.
-  // Its results are the same bits.
+  // True if a training graph is to compute activations again in backward where that takes less
+  // memory. The results are the same bits.
   bool recompute = false;
   std::string print_after;  // name of a pass, "all", or ""
   std::ostream* print_to = nullptr;
 };
 
-// The training graph: inputs images, labels; outputs logits, loss (one number a sample), the rank
-// of the label's class (ClassRank) and, when the model has any, the L2 penalty. Its update nodes
-// are in phase kUpdate.
+// Returns the training graph. Its inputs are images and labels; its outputs are logits, the loss
+// (one number per sample), the rank of the label's class (ClassRank) and, if the model has one, the
+// L2 penalty. The update nodes are in phase kUpdate.
 graph::Graph training_graph(const graph::Graph& model, const Options& options);
 
-// The evaluation graph: inference form, batch norm folded; outputs logits and loss. `prediction`
-// has no labels and gives logits only. With weight averages, reads those instead of the parameters.
+// Returns the evaluation graph, in inference form and with batch norm folded. Its outputs are
+// logits and loss; with `prediction` it has no labels and gives logits only. With weight averages,
+// it reads these instead of the parameters.
 graph::Graph evaluation_graph(const graph::Graph& model, const Options& options,
                               bool prediction = false);
 
@@ -50,7 +51,7 @@ struct FrozenSplit {
 // Splits at the latest place where the rest of the graph needs a single value.
 FrozenSplit split_frozen(const graph::Graph& model, const Options& options);
 
-// The names of the passes, in order.
+// Returns the names of the passes, in order.
 std::vector<std::string> pass_names();
 
 }  // namespace trainer::compile

@@ -5,7 +5,7 @@
 namespace trainer::compile {
 namespace {
 
-// The walk from the loss to the parameters: what has flowed to each value so far.
+// Walks from the loss to the parameters and collects the gradients of each value.
 class Walk {
  public:
   explicit Walk(Graph graph)
@@ -15,10 +15,10 @@ class Walk {
 
   Graph run() && {
     for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) visit(i);
-    // Parameters have no producer to visit; several uses of one are summed at the end.
+    // Parameters have no producer to visit, so that the gradients of several uses are summed here.
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (graph_.values[i].role == Role::kParameter) {
-        gradient_of(static_cast<ValueId>(i), graph_.values[i].name, graph_.values[i].loc);
+        sum_gradients(static_cast<ValueId>(i), graph_.values[i].name, graph_.values[i].loc);
       }
     }
     return std::move(graph_);
@@ -32,7 +32,8 @@ class Walk {
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
 
     std::vector<ValueId> gradients;
-    for (const ValueId id : node.outputs) gradients.push_back(gradient_of(id, node.name, node.loc));
+    for (const ValueId id : node.outputs)
+      gradients.push_back(sum_gradients(id, node.name, node.loc));
     const bool flows =
         std::any_of(gradients.begin(), gradients.end(), [](ValueId id) { return id != kNoValue; });
     if (!flows && !std::holds_alternative<graph::Loss>(node.op)) return;
@@ -43,8 +44,8 @@ class Walk {
     }
   }
 
-  // The sum of what has flowed to a value, or kNoValue.
-  ValueId gradient_of(ValueId id, const std::string& name, const SourceLoc& loc) {
+  // Returns the sum of the gradients of a value, or kNoValue if it has none.
+  ValueId sum_gradients(ValueId id, const std::string& name, const SourceLoc& loc) {
     const std::vector<ValueId>& parts = parts_[index(id)];
     if (parts.empty()) return kNoValue;
     if (parts.size() == 1) return parts[0];

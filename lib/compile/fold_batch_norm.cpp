@@ -11,7 +11,7 @@ bool has_trainable(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph[id].trainable; });
 }
 
-// The convolution that `norm` can move into, or -1.
+// Returns the convolution that `norm` can be folded into, or -1.
 int convolution_before(const Graph& graph, const Node& norm) {
   const int i = graph.producer(norm.inputs[0]);
   if (i < 0 || !only_consumer(graph, norm.inputs[0])) return -1;
@@ -21,7 +21,7 @@ int convolution_before(const Graph& graph, const Node& norm) {
   return has_trainable(graph, node) || has_trainable(graph, norm) ? -1 : i;
 }
 
-// The node that computes the kernel and bias of both. Its values are added to the graph.
+// Makes the node that computes the kernel and bias of both, and adds its values to the graph.
 Node fold(Graph& graph, const Node& conv, const Node& norm) {
   const auto& op = std::get<graph::Conv>(conv.op);
   const auto& norm_op = std::get<graph::BatchNormInference>(norm.op);

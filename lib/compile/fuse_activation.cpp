@@ -5,7 +5,7 @@ namespace {
 
 using graph::Activation;
 
-// The activation field of the ops that have one to fuse into; null for the others.
+// Returns the activation field of an op that an activation can be fused into, else null.
 Activation* fusable(graph::Op& op) {
   if (auto* conv = std::get_if<graph::Conv>(&op)) return &conv->activation;
   if (auto* dense = std::get_if<graph::Dense>(&op)) return &dense->activation;
@@ -30,7 +30,7 @@ Graph fuse_activation(Graph graph, const Options& options) {
     Node& target = node_at(graph, before);
     Activation* activation = fusable(target.op);
     if (activation == nullptr || !activation->linear() || !activate->activation.fusable()) continue;
-    // The gradient of a fused activation sees only the output.
+    // The gradient of a fused activation is computed from the output alone.
     if (differentiated[index(x)] && !activate->activation.differentiable_from_output()) continue;
     *activation = activate->activation;
     const ValueId y = node.outputs[0];

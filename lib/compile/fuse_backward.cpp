@@ -3,8 +3,8 @@
 namespace trainer::compile {
 namespace {
 
-// The derivative at the pooled output equals the one at the winning pixel, as they are the same
-// number.
+// The derivative at the pooled output equals that at the winning pixel, because both have the same
+// value.
 bool derivative_at_pooled(graph::Activation::Kind kind) {
   using Kind = graph::Activation::Kind;
   return kind == Kind::kRelu || kind == Kind::kRelu6 || kind == Kind::kLeakyRelu;

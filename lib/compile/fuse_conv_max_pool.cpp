@@ -25,8 +25,8 @@ bool fusable(const graph::Pool& pool) {
          pool.window.pad_after == kZero;
 }
 
-// Whether a value is made of the images alone, without parameters: no gradient flows to it, neither
-// here nor in the graph's training form.
+// Returns whether a value depends on the images alone and not on parameters. No gradient flows to
+// such a value, neither here nor in the training form of the graph.
 bool from_images(const Graph& graph, ValueId id) {
   const int producer = graph.producer(id);
   if (producer < 0) return graph[id].role == Role::kInput;

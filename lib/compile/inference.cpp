@@ -10,7 +10,7 @@ Graph inference(Graph graph, const Options&) {
       removed[static_cast<std::size_t>(use_moving_statistics(graph, static_cast<int>(i)))] = true;
     } else if (auto* loss = std::get_if<graph::Loss>(&graph.nodes[i].op)) {
       loss->sample_weight = false;
-      loss->class_weight.clear();  // weights are of training alone, as in Keras
+      loss->class_weight.clear();  // only training weights classes, as in Keras
     } else if (std::holds_alternative<graph::Dropout>(graph.nodes[i].op)) {
       removed[i] = true;
       replace_uses(graph, graph.nodes[i].outputs[0], graph.nodes[i].inputs[0]);

@@ -18,59 +18,62 @@ using graph::Role;
 using graph::Value;
 using graph::ValueId;
 
-// Prediction: removes the loss and the labels.
+// For prediction: removes the loss and the labels.
 Graph remove_loss(Graph graph, const Options& options);
-// Parameters of frozen layers get no update; their batch norm, and that of layers which ask for it,
-// uses the moving statistics.
+// Excludes the parameters of frozen layers from updates, and makes their batch norm, and that of
+// layers with moving_statistics, use the moving statistics.
 Graph freeze(Graph graph, const Options& options);
 // With weight averages: reads "<parameter>/average" in place of each trained parameter.
 Graph read_averages(Graph graph, const Options& options);
-// Evaluation: no parameter is trained, batch norm uses the moving statistics, dropout is removed.
+// For evaluation: makes no parameter trainable and batch norm use the moving statistics, and
+// removes dropout.
 Graph inference(Graph graph, const Options& options);
 // Moves zero padding into the convolution that is its only reader.
 Graph fold_padding(Graph graph, const Options& options);
-// Batch norm on constant parameters moves into the convolution before it, once, in phase kPrepare.
+// Folds batch norm on constant parameters into the convolution before it, in phase kPrepare.
 Graph fold_batch_norm(Graph graph, const Options& options);
-// An activation moves into the convolution, dense layer or batch norm before it.
+// Fuses an activation into the convolution, dense layer or batch norm before it.
 Graph fuse_activation(Graph graph, const Options& options);
-// The first convolution and the max pooling after it become one op, where the backend has it.
+// Fuses the first convolution with the max pooling after it, if the backend has such an op.
 Graph fuse_conv_max_pool(Graph graph, const Options& options);
-// A convolution before a pooling that drops the last row or column does not compute them, nor the
-// pixels that only they would read.
+// Cuts the output of a convolution before a pooling that drops the last row or column, and its
+// input with it.
 Graph trim(Graph graph, const Options& options);
-// Activations take options.activations; the logits of a dense layer and the loss stay float32.
+// Gives activations the type options.activations. The logits of a dense layer and the loss stay
+// float32.
 Graph precision(Graph graph, const Options& options);
-// The rank of every label among the logits as one more output.
+// Adds the rank of every label among the logits as an output.
 Graph class_rank(Graph graph, const Options& options);
-// The L2 penalty of all parameters as one more output.
+// Adds the L2 penalty of all parameters as an output.
 Graph penalty(Graph graph, const Options& options);
 // Adds the gradient of the loss with respect to every trainable parameter.
 Graph differentiate(Graph graph, const Options& options);
-// The derivative of an activation moves into the pooling gradient before it.
+// Fuses the derivative of an activation into the pooling gradient before it.
 Graph fuse_backward(Graph graph, const Options& options);
-// One update node for each trainable parameter, with its slots; moving statistics are updated here
-// too.
+// Adds one update node for each trainable parameter, with its slots, and the updates of moving
+// statistics.
 Graph update(Graph graph, const Options& options);
-// With options.recompute: backward computes activations again instead of keeping them all.
+// With options.recompute: makes backward compute activations again instead of keeping them all.
 Graph recompute(Graph graph, const Options& options);
 // Removes nodes and values that nothing uses. Persistent values stay.
 Graph tidy(Graph graph, const Options& options);
 
 // ---- Shared by passes (rewrite.cpp) ----
 
-// The only node that uses a value; none when there are more or less, or the graph gives it out.
+// Returns the only node that uses a value; nothing if another number of nodes uses it or it is an
+// output of the graph.
 std::optional<int> only_consumer(const Graph& graph, ValueId id);
 // Makes every node, output and layer that used `from` use `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 void remove_nodes(Graph& graph, const std::vector<bool>& removed);
-// By value: whether a trainable parameter takes part in it.
+// Returns for each value whether it depends on a trainable parameter.
 std::vector<bool> depends_on_trainable(const Graph& graph);
-// Batch norm `node` uses the moving statistics from now on. Returns the node that updated them,
-// which is to be removed.
+// Makes batch norm `node` use the moving statistics. Returns the node that updated them, which the
+// caller has to remove.
 int use_moving_statistics(Graph& graph, int node);
 
-// The layer of a parameter: "dense/kernel" -> "dense".
-inline std::string layer_of(const std::string& parameter) {
+// Returns the layer of a parameter: "dense" for "dense/kernel".
+inline std::string layer_name(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('/'));
 }
 

@@ -10,7 +10,7 @@ Graph penalty(Graph graph, const Options&) {
     if (value.role != Role::kParameter || !value.trainable) continue;
     if (value.l2 <= 0 && value.l1 <= 0) continue;
     terms.push_back(graph.add1(graph::L2Penalty{value.l2, value.l1}, {static_cast<ValueId>(i)},
-                               layer_of(value.name), value.loc));
+                               layer_name(value.name), value.loc));
   }
   if (terms.empty()) return graph;
   const SourceLoc loc = graph[terms[0]].loc;

@@ -5,35 +5,35 @@
 
 #include "compile/passes.h"
 
-// Activations are kept only where one segment of the forward nodes ends and the next begins; what
-// lies between is computed again, by the same nodes, just before backward needs it (Chen et al.,
-// "Training Deep Nets with Sublinear Memory Cost", 2016). A segment may end wherever a single value
-// is all that later nodes take, but not inside of a group that a backend computes at once. Of the
-// ways to cut, the one with the smallest peak is taken. Reasons:
-// lib/decisions/compile.md#recomputed-segments-are-chosen-by-simulation.
+// Keeps activations only where one segment of the forward nodes ends and the next begins. The nodes
+// between are repeated just before backward needs their values (Chen et al., "Training Deep Nets
+// with Sublinear Memory Cost", 2016). A segment may end wherever later nodes read a single value,
+// but not inside of a group that a backend computes at once. The pass tries several numbers of
+// segments and takes the one with the smallest peak.
+// Reasons: lib/decisions/compile.md#recomputed-segments-are-chosen-by-simulation.
 namespace trainer::compile {
 namespace {
 
-constexpr int kMostSegments = 32;
+constexpr int kMaxSegments = 32;
 
 struct Segment {
   std::size_t first = 0, last = 0;  // nodes [first, last)
 };
 
-// Bytes of a value for one sample; 0 for what is no batched activation.
-std::int64_t bytes_of(const Value& value) {
+// Returns the bytes of a value for one sample, or 0 if it is not a batched activation.
+std::int64_t count_bytes(const Value& value) {
   if (value.role != Role::kActivation || !value.shape.batched()) return 0;
   return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
 }
 
-// Bytes that live at once at most while the nodes run, of one sample. A reshaped value is the one
-// that it was made of.
+// Returns the largest number of bytes per sample that are in use at once while the nodes run. A
+// reshaped value shares the memory of its input.
 std::int64_t peak_bytes(const Graph& graph) {
   std::vector<ValueId> is(graph.values.size());
   std::vector<std::size_t> last(graph.values.size(), 0);
   std::vector<std::int64_t> bytes(graph.values.size());
   std::iota(is.begin(), is.end(), 0);
-  std::transform(graph.values.begin(), graph.values.end(), bytes.begin(), bytes_of);
+  std::transform(graph.values.begin(), graph.values.end(), bytes.begin(), count_bytes);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (std::holds_alternative<graph::Reshape>(node.op)) {
@@ -56,7 +56,7 @@ std::int64_t peak_bytes(const Graph& graph) {
   return peak;
 }
 
-// What is known of the forward nodes before anything is cut.
+// The forward nodes and the uses of their values, before anything is cut.
 class Forward {
  public:
   explicit Forward(const Graph& graph) : graph_(graph) {
@@ -79,7 +79,8 @@ class Forward {
     for (const ValueId id : graph.outputs) kept[index(id)] = true;
   }
 
-  // The places before which a segment may begin, and the bytes that the nodes before it make.
+  // Returns the places before which a segment may begin, and the bytes that the nodes before it
+  // make.
   std::vector<std::pair<std::size_t, std::int64_t>> cuts() const {
     std::vector<std::pair<std::size_t, std::int64_t>> cuts;
     const std::vector<bool> inside = find_chain_values();
@@ -90,17 +91,17 @@ class Forward {
         cuts.emplace_back(i, bytes);
       std::erase_if(open, [&](ValueId id) { return used_by_forward[index(id)] <= i; });
       for (const ValueId id : graph_.nodes[i].outputs) {
-        bytes += bytes_of(graph_[id]);
+        bytes += count_bytes(graph_[id]);
         if (used_by_forward[index(id)] > i) open.push_back(id);
       }
     }
     return cuts;
   }
 
-  std::size_t begin = 0, end = 0;            // the first forward node, and behind the last
+  std::size_t begin = 0, end = 0;            // the forward nodes are [begin, end)
   std::vector<std::size_t> made_at;          // by value: its node
   std::vector<std::size_t> used_by_forward;  // by value: the last forward node that takes it
-  std::vector<bool> kept;                    // by value: given out, or for the update
+  std::vector<bool> kept;                    // by value: is an output, or read by the update
 
  private:
   // By value: whether a grouped convolution takes or makes it, or a norm of such a convolution's
@@ -124,7 +125,7 @@ class Forward {
 };
 
 // Cuts into about `count` segments that make as many bytes each.
-std::vector<Segment> segments_of(const Forward& forward, int count) {
+std::vector<Segment> cut_into_segments(const Forward& forward, int count) {
   const auto cuts = forward.cuts();
   std::vector<Segment> segments;
   if (cuts.empty()) return segments;
@@ -177,7 +178,7 @@ class Recomputed {
   }
 
  private:
-  // Whether backward finds the value of this segment where forward left it.
+  // Returns whether the value of this segment is still in memory when backward starts.
   bool stays(ValueId id, const Segment& segment) const {
     return forward_.kept[index(id)] || forward_.used_by_forward[index(id)] >= segment.last;
   }
@@ -189,7 +190,8 @@ class Recomputed {
     }
   }
 
-  // The nodes that make again what backward takes of the segment; `needed_at`: before which node.
+  // Returns the nodes that compute again the values of the segment that backward takes. They are
+  // needed before node `needed_at`.
   std::vector<Node> copy_segment(std::size_t s, std::size_t& needed_at,
                                  std::map<ValueId, ValueId>& copy_of) {
     const Segment& segment = segments_[s];
@@ -218,13 +220,13 @@ class Recomputed {
     return made;
   }
 
-  // Whether a value is of the segment and does not stay.
+  // Returns whether the segment makes the value and the value does not stay.
   bool is_lost(ValueId id, std::size_t s) const {
-    const bool is_of = segment_of_[forward_.made_at[index(id)]] == static_cast<int>(s);
-    return is_of && !stays(id, segments_[s]);
+    const bool is_made = segment_of_[forward_.made_at[index(id)]] == static_cast<int>(s);
+    return is_made && !stays(id, segments_[s]);
   }
 
-  // Its outputs are new values. Backward takes those of them that forward did not keep.
+  // Copies a node with new values as outputs. Backward takes the outputs that forward did not keep.
   Node copy_node(std::size_t i, std::map<ValueId, ValueId>& copy_of) {
     Node copy = graph_.nodes[i];
     copy.phase = Phase::kBackward;
@@ -242,7 +244,8 @@ class Recomputed {
   Graph graph_;
   const Forward& forward_;
   std::vector<Segment> segments_;
-  std::vector<int> segment_of_;  // by node, and at last for values that no node makes; -1: of none
+  // The segment of each node, and as the last element that of values that no node makes. -1: none.
+  std::vector<int> segment_of_;
 };
 
 }  // namespace
@@ -252,8 +255,8 @@ Graph recompute(Graph graph, const Options& options) {
   const Forward forward(graph);
   Graph best = graph;
   std::int64_t least = peak_bytes(graph);
-  for (int count = 2; count <= kMostSegments; ++count) {
-    const std::vector<Segment> segments = segments_of(forward, count);
+  for (int count = 2; count <= kMaxSegments; ++count) {
+    const std::vector<Segment> segments = cut_into_segments(forward, count);
     if (segments.empty()) break;
     Graph cut = Recomputed(graph, forward, segments).run();
     const std::int64_t peak = peak_bytes(cut);

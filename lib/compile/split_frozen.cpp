@@ -7,7 +7,7 @@
 namespace trainer::compile {
 namespace {
 
-// By value: whether training changes it, or it differs from one time to the next.
+// Returns for each value whether training changes it or it is random.
 std::vector<bool> changing_values(const Graph& graph) {
   std::vector<bool> changing = depends_on_trainable(graph);
   for (const Node& node : graph.nodes) {
@@ -20,7 +20,7 @@ std::vector<bool> changing_values(const Graph& graph) {
   return changing;
 }
 
-ValueId labels_of(const Graph& graph) {
+ValueId find_labels(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     if (std::holds_alternative<graph::Loss>(node.op)) return node.inputs[1];
   }
@@ -32,17 +32,18 @@ bool has_weights(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return graph[id].role == Role::kParameter; });
 }
 
-// The nodes before the cut, and the one value of theirs that the others read.
+// The nodes before the cut, and their only value that the nodes after it read.
 struct Cut {
   std::vector<bool> before;
   ValueId value = kNoValue;
 };
 
-// Values that nodes before make, or the images, and that others, or the caller, read.
+// Returns the values, the images included, that come from before the cut and are read after it or
+// by the caller.
 std::set<ValueId> read_across(const Graph& graph, const std::vector<bool>& before) {
   std::set<ValueId> made(graph.inputs.begin(), graph.inputs.end());
   std::set<ValueId> read(graph.outputs.begin(), graph.outputs.end()), across;
-  made.erase(labels_of(graph));
+  made.erase(find_labels(graph));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (before[i]) {
@@ -56,8 +57,8 @@ std::set<ValueId> read_across(const Graph& graph, const std::vector<bool>& befor
   return across;
 }
 
-// The latest place at which one value is all that the rest needs. Padding belongs to the
-// convolution after it.
+// Returns the latest place at which the rest of the graph needs a single value. Padding belongs to
+// the convolution after it.
 Cut find_cut(const Graph& graph, const std::vector<bool>& changing) {
   Cut best, now;
   now.before.assign(graph.nodes.size(), false);
@@ -66,7 +67,7 @@ Cut find_cut(const Graph& graph, const std::vector<bool>& changing) {
     const Node& node = graph.nodes[i];
     if (std::any_of(node.outputs.begin(), node.outputs.end(),
                     [&](ValueId id) { return changing[index(id)]; })) {
-      break;  // A changing node reads an activation, which every later place would cut.
+      break;  // A node that changes reads an activation, so that no later place is possible.
     }
     now.before[i] = true;
     weights = weights || has_weights(graph, node);
@@ -96,7 +97,7 @@ FrozenSplit split_frozen(const Graph& model, const Options& options) {
     split.reason = "no layer is trained";
     return split;
   }
-  const ValueId labels = labels_of(graph);
+  const ValueId labels = find_labels(graph);
   const Cut cut = find_cut(graph, changing_values(graph));
   if (cut.value == kNoValue) {
     split.reason = "no layers at the start of the model are frozen";

@@ -7,7 +7,7 @@ namespace {
 
 bool in_place(const Node& node) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    if (graph::alias_of(node.op, static_cast<int>(i)) >= 0) return true;
+    if (graph::aliased_input(node.op, static_cast<int>(i)) >= 0) return true;
   }
   return false;
 }
@@ -27,7 +27,7 @@ void remove_unused_nodes(Graph& graph) {
   remove_nodes(graph, removed);
 }
 
-// Numbers the values anew, without those that no node makes and nothing keeps.
+// Renumbers the values and drops those that no node makes and nothing keeps.
 void remove_unused_values(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
   for (std::size_t i = 0; i < used.size(); ++i)

@@ -26,10 +26,10 @@ void add_update(Graph& graph, ValueId id, ValueId gradient, graph::Update update
   update.updates_before = static_cast<std::uint64_t>(parameter.updates_before);
   if (!parameter.decay) update.weight_decay = 0;
   std::vector<ValueId> inputs{id, gradient};
-  for (const graph::Slot& slot : graph::slots_of(update)) {
+  for (const graph::Slot& slot : graph::list_slots(update)) {
     inputs.push_back(add_slot(graph, parameter, slot));
   }
-  graph.add(update, inputs, layer_of(parameter.name), parameter.loc, Phase::kUpdate);
+  graph.add(update, inputs, layer_name(parameter.name), parameter.loc, Phase::kUpdate);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
-// What follows from the choice of a backbone.
+// Values that follow from the choice of a backbone.
 #pragma once
 
 #include "config/config.h"
 
 namespace trainer::config {
 
-// The preset of data.preprocess that its weights were trained with: what preprocess_input of
-// keras.applications does.
+// Returns the preset of data.preprocess with which the weights of the backbone were trained, which
+// is that of preprocess_input() in keras.applications.
 PreprocessPreset default_preprocess(Backbone::Name backbone);
 
 }  // namespace trainer::config

@@ -42,7 +42,7 @@ void fields(FieldVisitor& v, Config& s);
 
 // ---- Reading and writing -----------------------------------------------------------------------
 
-// Where a value came from: a place in a file, "--set", an environment variable or the default.
+// The origin of a value: a location in a file, "--set", an environment variable or the default.
 struct Origin {
   enum class Kind { kDefault, kFile, kSet, kEnvironment } kind = Kind::kDefault;
   SourceLoc loc;
@@ -58,40 +58,41 @@ struct LoadedConfig {
 
 // A value from the command line for one key. List entries are addressed as a[2].b.
 struct Override {
-  // kText: the value is taken byte for byte, as one scalar; what a flag or an environment variable
-  // gives. kYaml: the value is YAML and may name variables, as in a config; what --set gives.
+  // kText: the value is one scalar, byte for byte; flags and environment variables use it. kYaml:
+  // the value is YAML and may contain variables, as in a config; --set uses it.
   enum class Syntax { kText, kYaml };
   std::string path;
   std::string value;
   std::string flag;  // "--set" or e.g. "--epochs", for messages
   Syntax syntax = Syntax::kText;
 };
-// KEY=VALUE for --set, which gives the key the same value as the override.
+// Returns KEY=VALUE for --set, which gives the key the same value as the override.
 std::string to_setting(const Override& override_);
 
 // Reads and checks a config. Throws ConfigError with every mistake found, in file order.
 // ${NAME} and ${NAME:-default} in scalars are replaced from `environment` before they are parsed.
 LoadedConfig load_config(const std::string& path, const std::vector<Override>& overrides,
                          const Environment& environment);
-// The same for text already in memory; `file` is used in messages.
+// Does the same for text in memory. `file` is used in messages.
 LoadedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<Override>& overrides, const Environment& environment);
 
-// The same for a config that a checkpoint or a run folder records. Whoever made that file is not
+// Does the same for the config in a checkpoint or a run folder. The author of that file is not
 // trusted: the config cannot extend a file or read an environment variable (both are errors), and
-// nothing is written into folders that it names (Data::folders). `overrides` are the user's own;
-// only they read `environment`.
-// Reasons: lib/decisions/config.md#a-recorded-config-has-fewer-rights.
+// nothing is written into folders that it names (Data::folders). `overrides` are the user's own,
+// and only they read `environment`. Reasons:
+// lib/decisions/config.md#a-recorded-config-has-fewer-rights.
 LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
                                    const std::vector<Override>& overrides = {},
                                    const Environment& environment = {});
 
-// `text` as a YAML scalar that reads back to the same text: in double quotes, unless it is a plain
-// word, number or path.
+// Returns `text` as a YAML scalar that reads back to the same text: in double quotes, unless it is
+// a plain word, number or path.
 std::string to_yaml(const std::string& text);
-// The effective config as YAML, every field written out; reads back to the same config.
+// Returns the effective config as YAML with every field, which reads back to the same config.
 std::string to_yaml(const Config& config);
-// Every leaf as (dotted path, value), in schema order: what `plan` prints beside the origins.
+// Returns every leaf as (dotted path, value), in schema order. `plan` prints them with their
+// origins.
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config);
 
 // A leaf, or a choice such as `optimizer`, that differs between two configs; "absent" for a value
@@ -101,12 +102,12 @@ struct Change {
   // kError: what the model computes, how its input is prepared, or whose slots the optimizer keeps.
   enum class Severity { kWarning, kError } severity = Severity::kWarning;
 };
-// What a run that is resumed with the config `now` does otherwise than the one that made the
-// checkpoint with `before`. Keys that may change freely, because they only say where things lie,
-// what computes them or what is reported, are left out.
+// Returns the differences between the config `now` of a resumed run and the config `before` of its
+// checkpoint. Leaves out keys that may change freely, because they only affect where files are, the
+// device, or the output.
 std::vector<Change> resume_changes(const Config& before, const Config& now);
 
-// JSON Schema (draft 2020-12) of a config file.
+// Returns the JSON Schema (draft 2020-12) of a config file.
 std::string json_schema();
 
 }  // namespace trainer::config

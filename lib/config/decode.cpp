@@ -13,18 +13,19 @@ namespace {
 
 struct Where {
   std::string path;  // dotted, "" for the root
-  SourceLoc loc;     // of the key, for what concerns the whole of it
+  SourceLoc loc;     // of the key, for errors about the whole value
 };
 
-Origin origin_of(const Node& node) {
-  // A list is one value: one entry from elsewhere makes it come from there.
+Origin find_origin(const Node& node) {
+  // A list is one value: an entry that an override or variable gives determines its origin.
   for (const Node& item : node.items) {
-    if (item.kind != Node::Kind::kMap && item.origin != Origin::Kind::kFile) return origin_of(item);
+    if (item.kind != Node::Kind::kMap && item.origin != Origin::Kind::kFile)
+      return find_origin(item);
   }
   return {node.origin, node.loc, node.variable};
 }
 
-// Is thrown after the last error that is reported.
+// The exception after the last error that is reported.
 struct TooManyErrors {};
 
 // Throws TooManyErrors if it is the last one.
@@ -37,7 +38,7 @@ void add_diagnostic(std::vector<Diagnostic>& diagnostics, Diagnostic diagnostic)
   throw TooManyErrors();
 }
 
-// Takes a value from a node.
+// Reads a value from a node.
 class ValueReader final : public ValueVisitor {
  public:
   ValueReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, Where where,
@@ -51,7 +52,7 @@ class ValueReader final : public ValueVisitor {
     refuse(value.read(node_, rule_));
     if (value.kind() != ValueKind::kClassWeight) return;
     for (const Entry& entry : node_.entries) {
-      out_.origins[where_.path + '.' + entry.key] = origin_of(entry.value);
+      out_.origins[where_.path + '.' + entry.key] = find_origin(entry.value);
     }
   }
 
@@ -146,13 +147,13 @@ class MapReader final : public FieldVisitor {
     activate();
     const Where where = below(*entry);
     out_.places[where.path] = entry->loc;
-    out_.origins[where_.path] = out_.origins[where.path] = origin_of(entry->value);
+    out_.origins[where_.path] = out_.origins[where.path] = find_origin(entry->value);
     MapReader inner(out_, diagnostics_, entry->value, where);
     list(inner);
     inner.finish();
   }
 
-  // An entry of a list of which a flag changes a value stands at the flag.
+  // An entry of a list in which a flag changes a value has the location of the flag.
   void located(SourceLoc& loc) override {
     loc = where_.loc;
     if (where_.path.find('[') == std::string::npos) return;
@@ -161,7 +162,7 @@ class MapReader final : public FieldVisitor {
     }
   }
 
-  // After all fields: what is wrong with the map itself.
+  // Reports errors of the map itself. Call it after all fields.
   void finish() {
     if (!node_.failure.empty()) {
       out_.broken.insert(where_.path);
@@ -178,7 +179,7 @@ class MapReader final : public FieldVisitor {
     }
     report_unknown();
     for (const auto& [key, help] : missing_) {
-      if (guessed(key)) continue;
+      if (is_guessed(key)) continue;
       report(node_, where_.loc, concat("missing required key '", key, "': ", help));
     }
     check_choice();
@@ -191,7 +192,7 @@ class MapReader final : public FieldVisitor {
     if (const Entry* entry = node_.find(key)) {
       const Where where = below(*entry);
       out_.places[where.path] = entry->loc;
-      out_.origins[where.path] = origin_of(entry->value);
+      out_.origins[where.path] = find_origin(entry->value);
       ValueReader(out_, diagnostics_, entry->value, where, rule).read(value);
     } else if (rule.required) {
       missing_.push_back({key, help});
@@ -225,8 +226,9 @@ class MapReader final : public FieldVisitor {
     }
   }
 
-  // Whether an unknown key was taken for this one: one mistake, one message.
-  bool guessed(const std::string& key) const {
+  // Returns whether an unknown key is probably a misspelling of this key, which is then not
+  // reported as missing.
+  bool is_guessed(const std::string& key) const {
     return std::find(guesses_.begin(), guesses_.end(), key) != guesses_.end();
   }
 
@@ -241,7 +243,7 @@ class MapReader final : public FieldVisitor {
     // An empty value keeps the default; an empty list entry has none.
     if (node_.kind == Node::Kind::kNull && !where_.path.ends_with(']')) return;
     if (std::any_of(choices_.begin(), choices_.end(),
-                    [&](const std::string& key) { return guessed(key); })) {
+                    [&](const std::string& key) { return is_guessed(key); })) {
       return;
     }
     report(node_, where_.loc, concat("expected ", what_, ", one of: ", join(choices_)));
@@ -261,7 +263,7 @@ class MapReader final : public FieldVisitor {
     }
     if (!given.empty() || !group.required) return;
     if (std::any_of(group.keys.begin(), group.keys.end(),
-                    [&](const std::string& key) { return guessed(key); })) {
+                    [&](const std::string& key) { return is_guessed(key); })) {
       return;
     }
     report(node_, where_.loc, "missing required key, exactly one of: " + join(group.keys));

@@ -1,5 +1,5 @@
-// Normalised tree -> Config or MachineShape, with every mistake; of a Config also where each value
-// came from.
+// Decodes a normalised tree to a Config or MachineShape and reports every mistake. A Config also
+// gets the origin of each value.
 #pragma once
 
 #include <map>
@@ -14,12 +14,12 @@ namespace trainer::config {
 
 struct Decoded {
   Config config;
-  std::map<std::string, Origin> origins;    // of what the tree gives, by dotted path
+  std::map<std::string, Origin> origins;    // of the values in the tree, by dotted path
   std::map<std::string, SourceLoc> places;  // of the keys
-  std::set<std::string> broken;             // paths whose value could not be taken
+  std::set<std::string> broken;             // paths whose value could not be read
 };
 
-// A config of more errors is read no further: each message may list all allowed keys.
+// Reading stops after this many errors, because each message may list all allowed keys.
 inline constexpr std::size_t kMaxDiagnostics = 1000;
 
 // Stops after kMaxDiagnostics errors.

@@ -22,7 +22,7 @@ Config with_replicas(const Config& config, std::int64_t replicas) {
   }
   made.train.batch_size = batch / replicas;
   if (config.evaluate.batch_size) {
-    // Evaluated in the same batches too, where they can be divided.
+    // Evaluation uses the same batches too, if they can be divided.
     const std::int64_t all = *config.evaluate.batch_size * config.parallel.replicas;
     made.evaluate.batch_size.reset();
     if (all % replicas == 0) made.evaluate.batch_size = all / replicas;

@@ -14,16 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of keys that exclude each other, the own one replaces those of the extended file.
-void drop_alternatives_of_base(Node& base, const std::string& key,
-                               const std::vector<std::string>& group) {
+// Removes keys of the extended file that exclude the file's own key.
+void drop_base_alternatives(Node& base, const std::string& key,
+                            const std::vector<std::string>& group) {
   if (std::find(group.begin(), group.end(), key) == group.end()) return;
   std::erase_if(base.entries, [&](const Entry& entry) {
     return entry.key != key && std::find(group.begin(), group.end(), entry.key) != group.end();
   });
 }
 
-// Puts `own` over `base`. Both are expanded.
+// Merges `own` into `base`, which it overrides. Both are expanded.
 void merge(Node& base, Node own, const Schema* schema) {
   if (own.kind != Node::Kind::kMap || base.kind != Node::Kind::kMap) {
     base = std::move(own);
@@ -31,7 +31,8 @@ void merge(Node& base, Node own, const Schema* schema) {
   }
   // Maps whose keys are not keys of a section, such as train.class_weight, are merged by name.
   if (schema != nullptr && schema->kind != Schema::Kind::kMap) schema = nullptr;
-  // A section with so many keys has unknown ones, which are errors: merging is not needed.
+  // A section with this many keys has unknown ones, which are errors, so that merging is not
+  // needed.
   constexpr std::size_t kMaxSectionKeys = 1000;
   if (schema != nullptr && own.entries.size() > kMaxSectionKeys) {
     base = std::move(own);
@@ -50,9 +51,9 @@ void merge(Node& base, Node own, const Schema* schema) {
     const Field* field = schema == nullptr ? nullptr : schema->find(entry.key);
     if (schema != nullptr && entry.value.kind != Node::Kind::kNull) {
       for (const Schema::Group& group : schema->groups)
-        drop_alternatives_of_base(base, entry.key, group.keys);
+        drop_base_alternatives(base, entry.key, group.keys);
     }
-    if (schema != nullptr) drop_alternatives_of_base(base, entry.key, schema->choices);
+    if (schema != nullptr) drop_base_alternatives(base, entry.key, schema->choices);
     if (Entry* same = find_in_base(entry.key)) {
       same->loc = entry.loc;
       merge(same->value, std::move(entry.value), field == nullptr ? nullptr : &field->schema);
@@ -77,7 +78,7 @@ class TreeReader {
     if (extends == root.entries.end()) return root;
     const Node value = std::move(extends->value);
     root.entries.erase(extends);
-    chain_.push_back(identity_of(file));
+    chain_.push_back(canonical_name(file));
     Node base = read_base(value, file);
     chain_.pop_back();
     if (base.kind != Node::Kind::kMap) return base;
@@ -88,13 +89,13 @@ class TreeReader {
   }
 
  private:
-  static std::string identity_of(const fs::path& file) {
+  static std::string canonical_name(const fs::path& file) {
     std::error_code error;
     const fs::path path = fs::weakly_canonical(file, error);
     return (error ? file : path).string();
   }
 
-  // The tree of the extended file; null, with a diagnostic, when it cannot be read.
+  // Reads the tree of the extended file; null, with a diagnostic, if it cannot be read.
   Node read_base(const Node& value, const std::string& file) {
     if (!value.failure.empty()) return refuse(value, value.failure);
     if (value.kind != Node::Kind::kScalar || value.text.empty()) {
@@ -107,7 +108,7 @@ class TreeReader {
       return refuse(value, concat("there is no file ", path.string(),
                                   "; the path counts from the folder of the config that gives it"));
     }
-    const std::string identity = identity_of(path);
+    const std::string identity = canonical_name(path);
     if (std::find(chain_.begin(), chain_.end(), identity) != chain_.end()) {
       std::vector<std::string> files = chain_;
       files.push_back(identity);

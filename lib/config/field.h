@@ -119,7 +119,7 @@ class ValueOf<T> final : public ScalarValue {
     if constexpr (std::is_enum_v<T>) {
       return ValueKind::kWord;
     } else {
-      return kind_of(value_);
+      return value_kind(value_);
     }
   }
   std::vector<std::string> words() const override {

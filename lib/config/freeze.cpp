@@ -6,7 +6,7 @@
 namespace trainer::config {
 namespace {
 
-// "[begin:end]", either of which may be left out. False when the text is no such slice.
+// Parses "[begin:end]", in which either may be left out. Returns false for another text.
 bool read_slice(const std::string& text, Freeze& freeze) {
   const std::size_t colon = text.find(':');
   if (text.size() < 3 || text.front() != '[' || text.back() != ']') return false;
@@ -26,7 +26,7 @@ bool is_number(const Node& node) {
   return node.text.find_first_not_of("+-0123456789.eE_") == std::string::npos;
 }
 
-// [:-4] without quotes is a list of one text to YAML; no layer has a colon in its name.
+// YAML reads [:-4] without quotes as a list of one text. A layer name cannot contain a colon.
 bool is_unquoted_slice(const Node& node) {
   return node.kind == Node::Kind::kList && node.items.size() == 1 &&
          node.items[0].kind == Node::Kind::kScalar && !node.items[0].quoted &&

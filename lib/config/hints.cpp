@@ -13,31 +13,31 @@
 namespace trainer::config {
 namespace {
 
-constexpr std::size_t kMostPlaces = 4;
+constexpr std::size_t kMaxPlaces = 4;
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
 }
 
-std::size_t indent_of(const std::string& line) {
+std::size_t count_indent(const std::string& line) {
   return std::min(line.find_first_not_of(" \t"), line.size());
 }
 
 bool is_blank(const std::string& line) {
-  const std::size_t start = indent_of(line);
+  const std::size_t start = count_indent(line);
   return start == line.size() || line[start] == '#';
 }
 
-// yaml-cpp's words for a tab in the indentation lead nowhere.
+// Replaces yaml-cpp's message for a tab in the indentation, which does not help.
 std::string tab_hint(const std::string& line) {
-  const bool tab = line.substr(0, indent_of(line)).find('\t') != std::string::npos;
+  const bool tab = line.substr(0, count_indent(line)).find('\t') != std::string::npos;
   return tab ? "; indent with spaces, not with tabs" : "";
 }
 
-// {path: ${DIR}/train}: the brace of a variable ends a map that is written in braces.
+// In {path: ${DIR}/train} the brace of the variable ends the map.
 std::string variable_hint(const std::string& line) {
   const std::size_t start = line.find("${");
   if (start == std::string::npos || line.find_first_of("{[") >= start) return "";
@@ -53,11 +53,11 @@ std::string variable_hint(const std::string& line) {
     if (letter == '}' && --depth < 0) break;
     if (depth == 0 && (letter == ',' || letter == ']' || letter == ' ')) break;
   }
-  return concat("; within braces a variable stands in quotes: \"", line.substr(begin, end - begin),
+  return concat("; put a variable within braces in quotes: \"", line.substr(begin, end - begin),
                 "\"");
 }
 
-// name:pets is one word to YAML.
+// YAML reads name:pets as one word.
 std::string colon_hint(const std::string& line) {
   std::string_view text(line);
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
@@ -74,23 +74,22 @@ std::string colon_hint(const std::string& line) {
   const bool is_glued =
       !value.empty() && std::string_view(" \t\r:/\\").find(value[0]) == std::string_view::npos;
   if (!is_word || !is_glued) return "";
-  return concat("; a blank belongs after the colon: '", key, ": ", value, "'");
+  return concat("; write a space after the colon: '", key, ": ", value, "'");
 }
 
-// Of a list's entries, or of keys, one of which stands further in than those before it, or between
-// two levels.
+// Recognises a list entry or key that is indented more than those before it, or between two levels.
 std::string indent_hint(const std::vector<std::string>& lines, std::size_t at) {
-  const std::size_t indent = indent_of(lines[at]);
+  const std::size_t indent = count_indent(lines[at]);
   for (std::size_t i = 0; i < at; ++i) {
-    if (!is_blank(lines[i]) && indent_of(lines[i]) == indent) return "";  // a level of its own
+    if (!is_blank(lines[i]) && count_indent(lines[i]) == indent) return "";  // a level above
   }
   const bool entry = lines[at].substr(indent).starts_with("- ");
   for (std::size_t i = at; i-- > 0;) {
     if (is_blank(lines[i])) continue;
-    const std::size_t above = indent_of(lines[i]);
+    const std::size_t above = count_indent(lines[i]);
     if (entry != lines[i].substr(above).starts_with("- ") || above == indent) return "";
-    return concat("; it stands after ", indent, indent == 1 ? " blank" : " blanks",
-                  ", the line above after ", above, ": line them up as '",
+    return concat("; it is indented by ", indent, indent == 1 ? " space" : " spaces",
+                  ", the line above by ", above, ": align them as '",
                   std::string(above, ' ') + lines[at].substr(indent), "'");
   }
   return "";
@@ -106,11 +105,11 @@ std::string keras_key(const std::string& key) {
 }  // namespace
 
 std::string syntax_hint(const std::string& text, int line) {
-  const std::vector<std::string> lines = lines_of(text);
+  const std::vector<std::string> lines = split_lines(text);
   if (lines.empty()) return "";
   const std::size_t at = std::min(static_cast<std::size_t>(std::max(line, 0)), lines.size() - 1);
   if (const std::string hint = tab_hint(lines[at]); !hint.empty()) return hint;
-  // Often the line before the one at which the parser stops.
+  // The mistake is often in the line before the one at which the parser stops.
   for (std::size_t back = 0; back < 2 && back <= at; ++back) {
     for (const auto& hint_of : {variable_hint, colon_hint}) {
       if (const std::string hint = hint_of(lines[at - back]); !hint.empty()) return hint;
@@ -128,8 +127,8 @@ std::string place_hint(const std::string& key, const std::string& path) {
     if (!path.empty() && one.starts_with(path + '.')) below.push_back(one);
   }
   if (!below.empty()) places = below;
-  if (places.empty() || (below.empty() && places.size() > kMostPlaces)) return "";
-  const std::size_t more = places.size() - std::min(places.size(), kMostPlaces);
+  if (places.empty() || (below.empty() && places.size() > kMaxPlaces)) return "";
+  const std::size_t more = places.size() - std::min(places.size(), kMaxPlaces);
   places.resize(places.size() - more);
   return concat(", did you mean ", join(places, " or "),
                 more > 0 ? concat(" or one of ", more, " others?") : "?");

@@ -1,4 +1,4 @@
-// What to write instead, for mistakes that many make: text behind a message, or "".
+// Suggests what to write in place of common mistakes: text to append to a message, or "".
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace trainer::config {
 
-// For text that is no YAML; `line`, from 0, is where the parser gave up.
+// Returns a hint for text that is not valid YAML. `line`, from 0, is where the parser stopped.
 std::string syntax_hint(const std::string& text, int line);
 
-// Where an unknown key of the section `path` belongs: ", did you mean
-// optimizer.adam.learning_rate?"
+// Returns the section to which an unknown key of the section `path` belongs: ", did you mean
+// optimizer.adam.learning_rate?".
 std::string place_hint(const std::string& key, const std::string& path);
 
-// Keras's way to name one of several alternatives: {name: adam, lr: 1.0e-3} for
-// {adam: {learning_rate: 1.0e-3}}. `keys`: of the map, which stay where they are.
+// Recognises Keras's notation for one of several alternatives: {name: adam, lr: 1.0e-3} for
+// {adam: {learning_rate: 1.0e-3}}. `keys` are the keys of the map, which do not move.
 struct NamedChoice {
   std::string choice;
   std::string message;

@@ -20,7 +20,7 @@ void report_failures(const Node& node, std::vector<Diagnostic>& diagnostics) {
   for (const Entry& entry : node.entries) report_failures(entry.value, diagnostics);
 }
 
-// In file order, a file after the other, flags after the files.
+// Sorts diagnostics by file and line, with those of flags after those of files.
 void throw_if_any(std::vector<Diagnostic>& diagnostics) {
   if (diagnostics.empty()) return;
   std::stable_sort(diagnostics.begin(), diagnostics.end(),
@@ -43,21 +43,22 @@ std::map<std::string, Origin> origins_of_leaves(const Decoded& decoded) {
   return origins;
 }
 
-// A config that another program writes: `trainer train <(make_config)`.
+// Reads a config that another program writes: `trainer train <(make_config)`.
 std::string read_pipe(const std::string& path) {
-  constexpr std::size_t kMost = 16 << 20;
+  constexpr std::size_t kMaxBytes = 16 << 20;
   std::ifstream pipe(path, std::ios::binary);
   std::string text;
   for (char piece[4096]; pipe.read(piece, sizeof piece), pipe.gcount() > 0;) {
     text.append(piece, static_cast<std::size_t>(pipe.gcount()));
-    if (text.size() > kMost) {
-      throw ConfigError(SourceLoc{path, 0, 0}, "more than 16 MB came through this pipe: no config");
+    if (text.size() > kMaxBytes) {
+      throw ConfigError(SourceLoc{path, 0, 0},
+                        "more than 16 MB came through this pipe; a config is smaller");
     }
   }
   return text;
 }
 
-// Image files become what the backbone's weights were trained on.
+// Sets the size of image files to that on which the backbone's weights were trained.
 void take_input_from_backbone(Config& config) {
   constexpr std::int64_t kSide = 224;
   const bool open = config.model.input.empty() && config.data.resize.empty();
@@ -65,7 +66,7 @@ void take_input_from_backbone(Config& config) {
   config.model.input = {kSide, kSide, config.data.channels.value_or(3)};
 }
 
-// What image files are made into follows from the model's input.
+// Sets the size and channels of image files to those of the model's input.
 void take_size_from_model(Config& config) {
   if (!is_image_format(config.data.format) || config.model.input.empty()) return;
   const std::vector<std::int64_t>& input = config.model.input;
@@ -82,7 +83,7 @@ void take_scaled_decode_from_antialias(Decoded& decoded) {
   decoded.config.data.scaled_decode = false;
 }
 
-// A backbone is given images as its weights were trained on.
+// Sets the preprocessing to that with which the weights of the backbone were trained.
 void take_preprocess_from_backbone(Config& config) {
   if (!config.model.backbone || config.data.preprocess || config.data.normalize) return;
   config.data.preprocess = default_preprocess(config.model.backbone->name);
@@ -95,7 +96,7 @@ namespace {
 // Applies the overrides to the tree of a file, and decodes and checks the result.
 Decoded decode_tree(Node root, const std::vector<Override>& overrides,
                     const Environment& environment, std::vector<Diagnostic>& diagnostics) {
-  if (root.kind == Node::Kind::kNull) throw_if_any(diagnostics);  // no YAML at all
+  if (root.kind == Node::Kind::kNull) throw_if_any(diagnostics);  // the text is not YAML
   for (const Override& entry : overrides) apply(entry, environment, root, diagnostics);
   expand(root, config_schema());
   report_failures(root, diagnostics);
@@ -136,7 +137,7 @@ LoadedConfig parse_recorded_config(const std::string& text, const std::string& f
   Node root = read_recorded_tree(text, file, diagnostics);
   Decoded decoded = decode_tree(std::move(root), overrides, environment, diagnostics);
   decoded.config.data.folders = FolderAccess::kReadOnly;
-  // The weights are in the file itself: none are looked for on this machine.
+  // The file has the weights itself, so that no weight file is searched.
   take_preprocess_from_backbone(decoded.config);
   return with_name(std::move(decoded), file);
 }

@@ -10,10 +10,10 @@
 namespace trainer::config {
 
 void fields(FieldVisitor& v, MachineShape& s) {
-  v("nodes", s.nodes, "NUMA nodes.", count_up_to(kMostCores));
-  v("domains_per_node", s.domains_per_node, "L3 caches of a node.", count_up_to(kMostCores));
+  v("nodes", s.nodes, "NUMA nodes.", count_up_to(kMaxCores));
+  v("domains_per_node", s.domains_per_node, "L3 caches of a node.", count_up_to(kMaxCores));
   v("cores_per_domain", s.cores_per_domain, "Cores that share an L3 cache.",
-    count_up_to(kMostCores).must());
+    count_up_to(kMaxCores).must());
   v("l2_kib", s.l2_kib, "KiB of a core's L2 cache.", at_least(0));
   v("l3_kib", s.l3_kib, "KiB of an L3 cache.", at_least(0));
 }
@@ -25,10 +25,10 @@ MachineShape parse_machine(const std::string& text, const std::string& file) {
   const MachineShape shape = decode_machine(root, diagnostics);
   if (!diagnostics.empty()) throw ConfigError(std::move(diagnostics));
   const std::int64_t cores = shape.nodes * shape.domains_per_node * shape.cores_per_domain;
-  if (cores > kMostCores) {
+  if (cores > kMaxCores) {
     throw ConfigError(SourceLoc{file, 1, 1},
                       concat("nodes x domains_per_node x cores_per_domain is ", cores,
-                             " cores; expected at most ", kMostCores));
+                             " cores; expected at most ", kMaxCores));
   }
   return shape;
 }

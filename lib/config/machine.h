@@ -1,4 +1,4 @@
-// The file of `trainer plan --machine`: a machine that need not be here.
+// Reads the file of `trainer plan --machine`, which describes any machine.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace trainer::config {
 
 class FieldVisitor;
 
-// A machine has at most so many cores: a plan starts a thread for each.
-inline constexpr std::int64_t kMostCores = 1024;
+// The largest number of cores of a machine; a plan starts a thread for each.
+inline constexpr std::int64_t kMaxCores = 1024;
 
 // Throws ConfigError with every mistake found, in file order.
 MachineShape load_machine(const std::string& path);
-// The same for text already in memory; `file` is used in messages.
+// Does the same for text in memory. `file` is used in messages.
 MachineShape parse_machine(const std::string& text, const std::string& file);
 
 void fields(FieldVisitor& v, MachineShape& s);

@@ -10,7 +10,7 @@ namespace {
 
 using Step = std::variant<std::string, std::size_t>;
 
-// "a.b[2].c" as keys and indices; empty when it is no such path.
+// Splits "a.b[2].c" into keys and indices; returns an empty list for another text.
 std::vector<Step> parse_path(const std::string& path) {
   std::vector<Step> steps;
   std::size_t at = 0;
@@ -55,9 +55,9 @@ Node map_node(const SourceLoc& loc) {
   return node;
 }
 
-// Of keys that exclude each other, the one that is set replaces those that the file gives.
-void drop_alternatives_of_file(Node& map, const std::string& key,
-                               const std::vector<std::string>& group) {
+// Removes keys of the file that exclude the key that is set.
+void drop_file_alternatives(Node& map, const std::string& key,
+                            const std::vector<std::string>& group) {
   if (std::find(group.begin(), group.end(), key) == group.end()) return;
   std::erase_if(map.entries, [&](const Entry& entry) {
     return entry.key != key && entry.value.origin != Origin::Kind::kSet &&
@@ -69,7 +69,7 @@ class Walk {
  public:
   Walk(Node& root, const SourceLoc& loc) : node_(&root), loc_(loc) {}
 
-  // Each returns "" or why the step leads nowhere.
+  // These return "" or the reason why the step is not possible.
   std::string take(const std::string& key) {
     if (schema_->kind != Schema::Kind::kMap) {
       return "unknown key '" + key + "'; " + name() +
@@ -81,9 +81,9 @@ class Walk {
     if (!field) return unknown_key(key, path_, schema_->keys());
     expand_top(*node_, *schema_);
     if (node_->kind != Node::Kind::kMap) *node_ = map_node(loc_);
-    drop_alternatives_of_file(*node_, key, schema_->choices);
+    drop_file_alternatives(*node_, key, schema_->choices);
     for (const Schema::Group& group : schema_->groups)
-      drop_alternatives_of_file(*node_, key, group.keys);
+      drop_file_alternatives(*node_, key, group.keys);
     Entry* entry = node_->find(key);
     if (!entry) {
       node_->entries.push_back({key, loc_, {}});
@@ -104,8 +104,7 @@ class Walk {
                     size == 0 ? "" : concat(", [0] to [", size - 1, "]"));
     }
     node_ = &node_->items[index];
-    // The numbers of a [height, width] have no schema of their own; the value is checked as a
-    // whole.
+    // The numbers of [height, width] have no schema of their own; the list is checked as a whole.
     if (schema_->kind == Schema::Kind::kList) schema_ = &resolved(schema_->item.front());
     path_ += concat('[', index, ']');
     return "";
@@ -132,8 +131,8 @@ bool is_null_word(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-// A scalar without quotes from which YAML drops a part (a comment, a tag) or whose lines it folds
-// is not the value that the user has written. Returns "" or what is wrong.
+// Checks a scalar without quotes. If YAML drops a part of it (a comment, a tag) or folds its lines,
+// it is not the value that the user has written. Returns "" or the error.
 std::string lost_text(const Node& value, const std::string& given) {
   const std::string_view text = without_blanks_around(given);
   const bool is_whole = value.kind == Node::Kind::kScalar ? value.quoted || value.text == text
@@ -144,8 +143,8 @@ std::string lost_text(const Node& value, const std::string& given) {
                 "; write it in quotes: ", print_flow(scalar_node(std::string(text), true)));
 }
 
-// The value of an override; a mistake is the `failure` of the node.
-Node value_of(const Override& override_, const SourceLoc& loc, const Environment& environment) {
+// Returns the value of an override; a mistake becomes the `failure` of the node.
+Node parse_value(const Override& override_, const SourceLoc& loc, const Environment& environment) {
   if (override_.syntax == Override::Syntax::kText) {
     Node value = scalar_node(override_.value);
     mark(value, loc);
@@ -188,8 +187,8 @@ void apply(const Override& override_, const Environment& environment, Node& root
                   "' is not a path; write it like train.epochs or model.layers[0].conv.filters"});
     return;
   }
-  Node value = value_of(override_, loc, environment);
-  Node changed = root;  // a path that ends nowhere must not leave traces
+  Node value = parse_value(override_, loc, environment);
+  Node changed = root;  // `root` must not change if the path is wrong
   Walk walk(changed, loc);
   for (const Step& step : steps) {
     const std::string wrong = std::visit([&](const auto& s) { return walk.take(s); }, step);

@@ -4,9 +4,9 @@
 
 namespace trainer::config {
 
-// The numbers of keras.applications.imagenet_utils.preprocess_input. caffe's means are in the order
-// of the reversed channels: blue, green, red.
-Normalize normalize_of(const Data& data) {
+// The numbers are those of keras.applications.imagenet_utils.preprocess_input(). caffe's means are
+// in the order of the reversed channels: blue, green, red.
+Normalize find_normalize(const Data& data) {
   if (!data.preprocess) return data.normalize.value_or(Normalize{});
   switch (*data.preprocess) {
     case PreprocessPreset::kTf:

@@ -28,8 +28,8 @@ std::string in_folder(const std::string& folder, const std::string& file) {
   return (fs::path(folder) / file).string();
 }
 
-// As torch.hub.get_dir() says, for the network that is the same in torchvision and Keras; else, or
-// without a home, "".
+// Returns the folder of torch.hub.get_dir() for the network that torchvision and Keras share; ""
+// for other networks or without a home folder.
 std::string torch_folder(const Backbone& backbone, const Environment& environment) {
   if (backbone.name != BackboneName::kVgg16) return "";
   std::string home = variable(environment, "TORCH_HOME");
@@ -46,7 +46,7 @@ std::string torch_folder(const Backbone& backbone, const Environment& environmen
   return in_folder(home, "hub/checkpoints");
 }
 
-// torch.hub's own files are pickles, which are programs: they are not read.
+// torch.hub's own files are not read, because they are pickles, which can run code.
 std::string conversion(const std::string& folder) {
   const std::string stem = in_folder(folder, kTorchVgg16);
   return concat(
@@ -95,7 +95,7 @@ std::string imagenet_weight_file(const Backbone& backbone) {
   return "";
 }
 
-bool is_of_torchvision(Backbone::Name name) {
+bool is_from_torchvision(Backbone::Name name) {
   return name == Backbone::Name::kResNet18 || name == Backbone::Name::kResNet34;
 }
 
@@ -168,7 +168,7 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   const std::string torch = torch_folder(backbone, environment);
   if (!torch.empty()) folders.push_back(torch);
   folders.insert(folders.end(), more.begin(), more.end());
-  if (is_of_torchvision(backbone.name)) {
+  if (is_from_torchvision(backbone.name)) {
     const std::string name(spell(backbone.name)), file = imagenet_weight_file(backbone);
     return concat(file, " is in none of ", join(folders, ", "),
                   ". torchvision's file is a pickle; this saves it in a form that is read:\n  "

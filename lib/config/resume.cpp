@@ -8,22 +8,21 @@
 namespace trainer::config {
 namespace {
 
-// What the field list says of one leaf.
+// The entry of the field list for one leaf.
 struct LeafPlace {
   Resume resume = Resume::kWarn;
-  // The map above the leaf whose alternative may not be exchanged, and the leaf's alternative of
-  // it.
+  // The map above the leaf whose alternative must not change, and the alternative of the leaf.
   std::string choice, alternative;
 };
 
-LeafPlace place_of(const std::string& leaf) {
+LeafPlace find_place(const std::string& leaf) {
   LeafPlace place;
   const Schema* schema = &config_schema();
   std::string above, rest = leaf;
   while (!rest.empty()) {
     const std::string key = take_step(rest);
     const Field* field = schema->find(key);
-    if (field == nullptr) break;  // a name that the leaf's own value begins with
+    if (field == nullptr) break;  // the rest is a name inside the leaf's own value
     const bool fixed = schema->choice_resume == Resume::kSame;
     if (fixed && schema->is_choice(key)) {
       place.choice = above;
@@ -43,7 +42,7 @@ struct Side {
 
   explicit Side(const Config& config) {
     for (auto& [key, value] : leaves(config)) {
-      if (const LeafPlace place = place_of(key); !place.choice.empty()) {
+      if (const LeafPlace place = find_place(key); !place.choice.empty()) {
         alternatives[place.choice] = place.alternative;
       }
       values[key] = std::move(value);
@@ -90,7 +89,7 @@ std::vector<Change> resume_changes(const Config& before, const Config& now) {
   for (const std::string& key : keys) {
     const std::string old_value = old_side.value(key), value = new_side.value(key);
     if (old_value == value) continue;
-    const LeafPlace place = place_of(key);
+    const LeafPlace place = find_place(key);
     if (place.resume == Resume::kFree || exchanged.contains(place.choice)) continue;
     if (ordered && (key == keys::kThreads || key == keys::kLanes)) continue;
     const bool warn = allowed_to_warn(place.resume, old_value, value);

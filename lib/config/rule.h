@@ -8,10 +8,10 @@
 
 namespace trainer::config {
 
-// Whether a value may differ when a run is resumed.
+// States whether a value may differ when a run is resumed.
 enum class Resume {
   kSame,        // no
-  kSameIfZero,  // from one number to another, but not from or to 0, which has no optimizer slot
+  kSameIfZero,  // yes, but not from or to 0, for which there is no optimizer slot
   kWarn,        // yes, with a warning
   kFree         // yes: it does not change the result
 };
@@ -21,18 +21,18 @@ struct Rule {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
-  double limit =
-      std::numeric_limits<double>::infinity();  // more is a mistake; no part of the range
+  // A larger value is a mistake. The limit is not printed as part of the range.
+  double limit = std::numeric_limits<double>::infinity();
   bool required = false;
-  bool seconds = true;                             // durations: whether seconds are a unit
-  bool bare = false;                               // lists: one entry may stand without the list
+  bool seconds = true;                             // durations: seconds are allowed
+  bool bare = false;                               // lists: one entry may be given without a list
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
-  bool never_empty = false;                        // but for this
-  bool recursive = false;                          // lists: of the entries that hold the list
-  bool or_switch = false;                          // maps: true stands for {}, false for nothing
-  std::optional<Resume> resume = {};               // as the section above it when left out
-  const char* same_as = "";  // the key beside it whose value it takes when left out; "": none
-  bool print_empty = true;   // lists: whether an empty one is part of the effective config
+  bool never_empty = false;                        // an optional list must not be empty
+  bool recursive = false;             // lists: entries are of the type that has the list
+  bool or_switch = false;             // maps: true stands for {}, false for nothing
+  std::optional<Resume> resume = {};  // that of the section above when left out
+  const char* same_as = "";  // the key of this section whose value is the default; "": none
+  bool print_empty = true;   // lists: an empty list is part of the effective config
 
   Rule must() const {
     Rule rule = *this;
@@ -95,14 +95,15 @@ inline Rule inside(double low, double high) {
 }
 inline Rule no_seconds() { return {.seconds = false}; }
 
-// More threads than any machine has cores, pixels, channels and samples than any memory holds:
-// mistakes, which would overflow sizes or exhaust the system before anything else says so.
-inline constexpr std::int64_t kMostThreads = 4096, kMostPixels = 1 << 20, kMostChannels = 1 << 24,
-                              kMostSamples = 1 << 24, kMostRounds = 1000;
-inline Rule pixels(double low) { return {.low = low, .limit = kMostPixels}; }
+// Larger numbers than these are mistakes. They are above the cores of any machine and the memory
+// for pixels, channels and samples, and would overflow sizes or exhaust the system before another
+// check finds them.
+inline constexpr std::int64_t kMaxThreads = 4096, kMaxPixels = 1 << 20, kMaxChannels = 1 << 24,
+                              kMaxSamples = 1 << 24, kMaxRounds = 1000;
+inline Rule pixels(double low) { return {.low = low, .limit = kMaxPixels}; }
 inline Rule count_up_to(double limit) { return {.low = 1, .limit = limit}; }
 
-// The most replicas that one process can have.
+// The largest number of replicas of one process.
 inline constexpr std::int64_t kMaxReplicas = 64;
 
 }  // namespace trainer::config

@@ -9,8 +9,8 @@
 
 namespace trainer::config {
 
-// An enum's enumerators with their words. An enumerator may have several words, of which the first
-// is printed.
+// The enumerators of an enum with their words. An enumerator may have several words, of which the
+// first is printed.
 template <class E>
 using Spellings = std::vector<std::pair<E, std::string_view>>;
 

@@ -18,7 +18,7 @@ std::string format(double value) {
   const auto end = whole ? std::to_chars(buffer, buffer + sizeof buffer, std::int64_t(value))
                          : std::to_chars(buffer, buffer + sizeof buffer, value);
   std::string text(buffer, end.ptr);
-  // "1e-05" is a text to YAML 1.1 readers, "1.0e-05" a number to all.
+  // YAML 1.1 readers take "1e-05" for a text; all readers take "1.0e-05" for a number.
   const std::size_t exponent = text.find('e');
   if (exponent != std::string::npos && text.find('.') == std::string::npos) {
     text.insert(exponent, ".0");
@@ -41,11 +41,11 @@ std::string_view unsigned_part(std::string_view text) {
   return text;
 }
 
-// Why a text that might be meant as a number is none, beyond "expected ...".
+// Returns why a text that is probably meant as a number is not a number; "" if that is unknown.
 std::string number_hint(const Node& node) {
   if (node.kind != Node::Kind::kScalar) return "";
   std::string_view text = node.text;
-  if (node.quoted) return ": a number stands without quotes";
+  if (node.quoted) return ": a number is written without quotes";
   if (text.find('_') != std::string_view::npos || text.find(',') != std::string_view::npos) {
     return ": write the digits without separators";
   }
@@ -89,7 +89,7 @@ std::string read_integer(const Node& node, T& value, const Rule& rule) {
   return "expected a whole number, found " + describe(node) + number_hint(node);
 }
 
-// `count` numbers of a list; the items' own mistakes name their place in it.
+// Reads `count` numbers of a list. Errors of an item name its index.
 std::string read_list(const Node& node, std::int64_t* values, std::size_t count, const Rule& rule) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::string wrong = read(node.items[i], values[i], rule);
@@ -234,7 +234,7 @@ std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rul
   return wrong;
 }
 
-// A text from the environment or from an older config stands in quotes.
+// A text from the environment or from an older config is in quotes.
 std::string read(const Node& node, Gpus& value, const Rule& rule) {
   Gpus parsed;
   std::string wrong;
@@ -375,7 +375,7 @@ Node write(const BatchSize& value) {
 
 namespace {
 
-// Insertions, deletions, substitutions and swaps of neighbours.
+// Returns the number of insertions, deletions, substitutions and swaps of neighbours.
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -403,7 +403,7 @@ std::optional<std::string> nearest(const std::string& typed,
   std::size_t limit = std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& word : words) {
     const std::size_t steps = distance(typed, word);
-    // A word of few letters is near to everything.
+    // A word of few letters is close to every other word.
     if (steps < limit && steps < word.size()) {
       best = word;
       limit = steps;

@@ -1,4 +1,4 @@
-// One value of a config: from a node with the reason why not, and back.
+// Reads values of a config from nodes, with errors as text, and writes them to nodes.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace trainer::config {
 
-// What to do with data in a format that is known and not read; "" for other names.
+// Returns advice for data in a known format that the program cannot read; "" for other names.
 std::string hint_for_format(const std::string& word);
 
 // The forms of values; kList and kMap hold others.
@@ -33,23 +33,23 @@ enum class ValueKind {
   kList,
   kMap
 };
-inline ValueKind kind_of(bool) { return ValueKind::kBoolean; }
-inline ValueKind kind_of(std::int64_t) { return ValueKind::kInteger; }
-inline ValueKind kind_of(std::uint64_t) { return ValueKind::kInteger; }
-inline ValueKind kind_of(double) { return ValueKind::kNumber; }
-inline ValueKind kind_of(const std::string&) { return ValueKind::kText; }
-inline ValueKind kind_of(const Duration&) { return ValueKind::kDuration; }
-inline ValueKind kind_of(const Pair&) { return ValueKind::kPair; }
-inline ValueKind kind_of(const Padding&) { return ValueKind::kPadding; }
-inline ValueKind kind_of(const std::array<std::int64_t, 4>&) { return ValueKind::kFourSides; }
-inline ValueKind kind_of(const Gpus&) { return ValueKind::kGpus; }
-inline ValueKind kind_of(const LossScale&) { return ValueKind::kLossScale; }
-inline ValueKind kind_of(const BatchSize&) { return ValueKind::kBatchSize; }
-inline ValueKind kind_of(const ClassWeight&) { return ValueKind::kClassWeight; }
-inline ValueKind kind_of(const LayerPattern&) { return ValueKind::kText; }
-inline ValueKind kind_of(const ParameterPattern&) { return ValueKind::kText; }
+inline ValueKind value_kind(bool) { return ValueKind::kBoolean; }
+inline ValueKind value_kind(std::int64_t) { return ValueKind::kInteger; }
+inline ValueKind value_kind(std::uint64_t) { return ValueKind::kInteger; }
+inline ValueKind value_kind(double) { return ValueKind::kNumber; }
+inline ValueKind value_kind(const std::string&) { return ValueKind::kText; }
+inline ValueKind value_kind(const Duration&) { return ValueKind::kDuration; }
+inline ValueKind value_kind(const Pair&) { return ValueKind::kPair; }
+inline ValueKind value_kind(const Padding&) { return ValueKind::kPadding; }
+inline ValueKind value_kind(const std::array<std::int64_t, 4>&) { return ValueKind::kFourSides; }
+inline ValueKind value_kind(const Gpus&) { return ValueKind::kGpus; }
+inline ValueKind value_kind(const LossScale&) { return ValueKind::kLossScale; }
+inline ValueKind value_kind(const BatchSize&) { return ValueKind::kBatchSize; }
+inline ValueKind value_kind(const ClassWeight&) { return ValueKind::kClassWeight; }
+inline ValueKind value_kind(const LayerPattern&) { return ValueKind::kText; }
+inline ValueKind value_kind(const ParameterPattern&) { return ValueKind::kText; }
 
-// Each read() returns "" and sets `value`, or says what was expected and what was found.
+// Each read() sets `value` and returns "", or returns what was expected and what was found.
 std::string read(const Node& node, bool& value, const Rule& rule);
 std::string read(const Node& node, std::int64_t& value, const Rule& rule);
 std::string read(const Node& node, std::uint64_t& value, const Rule& rule);
@@ -67,7 +67,7 @@ std::string read(const Node& node, ParameterPattern& value, const Rule& rule);
 std::string read(const Node& node, ClassWeight& value, const Rule& rule);
 std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_pattern_list()
 
-// Whether a value of `freeze` is a list of LayerPatterns.
+// Returns whether a value of `freeze` is a list of LayerPatterns.
 bool is_pattern_list(const Node& node);
 
 Node write(bool value);
@@ -87,11 +87,12 @@ Node write(const LayerPattern& value);
 Node write(const ParameterPattern& value);
 Node write(const ClassWeight& value);
 
-// The word that `typed` was probably meant to be, if one is close.
+// Returns the word of which `typed` is probably a misspelling, if one is close.
 std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& words);
-// ", did you mean 'x'?" or "".
+// Returns ", did you mean 'x'?" or "".
 std::string suggestion(const std::string& typed, const std::vector<std::string>& words);
-// "unknown key 'x', did you mean 'y'? Allowed: y, z", with `what` = "key" and `intro` = "Allowed".
+// Returns "unknown key 'x', did you mean 'y'? Allowed: y, z" for `what` = "key" and `intro` =
+// "Allowed".
 std::string unknown(const std::string& what, const std::string& word, const std::string& intro,
                     const std::vector<std::string>& words);
 std::string unknown_key(const std::string& key, const std::string& path,

@@ -10,11 +10,12 @@
 namespace trainer::engine {
 namespace {
 
-// Where a dynamic loss scale starts: the largest that float16's range leaves to gradients of 1, as
-// PyTorch's GradScaler and Keras's LossScaleOptimizer have it to within a factor of two.
+// The start of a dynamic loss scale: the largest power of two with which gradients of 1 still fit
+// into float16, to within a factor of two as in PyTorch's GradScaler and Keras's
+// LossScaleOptimizer.
 constexpr float kFirstLossScale = 65536;
 
-backend::ReductionOptions reduction_of(const config::Parallel& parallel, bool remote) {
+backend::ReductionOptions reduction_options(const config::Parallel& parallel, bool remote) {
   backend::ReductionOptions options;
   options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
@@ -23,8 +24,8 @@ backend::ReductionOptions reduction_of(const config::Parallel& parallel, bool re
   return options;
 }
 
-// The loss scale of a config: 1 unless activations are float16.
-backend::CompileOptions::LossScale loss_scale_of(const config::Train& train) {
+// Returns the loss scale of a config, which is 1 unless activations are float16.
+backend::CompileOptions::LossScale choose_loss_scale(const config::Train& train) {
   if (train.precision != config::Precision::kFloat16) return {};
   if (train.loss_scale && train.loss_scale->fixed) {
     return {static_cast<float>(*train.loss_scale->fixed), false};
@@ -66,8 +67,8 @@ backend::CompileOptions executable_options(const config::Config& config, bool re
   backend::CompileOptions options;
   options.convolution = config.parallel.convolution;
   options.tf32 = config.train.precision == config::Precision::kTf32;
-  options.loss_scale = loss_scale_of(config.train);
-  options.reduction = reduction_of(config.parallel, remote);
+  options.loss_scale = choose_loss_scale(config.train);
+  options.reduction = reduction_options(config.parallel, remote);
   return options;
 }
 

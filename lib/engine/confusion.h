@@ -1,4 +1,4 @@
-// Confusion matrices: numbers of samples by true class and predicted class.
+// Counts samples by true class and predicted class: confusion matrices.
 // Reasons: lib/decisions/engine.md#confusion-matrices-are-sparse.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace trainer::engine {
 
-// Numbers of samples of one class.
+// The numbers of samples of one class.
 struct ClassCounts {
   std::int64_t support = 0;    // samples whose true class it is
   std::int64_t predicted = 0;  // samples whose predicted class it is

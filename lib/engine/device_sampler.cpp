@@ -39,7 +39,7 @@ std::vector<DeviceTotals> DeviceSampler::totals() const {
 }
 
 std::vector<std::string> DeviceSampler::take_warnings() {
-  if (!has_warnings_.exchange(false)) return {};  // asked after every step
+  if (!has_warnings_.exchange(false)) return {};  // avoids the lock, as this is called every step
   const std::lock_guard lock(mutex_);
   return std::exchange(warnings_, {});
 }
@@ -54,7 +54,7 @@ void DeviceSampler::work() {
   }
 }
 
-// A device is asked without the lock: it takes milliseconds, which steps need not wait for.
+// Reads the devices without the lock: a query takes milliseconds, for which no step should wait.
 void DeviceSampler::read_all() {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (!devices_[i]) continue;

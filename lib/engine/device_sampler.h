@@ -1,4 +1,4 @@
-// Reads the telemetry of a process's devices while they train.
+// Reads the telemetry of the devices of a process while they train.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class DeviceSampler {
  public:
   using Devices = std::vector<std::unique_ptr<backend::Telemetry>>;
 
-  // Reads each device once and starts the thread; without devices there is none.
+  // Reads each device once and starts the thread, except if there are no devices.
   DeviceSampler(Devices devices, std::chrono::milliseconds interval);
   ~DeviceSampler();
   DeviceSampler(const DeviceSampler&) = delete;
@@ -30,18 +30,18 @@ class DeviceSampler {
 
   // Reads each device a last time and ends the thread.
   void stop();
-  // Of every device, those that no longer answer too.
+  // Returns the totals of every device, including those that no longer answer.
   std::vector<DeviceTotals> totals() const;
-  // What happened to a device since the last call, one line each; mostly none.
+  // Returns the problems of devices since the last call, one line each.
   std::vector<std::string> take_warnings();
 
  private:
   void work();
   void read_all();
 
-  Devices devices_;  // null: no longer answers; of the thread while there is one
+  Devices devices_;  // null: no longer answers. Used by the thread alone while it runs
   std::chrono::milliseconds interval_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards stops_, totals_ and warnings_
   std::condition_variable stop_requested_;
   bool stops_ = false;
   std::vector<DeviceTotals> totals_;

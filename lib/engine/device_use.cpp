@@ -13,7 +13,7 @@ void DeviceTotals::add(const backend::DeviceReading& reading, double seconds) {
     ++sums_[i].count;
   }
   if (reading.energy_joules) {
-    // A counter that went back was reset: what was used up in between is not known.
+    // A counter that went back was reset, so that the energy used in between is unknown.
     const double used = counter_ ? std::max(0.0, *reading.energy_joules - *counter_) : 0;
     energy_ = energy_.value_or(0) + used;
     counter_ = reading.energy_joules;

@@ -1,4 +1,4 @@
-// What devices did over a stretch of a run, from readings of their telemetry.
+// Summarises the telemetry of devices over a part of a run.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace trainer::engine {
 
-// Times that devices stood between their programs: StreamGaps.
+// The times for which devices were idle between their programs.
 using Gaps = backend::StreamGaps;
 
-// What is read of a device besides its energy.
+// A quantity that is read of a device besides its energy.
 struct DeviceMetric {
   const char* name;  // with its unit: "power_watts"
   std::optional<double> backend::DeviceReading::*value;
@@ -31,24 +31,25 @@ inline constexpr std::array<DeviceMetric, 7> kDeviceMetrics{{
 }};
 inline constexpr char kDeviceEnergy[] = "energy_joules";
 
-// What a device did, in the order of kDeviceMetrics; nothing where it does not say.
+// The metrics of a device over an interval, in the order of kDeviceMetrics; nothing where the
+// device does not report one.
 struct DeviceUse {
   std::string device;                                              // "gpu0"
   std::array<std::optional<double>, kDeviceMetrics.size()> means;  // over the readings
   std::optional<double> energy_joules;                             // used up
 };
 
-// The readings of a device since the first.
+// Sums up the readings of a device.
 class DeviceTotals {
  public:
   explicit DeviceTotals(std::string device) : device_(std::move(device)) {}
-  // `seconds` is of any clock that does not go back.
+  // Adds a reading. `seconds` is the time of any clock that does not go back.
   void add(const backend::DeviceReading& reading, double seconds);
   const std::string& device() const { return device_; }
-  // Of the readings from after `earlier` on, which are totals of the same device at an earlier
-  // time; the last reading where there are none. Its energy is that used up since.
+  // Returns the metrics of the readings after `earlier`, which are totals of the same device at an
+  // earlier time, or the last reading if there are none. The energy is that used since `earlier`.
   DeviceUse since(const DeviceTotals& earlier) const;
-  // Of all readings.
+  // Returns the metrics of all readings.
   DeviceUse use() const { return since(DeviceTotals(device_)); }
 
  private:
@@ -58,13 +59,13 @@ class DeviceTotals {
   };
   std::string device_;
   std::array<Sum, kDeviceMetrics.size()> sums_;
-  // Joules since the first reading: of the device's counter, or its power over the time.
+  // Joules since the first reading: the device's counter, or the integral of its power.
   std::optional<double> energy_;
   std::optional<double> counter_, power_;  // of the last reading that had them
   double power_seconds_ = 0;
 };
 
-// The energy of all devices together; nothing unless each has it.
+// Returns the energy of all devices together; nothing unless each reports it.
 std::optional<double> energy_joules(const std::vector<DeviceUse>& devices);
 
 }  // namespace trainer::engine

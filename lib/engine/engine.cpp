@@ -13,10 +13,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Outputs of compile::training_graph; the logits come first.
+// Indices of the outputs of compile::training_graph(); the logits come first.
 constexpr int kLosses = 1, kRanks = 2, kPenalty = 3;
 
-std::int64_t bytes_a_sample(const graph::Value& value) {
+std::int64_t bytes_per_sample(const graph::Value& value) {
   return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
 }
 
@@ -51,8 +51,8 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
   evaluation_capacity_ = evaluates_alone_
                              ? evaluation_batch_
                              : max_rank_samples(evaluation_batch_ * ranks, leaves(), ranks);
-  image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
-  label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
+  image_bytes_ = bytes_per_sample(model_[model_.inputs[0]]);
+  label_bytes_ = bytes_per_sample(model_[model_.inputs[1]]);
   build();
   if (use_ == Use::kTrain) allocate_calls();
   if (!backend_.reads_host_memory()) allocate_staging();
@@ -100,7 +100,7 @@ void Engine::allocate_calls() {
   }
 }
 
-// For the largest call, so that no step allocates.
+// Allocates memory for the largest call, so that no step allocates.
 void Engine::allocate_staging() {
   const auto reserve = [&](backend::Buffer& buffer, std::int64_t bytes) {
     const auto wanted = static_cast<std::size_t>(bytes);
@@ -125,7 +125,7 @@ void Engine::build() {
   rest_ = no_prefix_.empty() ? std::move(split.suffix) : model_;
   const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
-  input_bytes_ = bytes_a_sample(rest_[rest_.inputs[0]]);
+  input_bytes_ = bytes_per_sample(rest_[rest_.inputs[0]]);
   evaluation_prefix_.reset();
   prefix_.reset();
   evaluate_.reset();
@@ -134,7 +134,7 @@ void Engine::build() {
     const graph::Graph trained = training_model(rest_, mixes_samples_);
     const graph::Graph training = compile::training_graph(trained, options_);
     has_penalty_ = training.outputs.size() > kPenalty;
-    target_bytes_ = bytes_a_sample(trained[trained.inputs[1]]);
+    target_bytes_ = bytes_per_sample(trained[trained.inputs[1]]);
     if (compile_.reduction.ordered) check_no_batch_statistics(training);
     variables_ = backend_.allocate(training);
     compile_.max_samples = capacity_;
@@ -159,7 +159,8 @@ void Engine::build() {
     options.max_samples = std::max(capacity_, evaluation_capacity_);
     options.reduction.max_all_samples = std::max(batch_, evaluation_batch_) * rank_count();
   }
-  options.same_for_any_batch = !prediction_;  // of a single image, speed matters more
+  // For the prediction of a single image, speed matters more.
+  options.same_for_any_batch = !prediction_;
   prefix_ = std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, options);
   if (!evaluates_alone_ || !options.reduction.ordered || use_ != Use::kTrain) return;
   evaluating.same_for_any_batch = true;
@@ -215,8 +216,8 @@ std::array<backend::Span, 2> Engine::bring(const HostBatch& batch, std::int64_t 
                 stream)};
 }
 
-backend::Span Engine::input_of(const HostBatch& batch, backend::Span given, FrozenPrefix* prefix,
-                               std::int64_t all_samples) {
+backend::Span Engine::program_input(const HostBatch& batch, backend::Span given,
+                                    FrozenPrefix* prefix, std::int64_t all_samples) {
   last_prefix_ = prefix;
   const bool computes = prefix != nullptr && !batch.is_features;
   return computes ? prefix->launch(batch.samples, given, all_samples, *stream_) : given;
@@ -226,13 +227,13 @@ void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   Call& call = calls_[launched_++ % calls_.size()];
   call.samples = batch.samples;
   const Clock::time_point start = Clock::now();
-  // The call that was here before is done: its result was read.
+  // The previous call of this slot is done, because its result was read.
   // Uploads have a stream of their own, so that they run while the device works on the call before.
   backend::Stream& uploads = upload_stream_ ? *upload_stream_ : *stream_;
   const auto [given, labels] = bring(batch, target_bytes_, call.inputs, uploads);
   uploads.record(*call.uploaded);
   stream_->wait_for(*call.uploaded);
-  const backend::Span inputs[] = {input_of(batch, given, prefix_.get(), scalars.all_samples),
+  const backend::Span inputs[] = {program_input(batch, given, prefix_.get(), scalars.all_samples),
                                   labels};
   call.input_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const backend::Span outputs[] = {{}, call.losses.span(), call.ranks.span(), call.penalty.span()};
@@ -269,7 +270,7 @@ void Engine::evaluate(const HostBatch& batch, std::int64_t all_samples, std::spa
                       std::span<float> losses) {
   FrozenPrefix* prefix = evaluation_prefix_ ? evaluation_prefix_.get() : prefix_.get();
   const auto [given, labels] = bring(batch, prediction_ ? 0 : label_bytes_, evaluated_, *stream_);
-  const backend::Span inputs[] = {input_of(batch, given, prefix, all_samples), labels};
+  const backend::Span inputs[] = {program_input(batch, given, prefix, all_samples), labels};
   const backend::Span outputs[] = {place(logits, device_logits_), place(losses, device_losses_)};
   const std::size_t count = prediction_ ? 1 : 2;
   backend::Scalars scalars;
@@ -292,7 +293,7 @@ backend::MemoryReport Engine::memory() const {
   backend::MemoryReport report = train_ ? train_->memory() : evaluate_->memory();
   if (prefix_) report.activations += prefix_->bytes();
   if (evaluation_prefix_) report.activations += evaluation_prefix_->bytes();
-  // What each program has of its own; variables, gradients and arenas are those of all.
+  // Sums what each program has of its own; variables, gradients and arenas are shared.
   const auto add_own = [&](const backend::Executable& program) {
     const backend::MemoryReport own = program.memory();
     report.staging += own.staging;
@@ -319,7 +320,7 @@ backend::MemoryReport Engine::memory() const {
 }
 
 void Engine::load(const checkpoint::TensorFile& file, const std::string& path) {
-  load_all(*variables_, file, path, train_ ? UnknownTensors::kRefused : UnknownTensors::kIgnored);
+  load_all(*variables_, file, path, train_ ? UnknownTensors::kRejected : UnknownTensors::kIgnored);
 }
 
 }  // namespace trainer::engine

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 #include "compile/compile.h"
 #include "config/config.h"
 #include "engine/frozen_prefix.h"
@@ -22,12 +22,12 @@
 
 namespace trainer::engine {
 
-// The ranks that an engine belongs to. Null for an engine that is alone.
+// The ranks that an engine belongs to. The pointers are null for an engine that is alone.
 struct EngineGroup {
   cluster::Communicator* gradients = nullptr;
-  // A duplicate of it, if batch norm takes its statistics over all ranks.
+  // A duplicate of `gradients`, if batch norm takes its statistics over all ranks.
   cluster::Communicator* statistics = nullptr;
-  bool remote = false;  // some ranks are in other processes: waiting for them is worth hiding
+  bool remote = false;  // some ranks are in other processes, so that all-reduce overlaps backward
 };
 
 // The samples of one call in host memory, rows packed.
@@ -56,7 +56,7 @@ class Engine {
   // one communicator may wait until the graphs of all are gone.
   void release_programs() noexcept;
 
-  // As the functions of variable_values.h, of all variables.
+  // These call the functions of variable_values.h for all variables.
   void initialise(std::uint64_t seed) { engine::initialise(*variables_, seed); }
   void write(const std::vector<checkpoint::Tensor>& tensors) { write_known(*variables_, tensors); }
   std::vector<checkpoint::Tensor> tensors() const { return read_all(*variables_); }
@@ -73,19 +73,19 @@ class Engine {
   // The frozen layers at the start of the model; null, with the reason, when there are none.
   const FrozenPrefix* prefix() const { return prefix_.get(); }
   const std::string& no_prefix_reason() const { return no_prefix_; }
-  // As backend::Executable, of the training program.
+  // Calls Executable::prepare() of the training program.
   void prepare(std::int64_t samples, std::int64_t all_samples) {
     train_->prepare(samples, all_samples);
   }
   // Launches one call of the training program and returns. At most launches_in_flight() calls may
   // be waiting for result(). The memory of the batch must stay valid until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
-  // As backend::Executable, of the training program and the frozen layers before it.
+  // Calls Executable::record() of the training program and of the frozen layers before it.
   bool record(backend::WorkRecorder* recorder);
   // Waits for the oldest launched call whose result was not read. A call whose numbers are not
   // finite leaves the parameters unchanged.
   backend::Numbers result();
-  // As Stream::gaps(), of the stream that all calls are given to.
+  // Returns Stream::gaps() of the stream on which all calls run.
   std::optional<backend::StreamGaps> gaps() { return stream_->gaps(); }
   int launches_in_flight() const { return static_cast<int>(calls_.size()); }
   // The loss of each sample of the call whose result was read last. Waits for the device.
@@ -101,17 +101,18 @@ class Engine {
   // The gradient of the last call, which did not update: see backend::Executable::gradient().
   backend::Gradient gradient() { return train_->gradient(*stream_); }
 
-  // Of the training program; nothing unless the loss scale is dynamic. Waits for the device.
+  // Returns the loss scale of the training program; nothing unless it is dynamic. Waits for the
+  // device.
   std::optional<backend::LossScaleState> loss_scale();
-  // No-op unless it is dynamic.
+  // Does nothing unless the loss scale is dynamic.
   void set_loss_scale(const backend::LossScaleState& scale);
 
   // Makes every waiting rank of its group throw PeerError with this reason. Thread-safe.
   void abort(const std::string& reason) noexcept;
 
-  std::int64_t outputs() const { return outputs_; }  // logits a sample
-  // Bytes of one sample in a batch: of its image, of the programs' input (the features where there
-  // is a prefix), of its label for evaluation, of its label for training.
+  std::int64_t outputs() const { return outputs_; }  // logits per sample
+  // The bytes of one sample in a batch: of its image, of the programs' input (the features if there
+  // is a prefix), of its label for evaluation, and of its label for training.
   std::int64_t image_bytes() const { return image_bytes_; }
   std::int64_t input_bytes() const { return input_bytes_; }
   std::int64_t label_bytes() const { return label_bytes_; }
@@ -126,20 +127,21 @@ class Engine {
   void print_training_program(std::ostream& out) const { train_->print(out); }
   void print_evaluation_program(std::ostream& out) const { evaluate_->print(out); }
 
-  // After a call that was not finite: the first layer, in order, whose output is not, for the same
-  // batch; "" when all are finite. Names a parameter when one is not finite itself.
+  // Call it after a call that was not finite, with the same batch. Returns the first layer, in
+  // order, whose output is not finite, or a parameter that is not finite itself; "" if all are
+  // finite.
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
  private:
   std::int64_t rank_count() const;
-  // Copies of a call's inputs, on devices that do not read host memory.
+  // Device copies of a call's inputs, on devices that do not read host memory.
   struct DeviceInputs {
     backend::Buffer input, labels;
   };
-  // A launched call whose result was not read: its numbers and outputs.
+  // The numbers and outputs of a launched call whose result was not read.
   struct Call {
     std::int64_t samples = 0;
-    double input_seconds = 0;  // that launch() took for the inputs
+    double input_seconds = 0;  // time that launch() took to copy the inputs
     DeviceInputs inputs;
     std::unique_ptr<backend::Event> uploaded;
     HostBuffer numbers;
@@ -150,31 +152,33 @@ class Engine {
   void build();
   void allocate_calls();
   void allocate_staging();
-  // Where the device finds host memory: there, or in `device` after a copy in the stream's order.
+  // Returns memory from which the device can read `bytes` of `host`: that of `host`, or `device`
+  // after a copy in the stream's order.
   backend::Span bring(const void* host, std::size_t bytes, backend::Buffer& device,
                       backend::Stream& stream);
-  // As bring(), of the images or features of a batch, and of its labels.
+  // Calls bring() for the images or features of a batch and for its labels, and returns both.
   std::array<backend::Span, 2> bring(const HostBatch& batch, std::int64_t label_bytes,
                                      DeviceInputs& device, backend::Stream& stream);
-  // What the programs read for `given`, a batch's images or features on the device.
-  backend::Span input_of(const HostBatch& batch, backend::Span given, FrozenPrefix* prefix,
-                         std::int64_t all_samples);
-  // Where the device puts an output that goes to host memory: there, or in `device` for a copy.
+  // Returns the input of the programs for `given`, the images or features of a batch on the device.
+  backend::Span program_input(const HostBatch& batch, backend::Span given, FrozenPrefix* prefix,
+                              std::int64_t all_samples);
+  // Returns memory for an output that goes to host memory: that of `host`, or `device`, from which
+  // it is copied.
   backend::Span place(std::span<float> host, backend::Buffer& device);
 
-  graph::Graph model_, rest_;  // rest_: what comes after the prefix, or the whole model
+  graph::Graph model_, rest_;  // rest_: the layers after the prefix, or the whole model
   backend::Backend& backend_;
   compile::Options options_;
   config::Optimizer optimizer_;
   Use use_;
   bool mixes_samples_ = false, evaluates_alone_ = false;
-  // Inputs of training go to the device on a stream of their own, while it works on the call
-  // before.
+  // Training inputs are copied on a stream of their own while the device works on the previous
+  // call.
   std::unique_ptr<backend::Stream> stream_, upload_stream_;
   std::unique_ptr<backend::Collective> gradients_, statistics_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
-  // The second where the first cuts batches up by the ranks, and evaluation has none.
+  // evaluation_prefix_ exists if prefix_ divides batches by the ranks and evaluation does not.
   std::unique_ptr<FrozenPrefix> prefix_, evaluation_prefix_;
   std::string no_prefix_;
   bool prediction_ = false, has_penalty_ = false;
@@ -186,9 +190,9 @@ class Engine {
   backend::CompileOptions compile_;
   std::vector<Call> calls_;  // a ring: call i is at i % size
   std::uint64_t launched_ = 0, read_ = 0;
-  FrozenPrefix* last_prefix_ = nullptr;  // that made the features of the last call
+  FrozenPrefix* last_prefix_ = nullptr;  // the prefix that made the features of the last call
   std::vector<float> losses_;
-  // On devices that do not read host memory: what the host gives and gets in evaluation.
+  // The inputs and outputs of evaluation on devices that do not read host memory.
   DeviceInputs evaluated_;
   backend::Buffer device_logits_, device_losses_;
 };

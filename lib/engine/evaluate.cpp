@@ -26,7 +26,7 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
   const std::size_t width = stride - (dataset.spec().has_weights ? 1 : 0);
   for (std::size_t i = 0; i < count; ++i) {
     const float* row = static_cast<const float*>(batch.labels) + i * stride;
-    // One number is the label itself; several are one-hot or probabilities.
+    // A single number is the label itself; several numbers are one-hot or probabilities.
     indices[i] = width == 1 ? static_cast<std::int32_t>(row[0] > 0.5f)
                             : static_cast<std::int32_t>(std::max_element(row, row + width) - row);
   }
@@ -39,15 +39,15 @@ HostBatch host_batch(const data::Batch& batch, bool is_features) {
 
 namespace {
 
-// Whether the row says of one class that the sample is of it.
-bool names_a_class(const std::vector<float>& row) {
+// Returns whether the row has a 1 for one class and a 0 for all others, or is a single 0 or 1.
+bool is_one_hot(const std::vector<float>& row) {
   const auto ones = std::count(row.begin(), row.end(), 1.0f);
   const auto zeros = std::count(row.begin(), row.end(), 0.0f);
   if (ones + zeros != static_cast<std::int64_t>(row.size())) return false;
   return row.size() == 1 || ones == 1;
 }
 
-// Whether the row divides the sample among classes.
+// Returns whether the row divides the sample among classes.
 bool is_distribution(const std::vector<float>& row) {
   constexpr double kRounding = 1e-3;
   double sum = 0;
@@ -67,7 +67,7 @@ bool has_classes(const data::Dataset& dataset, LossKind loss) {
   std::vector<float> row(static_cast<std::size_t>(dataset.spec().label_width));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     dataset.get(i, image.data(), row.data());
-    if (!(any_target ? names_a_class(row) : is_distribution(row))) return false;
+    if (!(any_target ? is_one_hot(row) : is_distribution(row))) return false;
   }
   return true;
 }
@@ -78,15 +78,15 @@ EvaluateOptions evaluate_options(const config::Config& config) {
   options.top_k = config.evaluate.top_k;
   options.alone = !config.parallel.evaluate;
   if (config::names_metric(config, "auc")) {
-    options.most_scores = std::numeric_limits<std::int64_t>::max();
+    options.max_scores = std::numeric_limits<std::int64_t>::max();
   }
   return options;
 }
 
 namespace {
 
-// Losses of a batch times the weights of its samples, where samples have weights; otherwise as they
-// are.
+// Returns the losses of a batch times the weights of its samples, or the losses unchanged if
+// samples have no weights.
 std::span<const float> weigh(const data::Dataset& dataset, const data::Batch& batch,
                              std::span<const float> losses, std::vector<float>& weighed) {
   if (!dataset.spec().has_weights) return losses;
@@ -97,18 +97,20 @@ std::span<const float> weigh(const data::Dataset& dataset, const data::Batch& ba
   return weighed;
 }
 
-// What every worker found for its part of a batch, in the order of the samples, on all of them.
+// Gathers the results of all workers for their parts of a batch, in the order of the samples, on
+// every worker.
 class Gathered {
  public:
   // `leaves`: how the workers divide a batch, see rank_samples().
   Gathered(cluster::Communicator& workers, std::int64_t outputs, std::int64_t leaves)
       : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2), leaves_(leaves) {}
 
-  // A row a sample: its logits, its loss, its label. Whether any worker wants to stop: all then do.
+  // Exchanges a row per sample: its logits, its loss, its label. Returns whether any worker asks to
+  // stop; all of them stop then.
   bool gather(const data::Batch& batch, std::span<const float> logits,
               std::span<const float> losses, const std::vector<std::int32_t>& labels, bool stop) {
     const auto ranks = static_cast<std::int64_t>(workers_.size());
-    std::vector<float> mine = rows_of(batch.global), all(mine.size() * workers_count());
+    std::vector<float> mine = make_rows(batch.global), all(mine.size() * workers_count());
     mine.back() = stop ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       float* row = mine.data() + i * width_;
@@ -134,9 +136,9 @@ class Gathered {
     }
     return any;
   }
-  // Takes part in what the others gather of a batch of so many samples, to stop them.
+  // Takes part in the gather() of the other workers, for a batch of `samples`, to stop them.
   void stop(std::int64_t samples) {
-    std::vector<float> mine = rows_of(samples), all(mine.size() * workers_count());
+    std::vector<float> mine = make_rows(samples), all(mine.size() * workers_count());
     mine.back() = 1.0f;
     workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
   }
@@ -144,10 +146,10 @@ class Gathered {
 
  private:
   std::size_t workers_count() const { return static_cast<std::size_t>(workers_.size()); }
-  // For one worker's part of a batch, and the wish to stop behind it.
-  std::vector<float> rows_of(std::int64_t samples) const {
-    const std::int64_t most = max_rank_samples(samples, leaves_, workers_.size());
-    return std::vector<float>(static_cast<std::size_t>(most) * width_ + 1);
+  // Returns memory for one worker's part of a batch, and for its request to stop at the end.
+  std::vector<float> make_rows(std::int64_t samples) const {
+    const std::int64_t max_rows = max_rank_samples(samples, leaves_, workers_.size());
+    return std::vector<float>(static_cast<std::size_t>(max_rows) * width_ + 1);
   }
 
   cluster::Communicator& workers_;
@@ -157,7 +159,7 @@ class Gathered {
   std::vector<std::int32_t> labels_;
 };
 
-// Replaces the matrix by that of rank 0.
+// Sends the matrix of rank 0 to all ranks.
 void broadcast_confusion(cluster::Communicator& workers, Confusion& confusion) {
   std::vector<ConfusionCell> cells;
   if (workers.rank() == 0) cells = confusion.cells();
@@ -170,8 +172,8 @@ void broadcast_confusion(cluster::Communicator& workers, Confusion& confusion) {
   for (const ConfusionCell& cell : cells) confusion.add(cell.actual, cell.predicted, cell.count);
 }
 
-// One process evaluates and the others keep up with it, batch by batch: any of them may end it, and
-// a long evaluation is no silence.
+// Rank 0 evaluates while the others exchange a flag with it after every batch: any of them may end
+// the evaluation, and a long evaluation does not run into a timeout.
 std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dataset,
                                       const EvaluateOptions& options,
                                       data::FeatureDataset* features) {
@@ -220,7 +222,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     return evaluate_alone(engine, dataset, options, features);
   }
   MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k,
-                             has_classes(dataset, options.loss), options.most_scores);
+                             has_classes(dataset, options.loss), options.max_scores);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
   std::optional<Gathered> gathered;
@@ -279,7 +281,7 @@ std::string why_not_finite(const Metrics& metrics, const config::Data& config, S
   return concat("the loss of the ", to_string(split), " split is not a finite number: ",
                 bad.empty() ? "its samples are finite, so the model has diverged on them; look at "
                               "data.normalize and the learning rate"
-                            : bad + "; mend or leave out what is not a number");
+                            : bad + "; correct or remove this sample");
 }
 
 }  // namespace trainer::engine

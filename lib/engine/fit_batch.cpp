@@ -9,16 +9,16 @@
 namespace trainer::engine {
 namespace {
 
-constexpr std::int64_t kFirst = 16;  // of the sizes that are tried
-constexpr std::int64_t kRaster = 8;  // of sizes above it
+constexpr std::int64_t kFirst = 16;         // the first size that is tried
+constexpr std::int64_t kBatchMultiple = 8;  // sizes above kFirst are multiples of it
 
-backend::MemoryPlanner& planner_of(const std::unique_ptr<backend::Backend>& backend) {
+backend::MemoryPlanner& to_planner(const std::unique_ptr<backend::Backend>& backend) {
   return dynamic_cast<backend::MemoryPlanner&>(*backend);
 }
 
 std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
 
-// The replicas of the GPU that has most.
+// Returns the number of replicas on the GPU that has most of them.
 std::int64_t sharers(const config::Config& config) {
   const std::vector<std::int64_t>& gpus = config.parallel.gpus.indices;
   std::int64_t most = 1;
@@ -30,7 +30,7 @@ std::int64_t sharers(const config::Config& config) {
 
 }  // namespace
 
-BatchFit largest_batch(std::int64_t most, std::int64_t bound,
+BatchFit largest_batch(std::int64_t max_samples, std::int64_t bound,
                        const std::function<std::int64_t(std::int64_t)>& bytes) {
   BatchFit best;
   const auto fits = [&](std::int64_t samples) {
@@ -38,17 +38,17 @@ BatchFit largest_batch(std::int64_t most, std::int64_t bound,
     if (needed <= bound && samples > best.samples) best = {samples, needed};
     return needed <= bound;
   };
-  if (most < 1) return best;
-  std::int64_t low = 0, high = std::min(kFirst, most);  // low fits or is 0
+  if (max_samples < 1) return best;
+  std::int64_t low = 0, high = std::min(kFirst, max_samples);  // low fits or is 0
   while (fits(high)) {
     low = high;
-    if (high == most) return best;
-    high = std::min(2 * high, most);
+    if (high == max_samples) return best;
+    high = std::min(2 * high, max_samples);
   }
-  // Between what fits and what does not.
+  // `low` fits and `high` does not.
   for (;;) {
-    const std::int64_t raster = low >= kFirst ? kRaster : 1;
-    const std::int64_t middle = (low + high) / 2 / raster * raster;
+    const std::int64_t multiple = low >= kFirst ? kBatchMultiple : 1;
+    const std::int64_t middle = (low + high) / 2 / multiple * multiple;
     if (middle <= low || middle >= high) return best;
     (fits(middle) ? low : high) = middle;
   }
@@ -71,7 +71,7 @@ backend::MemoryReport planned_memory(
 std::vector<std::unique_ptr<backend::Backend>> plan_only(
     const std::vector<std::unique_ptr<backend::Backend>>& backends) {
   std::vector<std::unique_ptr<backend::Backend>> planned;
-  for (const auto& backend : backends) planned.push_back(planner_of(backend).plan_only());
+  for (const auto& backend : backends) planned.push_back(to_planner(backend).plan_only());
   return planned;
 }
 
@@ -118,7 +118,7 @@ std::string explain_out_of_memory(const graph::Graph& model, const config::Confi
   const std::string advice =
       config.train.recompute == config::Recompute::kNone ? ", or take train.recompute: blocks" : "";
   return concat(reason, ". train.batch_size: ", batch, " takes ", mebibytes(needed.total()),
-                " a replica: ", describe(needed), "; ", mebibytes(free), " are free. ",
+                " per replica: ", describe(needed), "; ", mebibytes(free), " are free. ",
                 fit.samples > 0
                     ? concat("The largest batch_size that fits is ", fit.samples, advice)
                     : concat("Not even one sample fits: use a smaller model or images", advice));

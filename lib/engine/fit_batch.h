@@ -1,4 +1,4 @@
-// The batches that a device's memory has room for.
+// Finds the batches that fit the memory of a device.
 #pragma once
 
 #include <cstdint>
@@ -15,33 +15,35 @@ namespace trainer::engine {
 
 struct BatchFit {
   std::int64_t samples = 0;  // 0: not even one fits
-  std::int64_t bytes = 0;    // that so many take
+  std::int64_t bytes = 0;    // memory that the samples take
 };
 
-// The most samples, up to `most`, whose bytes(samples) are at most `bound`: exactly so up to 16,
-// beyond that a multiple of 8. bytes() must not fall with more samples.
-BatchFit largest_batch(std::int64_t most, std::int64_t bound,
+// Returns the largest number of samples, at most `max_samples`, whose bytes(samples) are at most
+// `bound`. Above 16 samples the result is rounded down to a multiple of 8. bytes() must not fall
+// with more samples.
+BatchFit largest_batch(std::int64_t max_samples, std::int64_t bound,
                        const std::function<std::int64_t(std::int64_t samples)>& bytes);
 
-// Of one replica that trains with so many samples a step, on devices that are only planned for:
-// `plan` opens one for each replica. `model` as of model::build_model.
+// Plans the memory of one replica that trains with `samples` samples per step. `plan` opens a
+// backend for each replica that allocates nothing. `model` comes from model::build_model().
 backend::MemoryReport planned_memory(
     const graph::Graph& model, config::Config config, std::int64_t samples,
     const std::function<std::vector<std::unique_ptr<backend::Backend>>()>& plan);
 
-// A backend for each of these, all of which must be MemoryPlanners, that takes no memory.
+// Returns a backend for each of `backends` that allocates nothing. All of them must be
+// MemoryPlanners.
 std::vector<std::unique_ptr<backend::Backend>> plan_only(
     const std::vector<std::unique_ptr<backend::Backend>>& backends);
-// Bytes that one of these replicas may take at most: of replicas that share a GPU a part. 0 where a
-// device has no memory of its own.
+// Returns the bytes that one of these replicas may take at most. Replicas on one GPU share its
+// memory. Returns 0 if a device has no memory of its own.
 std::int64_t free_memory(const config::Config& config,
                          const std::vector<std::unique_ptr<backend::Backend>>& backends);
 
-// "parameters and statistics 12 MiB, ..." of every part that is not empty.
+// Returns "parameters and statistics 12 MiB, ..." with every part that is not empty.
 std::string describe(const backend::MemoryReport& memory);
 
-// What to say when training with this config ran out of memory: what each part takes, and the
-// batch that would fit. All that was allocated must have been freed.
+// Returns the message for training with this config that ran out of memory: the size of each part,
+// and the batch that would fit. All memory must have been freed.
 std::string explain_out_of_memory(const graph::Graph& model, const config::Config& config,
                                   const std::vector<std::unique_ptr<backend::Backend>>& backends,
                                   const std::string& reason);

@@ -1,4 +1,4 @@
-// Test-time augmentation: the mean of each image's result and that of its mirror image.
+// Test-time augmentation: takes the mean of the results of each image and its mirror image.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@ namespace trainer::engine {
 void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
                  std::vector<std::byte>& to);
 
-// The logits of the mean of two samples' probabilities: of softmax_cross_entropy their logarithms,
-// of binary_cross_entropy log(p / (1 - p)); of mean_squared_error the mean itself. `mean` may be
-// one of them.
+// Computes the logits of the mean of two samples' probabilities: for softmax_cross_entropy their
+// logarithms, for binary_cross_entropy log(p / (1 - p)), and for mean_squared_error the mean
+// itself. `mean` may be the memory of `one` or `other`.
 void mean_of_probabilities(LossKind loss, std::span<const float> one, std::span<const float> other,
                            std::span<float> mean);
 
-// Replicas::evaluate() of a batch of images, once or with their mirror images, left to right.
+// Calls Replicas::evaluate() for a batch of images, and if asked to also for their mirror images.
 class FlipEvaluation {
  public:
-  // `flip`: with mirror images. The engine must outlive this object.
+  // `flip` includes the mirror images. The engine must outlive this object.
   FlipEvaluation(Replicas& engine, const data::DatasetSpec& samples, LossKind loss, bool flip)
       : engine_(engine), samples_(samples), loss_(loss), flip_(flip) {}
 
   void run(const HostBatch& batch, std::int64_t all_samples = 0);
-  // As Replicas's, valid until the next run: logits are those of the mean of the probabilities,
-  // losses the mean of both losses.
+  // The results of the last run, valid until the next one. With `flip`, logits are those of the
+  // mean of the probabilities, and losses the mean of both losses.
   std::span<const float> logits() const { return flip_ ? logits_ : engine_.logits(); }
   std::span<const float> losses() const { return flip_ ? losses_ : engine_.evaluated_losses(); }
 

@@ -4,13 +4,13 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 
 namespace trainer::engine {
 namespace {
 
-// Names of the kept values that the nodes read.
-std::vector<std::string> weights_of(const graph::Graph& graph) {
+// Returns the names of the persistent values that the nodes read.
+std::vector<std::string> list_weights(const graph::Graph& graph) {
   std::set<std::string> names;
   for (const graph::Node& node : graph.nodes) {
     for (const graph::ValueId id : node.inputs) {
@@ -20,7 +20,7 @@ std::vector<std::string> weights_of(const graph::Graph& graph) {
   return {names.begin(), names.end()};
 }
 
-std::string text_of(const graph::Graph& graph, const backend::CompileOptions& options) {
+std::string program_text(const graph::Graph& graph, const backend::CompileOptions& options) {
   std::ostringstream text;
   text << "convolution " << static_cast<int>(options.convolution) << " batch "
        << options.max_samples << '\n';
@@ -43,8 +43,8 @@ FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Opt
     : backend_(backend), variables_(variables), layer_(split.layer), type_(precision.activations) {
   const graph::Graph graph = compile::evaluation_graph(split.prefix, precision, true);
   program_ = backend.compile(graph, variables, options);
-  weights_ = weights_of(graph);
-  text_ = text_of(graph, options);
+  weights_ = list_weights(graph);
+  text_ = program_text(graph, options);
   const Shape& batched = graph[graph.outputs[0]].shape;
   shape_ = Shape(std::vector(batched.dims().begin() + 1, batched.dims().end()));
   features_ = backend.allocate(static_cast<std::size_t>(shape_.elements() * options.max_samples) *

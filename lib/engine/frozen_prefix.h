@@ -1,4 +1,4 @@
-// The frozen layers at the start of a model as a separate program: images -> features.
+// Runs the frozen layers at the start of a model as a separate program: images -> features.
 // Reasons: lib/decisions/engine.md#the-frozen-prefix-is-its-own-program.
 #pragma once
 
@@ -32,8 +32,8 @@ class FrozenPrefix {
   const std::string& layer() const { return layer_; }  // its output is the features
   std::int64_t bytes() const { return static_cast<std::int64_t>(features_.bytes()); }
   backend::Executable& program() const { return *program_; }
-  // A hash of everything that the features depend on besides the images: the layers and their
-  // current weights, the precision, the batch size, and the backend.
+  // Returns a hash of everything that the features depend on besides the images: the layers and
+  // their current weights, the precision, the batch size, and the backend.
   std::string key() const;
 
  private:

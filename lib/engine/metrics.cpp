@@ -28,7 +28,7 @@ std::int32_t predicted_class(std::span<const float> logits, LossKind loss) {
 
 namespace {
 
-// Of value(class), the classes having the weight weight(class).
+// Returns the mean of value(class), in which a class has the weight weight(class).
 template <class Value, class Weight>
 double weighted_mean(const std::vector<ClassScores>& classes, const Value& value,
                      const Weight& weight) {
@@ -73,14 +73,14 @@ std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& me
 }
 
 MetricsAccumulator::MetricsAccumulator(LossKind loss, std::int64_t outputs, std::int64_t top_k,
-                                       bool has_classes, std::int64_t most_scores)
+                                       bool has_classes, std::int64_t max_scores)
     : loss_(loss),
       outputs_(outputs),
       top_k_(top_k),
       classes_(!has_classes   ? 0
                : outputs == 1 ? 2
                               : outputs),
-      auc_(loss, outputs, has_classes ? most_scores : 0) {
+      auc_(loss, outputs, has_classes ? max_scores : 0) {
   if (top_k_ >= classes_ || top_k_ < 2) top_k_ = 0;
   sums_.classes = classes_;
   sums_.top_k = top_k_;
@@ -101,7 +101,7 @@ void MetricsAccumulator::add(std::span<const float> logits, std::span<const floa
     auc_.add({row, static_cast<std::size_t>(outputs_)}, labels[s]);
     sums_.confusion.add(label, predicted);
     if (top_k_ > 0) {
-      // The label's place: how many classes come before it.
+      // The rank of the label is the number of classes that come before it.
       std::int64_t before = 0;
       for (std::int64_t c = 0; c < outputs_; ++c) {
         before += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;

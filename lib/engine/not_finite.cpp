@@ -1,4 +1,4 @@
-// The search for the first layer whose output is not finite.
+// Searches for the first layer whose output is not finite.
 #include "base/error.h"
 #include "base/finite.h"
 #include "engine/compile_options.h"
@@ -7,7 +7,7 @@
 namespace trainer::engine {
 namespace {
 
-// The model with every layer's output as an output of the graph, in training form.
+// Returns the model in training form with the output of every layer as an output of the graph.
 graph::Graph probe_graph(const graph::Graph& model) {
   graph::Graph probe = model;
   probe.outputs.clear();
@@ -25,7 +25,8 @@ std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scala
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
-  // Of this rank alone, and layer by layer, so that the host never holds the outputs of all layers.
+  // The search runs on this rank alone and layer by layer, so that the host never holds the outputs
+  // of all layers.
   backend::CompileOptions options;
   options.convolution = compile_.convolution;
   options.max_samples = batch.samples;
@@ -33,7 +34,8 @@ std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scala
   quiet.apply = false;
   quiet.all_samples = batch.samples;
   const auto [given, labels] = bring(batch, target_bytes_, calls_.front().inputs, *stream_);
-  const backend::Span inputs[] = {input_of(batch, given, prefix_.get(), batch.samples), labels};
+  const backend::Span inputs[] = {program_input(batch, given, prefix_.get(), batch.samples),
+                                  labels};
   const graph::Graph probe = probe_graph(training_model(rest_, mixes_samples_));
   const auto program = backend_.compile(probe, *variables_, options);
   for (std::size_t i = 0; i < probe.outputs.size(); ++i) {

@@ -20,7 +20,7 @@ using config::Parallel;
 
 constexpr backend::FlatBuffer kStatistics{backend::FlatBuffer::Kind::kStatistics};
 
-// FNV-1a over the bits.
+// Returns the FNV-1a hash of the bits.
 std::int64_t checksum(std::span<const float> values) {
   std::uint64_t hash = 0xCBF29CE484222325u;
   for (const float value : values) {
@@ -29,7 +29,7 @@ std::int64_t checksum(std::span<const float> values) {
   return static_cast<std::int64_t>(hash);
 }
 
-// What a batch's samples of one replica are in memory.
+// Returns the address of sample `first` of a batch in host memory.
 const void* at_sample(const void* samples, std::int64_t first, std::int64_t bytes) {
   return samples == nullptr ? nullptr : static_cast<const char*>(samples) + first * bytes;
 }
@@ -39,7 +39,7 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
 backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t workers) {
   backend::DeviceOptions options;
   options.kind = parallel.device;
-  // `gpus: 0` asks for the CPU. Of a number and of all, the first GPUs have a replica each.
+  // `gpus: 0` means the CPU. For a number and for all, the first GPUs have a replica each.
   using Gpus = config::Gpus;
   const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
   if (no_gpu && options.kind == DeviceKind::kAuto) {
@@ -142,7 +142,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
       evaluates_alone_(!config.parallel.evaluate),
       backends_(std::move(backends)),
       team_(static_cast<int>(backends_.size()), [this](int replica) {
-        // Undone by the thread itself when it ends, which is before the backends go.
+        // The thread undoes this itself when it ends, which is before the backends are destroyed.
         thread_local std::unique_ptr<backend::ThreadBinding> binding;
         binding = backends_[static_cast<std::size_t>(replica)]->bind_thread();
       }) {
@@ -155,7 +155,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
   const auto open = [&](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     EngineGroup group;
-    if (!alone) group = group_of(replica, config.parallel.batch_norm.sync);
+    if (!alone) group = make_group(replica, config.parallel.batch_norm.sync);
     engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
   };
   try {
@@ -164,7 +164,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     });
   } catch (const backend::OutOfMemory& error) {
     if (use != Engine::Use::kTrain) throw;
-    close_engines();  // what they have allocated is free for the answer
+    close_engines();  // frees their memory, so that the message can name the batch that fits
     throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
   }
   launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
@@ -184,7 +184,7 @@ void Replicas::close_engines() noexcept {
   engines_.clear();
 }
 
-EngineGroup Replicas::group_of(int replica, bool sync) {
+EngineGroup Replicas::make_group(int replica, bool sync) {
   const auto r = static_cast<std::size_t>(replica);
   EngineGroup group;
   group.gradients = group_[r].get();
@@ -196,9 +196,9 @@ EngineGroup Replicas::group_of(int replica, bool sync) {
 
 template <class Work>
 void Replicas::run(const Work& work) {
-  // The caller's thread is replica 0's for as long as this takes.
+  // The calling thread is that of replica 0 until this returns.
   const auto binding = backends_.front()->bind_thread();
-  // By reference: a std::function that copied the work would allocate.
+  // The work is passed by reference, because a std::function that copies it would allocate.
   team_.run(std::ref(work), [this](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
@@ -297,10 +297,10 @@ StepResult Replicas::result() {
     sum.correct += own.correct;
     sum.finite = sum.finite && own.finite;
     sum.skipped = sum.skipped || own.skipped;
-    sum.gradient_norm = own.gradient_norm;  // the same for all: they update by one gradient
+    sum.gradient_norm = own.gradient_norm;  // the same for all, as they update by one gradient
     if (!sum.penalty && part_of(samples, all_samples, r).count > 0) sum.penalty = own.penalty;
   }
-  // Other workers know only with the update.
+  // The other workers learn of the result only with the update.
   if (workers_ != nullptr && !applied) sum.finite = true;
   return sum;
 }
@@ -414,7 +414,7 @@ void Replicas::check_equal() {
   if (group_.empty()) return;
   std::string different;
   run([&](int replica) {
-    // The same order of tensors everywhere: the graph's.
+    // All ranks visit the tensors in the order of the graph.
     std::vector<std::int64_t> sums;
     const std::vector<checkpoint::Tensor> tensors = engine(replica).tensors();
     for (const checkpoint::Tensor& tensor : tensors) sums.push_back(checksum(tensor.values));

@@ -1,10 +1,10 @@
-// The replicas of a model in this process, as one object: the loop, evaluation and everything else
-// of a run reach the devices through it.
+// The replicas of a model in this process, as one object. All parts of a run, such as the loop and
+// evaluation, use the devices through it.
 //
-// Every replica has its own backend and its own thread. A batch of n samples is cut into contiguous
-// parts: replica r of R computes partition(n, R, r) or, with ordered sums, rank_samples() of
-// base/sum_tree.h. Gradients are summed over the replicas, so
-// that all make the same update and their parameters stay the same bits.
+// Every replica has its own backend and its own thread. A batch of n samples is divided into
+// contiguous parts: replica r of R computes partition(n, R, r) or, with ordered sums,
+// rank_samples() of base/sum_tree.h. Gradients are summed over the replicas, so that all make the
+// same update and their parameters stay the same bits.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@
 
 namespace trainer::engine {
 
-// The device options of a config, for one of `workers` processes that train together.
+// Returns the device options of a config for one of `workers` processes that train together.
 backend::DeviceOptions device_options(const config::Parallel& parallel, std::int64_t workers = 1);
 
-// Whether this machine has GPUs that the config's replicas go to. Opens the CUDA backend.
+// Returns whether the config's replicas run on GPUs of this machine. Opens the CUDA backend.
 bool uses_gpus(const config::Parallel& parallel);
-// How the gradients of the replicas of so many processes are summed, as the end of "gradients are
-// summed ..."; "" with one replica.
+// Returns how the gradients of the replicas of `workers` processes are summed, as the end of
+// "gradients are summed ..."; "" with one replica.
 std::string describe_sums(const config::Parallel& parallel, std::int64_t workers);
-// Throws DeviceError when parallel.collective does not fit the devices of the replicas.
+// Throws DeviceError if parallel.collective does not fit the devices of the replicas.
 void check_collective(const config::Parallel& parallel, std::int64_t workers);
 
-// The place of a process among those of its machine that train together.
+// The position of a process among the processes of its machine that train together.
 struct LocalPlace {
   int rank = 0, size = 1;
 };
@@ -45,56 +45,57 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
                                                              std::int64_t workers = 1,
                                                              const LocalPlace& place = {});
 
-// Whether a layer normalises by the statistics of the batch it trains on.
+// Returns whether a layer normalises by the statistics of the batch that it trains on.
 bool uses_batch_statistics(const graph::Graph& model);
 
 // The numbers of a launched call, of all replicas of this process.
 struct StepResult {
   double loss = 0;           // sum over the samples, without the penalty
   std::int64_t correct = 0;  // undefined where labels are not classes
-  // None when this process had no samples of the call.
+  // Nothing if this process had no samples of the call.
   std::optional<double> penalty;
-  // Whether all losses were finite: of all ranks when the call updates, of this process otherwise.
-  // When false, the parameters are unchanged.
+  // True if all losses were finite: those of all ranks if the call updates, else those of this
+  // process. If false, the parameters are unchanged.
   bool finite = true;
-  // Whether the update was left out because a gradient overflowed under the loss scale.
+  // True if the update was skipped because a gradient overflowed under the loss scale.
   bool skipped = false;
-  double gradient_norm = 0;  // as backend::Numbers has it
+  double gradient_norm = 0;  // backend::Numbers::gradient_norm
 };
 
 class Replicas {
  public:
-  // One replica for each backend. `workers` joins the replicas of processes with equally many
-  // replicas, and must outlive this object; null: this process is alone.
+  // Makes one replica per backend. `workers` connects processes with equally many replicas, and
+  // must outlive this object; null: this process is alone.
   Replicas(const graph::Graph& model, const config::Config& config,
            std::vector<std::unique_ptr<backend::Backend>> backends, Engine::Use use,
            cluster::Communicator* workers = nullptr);
   ~Replicas();
 
   std::int64_t count() const { return static_cast<std::int64_t>(engines_.size()); }
-  // Backend::describe() of one replica, and the number of replicas.
+  // Returns Backend::describe() of one replica, and the number of replicas.
   std::string describe() const;
   backend::ChosenSettings chosen_settings() const { return backends_.front()->chosen_settings(); }
-  // Backend::describe_devices() for the replicas of all processes.
+  // Returns Backend::describe_devices() for `replicas` replicas, those of all processes.
   std::string describe_devices(std::int64_t replicas) const {
     return backends_.front()->describe_devices(replicas);
   }
 
-  // Of each device that the replicas compute on, once; empty where devices say nothing. They must
-  // not outlive the replicas. Throws DeviceError saying what this machine lacks for it.
+  // Makes the telemetry of each device of the replicas, once; empty where devices have none. It
+  // must not outlive the replicas. Throws DeviceError naming what this machine lacks for it.
   std::vector<std::unique_ptr<backend::Telemetry>> make_telemetry();
 
-  // As the functions of Engine, on all replicas. A batch is this process's part of the global
-  // batch: scalars.first_sample is the position of the part in the global batch,
-  // scalars.all_samples the size of the global batch.
+  // These call the functions of Engine on all replicas. A batch is this process's part of the
+  // global batch: scalars.first_sample is the position of the part in the global batch, and
+  // scalars.all_samples is the size of the global batch.
   void initialise(std::uint64_t seed);
   void write(const std::vector<checkpoint::Tensor>& tensors);
   void load(const checkpoint::TensorFile& file, const std::string& path);
   void change_frozen(const graph::Graph& model);
   const FrozenPrefix* prefix() const { return engines_.front()->prefix(); }
   const std::string& no_prefix_reason() const { return engines_.front()->no_prefix_reason(); }
-  // Plans and allocates for calls of the training program with so many samples of this process and
-  // of all processes, so that the first such call does not. No call may be in flight.
+  // Plans and allocates for calls of the training program with `samples` samples of this process
+  // and `all_samples` of all processes, so that the first such call does not. No call may be in
+  // flight.
   void prepare(std::int64_t samples, std::int64_t all_samples);
   // Launches one call of the training program and returns. The memory of `batch` must stay valid
   // until its result is read.
@@ -105,43 +106,43 @@ class Replicas {
   void finish_uploads() noexcept {
     for (const auto& engine : engines_) engine->finish_uploads();
   }
-  // As Engine's, of all replicas together.
+  // Returns the gaps of all replicas together; see Engine::gaps().
   std::optional<backend::StreamGaps> gaps();
-  // How many calls may be launched before result() must be called; 1 where launch() blocks.
+  // The number of calls that may be launched before result() must be called; 1 if launch() blocks.
   int launches_in_flight() const { return engines_.front()->launches_in_flight(); }
   // Allocates memory that the devices copy from directly. It must not outlive the replicas.
   HostAllocator host_allocator();
-  // launch() and result().
+  // Calls launch() and result().
   StepResult step(const HostBatch& batch, const backend::Scalars& scalars) {
     launch(batch, scalars);
     return result();
   }
-  // The times by phase of the call whose result was read last, one a replica.
+  // The times by phase of the call whose result was read last, one entry per replica.
   std::span<const backend::PhaseTimes> times() const { return times_; }
   // The loss of each sample of the call whose result was read last; valid until the next call.
   std::span<const float> losses();
   // Evaluates a batch and waits; logits() and evaluated_losses() then hold its results.
   void evaluate(const HostBatch& batch, std::int64_t all_samples = 0);
-  // Results of the last evaluate(), in the order of its samples.
+  // The results of the last evaluate(), in the order of its samples.
   std::span<const float> logits() const { return logits_; }
   std::span<const float> evaluated_losses() const { return evaluated_losses_; }
   // The features of the images of the last call, launched or evaluated, rows packed; valid until
   // the next call.
   const void* read_features(std::int64_t samples);
 
-  // The moving statistics of every replica, which follow every call, also one that does not update.
+  // The moving statistics of every replica. Every call changes them, even one that does not update.
   using Statistics = std::vector<std::vector<float>>;
   Statistics statistics();
   void restore(const Statistics& statistics);
 
-  // The same in all replicas.
+  // The loss scale, which is the same in all replicas.
   std::optional<backend::LossScaleState> loss_scale() { return engines_.front()->loss_scale(); }
   void set_loss_scale(const backend::LossScaleState& scale);
 
   const graph::Graph& model() const { return engines_.front()->model(); }
   std::int64_t leaves() const { return engines_.front()->leaves(); }
   std::int64_t outputs() const { return engines_.front()->outputs(); }
-  // Samples a call may have.
+  // The number of samples that a call may have.
   std::int64_t batch() const { return engines_.front()->batch() * count(); }
   std::int64_t evaluation_batch() const {
     return engines_.front()->evaluation_batch() * evaluators();
@@ -150,18 +151,18 @@ class Replicas {
   std::string parameters_sha256() const { return engines_.front()->parameters_sha256(); }
   std::vector<graph::Value> variable_values() const { return engines_.front()->variable_values(); }
   backend::MemoryReport memory() const;  // of all replicas together
-  // Whether the memory of the devices is that of the host.
+  // Returns whether the devices read the memory of the host.
   bool reads_host_memory() const { return backends_.front()->reads_host_memory(); }
   Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
-  // Throws CheckError naming the variable and the ranks, of all workers, when a variable is not the
-  // same bits on all ranks. Collective.
+  // Throws CheckError naming the variables and the ranks, of all workers, if a variable does not
+  // have the same bits on all ranks. Collective.
   void check_equal();
 
  private:
   void close_engines() noexcept;
-  // Runs work(replica) on all replicas at once. After an error the object can only be destroyed.
+  // Runs work(replica) on all replicas at once. After an error the object may only be destroyed.
   template <class Work>
   void run(const Work& work);
   // The samples of a replica, among `samples` of this process and `all_samples` of all processes.
@@ -170,7 +171,8 @@ class Replicas {
   HostBatch cut(const HostBatch& batch, const Partition& part, std::int64_t replica,
                 std::int64_t label_bytes) const;
   std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }
-  EngineGroup group_of(int replica, bool sync);  // on the replica's thread
+  // Makes the communicators of a replica, on its thread.
+  EngineGroup make_group(int replica, bool sync);
 
   cluster::Communicator* workers_;
   bool evaluates_alone_;                                       // parallel.evaluate: false
@@ -179,7 +181,7 @@ class Replicas {
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
   ThreadTeam team_;
-  // Calls whose results were not read, in a ring.
+  // A ring of the calls whose results were not read.
   struct Launched {
     std::int64_t samples = 0, all_samples = 0;
     bool applies = false;

@@ -8,15 +8,15 @@
 namespace trainer::engine {
 namespace {
 
-// Logarithms of p / (1 - p) for the softmax's p: in the order of p, but no two become equal by
-// rounding where p is close to 1.
+// Computes log(p / (1 - p)) for the softmax's p. It has the order of p, but does not become equal
+// by rounding where p is close to 1.
 void append_log_odds(std::span<const float> logits, std::vector<float>& scores) {
   const auto top =
       static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const auto power = [&](std::size_t i) {
     return std::exp(static_cast<double>(logits[i]) - static_cast<double>(logits[top]));
   };
-  double rest = 0;  // of the sum, without the largest
+  double rest = 0;  // the sum without the largest term
   for (std::size_t i = 0; i < logits.size(); ++i) rest += i == top ? 0 : power(i);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const double others = i == top ? rest : rest - power(i) + 1;
@@ -27,12 +27,12 @@ void append_log_odds(std::span<const float> logits, std::vector<float>& scores) 
 
 }  // namespace
 
-RocAuc::RocAuc(LossKind loss, std::int64_t outputs, std::int64_t most_scores)
-    : loss_(loss), outputs_(outputs), most_scores_(most_scores), given_up_(most_scores <= 0) {}
+RocAuc::RocAuc(LossKind loss, std::int64_t outputs, std::int64_t max_scores)
+    : loss_(loss), outputs_(outputs), max_scores_(max_scores), given_up_(max_scores <= 0) {}
 
 void RocAuc::add(std::span<const float> logits, std::int32_t label) {
   if (given_up_) return;
-  if (static_cast<std::int64_t>(scores_.size() + logits.size()) > most_scores_) {
+  if (static_cast<std::int64_t>(scores_.size() + logits.size()) > max_scores_) {
     given_up_ = true;
     scores_ = {};
     labels_ = {};
@@ -46,9 +46,9 @@ void RocAuc::add(std::span<const float> logits, std::int32_t label) {
   }
 }
 
-// From the sum of the ranks of the class's samples (Mann-Whitney), twice each so that the mean rank
-// of equal scores is whole. Not a number without samples on both sides.
-double RocAuc::area_of(std::int64_t column, std::int32_t label) const {
+// Uses the sum of the ranks of the class's samples (Mann-Whitney). Ranks are doubled so that the
+// mean rank of equal scores is an integer. NaN unless there are samples of the class and of others.
+double RocAuc::class_area(std::int64_t column, std::int32_t label) const {
   const auto score = [&](std::size_t sample) {
     return scores_[sample * static_cast<std::size_t>(outputs_) + static_cast<std::size_t>(column)];
   };
@@ -58,7 +58,7 @@ double RocAuc::area_of(std::int64_t column, std::int32_t label) const {
             [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
   std::int64_t own = 0, twice_ranks = 0;
   for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
-    std::int64_t equals = 0;  // of the class, with this score
+    std::int64_t equals = 0;  // samples of the class with this score
     for (; last < order.size() && score(order[last]) == score(order[first]); ++last) {
       equals += labels_[order[last]] == label ? 1 : 0;
     }
@@ -73,15 +73,15 @@ double RocAuc::area_of(std::int64_t column, std::int32_t label) const {
 
 double RocAuc::area() const {
   const double none = std::numeric_limits<double>::quiet_NaN();
-  // A NaN has no place in an order.
+  // A NaN cannot be sorted.
   if (given_up_ || std::any_of(scores_.begin(), scores_.end(), [](float s) { return s != s; })) {
     return none;
   }
-  if (outputs_ <= 2) return area_of(outputs_ - 1, 1);
+  if (outputs_ <= 2) return class_area(outputs_ - 1, 1);
   double sum = 0;
   std::int64_t count = 0;
   for (std::int64_t c = 0; c < outputs_; ++c) {
-    const double area = area_of(c, static_cast<std::int32_t>(c));
+    const double area = class_area(c, static_cast<std::int32_t>(c));
     if (std::isnan(area)) continue;
     sum += area;
     ++count;

@@ -1,5 +1,5 @@
-// The area under the ROC curve, exactly: the chance that a sample of a class has a larger score for
-// it than a sample of another class, equal scores counting half.
+// Computes the area under the ROC curve exactly: the chance that a sample of a class has a larger
+// score for it than a sample of another class, where equal scores count half.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace trainer::engine {
 // Collects the scores of all samples.
 class RocAuc {
  public:
-  // `outputs`: logits a sample; a single one stands for two classes. `most_scores`: beyond so many
-  // numbers they are given up, and the area is not known.
-  RocAuc(LossKind loss, std::int64_t outputs, std::int64_t most_scores);
+  // `outputs` is the number of logits per sample; a single one stands for two classes. With more
+  // than `max_scores` scores, all are dropped and the area is NaN.
+  RocAuc(LossKind loss, std::int64_t outputs, std::int64_t max_scores);
   void add(std::span<const float> logits, std::int32_t label);
-  // Of two classes the area of the second; otherwise the mean over the classes, each against the
-  // rest (scikit-learn: multi_class="ovr", average="macro"), of those that have samples and do not
-  // have all of them. Not a number where there is none.
+  // Returns the area of the second of two classes. For more classes, returns the mean of the areas
+  // of each class against the rest (scikit-learn: multi_class="ovr", average="macro"), over the
+  // classes that have some but not all samples. NaN if there is no such class.
   double area() const;
 
  private:
-  double area_of(std::int64_t column, std::int32_t label) const;
+  double class_area(std::int64_t column, std::int32_t label) const;
 
   LossKind loss_;
-  std::int64_t outputs_, most_scores_;
+  std::int64_t outputs_, max_scores_;
   bool given_up_ = false;
   std::vector<float> scores_;  // [samples, outputs]
   std::vector<std::int32_t> labels_;

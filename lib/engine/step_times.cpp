@@ -11,11 +11,11 @@
 namespace trainer::engine {
 namespace {
 
-// A rank is a straggler from this many times the others' own time on, and from this share of a
-// step.
+// A rank is a straggler if its own time exceeds that of the others by this factor and by this share
+// of a step.
 constexpr double kTimesOthers = 1.25;
 constexpr double kShareOfStep = 0.05;
-constexpr double kShown = 5e-6;  // seconds: less reads 0.00 ms
+constexpr double kShown = 5e-6;  // seconds; less would be printed as 0.00 ms
 
 double median_without(const std::vector<double>& values, std::size_t left_out) {
   std::vector<double> others = values;
@@ -49,7 +49,7 @@ const char* name_of(StepPhase phase) {
   return "other";
 }
 
-std::string column_of(StepPhase phase) {
+std::string column_name(StepPhase phase) {
   std::string name = name_of(phase);
   std::replace_if(
       name.begin(), name.end(), [](char letter) { return letter == ' ' || letter == '-'; }, '_');
@@ -92,7 +92,7 @@ void StepTimes::add(std::span<const RankTimes> ranks, std::int64_t steps) {
 
 void StepTimes::add(const StepTimes& other) {
   std::vector<RankTimes> means;
-  for (std::size_t i = 0; i < other.ranks(); ++i) means.push_back(other.mean_of(i));
+  for (std::size_t i = 0; i < other.ranks(); ++i) means.push_back(other.mean_times(i));
   add(means, other.steps_);
 }
 
@@ -105,7 +105,7 @@ double StepTimes::share(StepPhase phase) const {
   return whole > 0 ? part / whole : 0;
 }
 
-RankTimes StepTimes::mean_of(std::size_t rank) const {
+RankTimes StepTimes::mean_times(std::size_t rank) const {
   RankTimes mean = sums_[rank];
   for (double& seconds : mean.seconds) seconds /= static_cast<double>(steps_);
   return mean;
@@ -114,7 +114,7 @@ RankTimes StepTimes::mean_of(std::size_t rank) const {
 StepTimes::Spread StepTimes::spread(StepPhase phase) const {
   if (empty()) return {};
   std::vector<double> values;
-  for (std::size_t i = 0; i < ranks(); ++i) values.push_back(mean_of(i)[phase]);
+  for (std::size_t i = 0; i < ranks(); ++i) values.push_back(mean_times(i)[phase]);
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return {*low, median(values), *high};
 }
@@ -122,21 +122,21 @@ StepTimes::Spread StepTimes::spread(StepPhase phase) const {
 std::optional<Straggler> StepTimes::straggler() const {
   if (ranks() < 2 || empty()) return std::nullopt;
   std::vector<double> own;
-  for (std::size_t i = 0; i < ranks(); ++i) own.push_back(mean_of(i).own());
+  for (std::size_t i = 0; i < ranks(); ++i) own.push_back(mean_times(i).own());
   Straggler found;
   found.rank = static_cast<std::size_t>(std::max_element(own.begin(), own.end()) - own.begin());
   found.seconds = own[found.rank];
   found.others = median_without(own, found.rank);
   const double lost = found.seconds - found.others;
   if (found.seconds < kTimesOthers * found.others ||
-      lost < kShareOfStep * mean_of(found.rank).total()) {
+      lost < kShareOfStep * mean_times(found.rank).total()) {
     return std::nullopt;
   }
   double most = -1;
   for (const StepPhase phase : kAllStepPhases) {
     if (phase == StepPhase::kAllReduce || is_beside_others(phase)) continue;
     std::vector<double> values;
-    for (std::size_t i = 0; i < ranks(); ++i) values.push_back(mean_of(i)[phase]);
+    for (std::size_t i = 0; i < ranks(); ++i) values.push_back(mean_times(i)[phase]);
     const double excess = values[found.rank] - median_without(values, found.rank);
     if (excess <= most) continue;
     most = excess;
@@ -163,7 +163,7 @@ std::string describe(const Straggler& straggler, const std::vector<std::string>&
                                : concat("rank ", static_cast<std::int64_t>(straggler.rank));
   return concat(
       "straggler: ", name, " takes ", fixed(1e3 * straggler.seconds, 2),
-      " ms a step of its own, the others ", fixed(1e3 * straggler.others, 2), "; it loses most ",
+      " ms per step of its own, the others ", fixed(1e3 * straggler.others, 2), "; it loses most ",
       straggler.phase == StepPhase::kOther ? std::string("outside the phases that are timed")
                                            : concat("in ", name_of(straggler.phase)));
 }

@@ -4,7 +4,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "model/model.h"
+#include "checkpoint/safetensors.h"
+#include "model/initialise.h"
 
 namespace trainer::engine {
 
@@ -12,7 +13,7 @@ void initialise(backend::Variables& variables, std::uint64_t seed) {
   std::map<std::string, std::vector<float>> parameters;
   for (const graph::Value& value : variables.values()) {
     std::vector<float> values = model::initial_values(value, seed);
-    // An average starts as a copy of what it averages.
+    // An average starts as a copy of its parameter.
     const std::string suffix = "/average";
     if (value.role == graph::Role::kSlot && value.name.ends_with(suffix)) {
       values = parameters.at(value.name.substr(0, value.name.size() - suffix.size()));
@@ -58,7 +59,7 @@ void load_all(backend::Variables& variables, const checkpoint::TensorFile& file,
     }
     if (found != by_name.end()) by_name.erase(found);
   }
-  if (unknown == UnknownTensors::kRefused) {
+  if (unknown == UnknownTensors::kRejected) {
     for (const auto& [name, tensor] : by_name) {
       problems += concat("\n  ", name, " ", to_string(tensor->shape), " has no place in the model");
     }

@@ -1,4 +1,4 @@
-// The values of all variables of a model, between a device and the host.
+// Copies the values of all variables of a model between a device and the host.
 #pragma once
 
 #include <cstdint>
@@ -6,26 +6,27 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 
 namespace trainer::engine {
 
 // Fills all variables from their initialisers.
 void initialise(backend::Variables& variables, std::uint64_t seed);
 
-// Sets those of `tensors` that are variables, and the weight averages that start as copies of them.
+// Sets the variables that are among `tensors`, and the weight averages that start as copies of
+// them. Ignores other tensors.
 void write_known(backend::Variables& variables, const std::vector<checkpoint::Tensor>& tensors);
 
-// All variables, in the order of the graph.
+// Returns all variables, in the order of the graph.
 std::vector<checkpoint::Tensor> read_all(const backend::Variables& variables);
 
-// SHA-256 over parameters and statistics in name order.
+// Returns the SHA-256 over parameters and statistics in the order of their names.
 std::string parameters_sha256(const backend::Variables& variables);
 
-enum class UnknownTensors { kRefused, kIgnored };
+enum class UnknownTensors { kRejected, kIgnored };
 
-// Sets all variables from the file at `path`. Throws DataError naming every tensor that is missing,
-// has another shape or, where such are refused, has no variable.
+// Sets all variables from the file at `path`. Throws DataError naming every tensor that is missing
+// or has another shape, and with kRejected every tensor that is not a variable.
 void load_all(backend::Variables& variables, const checkpoint::TensorFile& file,
               const std::string& path, UnknownTensors unknown);
 

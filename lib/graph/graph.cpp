@@ -8,14 +8,14 @@
 namespace trainer::graph {
 namespace {
 
-std::vector<Typed> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
+std::vector<Typed> list_types(const Graph& graph, const std::vector<ValueId>& ids) {
   std::vector<Typed> types;
   types.reserve(ids.size());
   for (const ValueId id : ids) types.push_back({graph[id].shape, graph[id].type});
   return types;
 }
 
-// The state of a walk over the nodes that checks what verify() promises.
+// Walks over the nodes and checks the invariants of verify().
 class Verifier {
  public:
   explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.values.size(), false) {}
@@ -73,7 +73,7 @@ class Verifier {
     }
     std::vector<Typed> expected;
     try {
-      expected = infer(node.op, types_of(graph_, node.inputs), node.name, node.loc);
+      expected = infer(node.op, list_types(graph_, node.inputs), node.name, node.loc);
     } catch (const ConfigError& error) {
       fail(where, ": ", error.what());
     }
@@ -119,7 +119,7 @@ ValueId Graph::add_value(Value value) {
 
 std::vector<ValueId> Graph::add(Op op, std::vector<ValueId> node_inputs, const std::string& name,
                                 const SourceLoc& loc, Phase phase) {
-  const std::vector<Typed> types = infer(op, types_of(*this, node_inputs), name, loc);
+  const std::vector<Typed> types = infer(op, list_types(*this, node_inputs), name, loc);
   std::vector<ValueId> made;
   for (std::size_t i = 0; i < types.size(); ++i) {
     Value value;

@@ -48,7 +48,7 @@ struct Value {
   float learning_rate_multiplier = 1;  // kParameter
   bool decay = true;                   // kParameter: takes part in weight decay
   std::int64_t updates_before = 0;     // kParameter: updates of the run before it was trained
-  float l1 = 0;                        // kParameter: as l2, of the absolute values
+  float l1 = 0;                        // kParameter: regularisation factor of absolute values
 };
 
 struct Node {
@@ -87,7 +87,7 @@ class Graph {
   // ConfigError at `loc` when the inputs do not fit the op.
   std::vector<ValueId> add(Op op, std::vector<ValueId> inputs, const std::string& name,
                            const SourceLoc& loc, Phase phase = Phase::kForward);
-  // As add(), for ops with one output.
+  // Calls add() for an op with one output, and returns that output.
   ValueId add1(Op op, std::vector<ValueId> inputs, const std::string& name, const SourceLoc& loc,
                Phase phase = Phase::kForward);
 
@@ -100,22 +100,22 @@ class Graph {
   std::vector<int> consumers(ValueId id) const;
 };
 
-// Whether values of the role live as long as the model: parameters, statistics and slots.
+// Returns whether values of the role live as long as the model: parameters, statistics and slots.
 bool is_persistent(Role role);
 
 // ---- The rules of an op (graph/rules.h), for any op ----
 
-// Shape and type of each output of an op. Throws ConfigError at `loc`, starting with `name`, if the
-// inputs do not fit the op.
+// Returns the shape and type of each output of an op. Throws ConfigError at `loc`, starting with
+// `name`, if the inputs do not fit the op.
 std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const std::string& name,
                          const SourceLoc& loc);
 
-// The index of the input whose memory output `output` shares, or -1. The outputs of Update are the
-// parameter and its slots, those of UpdateStatistics both statistics; as values they are
-// activations.
-int alias_of(const Op& op, int output);
+// Returns the index of the input whose memory output `output` shares, or -1. The outputs of Update
+// are the parameter and its slots, those of UpdateStatistics are both statistics; as values they
+// are activations.
+int aliased_input(const Op& op, int output);
 
-// Floating-point operations of one sample, for tables: two per multiply-accumulate.
+// Returns the floating-point operations of one sample, two per multiply-accumulate.
 std::int64_t flops(const Graph& graph, const Node& node);
 
 // Emits the gradient nodes of `node` into the graph: given the gradients of its outputs (kNoValue
@@ -126,8 +126,9 @@ std::vector<ValueId> differentiate(Graph& graph, int node,
                                    const std::vector<ValueId>& output_gradients,
                                    const std::vector<bool>& wanted);
 
-// Throws std::logic_error when an invariant does not hold: every input made before its use, one
-// producer a value, shapes as infer() says, phases in order. A mistake of ours, not of the user.
+// Throws std::logic_error if an invariant does not hold: every input is made before its use, a
+// value has one producer, shapes are those of infer(), and phases are in order. Such an error is a
+// fault of the program, not of the user.
 void verify(const Graph& graph);
 
 void print(const Graph& graph, std::ostream& out);

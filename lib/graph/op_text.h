@@ -1,4 +1,4 @@
-// Helpers for the text of an op's attributes.
+// Formats the attributes of ops as text.
 #pragma once
 
 #include <string>

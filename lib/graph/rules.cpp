@@ -17,7 +17,7 @@ std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const s
   return std::visit([&](const auto& each) { return each.infer(context); }, op);
 }
 
-int alias_of(const Op& op, int output) {
+int aliased_input(const Op& op, int output) {
   return std::visit([&](const auto& each) { return each.alias(output); }, op);
 }
 

@@ -1,15 +1,16 @@
-// The memory that a node has to touch.
+// Counts the memory that a node has to read and write.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace trainer::graph {
 
-// Bytes of a value for so many samples.
-double bytes_of(const Graph& graph, ValueId id, double samples);
+// Returns the bytes of a value for `samples` samples.
+double count_bytes(const Graph& graph, ValueId id, double samples);
 
-// Bytes of a node's operands for so many samples: every input read once and every output written
-// once, though the output may be the memory of an input. 0 for a reshape, which moves nothing.
+// Returns the bytes of a node's operands for `samples` samples: every input is read once and every
+// output is written once, even where it shares the memory of an input. Returns 0 for a reshape,
+// which moves nothing.
 double traffic(const Graph& graph, const Node& node, double samples);
 
 }  // namespace trainer::graph

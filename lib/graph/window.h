@@ -16,7 +16,8 @@ struct Window {
   std::array<std::int64_t, 2> pad_after{0, 0};   // bottom, right
 
   bool operator==(const Window&) const = default;
-  // Output extent along an axis for an input extent, rounded down; 0 if the window does not fit.
+  // Returns the output extent along an axis for an input extent, rounded down, or 0 if the window
+  // does not fit.
   std::int64_t output(std::int64_t input, int axis) const;
   // "3x3 stride 2 pad 1,1,1,1"; attributes with their default value are left out.
   std::string text() const;

@@ -9,23 +9,24 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr int kLegible = 14;    // pixels of a cell beside which a name fits
-constexpr int kMostName = 120;  // pixels of a name
+constexpr int kLegible = 14;        // pixels of a cell beside which a name fits
+constexpr int kMaxNameWidth = 120;  // pixels
 constexpr int kTextGap = 4;
-constexpr int kCard = 350;  // pixels that TensorBoard shows in a card
+constexpr int kCard = 350;  // width of a picture in TensorBoard, in pixels
 
-// From white to full colour; the square root shows small shares, which are the interesting ones.
+// Returns a colour between white and full colour. The square root makes small shares visible.
 Colour shade(double share, bool right) {
   const double depth = std::sqrt(share);
   const auto fade = [&](int full) { return static_cast<std::uint8_t>(255 - depth * (255 - full)); };
   return right ? Colour{fade(20), fade(70), fade(160)} : Colour{fade(190), fade(30), fade(30)};
 }
 
-// Cells of at most 480 pixels together, beside which names may fit.
+// Returns the size of cells without counts: together at most 480 pixels.
 int plain_cell(int n) { return std::clamp(480 / std::max(n, 1), 2, 40); }
 
-// With names: as large as the counts need; of few classes such that the picture is no wider than
-// TensorBoard shows it, since it loses lines of letters where it makes a picture smaller.
+// Returns the size of cells with counts, which the counts must fit into. For few classes, the
+// picture is not wider than TensorBoard shows it, because letters lose lines when it shrinks a
+// picture.
 int cell_with_counts(const engine::Metrics& metrics, int n, int margin) {
   std::int64_t most = 0;
   for (const engine::ConfusionCell& cell : metrics.confusion.cells()) {
@@ -39,8 +40,8 @@ class Drawing {
  public:
   Drawing(const engine::Metrics& metrics, const std::vector<std::string>& classes)
       : n_(static_cast<int>(metrics.classes)),
-        names_(plain_cell(n_) >= kLegible ? names_of(classes) : std::vector<std::string>{}),
-        margin_(margin_of(names_)),
+        names_(plain_cell(n_) >= kLegible ? make_names(classes) : std::vector<std::string>{}),
+        margin_(compute_margin(names_)),
         cell_(names_.empty() ? plain_cell(n_) : cell_with_counts(metrics, n_, margin_)),
         canvas_(margin_ + n_ * cell_, margin_ + n_ * cell_),
         counts_(static_cast<std::size_t>(n_) * static_cast<std::size_t>(n_)) {
@@ -56,18 +57,18 @@ class Drawing {
   }
 
  private:
-  std::vector<std::string> names_of(const std::vector<std::string>& classes) const {
+  std::vector<std::string> make_names(const std::vector<std::string>& classes) const {
     if (static_cast<int>(classes.size()) == n_) return classes;
     std::vector<std::string> names;
     for (int c = 0; c < n_; ++c) names.push_back(std::to_string(c));
     return names;
   }
 
-  // Of the names, and the titles of the axes beside them.
-  static int margin_of(const std::vector<std::string>& names) {
+  // Returns the width of the names and of the axis title beside them.
+  static int compute_margin(const std::vector<std::string>& names) {
     int widest = 0;
     for (const std::string& name : names) widest = std::max(widest, Canvas::text_width(name));
-    return names.empty() ? 0 : Canvas::kTextHeight + std::min(widest, kMostName) + 3 * kTextGap;
+    return names.empty() ? 0 : Canvas::kTextHeight + std::min(widest, kMaxNameWidth) + 3 * kTextGap;
   }
 
   void draw_row(int row) {
@@ -80,7 +81,7 @@ class Drawing {
       canvas_.fill(x, y, cell_, cell_, shade(share, row == column));
       if (names_.empty() || counts[column] == 0) continue;
       const std::string count = std::to_string(counts[column]);
-      constexpr double kDark = 0.25;  // of the share, on which black is hard to read
+      constexpr double kDark = 0.25;  // share from which black text is hard to read
       canvas_.text(x + (cell_ - Canvas::text_width(count)) / 2,
                    y + (cell_ - Canvas::kTextHeight) / 2 + 2, cell_, count,
                    share > kDark ? kWhite : kBlack);

@@ -1,4 +1,4 @@
-// A confusion matrix as a picture.
+// Draws a confusion matrix as a picture.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace trainer::hooks {
 
 struct Picture {
   int width = 0, height = 0;
-  int left = 0, top = 0, cell = 0;  // where the first cell lies, and how large each is
+  int left = 0, top = 0, cell = 0;  // corner of the first cell, and the side of every cell
   Bytes png;
 };
 
-// One square a cell, rows true classes from the top, columns predicted ones; the darker, the larger
-// the cell's share of its row. Right predictions are blue, wrong ones red. With the names of the
-// classes, or their numbers, and the counts, where they fit.
+// Draws one square per cell. Rows are the true classes, from the top, and columns the predicted
+// classes. A darker square is a larger share of its row. Right predictions are blue and wrong ones
+// are red. Adds the names of the classes, or their numbers, and the counts, where they fit.
 Picture draw_confusion(const engine::Metrics& metrics,
                        const std::vector<std::string>& classes = {});
 

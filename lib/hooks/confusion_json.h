@@ -1,4 +1,4 @@
-// A confusion matrix as JSON whose size grows with the classes and not with their square.
+// Writes a confusion matrix as JSON whose size grows with the classes and not with their square.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,15 +7,15 @@
 
 namespace trainer::hooks {
 
-// Classes up to which the whole matrix is written.
+// The whole matrix is written for at most this many classes.
 inline constexpr std::int64_t kMaxMatrixClasses = 256;
 
-// Adds to the object "confusion": [[...], ...], a row per true class; of more than
-// kMaxMatrixClasses classes "top_confusions": [[true, predicted, samples], ...], the largest counts
-// off the diagonal first and at most 1000.
+// Adds "confusion": [[...], ...] to the object, with a row per true class. For more than
+// kMaxMatrixClasses classes adds "top_confusions": [[true, predicted, samples], ...] instead: at
+// most 1000 cells off the diagonal, the largest counts first.
 void add_confusion(nlohmann::ordered_json& object, const engine::Confusion& confusion);
 
-// {"support": [...], "predicted": [...], "correct": [...]}: samples by class.
+// Returns {"support": [...], "predicted": [...], "correct": [...]}, numbers of samples by class.
 nlohmann::ordered_json class_counts_json(const engine::Confusion& confusion);
 
 }  // namespace trainer::hooks

@@ -38,7 +38,7 @@ std::optional<std::map<std::string, std::string>> CsvColumns::fields(
   return fields;
 }
 
-std::string CsvColumns::line_of(const std::map<std::string, std::string>& fields) const {
+std::string CsvColumns::format_row(const std::map<std::string, std::string>& fields) const {
   Names values;
   for (const std::string& name : wanted_) {
     const auto found = fields.find(name);

@@ -1,5 +1,5 @@
-// The columns of a CSV file that a resumed run goes on with. Another version of the program, or a
-// run with other devices, may have written other columns: rows are moved under those wanted now.
+// The columns of a CSV file that a resumed run continues. Another version of the program, or a run
+// with other devices, may have written other columns: rows are moved under the columns wanted now.
 #pragma once
 
 #include <functional>
@@ -22,15 +22,15 @@ class CsvColumns {
 
   const Names& found() const { return found_; }
   const Names& wanted() const { return wanted_; }
-  // Wants those as well that are not wanted yet.
+  // Adds columns to wanted(), except for those that it has.
   void add(const Names& more);
 
-  std::string header() const;  // of the columns wanted
+  std::string header() const;  // the wanted columns
   bool is_header(const std::string& line) const;
-  // The fields of a row by the columns found; nothing for a line with more or fewer.
+  // Returns the fields of a row by the columns found; nothing for a line with more or fewer fields.
   std::optional<std::map<std::string, std::string>> fields(const std::string& line) const;
-  // A row of the columns wanted; a field that is not there is empty.
-  std::string line_of(const std::map<std::string, std::string>& fields) const;
+  // Returns a row of the columns wanted, with empty fields where `fields` has none.
+  std::string format_row(const std::map<std::string, std::string>& fields) const;
 
  private:
   Names wanted_, found_;

@@ -15,7 +15,7 @@ namespace {
 
 using NamedSplit = std::pair<Split, const data::DamagedFiles*>;
 
-// The image files of each split; those that two splits share once, under the first.
+// Lists the image files of each split. Files that two splits share are listed under the first.
 std::vector<NamedSplit> splits_of_files(const data::Datasets& data) {
   std::vector<NamedSplit> splits;
   for (const Split split : kSplits) {
@@ -26,7 +26,7 @@ std::vector<NamedSplit> splits_of_files(const data::Datasets& data) {
   return splits;
 }
 
-// "" when no file was decoded with a warning.
+// Returns "" if no file was decoded with a warning.
 std::string decoded_with_warnings(Split split, const data::Damage& damage) {
   if (damage.warned == 0) return "";
   return concat(damage.warned, " of ", damage.files, " files of the ", to_string(split),
@@ -79,10 +79,10 @@ class DataReportHook final : public Hook {
     write_file_atomic(path_, text);
     written_ = text;
     for (const auto& [split, files] : splits_of_files(data_))
-      tell(to_string(split), files->damage());
+      report_damage(to_string(split), files->damage());
   }
 
-  void tell(const char* split, const data::Damage& damage) {
+  void report_damage(const char* split, const data::Damage& damage) {
     if (damage.skipped + damage.replaced == 0) return;
     const bool skipped = damage.skipped > 0;
     warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",

@@ -1,4 +1,4 @@
-// What devices did since a hook's last line.
+// Measures the devices of a run between the lines of a hook.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,15 @@ namespace trainer::hooks {
 
 class DeviceWindow {
  public:
-  // From now on, of the run's devices.
+  // Starts the first interval.
   void start(const RunInfo& info) {
     totals_ = info.device_totals;
     if (totals_) before_ = totals_();
     gaps_ = info.gaps;
     if (gaps_) gaps_before_ = gaps_();
   }
-  // What the devices did since start() or the last call; empty where they are not measured.
+  // Returns the use of the devices since start() or the last call; empty where they are not
+  // measured.
   std::vector<engine::DeviceUse> take() {
     if (!totals_) return {};
     std::vector<engine::DeviceTotals> now = totals_();
@@ -30,7 +31,8 @@ class DeviceWindow {
     return uses;
   }
   bool has_gaps() const { return gaps_ != nullptr; }
-  // The mean gap between steps since start() or the last call, in seconds; nothing without any.
+  // Returns the mean gap between steps since start() or the last call, in seconds; nothing if there
+  // was no gap.
   std::optional<double> take_gap() {
     if (!gaps_) return std::nullopt;
     const engine::Gaps now = gaps_();
@@ -38,7 +40,7 @@ class DeviceWindow {
     if (now.count == before.count) return std::nullopt;
     return (now.seconds - before.seconds) / static_cast<double>(now.count - before.count);
   }
-  // "gpu0", ...
+  // Returns the names of the devices: "gpu0", ...
   std::vector<std::string> devices() const {
     std::vector<std::string> names;
     for (const engine::DeviceTotals& one : before_) names.push_back(one.device());

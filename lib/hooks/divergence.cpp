@@ -12,25 +12,25 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr std::int64_t kWindow = 20;     // steps whose mean loss is compared
-constexpr double kFarAbove = 3;          // times the loss of guessing, and the lowest mean so far
-constexpr double kRise = 1.1;            // from the first to the last quarter of an epoch
-constexpr double kNotable = 0.25;        // of the loss of guessing: a smaller one may well move
-constexpr std::int64_t kLeastSteps = 8;  // in a quarter of an epoch
+constexpr std::int64_t kWindow = 20;  // steps whose mean loss is compared
+constexpr double kFarAbove = 3;       // factor over the loss of guessing and the lowest mean
+constexpr double kRise = 1.1;         // from the first to the last quarter of an epoch
+constexpr double kNotable = 0.25;     // share of the loss of guessing; smaller losses fluctuate
+constexpr std::int64_t kMinQuarterSteps = 8;
 
-// Mean losses of the quarters of an epoch.
+// Computes the mean losses of the quarters of an epoch.
 class Quarters {
  public:
-  // Whether an epoch ends here whose loss rose from quarter to quarter.
+  // Adds the loss of a step. Returns whether an epoch ends here whose loss rose in every quarter.
   bool add(std::int64_t step, std::int64_t per_epoch, double loss) {
-    if (per_epoch < 4 * kLeastSteps) return false;
+    if (per_epoch < 4 * kMinQuarterSteps) return false;
     const std::int64_t at = (step - 1) % per_epoch;
     if (at == 0) *this = {};
     const auto quarter = static_cast<std::size_t>(4 * at / per_epoch);
     sums_[quarter] += loss;
     ++counts_[quarter];
     if (at + 1 < per_epoch) return false;
-    if (counts_[0] == 0) return false;  // resumed within this epoch
+    if (counts_[0] == 0) return false;  // the run was resumed within this epoch
     bool rises = mean(3) > kRise * mean(0);
     for (std::size_t i = 1; i < 4; ++i) rises = rises && mean(i) > mean(i - 1);
     return rises;
@@ -63,7 +63,7 @@ class DivergenceHook : public Hook {
   }
 
   Request on_step(const Progress& p) override {
-    if (told_ || guessing_ == 0 || !std::isfinite(p.loss)) return Request::kContinue;
+    if (has_warned_ || guessing_ == 0 || !std::isfinite(p.loss)) return Request::kContinue;
     if (lowest_ < 0) lowest_ = p.loss;
     const bool rose =
         quarters_.add(p.step, per_epoch_, p.loss) && quarters_.mean(3) > kNotable * guessing_;
@@ -71,9 +71,10 @@ class DivergenceHook : public Hook {
     if (++count_ == kWindow) {
       const double mean = sum_ / static_cast<double>(kWindow);
       if (mean > kFarAbove * std::max(guessing_, lowest_)) {
-        tell(concat("the training loss diverges: its mean over the last ", kWindow, " steps is ",
-                    fixed(mean, 3), " at step ", p.step, ", where guessing gives ",
-                    fixed(guessing_, 3), " and it has been ", fixed(lowest_, 3)));
+        warn_of_divergence(concat("the training loss diverges: its mean over the last ", kWindow,
+                                  " steps is ", fixed(mean, 3), " at step ", p.step,
+                                  ", where guessing gives ", fixed(guessing_, 3),
+                                  " and it has been ", fixed(lowest_, 3)));
         return Request::kContinue;
       }
       lowest_ = std::min(lowest_, mean);
@@ -81,17 +82,19 @@ class DivergenceHook : public Hook {
       count_ = 0;
     }
     if (rose) {
-      tell(concat("the training loss rose through the whole epoch that ends at step ", p.step,
-                  ", from ", fixed(quarters_.mean(0), 3), " to ", fixed(quarters_.mean(3), 3)));
+      warn_of_divergence(concat("the training loss rose through the whole epoch that ends at step ",
+                                p.step, ", from ", fixed(quarters_.mean(0), 3), " to ",
+                                fixed(quarters_.mean(3), 3)));
     }
     return Request::kContinue;
   }
 
-  // "LOWEST TOLD", LOWEST as a hexadecimal float, which reads back to the same bits.
+  // Returns "LOWEST WARNED", with LOWEST as a hexadecimal float, which reads back to the same bits,
+  // and WARNED 0 or 1.
   std::string save() const override {
     if (lowest_ < 0) return "";
     char text[48];
-    std::snprintf(text, sizeof text, "%a %d", lowest_, told_ ? 1 : 0);
+    std::snprintf(text, sizeof text, "%a %d", lowest_, has_warned_ ? 1 : 0);
     return text;
   }
   void restore(const std::string& text) override {
@@ -103,27 +106,27 @@ class DivergenceHook : public Hook {
                                            "', expected a loss and 0 or 1"));
     }
     lowest_ = lowest;
-    told_ = rest == " 1";
+    has_warned_ = rest == " 1";
   }
 
  private:
-  // The loss of a model that gives all classes the same chance; 0 where there is none.
+  // Returns the loss of a model that gives all classes the same chance; 0 if there is no such loss.
   double loss_of_guessing(std::size_t classes) const {
-    if (loss_ == LossKind::kBinaryCrossEntropy) return cross_entropy_of(0.5, 1);
+    if (loss_ == LossKind::kBinaryCrossEntropy) return weighted_cross_entropy(0.5, 1);
     if (loss_ == LossKind::kSoftmaxCrossEntropy && classes > 1) {
-      return cross_entropy_of(1 / static_cast<double>(classes), 0.25);
+      return weighted_cross_entropy(1 / static_cast<double>(classes), 0.25);
     }
     return 0;
   }
-  // Of samples whose truth has this chance, with the largest weight of a class.
-  double cross_entropy_of(double chance, double alpha) const {
+  // Returns the loss of a sample whose true class has this chance, with the largest class weight.
+  double weighted_cross_entropy(double chance, double alpha) const {
     const double loss = -largest_weight_ * std::log(chance);
     if (!focal_) return loss;
     return loss * focal_->alpha.value_or(alpha) * std::pow(1 - chance, focal_->gamma);
   }
 
-  void tell(const std::string& what) {
-    told_ = true;
+  void warn_of_divergence(const std::string& what) {
+    has_warned_ = true;
     const std::string text =
         what +
         ". Usual remedies: a lower learning rate, schedule.warm_up, optimizer.global_clip_norm, "
@@ -139,10 +142,10 @@ class DivergenceHook : public Hook {
   std::function<void(const std::string&)> warn_;
   std::int64_t per_epoch_ = 1;
   double guessing_ = 0;
-  double lowest_ = -1;  // of the first step and of all windows since; none when negative
+  double lowest_ = -1;  // of the first step and of all windows since; negative: none yet
   double sum_ = 0;
   std::int64_t count_ = 0;  // steps in the sum
-  bool told_ = false;
+  bool has_warned_ = false;
   Quarters quarters_;
 };
 

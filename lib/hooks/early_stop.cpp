@@ -17,8 +17,8 @@ class EarlyStopHook : public Hook {
   std::string name() const override { return "early_stop"; }
 
   Request on_evaluation(const Evaluation& evaluation) override {
-    const std::optional<double> value = metric_of(evaluation, options_.metric);
-    // A run that is resumed at its end evaluates once more what it has counted.
+    const std::optional<double> value = find_metric(evaluation, options_.metric);
+    // A run that is resumed at its end repeats an evaluation that was already counted.
     if (!value || evaluation.step == counted_) return Request::kContinue;
     counted_ = evaluation.step;
     if (improves(*value)) {
@@ -30,8 +30,8 @@ class EarlyStopHook : public Hook {
     return waited_ >= options_.patience ? Request::kStop : Request::kContinue;
   }
 
-  // "BEST WAITED STEP", BEST as a hexadecimal float, which reads back to the same bits; "none"
-  // without.
+  // Returns "BEST WAITED STEP", with BEST as a hexadecimal float, which reads back to the same
+  // bits, or "none".
   std::string save() const override {
     if (counted_ < 0) return "";
     char best[40] = "none";
@@ -62,7 +62,7 @@ class EarlyStopHook : public Hook {
   }
 
  private:
-  // A value that is not a number never does.
+  // A value that is not a number never improves.
   bool improves(double value) const {
     if (!std::isfinite(value)) return false;
     if (!best_) return true;

@@ -45,11 +45,11 @@ const char* to_string(FinishReason reason) {
   throw std::logic_error("a finish reason without a name");
 }
 
-std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name) {
+std::optional<double> find_metric(const Evaluation& evaluation, const std::string& name) {
   const std::string prefix = std::string(to_string(evaluation.split)) + "/";
   if (!name.starts_with(prefix)) return std::nullopt;
   const std::string metric = name.substr(prefix.size());
-  // It may be not a number, of samples without classes.
+  // The accuracy is NaN for samples without classes.
   if (metric == "accuracy") return evaluation.metrics.accuracy;
   for (const auto& [key, value] : engine::named_metrics(evaluation.metrics)) {
     if (key == metric) return value;

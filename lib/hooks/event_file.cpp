@@ -54,7 +54,7 @@ std::string event_with(std::int64_t step, double now, const std::string& summary
   return event;
 }
 
-// The mask keeps CRCs of data that holds CRCs apart.
+// TFRecord masks CRCs, because the CRC of data that contains its own CRC is constant.
 std::uint32_t masked_crc(const std::string& data) {
   const std::uint32_t crc =
       crc32c({reinterpret_cast<const std::uint8_t*>(data.data()), data.size()});
@@ -92,7 +92,7 @@ void EventFile::scalar(const std::string& tag, std::int64_t step, double now, fl
 // Summary.Image: height 1, width 2, colorspace 3 (3 is RGB), encoded_image_string 4.
 void EventFile::image(const std::string& tag, std::int64_t step, double now,
                       std::span<const std::uint8_t> png) {
-  // The header of a PNG begins with both, the most significant byte first.
+  // The header of a PNG begins with the width and height, the most significant byte first.
   const auto number_at = [&](std::size_t at) {
     return std::int64_t{png[at]} << 24 | png[at + 1] << 16 | png[at + 2] << 8 | png[at + 3];
   };
@@ -110,7 +110,7 @@ void EventFile::image(const std::string& tag, std::int64_t step, double now,
 namespace {
 
 // SummaryMetadata: plugin_data 1, data_class 4 (2 is TENSOR). PluginData: plugin_name 1, content 2.
-std::string metadata_of(const std::string& plugin, const std::string& content) {
+std::string plugin_metadata(const std::string& plugin, const std::string& content) {
   std::string data;
   bytes_field(data, 1, plugin);
   bytes_field(data, 2, content);
@@ -121,7 +121,7 @@ std::string metadata_of(const std::string& plugin, const std::string& content) {
 }
 
 // google.protobuf.Value: number_value 2, string_value 3, bool_value 4.
-std::string value_of(const std::string& text) {
+std::string to_value(const std::string& text) {
   std::string value;
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -148,12 +148,12 @@ void EventFile::text(const std::string& tag, std::int64_t step, double now,
   std::string summary_value;
   bytes_field(summary_value, 1, tag);
   bytes_field(summary_value, 8, tensor);
-  bytes_field(summary_value, 9, metadata_of("text", ""));
+  bytes_field(summary_value, 9, plugin_metadata("text", ""));
   record(event_with(step, now, summary_value));
 }
 
-// HParamsPluginData: session_start_info 3, session_end_info 4. A tensor of a float, which nobody
-// reads, keeps the value from being taken for an old kind.
+// HParamsPluginData: session_start_info 3, session_end_info 4. Without a tensor, TensorBoard would
+// read the value as an older kind; the tensor's content is ignored.
 void EventFile::plugin_session(const std::string& tag, int field, const std::string& content,
                                double now) {
   std::string data, tensor, summary_value;
@@ -163,7 +163,7 @@ void EventFile::plugin_session(const std::string& tag, int field, const std::str
   float_field(tensor, 5, 0);
   bytes_field(summary_value, 1, tag);
   bytes_field(summary_value, 8, tensor);
-  bytes_field(summary_value, 9, metadata_of("hparams", data));
+  bytes_field(summary_value, 9, plugin_metadata("hparams", data));
   record(event_with(0, now, summary_value));
 }
 
@@ -173,7 +173,7 @@ void EventFile::session(const HyperParameters& parameters, double now) {
   for (const auto& [name, text] : parameters) {
     std::string entry;
     bytes_field(entry, 1, name);
-    bytes_field(entry, 2, value_of(text));
+    bytes_field(entry, 2, to_value(text));
     bytes_field(info, 1, entry);
   }
   double_field(info, 5, now);

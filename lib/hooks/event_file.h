@@ -22,22 +22,23 @@ class EventFile {
   // flushed. Throws DataError, as all calls do, if the file cannot be written.
   EventFile(const Path& path, double now);
 
-  // Events of `step` and later in files before this one are of a run that was killed: TensorBoard
-  // drops them.
+  // Makes TensorBoard drop events of `step` and later in earlier files, which a killed run has
+  // left.
   void session_start(std::int64_t step, double now);
   void scalar(const std::string& tag, std::int64_t step, double now, float value);
-  // Markdown.
+  // Writes a text, in Markdown.
   void text(const std::string& tag, std::int64_t step, double now, const std::string& text);
-  // A session of TensorBoard's HPARAMS: what its run was given, and that it has ended.
+  // Write the start of a session of TensorBoard's HPARAMS, with the parameters of its run, and its
+  // end.
   using HyperParameters = std::vector<std::pair<std::string, std::string>>;
   void session(const HyperParameters& parameters, double now);
   void session_end(bool success, double now);
   void image(const std::string& tag, std::int64_t step, double now,
              std::span<const std::uint8_t> png);
   const Path& path() const { return file_.path(); }
-  // Whether the path still names this file.
+  // Returns whether the path still names this file.
   bool is_in_place() const { return file_.is_in_place(); }
-  // Waits until the disk has all events.
+  // Waits until all events are on the disk.
   void sync() { file_.sync(); }
 
  private:

@@ -31,42 +31,44 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  std::int64_t repetitions = 1;  // times that an epoch goes through all samples
-  int replicas = 1;              // of all workers; with parameter servers, the workers
-  // The names of the ranks whose times a step has: "rank 1 (worker 1 on host b)".
+  std::int64_t repetitions = 1;  // how often an epoch uses each sample
+  int replicas = 1;              // of all workers; with parameter servers, the number of workers
+  // The names of the ranks in Progress::ranks: "rank 1 (worker 1 on host b)".
   std::vector<std::string> ranks;
-  std::string devices;      // what the replicas compute on: "1 CPU(s)", "4 replicas"
-  std::string scaled_rate;  // what the number of replicas makes of the learning rate
-  std::string weights;      // what came of a weight file, in a line; "" when none was read
+  std::string devices;      // the devices of the replicas: "1 CPU(s)", "4 replicas"
+  std::string scaled_rate;  // the learning rate as scaled by the number of replicas
+  std::string weights;      // the result of importing a weight file, in one line; "" without one
   std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
-  // What each device of this process has done since the start, always the same devices in the same
-  // order; null where devices are not measured. Valid until on_finish() returns.
+  // Returns the totals of each device of this process since the start, always the same devices in
+  // the same order; null where devices are not measured. Valid until on_finish() returns.
   std::function<std::vector<engine::DeviceTotals>()> device_totals;
   // The gaps between steps on all devices of this process, since they were opened; null where a
   // device has no clock. Valid until on_finish() returns.
   std::function<engine::Gaps()> gaps;
 };
 
-// The argument of on_step(): once a step; with parameter servers, once for each step of the chief.
+// The argument of on_step(), which is called once per step; with parameter servers, per step of the
+// chief.
 struct Progress {
   std::int64_t step = 0;     // steps done
-  std::int64_t steps = 1;    // this one; with parameter servers, all since the one before
+  std::int64_t steps = 1;    // 1; with parameter servers, all steps since the chief's last one
   double epoch = 0;          // epochs done
-  std::int64_t samples = 0;  // of this step; with parameter servers, of all since the one before
+  std::int64_t samples = 0;  // samples of `steps`
   double loss = 0;           // mean of this step's samples, L2 penalty included
-  double accuracy = 0;       // of this step's samples; not a number where they have no classes
+  double accuracy = 0;       // of this step's samples; NaN if they have no classes
   double learning_rate = 0;
-  double step_seconds = 0;  // wall time from the step before
+  double step_seconds = 0;  // wall time since the last step
   double wait_seconds = 0;  // the part of step_seconds that this process spent waiting for data
-  // Where the step's time went, by rank; with parameter servers, the chief's. Valid during the
+  // The step's time by phase for each rank; with parameter servers, for the chief. Valid during the
   // call.
   std::span<const engine::RankTimes> ranks;
   double elapsed = 0;  // seconds since the run started (this process)
-  // With parameter servers: updates of other workers since the parameters of this step were pulled.
+  // With parameter servers, the updates of other workers since the parameters of this step were
+  // pulled.
   std::int64_t staleness = 0;
-  // Whether the update was left out because a float16 gradient overflowed under the loss scale.
+  // True if the update was skipped because a float16 gradient overflowed under the loss scale.
   bool skipped = false;
-  // As backend::Numbers has it; not a number where this process does not update.
+  // backend::Numbers::gradient_norm; NaN where this process does not update.
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
   // A hash of the samples of all ranks and of their order in the step; 0 if that is not known. It
   // does not depend on how the ranks divide the samples.
@@ -84,7 +86,7 @@ struct Evaluation {
 enum class FinishReason {
   kDone,
   kAlreadyDone,  // resumed after its last step
-  kEarlyStop,    // a hook asked for it
+  kEarlyStop,    // requested by a hook
   kInterrupted   // by a signal
 };
 const char* to_string(FinishReason reason);  // "done", "already done", "early stop", "interrupted"
@@ -94,14 +96,14 @@ struct Finish {
   double wall_seconds = 0;  // of this process's training, evaluation included
   double step_seconds = 0;  // the sum of the steps' times
   engine::StepTimes times;  // of this process's steps
-  std::string input;        // how training data was read ahead; "" where that is not known
-  // Global batch / mean step time; nullopt if this process made no step.
+  std::string input;        // describes how training data was prefetched; "" if unknown
+  // The global batch / mean step time; nullopt if this process made no step.
   std::optional<double> images_per_second;
   FinishReason reason = FinishReason::kDone;
   std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped
   std::string parameters_sha256;
-  std::vector<Evaluation> evaluations;  // the last ones, one a split
-  // The best checkpoint so far, where there is one.
+  std::vector<Evaluation> evaluations;  // the last one of each split
+  // The best checkpoint so far, if there is one.
   struct Best {
     std::string metric;  // run.best
     double value = 0;
@@ -111,15 +113,17 @@ struct Finish {
     bool restored = false;  // the run ends with its parameters (train.early_stop.restore_best)
   };
   std::optional<Best> best;
-  // With parameter servers: of the gradients of all workers since the start of this process.
+  // With parameter servers, the staleness of the gradients of all workers since the start of this
+  // process.
   struct Staleness {
     double mean = 0;
     std::int64_t max = 0;
-    std::int64_t refused = 0;  // dropped because of parallel.max_staleness
+    std::int64_t rejected = 0;  // gradients above parallel.max_staleness
   };
   std::optional<Staleness> staleness;
-  // Of this process; empty where devices are not measured. The energy is of all of them together,
-  // evaluations included, and divided by the images that they trained on.
+  // The devices of this process; empty where they are not measured. The energy is that of all of
+  // them together, evaluations included; per image, it is divided by the images that they trained
+  // on.
   std::vector<engine::DeviceUse> devices;
   std::optional<double> energy_joules, joules_per_image;
   std::optional<double> gap_seconds;  // mean gap between steps on a device, where it has a clock
@@ -127,11 +131,11 @@ struct Finish {
 
 enum class Request { kContinue, kSave, kStop };
 
-// The time of day, for what is written beside it. Without one no times are written.
+// The time of day for lines and rows. Without a clock no times are written.
 using WallClock = std::function<std::chrono::system_clock::time_point()>;
-// "2026-01-31T12:00:00.250Z"
+// Returns "2026-01-31T12:00:00.250Z".
 std::string utc_time(std::chrono::system_clock::time_point time);
-// "2026-01-31 12:00:00", of this machine's time zone.
+// Returns "2026-01-31 12:00:00" in the time zone of this machine.
 std::string local_time(std::chrono::system_clock::time_point time);
 
 class Hook {
@@ -141,35 +145,35 @@ class Hook {
   virtual Request on_step(const Progress&) { return Request::kContinue; }
   virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
   // Called before a checkpoint of the current step becomes visible. A resumed run continues the
-  // files of hooks at that step: all that they hold up to it must be on the disk on return.
+  // files of hooks at that step: their content up to the step must be on the disk on return.
   // Reasons: lib/decisions/hooks.md#files-of-a-run-are-synced-before-its-checkpoint.
   virtual void before_checkpoint() {}
   // Called after the checkpoint has become visible.
   virtual void on_checkpoint(const Path&) {}
   virtual void on_finish(const Finish&) {}
-  // State that resume must restore, as text; "" for none.
+  // save() returns the state that a resume must restore, as text; "" for none.
   virtual std::string name() const = 0;
   virtual std::string save() const { return ""; }
   virtual void restore(const std::string&) {}
 };
 
-// ---- The hooks, one a file ----
+// ---- The hooks, one per file ----
 
-// What the terminal's lines depend on besides the run.
+// The facts besides the run that the lines of a terminal depend on.
 struct TerminalFacts {
-  std::function<int()> columns;         // asked before every line; 80 without it
-  WallClock clock;                      // begins lines that are not rewritten
-  std::function<void()> output_closed;  // called once, when nobody reads the output any more
+  std::function<int()> columns;         // width of the terminal, called before every line; null: 80
+  WallClock clock;                      // the time at the start of lines that are not rewritten
+  std::function<void()> output_closed;  // called once, when the reader of the output has gone
 };
-// The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
-// articles' closing lines. Quiet: results alone, no progress.
+// Writes for a terminal: a progress line on a TTY, otherwise plain lines every `log_every`, then
+// evaluations and two closing lines, which scripts may read. With `quiet`, writes results only.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every,
                                          TerminalFacts facts = {});
-// --json: one object a line. A step line comes every `log_every`, with means over the samples of
-// the steps since the last line, as in the terminal's lines and metrics.csv. The first step has a
-// line of its own as well, and counts in the next one too.
-// `output_closed` as in TerminalFacts.
+// Writes the output of --json, one object per line. A step line comes every `log_every`, with means
+// over the samples of the steps since the last line, as in the terminal's lines and metrics.csv.
+// The first step also has a line of its own, and counts in the next one too. `output_closed` is
+// called once, when the reader of the output has gone.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every,
                                      WallClock clock = {},
                                      std::function<void()> output_closed = {});
@@ -180,17 +184,17 @@ std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& 
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every,
                                               WallClock clock = {},
                                               std::function<void(const std::string&)> warn = {});
-// Writes ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for
-// every checkpoint. `parameters_hash` returns the current hash. `warn` is called as by
+// Writes ledger.csv in the run directory: a row per step, and a row with a hash of all parameters
+// per checkpoint. `parameters_hash` returns the current hash. `warn` is called as by
 // make_metrics_files_hook().
 std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash,
                                        std::function<void(const std::string&)> warn = {});
-// TensorBoard's event files in the run directory.
+// Options for TensorBoard's event files in the run directory.
 struct TensorBoardOptions {
   config::Duration summary_every;
   std::string config = {};  // as YAML; "" for an evaluator, which has no session of its own
   std::vector<std::pair<std::string, std::string>> parameters = {};  // of the session
-  std::function<Bytes()> samples = {};  // a PNG of some of training, drawn once; may be empty
+  std::function<Bytes()> samples = {};  // draws a PNG of training samples, once; may be null
   // Called if an event file is moved or removed during the run; later events go to a new file.
   std::function<void(const std::string&)> warn = {};
 };
@@ -199,14 +203,15 @@ std::unique_ptr<Hook> make_tensorboard_hook(TensorBoardOptions options);
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 // Asks to stop when the metric has reached the value.
 std::unique_ptr<Hook> make_stop_at_hook(const config::StopAt& stop_at);
-// Warns once when the training loss diverges: far above that of guessing, or rising for an epoch.
-// With train.stop_on_divergence it throws CheckError instead.
+// Warns once if the training loss diverges, which means that it is far above the loss of guessing
+// or rises for an epoch. With train.stop_on_divergence the hook throws CheckError instead.
 std::unique_ptr<Hook> make_divergence_hook(const config::Config& config,
                                            std::function<void(const std::string&)> warn);
 
-// The metric named "validation/accuracy", "test/loss", ...; none when the evaluation lacks it.
-std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name);
-// Whether larger is better.
+// Returns the metric named "validation/accuracy", "test/loss", ...; nothing if the evaluation lacks
+// it.
+std::optional<double> find_metric(const Evaluation& evaluation, const std::string& name);
+// Returns whether a larger value of the metric is better.
 bool larger_is_better(const std::string& metric);
 
 // The form of a run's progress output.
@@ -216,7 +221,7 @@ struct Output {
   bool json = false;
   TerminalFacts facts = {};
   std::function<void(const std::string&)> warn = {};
-  std::function<Bytes()> samples = {};  // as TensorBoardOptions::samples
+  std::function<Bytes()> samples = {};  // see TensorBoardOptions::samples
 };
 std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
                                               const Output& output);

@@ -24,8 +24,8 @@ bool Interval::due(std::int64_t step, double elapsed) {
     last_ = elapsed;
     return true;
   }
-  // Due when a multiple of the period lies in (the step before, step]: also for periods that are no
-  // whole steps.
+  // The action is due if a multiple of the period lies in (last step, step]. This also works for
+  // periods that are not whole numbers of steps.
   const std::int64_t before = last_step_.value_or(step - 1);
   last_step_ = step;
   return periods(step) > periods(before);

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const engine::DeviceUse& use) {
+Json device_json(const engine::DeviceUse& use) {
   Json json{{"device", use.device}};
   for (std::size_t i = 0; i < use.means.size(); ++i) {
     if (use.means[i]) json[engine::kDeviceMetrics[i].name] = rounded(*use.means[i], 9);
@@ -53,7 +53,7 @@ class JsonHook : public Hook {
   Request on_step(const Progress& p) override {
     step_ = p.step;
     window_.add(p);
-    // The first step is always told: it shows how long the start took.
+    // The first step always has a line, because it shows how long the start took.
     const bool due = interval_->due(p.step, p.elapsed);
     if (!due && p.step != info_.first_step + 1) return Request::kContinue;
     Json line{{"event", "step"},
@@ -127,12 +127,12 @@ class JsonHook : public Hook {
     if (finish.skipped_updates > 0) line["skipped_updates"] = finish.skipped_updates;
     if (const auto& staleness = finish.staleness) {
       line["staleness"] = {
-          {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->refused}};
+          {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->rejected}};
     }
     if (!finish.input.empty()) line["input"] = finish.input;
     if (!finish.times.empty()) line["step_times"] = step_times_json(finish.times, info_.ranks);
     if (finish.gap_seconds) line["gap_seconds"] = *finish.gap_seconds;
-    for (const engine::DeviceUse& use : finish.devices) line["devices"].push_back(json_of(use));
+    for (const engine::DeviceUse& use : finish.devices) line["devices"].push_back(device_json(use));
     if (finish.energy_joules) line["energy_joules"] = *finish.energy_joules;
     if (finish.joules_per_image) line["joules_per_image"] = *finish.joules_per_image;
     write(line);

@@ -1,6 +1,6 @@
-// ledger.csv: what every step was, so that two runs can be compared step by step. After
-// kDenseSteps steps a row is of several steps: their samples and times, the sum of their samples'
-// hashes, and the last one's loss, learning rate and gradient norm.
+// Writes ledger.csv, which records every step, so that two runs can be compared step by step. Rows
+// after kDenseSteps steps stand for several steps: they have the samples and times of these, the
+// sum of their sample hashes, and the loss, learning rate and gradient norm of the last one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +18,7 @@ const std::vector<std::string> kLedgerColumns{"step",          "samples",      "
                                               "learning_rate", "sample_ids",   "gradient_norm",
                                               "seconds",       "wait_seconds", "parameters"};
 constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
-constexpr double kFlushSeconds = 0.25;  // a write for every step would cost where steps are short
+constexpr double kFlushSeconds = 0.25;  // a write per step would be slow where steps are short
 
 std::string number(double value) {
   char text[40];
@@ -26,7 +26,7 @@ std::string number(double value) {
   return text;
 }
 
-// To nine digits: the last bits depend on how many threads summed.
+// Rounds to nine digits, because the last bits depend on the number of threads that summed.
 std::string norm_text(double norm) {
   if (!std::isfinite(norm)) return "";
   char text[40];
@@ -53,7 +53,7 @@ struct LedgerRows {
     const std::optional<std::int64_t> step = parse_integer(fields->at("step"));
     if (!step) return std::nullopt;
     const bool is_step = fields->at("parameters").empty();
-    return Row{*step, is_step ? "step" : "parameters", columns.line_of(*fields)};
+    return Row{*step, is_step ? "step" : "parameters", columns.format_row(*fields)};
   }
 };
 
@@ -92,7 +92,7 @@ class LedgerHook final : public Hook {
     return Request::kContinue;
   }
 
-  // A run that resumes here drops no step, so that sums over the rows stay those over the steps.
+  // Writes the open row, so that a run that resumes here does not lose its steps from the sums.
   void before_checkpoint() override {
     if (last_.step != written_) write_row();
     file_->write({last_.step, "parameters",
@@ -106,7 +106,7 @@ class LedgerHook final : public Hook {
   }
 
  private:
-  // Of all steps since the last row.
+  // Writes a row for all steps since the last row.
   void write_row() {
     const std::int64_t step = last_.step;
     file_->write(
@@ -126,11 +126,11 @@ class LedgerHook final : public Hook {
   std::optional<RowFile> file_;
   Progress last_;             // the newest step
   std::int64_t written_ = 0;  // the step of the last row
-  std::int64_t samples_ = 0;  // since then, as the rest
+  std::int64_t samples_ = 0;  // since the last row, like the members below
   double seconds_ = 0, wait_seconds_ = 0;
   std::uint64_t sample_ids_ = 0;
-  bool has_ids_ = true;  // of all
-  double flushed_ = 0;   // Progress::elapsed then
+  bool has_ids_ = true;  // true if all steps have sample hashes
+  double flushed_ = 0;   // Progress::elapsed at the last flush
 };
 
 }  // namespace

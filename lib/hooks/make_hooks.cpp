@@ -7,10 +7,10 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr std::size_t kLongest = 80;  // bytes of a value in a table
+constexpr std::size_t kMaxValueBytes = 80;  // in a table
 
-// What runs are compared by, where it is given or has a default.
-std::vector<std::pair<std::string, std::string>> parameters_of(const config::Config& config) {
+// Returns the keys by which runs are compared, if they are given or have a default.
+std::vector<std::pair<std::string, std::string>> list_parameters(const config::Config& config) {
   constexpr std::array<std::string_view, 14> kBegins{"seed",
                                                      "model.backbone.",
                                                      "model.loss",
@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, std::string>> parameters_of(const config::Con
       return name.starts_with(begin);
     });
     const bool empty = value.empty() || value == "null" || value == "[]" || value == "\"\"";
-    if (!compares || empty || value.size() > kLongest) continue;
+    if (!compares || empty || value.size() > kMaxValueBytes) continue;
     parameters.emplace_back(std::move(key), std::move(value));
   }
   return parameters;
@@ -54,7 +54,7 @@ std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std:
       make_metrics_files_hook(config.run.summary_every, output.facts.clock, output.warn));
   if (config.run.tensorboard) {
     hooks.push_back(make_tensorboard_hook({config.run.summary_every, config::to_yaml(config),
-                                           parameters_of(config), output.samples, output.warn}));
+                                           list_parameters(config), output.samples, output.warn}));
   }
   if (config.train.early_stop) hooks.push_back(make_early_stop_hook(*config.train.early_stop));
   if (config.train.stop_at) hooks.push_back(make_stop_at_hook(*config.train.stop_at));

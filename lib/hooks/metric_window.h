@@ -1,4 +1,4 @@
-// What hooks report of the steps since their last line.
+// Averages the steps since the last line of a hook.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace trainer::hooks {
 
-// To some significant digits: 9 tell every float from its neighbours, with 7 a float that was
-// written as 0.001 reads 0.001.
+// Rounds to significant digits. 9 digits distinguish every float from its neighbours; with 7 digits
+// a float that was written as 0.001 reads 0.001.
 inline double rounded(double value, int digits) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*g", digits, value);
   return std::strtod(text, nullptr);
 }
 
-// Averages, by samples where it matters.
+// Averages loss and accuracy over the samples, and times over the steps.
 class MetricWindow {
  public:
   void add(const Progress& p) {
@@ -40,13 +40,13 @@ class MetricWindow {
   bool empty() const { return samples_ == 0; }
   const Progress& last() const { return last_; }  // the newest step
   double seconds() const { return seconds_; }
-  // Not a number when there were no steps.
+  // NaN if there were no steps.
   double loss() const { return loss_ / samples_; }
   double accuracy() const { return correct_ / samples_; }
-  // 0 when no time has passed.
+  // 0 if no time has passed.
   double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
   double steps_per_second() const { return seconds_ > 0 ? steps_made_ / seconds_ : 0; }
-  // Mean and largest over the steps.
+  // The mean and the largest staleness of the steps.
   double staleness() const { return staleness_ / steps_; }
   std::int64_t staleness_max() const { return staleness_max_; }
   const engine::StepTimes& times() const { return times_; }

@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 using Columns = std::vector<std::string>;
 
-// In the order of the files. Behind the metrics, the phases of a step: the median over the ranks.
+// The columns in the order of the files. After the metrics come the phases of a step, each the
+// median over the ranks.
 const Columns& columns() {
   static const Columns kColumns = [] {
     Columns all{"step",
@@ -33,7 +34,7 @@ const Columns& columns() {
                 "steps_per_second",
                 "top_k_accuracy"};
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      all.push_back(engine::column_of(phase));
+      all.push_back(engine::column_name(phase));
     }
     for (const char* metric : {"f1_macro", "f1_weighted", "balanced_accuracy", "auc"}) {
       all.emplace_back(metric);
@@ -42,25 +43,25 @@ const Columns& columns() {
   }();
   return kColumns;
 }
-// Behind those, of a run with several ranks: the ends of the ranks' times.
+// The next columns, of a run with several ranks: the smallest and largest time of the ranks.
 const Columns& rank_columns() {
   static const Columns kColumns = [] {
     Columns all;
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      all.push_back(engine::column_of(phase) + "_min");
-      all.push_back(engine::column_of(phase) + "_max");
+      all.push_back(engine::column_name(phase) + "_min");
+      all.push_back(engine::column_name(phase) + "_max");
     }
     all.emplace_back("straggler");
     return all;
   }();
   return kColumns;
 }
-// Behind those, of a run with parameter servers.
+// The next columns, of a run with parameter servers.
 const Columns& server_columns() {
   static const Columns kColumns{"staleness", "staleness_max"};
   return kColumns;
 }
-// Behind those, of every device that is measured: "gpu0_power_watts".
+// Returns the columns of every device that is measured, such as "gpu0_power_watts".
 Columns device_columns(const std::vector<std::string>& devices) {
   Columns columns;
   for (const std::string& device : devices) {
@@ -71,11 +72,12 @@ Columns device_columns(const std::vector<std::string>& devices) {
   }
   return columns;
 }
-// Behind the servers', where devices have a clock: the mean gap between steps, in seconds.
+// The column after those of parameter servers, if devices have a clock: the mean gap between steps,
+// in seconds.
 constexpr char kGapColumn[] = "gap_seconds";
-// The last: when the row was written.
+// The last column: the time at which the row was written.
 constexpr char kTime[] = "time";
-// Whether the name is one of device_columns() for some device.
+// Returns whether the name is one of device_columns() for any device.
 bool is_device_column(const std::string& name) {
   const std::size_t end = name.find('_');
   if (end == std::string::npos || !name.starts_with("gpu")) return false;
@@ -103,7 +105,7 @@ struct CsvRows {
     if (!fields || !fields->contains("step") || !fields->contains("split")) return std::nullopt;
     const std::optional<std::int64_t> step = parse_integer(fields->at("step"));
     if (!step) return std::nullopt;
-    return Row{*step, fields->at("split"), columns.line_of(*fields)};
+    return Row{*step, fields->at("split"), columns.format_row(*fields)};
   }
 };
 
@@ -149,14 +151,15 @@ class MetricsFilesHook : public Hook {
 
   Request on_step(const Progress& p) override {
     window_.add(p);
-    // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
-    // of a whole run. The first row after a resume averages the steps since then.
+    // The last step also has a row, but not the step at which a run is interrupted: an interrupted
+    // run has rows of the same steps as a whole run. The first row after a resume averages the
+    // steps since the resume.
     if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    if (!window_.empty()) write_window();  // beside which the evaluation can be read
+    if (!window_.empty()) write_window();  // so that the evaluation has a row of the same step
     Json row = {{"step", e.step},
                 {"epoch", e.epoch},
                 {"split", to_string(e.split)},
@@ -208,7 +211,7 @@ class MetricsFilesHook : public Hook {
     if (times.empty()) return;
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
       const engine::StepTimes::Spread spread = times.spread(phase);
-      const std::string column = engine::column_of(phase);
+      const std::string column = engine::column_name(phase);
       row[column] = rounded(spread.median, kDigits);
       if (times.ranks() == 1) continue;
       row[column + "_min"] = rounded(spread.min, kDigits);
@@ -227,7 +230,7 @@ class MetricsFilesHook : public Hook {
     add(engine::kDeviceEnergy, use.energy_joules);
   }
 
-  // What is missing or not finite is null in JSON and nothing in a CSV field.
+  // Writes a missing or not finite value as null in JSON and as an empty field in CSV.
   void write(Json values) {
     if (clock_) values[kTime] = utc_time(clock_());
     Json row;

@@ -15,15 +15,15 @@
 namespace trainer::hooks {
 namespace {
 
-// Of the terminal (ECMA-48, and DEC's private mode 7): a line that is too long is cut instead of
-// wrapped, because a wrapped one cannot be rewritten in place.
+// Control sequences of the terminal (ECMA-48, and DEC's private mode 7) that make it cut a line
+// that is too long instead of wrapping it, because a wrapped line cannot be rewritten in place.
 constexpr const char* kNoWrap = "\x1b[?7l";
 constexpr const char* kWrap = "\x1b[?7h";
 constexpr const char* kClearRest = "\x1b[K";
 
 constexpr double kRefresh = 0.1;  // seconds between two states of a terminal's line
 
-// 75 -> "1:15", 3700 -> "1:01:40"
+// Formats seconds: 75 -> "1:15", 3700 -> "1:01:40".
 std::string clock_time(double seconds) {
   const auto s = static_cast<std::int64_t>(std::ceil(std::max(0.0, seconds)));
   const auto two = [](std::int64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
@@ -31,14 +31,14 @@ std::string clock_time(double seconds) {
   return concat(s / 60, ":", two(s % 60));
 }
 
-// "0.001", "1e-05": the shortest of four digits.
+// Formats a learning rate with at most four digits: "0.001", "1e-05".
 std::string rate(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
 }
 
-// "12.5", "0.083", "1,240".
+// Formats a rate: "12.5", "0.083", "1,240".
 std::string speed(double value) {
   if (value >= 100) return grouped(std::llround(value));
   char text[32];
@@ -46,8 +46,8 @@ std::string speed(double value) {
   return text;
 }
 
-constexpr int kLeastBar = 5, kMostBar = 20;  // columns between the brackets
-constexpr int kUsualColumns = 80;
+constexpr int kMinBar = 5, kMaxBar = 20;  // columns between the brackets
+constexpr int kDefaultColumns = 80;
 
 std::string bar(double share, int width) {
   const int full = std::clamp(static_cast<int>(share * width), 0, width);
@@ -55,7 +55,7 @@ std::string bar(double share, int width) {
          std::string(static_cast<std::size_t>(width - full), ' ') + "]";
 }
 
-// "acc 0.5000", "3,200 img/s".
+// Formats a field: "acc 0.5000", "3,200 img/s".
 std::string brief(std::string text) {
   for (const auto& [word, letters] : {std::pair{"accuracy", "acc"}, {"images/s", "img/s"}}) {
     if (const std::size_t at = text.find(word); at != std::string::npos) {
@@ -65,15 +65,15 @@ std::string brief(std::string text) {
   return text;
 }
 
-// A field of the terminal's line, and the same in fewer letters.
+// A field of the terminal's line, in full and abbreviated.
 struct Field {
   std::string text, brief;
 };
 
-// The terminal's line in fewer columns than the terminal has. The first fields become brief where
-// they do not fit; then fields leave from the right, then the bar, which takes the room that is
-// left. What has become brief or has left stays so until the width changes; otherwise fields would
-// come and go with the digits of the numbers.
+// Fits a line into fewer columns than the terminal has. Abbreviates the fields if they do not fit,
+// then drops fields from the right, then the bar, which takes the columns that are left. What was
+// abbreviated or dropped stays so until the width changes, so that fields do not come and go with
+// the digits of the numbers.
 class TerminalLine {
  public:
   std::string fit(const std::string& head, double share, const std::vector<Field>& fields,
@@ -84,27 +84,27 @@ class TerminalLine {
       has_bar_ = true;
     }
     shown_ = std::min(shown_, fields.size());
-    is_brief_ = is_brief_ || room(head, fields, std::min(shown_, kUsualFields)) < kLeastBar;
-    while (shown_ > 0 && room(head, fields, shown_) < kLeastBar) --shown_;
+    is_brief_ = is_brief_ || room(head, fields, std::min(shown_, kDefaultFields)) < kMinBar;
+    while (shown_ > 0 && room(head, fields, shown_) < kMinBar) --shown_;
     const int left = room(head, fields, shown_);
-    has_bar_ = has_bar_ && left >= kLeastBar;
+    has_bar_ = has_bar_ && left >= kMinBar;
     std::string line = head;
-    if (has_bar_) line += ' ' + bar(share, std::min(left, kMostBar));
-    for (std::size_t i = 0; i < shown_; ++i) line += "  " + text_of(fields[i]);
+    if (has_bar_) line += ' ' + bar(share, std::min(left, kMaxBar));
+    for (std::size_t i = 0; i < shown_; ++i) line += "  " + field_text(fields[i]);
     return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
   }
 
  private:
-  static constexpr std::size_t kUsualFields = 4;  // up to images/s, which 80 columns should have
+  static constexpr std::size_t kDefaultFields = 4;  // up to images/s, so that 80 columns show it
 
-  const std::string& text_of(const Field& field) const {
+  const std::string& field_text(const Field& field) const {
     return is_brief_ ? field.brief : field.text;
   }
-  // Columns for the bar beside `count` fields.
+  // Returns the columns that are left for the bar beside `count` fields.
   int room(const std::string& head, const std::vector<Field>& fields, std::size_t count) const {
-    constexpr int kBrackets = 3;  // and the blank before them
+    constexpr int kBrackets = 3;  // the brackets and the blank before them
     std::size_t sum = head.size();
-    for (std::size_t i = 0; i < count; ++i) sum += 2 + text_of(fields[i]).size();
+    for (std::size_t i = 0; i < count; ++i) sum += 2 + field_text(fields[i]).size();
     return columns_ - 1 - static_cast<int>(sum) - kBrackets;
   }
 
@@ -113,7 +113,8 @@ class TerminalLine {
   bool is_brief_ = false, has_bar_ = true;
 };
 
-// "gpu0: utilization 87 %, memory 12.3 GiB, 310 W": means over the run, what the device says of it.
+// Returns "gpu0: utilization 87 %, memory 12.3 GiB, 310 W": means over the run of what the device
+// reports.
 std::string device_line(const engine::DeviceUse& use) {
   struct Part {
     const char* before;
@@ -138,7 +139,7 @@ std::string device_line(const engine::DeviceUse& use) {
         concat(part.before, fixed(*use.means[i] * part.factor, part.decimals), part.after));
   }
   if (use.energy_joules) parts.push_back(fixed(*use.energy_joules, 0) + " J");
-  return use.device + ": " + (parts.empty() ? "says nothing" : join(parts, ", "));
+  return use.device + ": " + (parts.empty() ? "no telemetry" : join(parts, ", "));
 }
 
 class ProgressHook : public Hook {
@@ -181,7 +182,8 @@ class ProgressHook : public Hook {
 
   Request on_step(const Progress& p) override {
     window_.add(p);
-    // Follows a change of speed within some twenty steps. The first step is slower than all others.
+    // The average follows a change of speed within some twenty steps. It leaves out the first step,
+    // which is slower than all others.
     const bool settled = p.step > info_.first_step + 2;
     step_seconds_ = settled ? 0.95 * step_seconds_ + 0.05 * p.step_seconds : p.step_seconds;
     const bool due = interval_->due(p.step, p.elapsed);
@@ -205,7 +207,7 @@ class ProgressHook : public Hook {
     return Request::kContinue;
   }
 
-  // The articles' two closing lines, which scripts read.
+  // Writes two closing lines, which scripts may read.
   void on_finish(const Finish& finish) override {
     close_line();
     if (finish.reason != FinishReason::kDone) {
@@ -224,7 +226,7 @@ class ProgressHook : public Hook {
     }
     if (const auto& staleness = finish.staleness) {
       out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
-           << staleness->max << ", " << staleness->refused << " refused\n";
+           << staleness->max << ", " << staleness->rejected << " rejected\n";
     }
     if (!finish.input.empty() && !quiet_) out_ << "training data: " << finish.input << '\n';
     if (!finish.times.empty() && !quiet_) {
@@ -261,15 +263,15 @@ class ProgressHook : public Hook {
   }
 
  private:
-  // Of the run or of its epoch, counted from 1.
+  // The position in the run and in its epoch, counted from 1.
   struct Place {
     std::int64_t epoch, epochs, step, steps;
   };
   Place place() const {
     const std::int64_t per_epoch = std::max<std::int64_t>(info_.steps_per_epoch, 1);
-    const auto epoch_of = [&](std::int64_t step) { return (step + per_epoch - 1) / per_epoch; };
-    const std::int64_t step = window_.last().step, epoch = epoch_of(step);
-    return {epoch, epoch_of(info_.total_steps), step - (epoch - 1) * per_epoch,
+    const auto to_epoch = [&](std::int64_t step) { return (step + per_epoch - 1) / per_epoch; };
+    const std::int64_t step = window_.last().step, epoch = to_epoch(step);
+    return {epoch, to_epoch(info_.total_steps), step - (epoch - 1) * per_epoch,
             std::min(per_epoch, info_.total_steps - (epoch - 1) * per_epoch)};
   }
 
@@ -288,7 +290,7 @@ class ProgressHook : public Hook {
   std::string steps() const { return speed(window_.steps_per_second()) + " steps/s"; }
   std::string wait() const { return concat("wait ", fixed(100 * window_.wait_share(), 0), "%"); }
 
-  // Of a log: "epoch 1/3  step 4/20  loss 0.2500 ...".
+  // Returns a line of a log: "epoch 1/3  step 4/20  loss 0.2500 ...".
   std::string log_line() const {
     const Place at = place();
     std::vector<std::string> fields{concat("epoch ", at.epoch, "/", at.epochs),
@@ -304,12 +306,12 @@ class ProgressHook : public Hook {
     return join(fields, "  ");
   }
 
-  // Of a terminal: "epoch 1/3  4/8 [=====     ]  eta 0:01 ...".
+  // Returns the line of a terminal: "epoch 1/3  4/8 [=====     ]  eta 0:01 ...".
   std::string terminal_line() {
     const Place at = place();
     const std::string head =
         concat("epoch ", at.epoch, "/", at.epochs, "  ", at.step, "/", at.steps);
-    // The first steps are slow: the time left that follows from them is wrong, and wide.
+    // The time left is not shown at first: the first steps are slow, so that it would be wrong.
     const bool is_settled = at.step + (at.epoch - 1) * info_.steps_per_epoch > info_.first_step + 2;
     std::vector<Field> fields;
     for (const std::string& text : {is_settled ? eta() : "eta -:--", loss(), accuracy(), images(),
@@ -317,10 +319,10 @@ class ProgressHook : public Hook {
       if (!text.empty()) fields.push_back({text, brief(text)});
     }
     const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
-    return line_.fit(head, share, fields, facts_.columns ? facts_.columns() : kUsualColumns);
+    return line_.fit(head, share, fields, facts_.columns ? facts_.columns() : kDefaultColumns);
   }
 
-  // Of a line that is not rewritten in place.
+  // Returns the time at the start of a line that is not rewritten in place.
   std::string stamp() const {
     return is_tty_ || quiet_ || !facts_.clock ? "" : local_time(facts_.clock()) + "  ";
   }
@@ -343,7 +345,7 @@ class ProgressHook : public Hook {
       std::exchange(facts_.output_closed, {})();
   }
 
-  // Leaves the terminal's line in its newest state.
+  // Ends the terminal's line, which stays as it is.
   void close_line() {
     if (is_tty_ && !quiet_ && !window_.empty()) show();
     if (open_line_) out_ << '\n';

@@ -62,7 +62,7 @@ class RowFile {
     write(row);
     flush();
   }
-  // As add(), but the row stays in memory until flush() or sync().
+  // Does what add() does, but keeps the row in memory until flush() or sync().
   void write(const Row& row) {
     if (row.step != newest_step_) present_.clear();
     newest_step_ = row.step;
@@ -72,7 +72,7 @@ class RowFile {
     restore();
     file_->flush();
   }
-  // As flush(), and waits until the disk has all rows.
+  // Does what flush() does, and waits until all rows are on the disk.
   void sync() {
     restore();
     file_->sync();

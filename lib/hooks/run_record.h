@@ -1,4 +1,4 @@
-// run.json: origin and end of a run, for programs that compare runs.
+// Writes run.json, the origin and end of a run, for programs that compare runs.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ struct RunOrigin {
   std::string compiler, libc;    // with their versions
   std::string device;            // with the versions of its libraries
   std::string processor;         // its model
-  std::int64_t cores = 1;        // that the process may use
-  std::string machine;           // how these share caches and memory
+  std::int64_t cores = 1;        // cores that the process may use
+  std::string machine;           // the caches and memory that these cores share
   std::string data_fingerprint;  // of the training split
-  // Samples of each split and, where labels are known without reading images, of each class.
+  // The samples of each split and, where labels are known without reading images, of each class.
   struct SplitSize {
     Split split = Split::kTrain;
     std::int64_t samples = 0;
     std::vector<std::int64_t> classes;
   };
   std::vector<SplitSize> splits;
-  // Bytes that the model takes on a device, by what for: the plan of one rank of this process.
+  // The bytes that the model takes on a device, by purpose: the plan of one rank of this process.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   bool on_cpu = true;
   std::optional<double> price_per_hour;  // run.price_per_hour
 };
 
 // Writes run.json into the run folder at the start, before every checkpoint and at the end. A
-// resumed run adds a session to those that the file has. "finished" is there once the run has ended
-// by itself, and not after a signal.
+// resumed run adds a session to those in the file. "finished" is written when the run has ended by
+// itself, and not after a signal.
 std::unique_ptr<Hook> make_run_record_hook(const RunOrigin& origin);
 
 }  // namespace trainer::hooks

@@ -12,9 +12,9 @@ Json step_times_json(const engine::StepTimes& times, const std::vector<std::stri
   for (std::size_t i = 0; i < times.ranks(); ++i) {
     Json rank;
     if (i < names.size()) rank["name"] = names[i];
-    const engine::RankTimes mean = times.mean_of(i);
+    const engine::RankTimes mean = times.mean_times(i);
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      rank[engine::column_of(phase)] = rounded(mean[phase], kDigits);
+      rank[engine::column_name(phase)] = rounded(mean[phase], kDigits);
     }
     ranks.push_back(std::move(rank));
   }

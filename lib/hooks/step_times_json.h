@@ -1,4 +1,4 @@
-// Where the time of steps went, as JSON.
+// Writes the times of steps by rank and phase as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,9 +9,9 @@
 
 namespace trainer::hooks {
 
-// {"steps":100,"ranks":[{"name":"replica 0","data_wait_seconds":0.001,...},...],
-// "straggler":{"rank":1,...}}: seconds of a step, the mean over the steps. `names` are those of the
-// ranks. "straggler" is null when there is none.
+// Returns {"steps":100,"ranks":[{"name":"replica 0","data_wait_seconds":0.001,...},...],
+// "straggler":{"rank":1,...}} with the mean seconds of a step. `names` are the names of the ranks.
+// "straggler" is null if there is none.
 nlohmann::ordered_json step_times_json(const engine::StepTimes& times,
                                        const std::vector<std::string>& names);
 

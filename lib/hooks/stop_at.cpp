@@ -10,7 +10,7 @@ class StopAtHook : public Hook {
   std::string name() const override { return "stop_at"; }
 
   Request on_evaluation(const Evaluation& evaluation) override {
-    const std::optional<double> value = metric_of(evaluation, options_.metric);
+    const std::optional<double> value = find_metric(evaluation, options_.metric);
     if (!value) return Request::kContinue;
     const bool reached =
         larger_is_better(options_.metric) ? *value >= options_.value : *value <= options_.value;

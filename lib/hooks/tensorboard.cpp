@@ -15,20 +15,20 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr std::int64_t kMostClasses = 1000;   // beyond, nobody can read the picture
+constexpr std::int64_t kMaxClasses = 1000;    // a picture of more classes is not readable
 constexpr std::int64_t kDensePictures = 256;  // later ones are drawn further and further apart
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// "Loss" stands first where TensorBoard sorts tags: capitals come before other letters.
-std::string tag_of(std::string_view metric) {
+// Returns the tag of a metric. "Loss" is the first tag, because TensorBoard sorts capitals first.
+std::string make_tag(std::string_view metric) {
   return metric == "loss" ? "Loss" : concat("Metrics/", metric);
 }
 
-// The folder of a run holds what concerns all of it; below lies a run of TensorBoard's for each
-// split, so that a chart shows the same number of all splits.
+// Writes events of the whole run into its folder, and those of each split into a folder below,
+// which is a run for TensorBoard, so that a chart shows the same number of all splits.
 class TensorBoardHook : public Hook {
  public:
   explicit TensorBoardHook(TensorBoardOptions options) : options_(std::move(options)) {}
@@ -55,21 +55,22 @@ class TensorBoardHook : public Hook {
 
   Request on_step(const Progress& p) override {
     window_.add(p);
-    // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
-    // of a whole run. The first row after a resume averages the steps since then.
+    // The last step also has events, but not the step at which a run is interrupted: an interrupted
+    // run has events of the same steps as a whole run. The first ones after a resume average the
+    // steps since the resume.
     if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    if (!window_.empty()) write_window();  // beside which the evaluation can be read
+    if (!window_.empty()) write_window();  // so that training has values of the same step
     const std::string split = to_string(e.split);
     for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
-      file(split).scalar(tag_of(key), e.step, seconds_since_1970(), static_cast<float>(value));
+      file(split).scalar(make_tag(key), e.step, seconds_since_1970(), static_cast<float>(value));
     }
     ++evaluations_;
     const bool draws = evaluations_ % row_spacing(evaluations_, kDensePictures) == 0;
-    if (draws && e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
+    if (draws && e.metrics.classes > 0 && e.metrics.classes <= kMaxClasses) {
       file(split).image("confusion_matrix", e.step, seconds_since_1970(),
                         draw_confusion(e.metrics, classes_).png);
     }
@@ -88,8 +89,8 @@ class TensorBoardHook : public Hook {
  private:
   void write_window() {
     const std::int64_t step = window_.last().step;
-    scalar(tag_of("loss"), step, window_.loss());
-    if (!std::isnan(window_.accuracy())) scalar(tag_of("accuracy"), step, window_.accuracy());
+    scalar(make_tag("loss"), step, window_.loss());
+    if (!std::isnan(window_.accuracy())) scalar(make_tag("accuracy"), step, window_.accuracy());
     scalar("learning_rate", step, window_.last().learning_rate);
     scalar("images_per_second", step, window_.images_per_second());
     scalar("global_step/sec", step, window_.steps_per_second());
@@ -104,13 +105,13 @@ class TensorBoardHook : public Hook {
     window_ = {};
   }
 
-  // The medians over the ranks; of several ranks, the ends too.
+  // Writes the medians over the ranks, and for several ranks the smallest and largest times too.
   void write_times(std::int64_t step) {
     const engine::StepTimes& times = window_.times();
     if (times.empty()) return;
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
       const engine::StepTimes::Spread spread = times.spread(phase);
-      const std::string tag = "step_time/" + engine::column_of(phase);
+      const std::string tag = "step_time/" + engine::column_name(phase);
       scalar(tag, step, spread.median);
       if (times.ranks() == 1) continue;
       scalar(tag + "_min", step, spread.min);
@@ -131,13 +132,13 @@ class TensorBoardHook : public Hook {
     write(engine::kDeviceEnergy, use.energy_joules);
   }
 
-  // Of training.
+  // Writes a value of the training split.
   void scalar(const std::string& tag, std::int64_t step, double value) {
     file(to_string(Split::kTrain))
         .scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
   }
 
-  // The events of a split, or with "" of the run; begun with the first of them.
+  // Returns the event file of a split, or with "" that of the run. Creates it at the first call.
   EventFile& file(const std::string& split) {
     const auto found = files_.find(split);
     if (found != files_.end()) {

@@ -1,3 +1,5 @@
+#include "model/build_model.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -7,7 +9,10 @@
 #include "config/values.h"
 #include "model/backbones/backbone.h"
 #include "model/backbones/depth_groups.h"
-#include "model/build.h"
+#include "model/dense_classifier.h"
+#include "model/expand_layers.h"
+#include "model/layers.h"
+#include "model/names.h"
 
 namespace trainer::model {
 namespace {
@@ -16,14 +21,13 @@ using graph::Graph;
 using graph::kNoValue;
 using graph::ValueId;
 
-constexpr std::int64_t kImageNetClasses = 1000;  // a top's, while the data set's are not known
-constexpr std::size_t kMaxListedLayers = 12;     // of layers listed in a message
-// Each guess looks at all layers: of many errors only the first have one.
+constexpr std::int64_t kImageNetClasses = 1000;  // of a top, if those of the data are unknown
+constexpr std::size_t kMaxListedLayers = 12;     // in a message
+// A guess compares all layers, so that only the first errors of many have one.
 constexpr std::size_t kMaxGuesses = 20;
-constexpr std::int64_t kMinPixels = 32;  // per side of a backbone's image
+constexpr std::int64_t kMinPixels = 32;  // of each side of a backbone's image
 
-// Builds the graph layer by layer and collects mistakes; a layer below a wrong one is not looked
-// at.
+// Builds the graph layer by layer and collects errors. A layer that reads a wrong one is skipped.
 class Builder {
  public:
   Builder(const config::Model& model, const config::Data& data, const SampleSpec& sample,
@@ -64,7 +68,7 @@ class Builder {
     }
   }
 
-  // As Keras demands.
+  // Checks the smallest image that Keras allows.
   void check_backbone_input() {
     const Shape& image = sample_.image;
     if (image[0] >= kMinPixels && image[1] >= kMinPixels) return;
@@ -78,7 +82,7 @@ class Builder {
     frozen_ = frozen_layers(*model_.backbone, names, errors_);
   }
 
-  // Whether and how a layer is trained, and where its weights come from.
+  // Sets whether and how a layer is trained, and the file of its weights.
   void describe(std::size_t i, graph::LayerInfo& info) const {
     info.weights = model_.weights;
     if (model_.backbone && i < backbone_size_) {
@@ -98,7 +102,7 @@ class Builder {
     return model_.loss == LossKind::kBinaryCrossEntropy && sample_.label_is_index;
   }
 
-  // Numbers the last layer has to give a sample; 0 when the classes are not known.
+  // Returns the outputs per sample that the last layer must have; 0 if the classes are unknown.
   std::int64_t expected_logits() const { return binary_index() ? 1 : sample_.classes; }
 
   void check_binary_classes() {
@@ -123,7 +127,7 @@ class Builder {
   }
 
   void check_preset() {
-    const std::size_t numbers = config::normalize_of(data_).mean.size();
+    const std::size_t numbers = config::find_normalize(data_).mean.size();
     if (!data_.preprocess || numbers < 2 || numbers == static_cast<std::size_t>(sample_.image[2])) {
       return;
     }
@@ -144,7 +148,7 @@ class Builder {
     labels_ = sample_.label_is_index
                   ? add_graph_input("labels", {kBatch}, DType::kInt32)
                   : add_graph_input("labels", {kBatch, sample_.classes}, DType::kFloat32);
-    const config::Normalize normalize = config::normalize_of(data_);
+    const config::Normalize normalize = config::find_normalize(data_);
     const graph::Preprocess preprocess{
         static_cast<float>(normalize.scale), per_channel("mean", normalize.mean, 0),
         per_channel("std", normalize.std, 1), normalize.reverse_channels};
@@ -169,8 +173,8 @@ class Builder {
     return graph_.inputs.back();
   }
 
-  // Outputs of the layers that layer i names; false when one of them is wrong.
-  bool inputs_of(std::size_t i, std::vector<ValueId>& inputs) {
+  // Finds the outputs of the layers that layer i names; returns false if one of them is wrong.
+  bool find_inputs(std::size_t i, std::vector<ValueId>& inputs) {
     bool right = true;
     for (const std::string& name : layers_[i].inputs) {
       used_[name] = true;
@@ -191,7 +195,7 @@ class Builder {
     return right;
   }
 
-  // A guess, or the layers that may be meant, of many the last.
+  // Returns a guess, or the layers that may be meant; of many, the last ones.
   std::string known_layers(const std::string& name) const {
     std::vector<std::string> known;
     for (const graph::LayerInfo& layer : graph_.layers) known.push_back(layer.name);
@@ -205,12 +209,12 @@ class Builder {
   void add_one(std::size_t i) {
     graph::LayerInfo info;
     info.name = names_[i];
-    info.kind = names_of(layers_[i].kind).kind;
+    info.kind = kind_names(layers_[i].kind).kind;
     info.inputs = layers_[i].inputs;
     info.loc = layers_[i].loc;
     describe(i, info);
     LayerSite site{graph_, info, {}, seed_, dropouts_};
-    if (inputs_of(i, site.inputs)) {
+    if (find_inputs(i, site.inputs)) {
       try {
         info.output = add_layer(layers_[i].kind, site);
       } catch (const ConfigError& wrong) {
@@ -233,7 +237,7 @@ class Builder {
     }
   }
 
-  // Softmax before the softmax loss trains, badly and in silence.
+  // Softmax before the softmax loss trains badly without an error.
   bool loss_repeats_activation(ValueId logits, const config::Layer& last) {
     const graph::Op& op = graph_.nodes[static_cast<std::size_t>(graph_.producer(logits))].op;
     const auto* activate = std::get_if<graph::Activate>(&op);
@@ -299,8 +303,8 @@ class Builder {
   std::vector<Diagnostic> errors_;
   std::vector<config::Layer> layers_;
   DepthGroups depths_{model_.backbone};
-  std::size_t backbone_size_ = 0;  // how many of them are the backbone's
-  std::vector<bool> frozen_;       // of the backbone's
+  std::size_t backbone_size_ = 0;  // the first layers, which are the backbone
+  std::vector<bool> frozen_;       // by layer of the backbone
   std::vector<std::string> names_;
   std::map<std::string, ValueId> outputs_;  // by layer name; kNoValue for a layer with a mistake
   std::map<std::string, bool> used_;

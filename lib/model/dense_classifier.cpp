@@ -1,6 +1,6 @@
-#include <utility>
+#include "model/dense_classifier.h"
 
-#include "model/build.h"
+#include <utility>
 
 namespace trainer::model {
 

@@ -1,16 +1,18 @@
-// Groups of layers -> the layers of the model, in the order in which Keras would make them.
+// Expands groups of layers to the layers of the model, in the order in which Keras would make them.
+#include "model/expand_layers.h"
+
 #include <map>
 #include <utility>
 
-#include "model/build.h"
+#include "model/names.h"
 
 namespace trainer::model {
 namespace {
 
 using config::Layer;
 
-// Where a layer takes its input from: the name of a layer, or kPlace and a place in the list, for
-// layers that may not have a name yet.
+// The input of a layer: the name of a layer, or kPlace and an index of the list, because layers may
+// not have a name yet.
 using Source = std::string;
 constexpr char kPlace = '\x01';
 
@@ -19,7 +21,7 @@ Source source_at(std::size_t place) { return kPlace + std::to_string(place); }
 // The names of one round of a repeated group.
 struct Scope {
   Scope* outer = nullptr;
-  std::string suffix;                     // of all names inside, e.g. "_2"
+  std::string suffix;                     // appended to all names inside, e.g. "_2"
   std::map<std::string, Source> outputs;  // of named groups, by the name in the config
 
   Source find(const std::string& name) const {
@@ -56,22 +58,22 @@ class Expander {
  private:
   template <class Kind>
   Source add(const Kind& kind, const Layer& layer, const Source& input, Scope& scope) {
-    return push(kind, layer, "", inputs_of(layer, input, scope), scope);
+    return push(kind, layer, "", resolve_inputs(layer, input, scope), scope);
   }
 
   Source add(const config::ConvLayer& conv, const Layer& layer, const Source& input, Scope& scope) {
-    if (!conv.batch_norm) return push(conv, layer, "", inputs_of(layer, input, scope), scope);
+    if (!conv.batch_norm) return push(conv, layer, "", resolve_inputs(layer, input, scope), scope);
     config::ConvLayer plain = conv;
     plain.batch_norm.reset();
     plain.activation = config::Activation::kLinear;
-    const Source y = push(plain, layer, "", inputs_of(layer, input, scope), scope);
+    const Source y = push(plain, layer, "", resolve_inputs(layer, input, scope), scope);
     const Source normalized = push(*conv.batch_norm, layer, "_bn", {y}, scope);
     return add_activation(conv.activation, layer, normalized, scope);
   }
 
   Source add(const config::RepeatLayer& repeat, const Layer& layer, const Source& input,
              Scope& scope) {
-    Source output = first(inputs_of(layer, input, scope));
+    Source output = first(resolve_inputs(layer, input, scope));
     for (std::int64_t round = 1; round <= repeat.times; ++round) {
       Scope inner{&scope, concat(scope.suffix, "_", round), {}};
       output = add_list(repeat.layers, output, inner);
@@ -81,7 +83,7 @@ class Expander {
 
   Source add(const config::ResidualLayer& residual, const Layer& layer, const Source& input,
              Scope& scope) {
-    const Source start = first(inputs_of(layer, input, scope));
+    const Source start = first(resolve_inputs(layer, input, scope));
     const Source main = add_list(residual.layers, start, scope);
     const Source shortcut = add_list(residual.shortcut, start, scope);
     const Source sum = push(config::AddLayer{}, layer, "", {main, shortcut}, scope);
@@ -94,8 +96,8 @@ class Expander {
     return push(config::ActivationLayer{function, {}}, layer, "_activation", {input}, scope);
   }
 
-  static std::vector<Source> inputs_of(const Layer& layer, const Source& input,
-                                       const Scope& scope) {
+  static std::vector<Source> resolve_inputs(const Layer& layer, const Source& input,
+                                            const Scope& scope) {
     if (layer.inputs.empty()) return {input};
     std::vector<Source> inputs;
     for (const std::string& name : layer.inputs) inputs.push_back(scope.find(name));

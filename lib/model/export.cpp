@@ -2,19 +2,21 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/keras.h"
+#include "checkpoint/safetensors.h"
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
 #include "model/keras_normalization.h"
 #include "model/keras_order.h"
-#include "model/persistent.h"
+#include "model/persistent_tensors.h"
 
 namespace trainer::model {
 namespace {
 
 using checkpoint::Tensor;
 
-// Whether a slope is PReLU's of a channel of images, which Keras has as [1, 1, channels].
+// Returns whether the value is a PReLU slope per image channel, which Keras stores as [1, 1,
+// channels].
 bool is_shared_slope(const graph::Graph& graph, graph::ValueId id) {
   if (!graph[id].name.ends_with("/alpha") || graph[id].shape.rank() != 1) return false;
   for (const int user : graph.consumers(id)) {
@@ -24,8 +26,8 @@ bool is_shared_slope(const graph::Graph& graph, graph::ValueId id) {
   return false;
 }
 
-// Keras's shape of a parameter, the same bytes as ours: of a depthwise kernel [kh, kw, in,
-// multiplier].
+// Returns Keras's shape of a parameter, which has the same bytes as ours: [kh, kw, in, multiplier]
+// for a depthwise kernel.
 Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
   const graph::Value& value = graph[id];
   if (is_shared_slope(graph, id)) return {1, 1, value.shape[0]};
@@ -38,7 +40,7 @@ Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
   return value.shape;
 }
 
-// The formats whose files are named so; empty for other names.
+// Returns the formats whose files have this ending; empty for other names.
 std::string format_of_name(const Path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".h5" || ending == ".hdf5") return "keras_h5";
@@ -61,22 +63,6 @@ void check_export_path(const std::string& format, const Path& path, bool overwri
                    named, ", but the format is ", format));
   }
   check_output_path("--output", path, overwrite);
-}
-
-PersistentTensors::PersistentTensors(const graph::Graph& graph,
-                                     const std::vector<Tensor>& tensors) {
-  for (const Tensor& tensor : tensors) by_name_[tensor.name] = &tensor;
-  for (const graph::Value& value : graph.values) {
-    if (!graph::is_persistent(value.role)) continue;
-    const auto average = by_name_.find(value.name + "/average");
-    if (average != by_name_.end()) by_name_[value.name] = average->second;
-    const auto found = by_name_.find(value.name);
-    if (found == by_name_.end() || found->second->shape != value.shape) {
-      throw DataError("the checkpoint",
-                      concat("has no tensor ", value.name, ' ', to_string(value.shape),
-                             ", which the config's model needs"));
-    }
-  }
 }
 
 void export_keras_h5(const graph::Graph& graph, const config::Model& model,
@@ -104,7 +90,7 @@ void export_keras_h5(const graph::Graph& graph, const config::Model& model,
   }
   if (model.backbone && has_keras_normalization(*model.backbone)) {
     const auto first = keras_preprocessing(graph);
-    layers.insert(layers.begin() + 1, first.begin(), first.end());  // behind the input
+    layers.insert(layers.begin() + 1, first.begin(), first.end());  // after the input
   }
   const bool keras3 = path.string().ends_with(".weights.h5");
   write_keras_h5(
@@ -118,7 +104,7 @@ Notice keras_note(const graph::Graph& graph, const config::Model& model) {
   return Notice::note(concat("load it into ", name,
                              "(weights=None), whose Normalization layer gets data.preprocess: "
                              "give it ",
-                             preprocess_of(graph).reverse_channels ? "BGR" : "RGB",
+                             find_preprocess(graph).reverse_channels ? "BGR" : "RGB",
                              " images of 0 to 255. ", name,
                              "(weights='imagenet') has one more Rescaling layer, and "
                              "would divide by the deviations twice"));

@@ -21,7 +21,7 @@ const LayerInfo* layer_that_makes(const Graph& model, ValueId value) {
   return nullptr;
 }
 
-// The layer that `layer` takes its first input from; null for the images.
+// Returns the layer of the first input of `layer`; null for the images.
 const LayerInfo* layer_before(const Graph& model, const LayerInfo& layer) {
   for (const graph::Node& node : model.nodes) {
     if (node.name != layer.name || node.inputs.empty()) continue;
@@ -62,9 +62,9 @@ const LayerInfo& layer_named(const Graph& model, const std::string& name) {
   throw ConfigError({}, concat("--layer: there is no layer '", name, "'", known));
 }
 
-// Removes nodes that `last` does not depend on. Keeps UpdateStatistics of kept batch norms: it
-// names their moving statistics.
-void keep_nodes_of(Graph& graph, ValueId last) {
+// Removes nodes that `last` does not depend on. Keeps UpdateStatistics of the batch norms that
+// stay, because it reads their moving statistics.
+void remove_unneeded_nodes(Graph& graph, ValueId last) {
   std::set<ValueId> needed{last}, made;
   const auto any_of = [](const std::vector<ValueId>& ids, const std::set<ValueId>& set) {
     return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set.contains(id); });
@@ -87,9 +87,9 @@ FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
   const LayerInfo& cut = layer.empty() ? last_before_head(model) : layer_named(model, layer);
   FeatureModel features{model, cut.name, model[cut.output].shape};
   Graph& graph = features.graph;
-  keep_nodes_of(graph, cut.output);
+  remove_unneeded_nodes(graph, cut.output);
   std::erase_if(graph.layers, [&](const LayerInfo& one) { return graph.producer(one.output) < 0; });
-  // Without frozen parameters the model stays in one piece.
+  // No parameter is frozen, so that the model is not split into a prefix and a rest.
   for (LayerInfo& one : graph.layers) one.trainable = true;
   for (graph::Value& value : graph.values) {
     value.trainable = value.trainable || value.role == graph::Role::kParameter;

@@ -1,4 +1,4 @@
-// The model up to a layer, whose output it gives in place of logits.
+// A model up to a layer, whose output it gives in place of logits.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ struct FeatureModel {
   std::string layer;
   Shape shape;  // of the layer's output, with the batch
 };
-// Of build_model()'s graph, with the same parameters. `layer` "": the last one before the last
-// layer that has weights, which makes the logits. Throws ConfigError when there is no such layer.
+// Cuts a graph of build_model(), keeping its parameters. An empty `layer` stands for the last layer
+// before the last one with weights, which makes the logits. Throws ConfigError if there is no such
+// layer.
 FeatureModel cut_at_features(const graph::Graph& model, const std::string& layer);
 
 }  // namespace trainer::model

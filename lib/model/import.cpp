@@ -7,11 +7,15 @@
 
 #include "base/glob.h"
 #include "base/text.h"
+#include "checkpoint/average.h"
+#include "checkpoint/keras.h"
+#include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
 #include "model/keras_normalization.h"
 #include "model/keras_order.h"
+#include "model/torchvision.h"
 
 namespace trainer::model {
 namespace {
@@ -26,8 +30,9 @@ std::string last_two(const std::string& name) {
   return before == std::string::npos ? name : name.substr(before + 1);
 }
 
-// Keras has a depthwise kernel as [kh, kw, in, multiplier], we as [kh, kw, 1, in * multiplier],
-// some 1x1 convolutions as dense layers, and shared slopes as [1, 1, channels]: the same bytes.
+// Keras stores a depthwise kernel as [kh, kw, in, multiplier] where we have [kh, kw, 1, in *
+// multiplier], some 1x1 convolutions as dense layers, and shared slopes as [1, 1, channels]. The
+// bytes are the same.
 bool fits(const Shape& file, const Shape& model) {
   if (file == model) return true;
   if (file.rank() == 3 && file[0] == 1 && file[1] == 1) return model == Shape{file[2]};
@@ -47,13 +52,13 @@ class Matcher {
     for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
       const graph::Value& value = graph[layer.parameters[i]];
       auto found = by_name_.find(value.name);
-      // Keras 3 numbers a layer's weights in the order that ours have.
+      // Keras 3 numbers the weights of a layer, in the same order as ours.
       if (found == by_name_.end()) found = by_name_.find(concat(layer.name, '/', i));
-      // The name of a depthwise kernel since Keras 3.
+      // Since Keras 3, a depthwise kernel is named "kernel".
       if (found == by_name_.end() && value.name == layer.name + "/depthwise_kernel") {
         found = by_name_.find(layer.name + "/kernel");
       }
-      // Keras gives the factors of ConvNeXt's LayerScale no name but "variable" or "Variable_3".
+      // Keras names the factors of ConvNeXt's LayerScale "variable" or "Variable_3".
       for (const char* unnamed : {"/variable", "/Variable"}) {
         if (found != by_name_.end() || value.name != layer.name + "/gamma") break;
         found = by_name_.lower_bound(layer.name + unnamed);
@@ -111,23 +116,24 @@ class Matcher {
   Import import_;
 };
 
-// A layer of a weight file: its name and the places of its tensors.
+// A layer of a weight file: its name and the indices of its tensors.
 struct FileLayer {
   std::string name;
   std::vector<std::size_t> tensors;
 };
 
-std::string layer_of(const std::string& tensor) {
+std::string file_layer(const std::string& tensor) {
   const std::string name = last_two(tensor);
   return name.substr(0, name.find('/'));
 }
 
-// By class ("conv2d"), the layers of the file that have automatic names, in the order of the file.
+// Returns for each class ("conv2d") the layers of the file that have automatic names, in the order
+// of the file.
 std::map<std::string, std::vector<FileLayer>> automatic_layers(const std::vector<Tensor>& file) {
   std::map<std::string, std::vector<FileLayer>> layers;
-  std::map<std::string, std::size_t> places;  // of a layer among those of its class
+  std::map<std::string, std::size_t> places;  // by layer: its index among those of its class
   for (std::size_t i = 0; i < file.size(); ++i) {
-    const std::string name = layer_of(file[i].name);
+    const std::string name = file_layer(file[i].name);
     std::vector<FileLayer>& alike = layers[std::string(checkpoint::without_keras_number(name))];
     const auto [place, fresh] = places.emplace(name, alike.size());
     if (fresh) alike.push_back({name, {}});
@@ -145,9 +151,9 @@ bool fits(const FileLayer& layer, const std::vector<Tensor>& file, const graph::
   return true;
 }
 
-// Gives layers of a Keras file that have automatic names those of the model's layers at their
-// places among the layers of their class. Returns the pairs of names; none, and leaves the file as
-// it is, where numbers or shapes of layers differ.
+// Renames layers of a Keras file that have automatic names to the layers of the model with the same
+// index among the layers of their class. Returns the pairs of names. If numbers or shapes of layers
+// differ, returns none and leaves the file unchanged.
 std::vector<std::pair<std::string, std::string>> rename_by_position(std::vector<Tensor>& file,
                                                                     const graph::Graph& graph) {
   const auto of_file = automatic_layers(file);
@@ -160,7 +166,7 @@ std::vector<std::pair<std::string, std::string>> rename_by_position(std::vector<
     }
   }
   std::vector<std::pair<std::string, std::string>> renamed;
-  std::vector<std::pair<std::size_t, std::string>> names;  // of tensors
+  std::vector<std::pair<std::size_t, std::string>> names;  // by index of a tensor
   for (const auto& [base, layers] : of_model) {
     const auto found = of_file.find(base);
     if (found == of_file.end() || found->second.size() != layers.size()) return {};
@@ -177,7 +183,7 @@ std::vector<std::pair<std::string, std::string>> rename_by_position(std::vector<
   return renamed;
 }
 
-// Whether the names of the file leave layers of the model without their weights.
+// Returns whether layers of the model find no weights by the names in the file.
 bool lacks_names(const std::vector<Tensor>& file, const graph::Graph& graph,
                  const std::vector<std::string>& allow_missing) {
   std::vector<Tensor> shapes;
@@ -186,14 +192,14 @@ bool lacks_names(const std::vector<Tensor>& file, const graph::Graph& graph,
   return !report.complete() || (!report.initialised.empty() && !report.extra.empty());
 }
 
-// Keras's .h5 or .keras: their layers have an order.
+// Returns whether the file is Keras's .h5 or .keras, whose layers have an order.
 bool is_keras_file(const Path& path) {
   const Bytes start = read_file_start(path, 4);
   const std::string_view magic(reinterpret_cast<const char*>(start.data()), start.size());
   return magic == "\x89HDF" || (magic.starts_with("PK") && path.extension() == ".keras");
 }
 
-constexpr std::size_t kMaxListedTensors = 8;  // of a kind
+constexpr std::size_t kMaxListedTensors = 8;  // of each kind
 
 void list(std::string& text, const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
@@ -208,7 +214,7 @@ std::string tensors(std::size_t count) {
   return concat(count, count == 1 ? " tensor" : " tensors");
 }
 
-// What is probably wrong when most tensors do not fit.
+// Returns the probable cause if most tensors do not fit.
 std::string guess(const ImportReport& report, const config::Model& model) {
   if (!model.backbone || report.ill_shaped.size() + report.missing.size() <= report.loaded.size()) {
     return "";
@@ -225,8 +231,8 @@ std::string guess(const ImportReport& report, const config::Model& model) {
                 config::keras_class(model.backbone->name), alpha, ".");
 }
 
-// Of a run's checkpoint the parameters alone: optimizer slots ("dense/kernel/m" of "dense/kernel")
-// are left out, but an average takes its parameter's place, as when the run is evaluated.
+// Returns the parameters of a checkpoint: without optimizer slots ("dense/kernel/m" of
+// "dense/kernel"), and with averages in place of their parameters, as in an evaluation of the run.
 std::vector<Tensor> without_slots(std::vector<Tensor> file) {
   constexpr std::string_view kAverage = "/average";
   std::map<std::string, Tensor*> by_name;
@@ -245,17 +251,18 @@ std::vector<Tensor> without_slots(std::vector<Tensor> file) {
   return file;
 }
 
-// Whether the file is one of the backbone alone.
+// Returns whether the weight file is that of the backbone alone.
 bool is_backbone_file(const config::Model& model) {
   return model.backbone && model.weights.empty();
 }
 
-const std::string& weights_of(const config::Model& model) {
+const std::string& weight_path(const config::Model& model) {
   return is_backbone_file(model) ? model.backbone->weights : model.weights;
 }
 
-// The best checkpoint of a run folder, else its newest; other paths as they are.
-Path file_of(const std::string& path) {
+// Returns the best checkpoint of a run folder, or else its newest one; returns other paths
+// unchanged.
+Path find_weight_file(const std::string& path) {
   const Path folder = Path(path) / "checkpoints";
   if (!std::filesystem::is_directory(folder)) return path;
   if (const Path best = folder / "best.safetensors"; std::filesystem::exists(best)) return best;
@@ -264,14 +271,16 @@ Path file_of(const std::string& path) {
   return saved.back().path;
 }
 
-// What to say of a file that is not there, without its name; "" when it is, or none is named.
-std::string complaint(const config::Model& model, const config::Environment& environment) {
+// Returns the error for a weight file that does not exist, without its name; "" if it exists or the
+// config names none.
+std::string describe_missing_file(const config::Model& model,
+                                  const config::Environment& environment) {
   const bool of_backbone = is_backbone_file(model);
   if (of_backbone && model.backbone->weights == config::kImagenet) {
     return concat("model.backbone.weights: ",
                   config::missing_imagenet_weights(*model.backbone, environment));
   }
-  const std::string& path = weights_of(model);
+  const std::string& path = weight_path(model);
   if (path.empty() || std::filesystem::exists(path)) return "";
   if (!of_backbone) return "there is no such file or run folder; it is named by model.weights";
   const config::Backbone& backbone = *model.backbone;
@@ -292,7 +301,7 @@ std::string ImportReport::text() const {
   std::string text =
       concat(path, ": ", loaded.size(), " tensors loaded, ", missing.size(), " missing, ",
              ill_shaped.size(), " of another shape, ", initialised.size(),
-             " initialised as allow_missing says, ", extra.size(), " without a place in the model");
+             " initialised by allow_missing, ", extra.size(), " without a place in the model");
   list(text, "missing", missing);
   std::vector<std::string> shapes;
   for (const Shapes& wrong : ill_shaped) {
@@ -324,7 +333,7 @@ std::vector<Notice> ImportReport::notices() const {
   }
   if (!initialised.empty()) {
     const std::string text = concat(path, ": ", tensors(initialised.size()),
-                                    " of the model left as initialised, as allow_missing says: ",
+                                    " of the model left as initialised, as allow_missing permits: ",
                                     join_first(initialised, kMaxListedTensors));
     notices.push_back(loaded.empty() ? Notice(text + "; none was loaded") : Notice::note(text));
   }
@@ -350,20 +359,20 @@ Import match_weights(const graph::Graph& graph, std::vector<Tensor> file,
 }
 
 std::string missing_weights(const config::Model& model, const config::Environment& environment) {
-  const std::string message = complaint(model, environment);
-  return message.empty() ? "" : concat(weights_of(model), ": ", message);
+  const std::string message = describe_missing_file(model, environment);
+  return message.empty() ? "" : concat(weight_path(model), ": ", message);
 }
 
 void check_weights_exist(const config::Model& model, const config::Environment& environment) {
-  const std::string message = complaint(model, environment);
-  if (!message.empty()) throw DataError(weights_of(model), message);
+  const std::string message = describe_missing_file(model, environment);
+  if (!message.empty()) throw DataError(weight_path(model), message);
 }
 
 Import import_weights(const graph::Graph& graph, const config::Model& model) {
-  const std::string& path = weights_of(model);
+  const std::string& path = weight_path(model);
   if (path.empty()) return {};
   check_weights_exist(model, {});
-  const Path read = file_of(path);
+  const Path read = find_weight_file(path);
   std::vector<Tensor> file = without_slots(checkpoint::read_weights(read));
   const bool of_backbone = is_backbone_file(model);
   if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);

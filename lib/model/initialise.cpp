@@ -1,9 +1,10 @@
+#include "model/initialise.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
 #include "base/random.h"
-#include "model/build.h"
 
 namespace trainer::model {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using graph::Initial;
 using InitializerKind = config::Initializer::Kind;
 
-// A normal distribution cut off at two deviations has this deviation.
+// The deviation of a normal distribution that is truncated at two deviations.
 constexpr double kTruncatedDeviation = .87962566103423978;
 
 Initial uniform(double variance) {
@@ -29,7 +30,7 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-// A weight average starts as its parameter does, so it draws the same numbers.
+// A weight average starts equal to its parameter, so that it draws the same numbers.
 std::string_view drawn_name(const graph::Value& value) {
   constexpr std::string_view kAverage = "/average";
   const std::string_view name = value.name;

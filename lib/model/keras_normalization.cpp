@@ -5,19 +5,21 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "checkpoint/keras.h"
+
 namespace trainer::model {
 namespace {
 
 using checkpoint::Tensor;
 
 constexpr const char* kLayer = "normalization";
-// What Keras's Rescaling layer multiplies by, in float32 as data.preprocess does.
+// The factor of Keras's Rescaling layer, in float32 as in data.preprocess.
 constexpr double kRescaling = static_cast<double>(1.0f / 255.0f);
 
 struct Numbers {
-  Tensor mean, variance;  // of pixels of 0 to 1
+  Tensor mean, variance;  // for pixels from 0 to 1
 };
-Numbers numbers_of(const graph::Preprocess& preprocess) {
+Numbers normalization_numbers(const graph::Preprocess& preprocess) {
   const auto channels = static_cast<std::int64_t>(preprocess.mean.size());
   const double scale = static_cast<double>(preprocess.scale) / kRescaling;
   Numbers numbers{{"mean", {channels}, {}}, {"variance", {channels}, {}}};
@@ -38,9 +40,9 @@ bool is_near(const std::vector<float>& a, const std::vector<float>& b) {
   });
 }
 
-// Whether a tensor is one of a Normalization layer: "normalization/mean", in files of Keras 3
-// "normalization_1/0".
-bool is_of_normalization(std::string_view name) {
+// Returns whether a tensor belongs to a Normalization layer: "normalization/mean", or
+// "normalization_1/0" in files of Keras 3.
+bool is_normalization_weight(std::string_view name) {
   if (!name.starts_with(kLayer)) return false;
   name.remove_prefix(std::string_view(kLayer).size());
   const std::size_t slash = name.find('/');
@@ -56,7 +58,7 @@ bool is_of_normalization(std::string_view name) {
 
 }  // namespace
 
-const graph::Preprocess& preprocess_of(const graph::Graph& graph) {
+const graph::Preprocess& find_preprocess(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes) {
     if (const auto* preprocess = std::get_if<graph::Preprocess>(&node.op)) return *preprocess;
   }
@@ -64,18 +66,18 @@ const graph::Preprocess& preprocess_of(const graph::Graph& graph) {
 }
 
 std::vector<checkpoint::KerasLayer> keras_preprocessing(const graph::Graph& graph) {
-  const auto [mean, variance] = numbers_of(preprocess_of(graph));
+  const auto [mean, variance] = normalization_numbers(find_preprocess(graph));
   const Tensor count{"count", {}, {0}};
   return {{"rescaling", "Rescaling", {}},
           {kLayer, "Normalization", {{"mean", mean}, {"variance", variance}, {"count", count}}}};
 }
 
 void remove_normalization(std::vector<Tensor>& file, const graph::Graph& graph) {
-  const Numbers numbers = numbers_of(preprocess_of(graph));
+  const Numbers numbers = normalization_numbers(find_preprocess(graph));
   std::vector<float> deviation;
   for (const float value : numbers.variance.values) deviation.push_back(std::sqrt(value));
   const auto is_normalization = [](const Tensor& tensor) {
-    return is_of_normalization(tensor.name);
+    return is_normalization_weight(tensor.name);
   };
   const bool is_same = std::all_of(file.begin(), file.end(), [&](const Tensor& tensor) {
     if (!is_normalization(tensor)) return true;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kUnseen = static_cast<std::size_t>(-1);
 
-// By layer, the layers that it reads; of several inputs in their order.
+// Returns for each layer the layers that it reads, in the order of its inputs.
 std::vector<std::vector<std::size_t>> inputs_of_layers(
     const std::vector<graph::LayerInfo>& layers) {
   std::map<std::string, std::size_t> place;
@@ -21,8 +21,9 @@ std::vector<std::vector<std::size_t>> inputs_of_layers(
   return inputs;
 }
 
-// By layer, the longest way to the output. A layer comes after its inputs in the list.
-std::vector<std::size_t> depths_of(const std::vector<std::vector<std::size_t>>& inputs) {
+// Returns for each layer the length of the longest path to the output. The list must have a layer
+// after its inputs.
+std::vector<std::size_t> compute_depths(const std::vector<std::vector<std::size_t>>& inputs) {
   std::vector<std::size_t> depth(inputs.size());
   for (std::size_t i = inputs.size(); i-- > 0;) {
     for (const std::size_t input : inputs[i]) depth[input] = std::max(depth[input], depth[i] + 1);
@@ -30,8 +31,9 @@ std::vector<std::size_t> depths_of(const std::vector<std::vector<std::size_t>>& 
   return depth;
 }
 
-// By layer, when a depth-first search from the last layer meets it, the first input first.
-std::vector<std::size_t> traversal_of(const std::vector<std::vector<std::size_t>>& inputs) {
+// Returns for each layer its position in a depth-first search from the last layer, which visits the
+// first input first.
+std::vector<std::size_t> traverse(const std::vector<std::vector<std::size_t>>& inputs) {
   std::vector<std::size_t> met(inputs.size(), kUnseen);
   std::size_t count = 0;
   std::vector<std::size_t> open{inputs.size() - 1};
@@ -50,7 +52,7 @@ std::vector<std::size_t> traversal_of(const std::vector<std::vector<std::size_t>
 std::vector<const graph::LayerInfo*> keras_order(const graph::Graph& graph) {
   if (graph.layers.empty()) return {};
   const auto inputs = inputs_of_layers(graph.layers);
-  const std::vector<std::size_t> depth = depths_of(inputs), met = traversal_of(inputs);
+  const std::vector<std::size_t> depth = compute_depths(inputs), met = traverse(inputs);
   std::vector<std::size_t> order(graph.layers.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

@@ -1,8 +1,11 @@
-// One overload a layer: config -> nodes and parameters.
+// Converts layers of the config to nodes and parameters; there is one overload per layer.
+#include "model/layers.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "model/build.h"
+#include "model/initialise.h"
+#include "model/padding.h"
 
 namespace trainer::model {
 namespace {
@@ -29,7 +32,7 @@ ValueId emit(const LayerSite& site, graph::Op op, std::vector<ValueId> inputs) {
   return site.graph.add1(std::move(op), std::move(inputs), site.info.name, site.info.loc);
 }
 
-std::int64_t channels_of(const LayerSite& site, ValueId id) {
+std::int64_t count_channels(const LayerSite& site, ValueId id) {
   const Shape& shape = site.graph[id].shape;
   return shape[shape.rank() - 1];
 }
@@ -55,7 +58,7 @@ ValueId parameter(LayerSite& site, const char* suffix, Shape shape, const Fans& 
   return id;
 }
 
-// Keras counts a vector's own length as both of its fans.
+// Keras takes the length of a vector for both of its fans.
 ValueId vector_parameter(LayerSite& site, const char* suffix, std::int64_t length,
                          const config::Initializer& initializer) {
   const auto fan = static_cast<double>(length);
@@ -68,7 +71,7 @@ ValueId activated(const LayerSite& site, ValueId x, config::Activation function)
   return emit(site, graph::Activate{resolve_activation(function)}, {x});
 }
 
-// Divides the channels, or leaves them when the op's rule is going to refuse the groups anyway.
+// Divides the channels by the groups. Returns them unchanged for groups that the op's rule rejects.
 std::int64_t per_group(std::int64_t channels, std::int64_t groups) {
   return groups > 0 ? channels / groups : channels;
 }
@@ -82,7 +85,7 @@ void expect_positive(const LayerSite& site, const char* what, std::int64_t numbe
 ValueId add(const config::ConvLayer& layer, LayerSite& site) {
   expect_positive(site, "filters", layer.filters);
   const ValueId x = only_input(site);
-  const std::int64_t channels = per_group(channels_of(site, x), layer.groups);
+  const std::int64_t channels = per_group(count_channels(site, x), layer.groups);
   const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
                                      layer.padding, site.graph[x].shape);
   const double pixels = area(layer.kernel_size);
@@ -99,8 +102,8 @@ ValueId add(const config::ConvLayer& layer, LayerSite& site) {
   return activated(site, y, layer.activation);
 }
 
-// The kernel of a depthwise convolution. Keras has [kh, kw, in, multiplier] and takes its fans from
-// that shape.
+// Adds the kernel of a depthwise convolution. Keras's kernel is [kh, kw, in, multiplier], and its
+// fans follow from that shape.
 ValueId depthwise_kernel(LayerSite& site, const config::Pair& size, std::int64_t channels,
                          std::int64_t multiplier, const config::Initializer& initializer,
                          const config::Regularizer& penalty) {
@@ -113,7 +116,7 @@ ValueId depthwise_kernel(LayerSite& site, const config::Pair& size, std::int64_t
 ValueId add(const config::DepthwiseConvLayer& layer, LayerSite& site) {
   expect_positive(site, "depth_multiplier", layer.depth_multiplier);
   const ValueId x = only_input(site);
-  const std::int64_t channels = channels_of(site, x);
+  const std::int64_t channels = count_channels(site, x);
   const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
                                      layer.padding, site.graph[x].shape);
   std::vector<ValueId> inputs{
@@ -131,7 +134,7 @@ ValueId add(const config::SeparableConvLayer& layer, LayerSite& site) {
   expect_positive(site, "filters", layer.filters);
   expect_positive(site, "depth_multiplier", layer.depth_multiplier);
   const ValueId x = only_input(site);
-  const std::int64_t channels = channels_of(site, x);
+  const std::int64_t channels = count_channels(site, x);
   const std::int64_t middle = channels * layer.depth_multiplier;
   const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
                                      layer.padding, site.graph[x].shape);
@@ -170,7 +173,7 @@ ValueId global_pool(LayerSite& site, graph::Pool::Kind kind, bool keepdims) {
   const ValueId x = only_input(site);
   const ValueId y = emit(site, graph::GlobalPool{kind}, {x});
   if (!keepdims) return y;
-  return emit(site, graph::Reshape{{kBatch, 1, 1, channels_of(site, x)}}, {y});
+  return emit(site, graph::Reshape{{kBatch, 1, 1, count_channels(site, x)}}, {y});
 }
 
 ValueId add(const config::GlobalAveragePoolLayer& layer, LayerSite& site) {
@@ -184,7 +187,7 @@ ValueId add(const config::GlobalMaxPoolLayer& layer, LayerSite& site) {
 ValueId add(const config::DenseLayer& layer, LayerSite& site) {
   expect_positive(site, "units", layer.units);
   const ValueId x = only_input(site);
-  const std::int64_t features = channels_of(site, x);
+  const std::int64_t features = count_channels(site, x);
   const Fans fans{static_cast<double>(features), static_cast<double>(layer.units)};
   std::vector<ValueId> inputs{x, parameter(site, "kernel", {features, layer.units}, fans,
                                            layer.kernel_initializer, layer.kernel_regularizer)};
@@ -238,7 +241,7 @@ ValueId add(const config::DropPathLayer& layer, LayerSite& site) {
   return drop(site, layer.rate, graph::Dropout::Unit::kSample);
 }
 
-// gamma or beta; a constant where the layer has none, so that the ops need no second form.
+// Adds gamma or beta, as a constant if the layer has none, so that the ops need no second form.
 ValueId scale_or_shift(LayerSite& site, const char* suffix, bool present, std::int64_t channels,
                        const config::Initializer& initializer, double constant) {
   if (present) return vector_parameter(site, suffix, channels, initializer);
@@ -257,7 +260,7 @@ ValueId statistic(LayerSite& site, const char* suffix, std::int64_t channels, do
 
 ValueId add(const config::BatchNormLayer& layer, LayerSite& site) {
   const ValueId x = only_input(site);
-  const std::int64_t channels = channels_of(site, x);
+  const std::int64_t channels = count_channels(site, x);
   const auto epsilon = static_cast<float>(layer.epsilon);
   const ValueId gamma =
       scale_or_shift(site, "gamma", layer.scale, channels, layer.gamma_initializer, 1);
@@ -274,7 +277,7 @@ ValueId add(const config::BatchNormLayer& layer, LayerSite& site) {
 
 ValueId group_norm(const config::GroupNormLayer& layer, bool of_pixels, LayerSite& site) {
   const ValueId x = only_input(site);
-  const std::int64_t channels = channels_of(site, x);
+  const std::int64_t channels = count_channels(site, x);
   const ValueId gamma =
       scale_or_shift(site, "gamma", layer.scale, channels, layer.gamma_initializer, 1);
   const ValueId beta =
@@ -294,8 +297,8 @@ ValueId add(const config::LayerNormLayer& layer, LayerSite& site) {
                     true, site);
 }
 
-// The extent that a transposed convolution makes, as Keras's: "same" pads what the window is larger
-// than the stride.
+// Returns the output extent of a transposed convolution as in Keras: "same" pads the pixels by
+// which the window is larger than the stride.
 std::int64_t enlarged(std::int64_t input, std::int64_t size, std::int64_t stride, bool same) {
   return input * stride + (same ? 0 : std::max<std::int64_t>(size - stride, 0));
 }
@@ -315,7 +318,8 @@ ValueId add(const config::ConvTransposeLayer& layer, LayerSite& site) {
   const Shape output{
       kBatch, enlarged(input[1], layer.kernel_size.height, layer.strides.height, same),
       enlarged(input[2], layer.kernel_size.width, layer.strides.width, same), layer.filters};
-  // The window of the convolution whose input's gradient this is.
+  // A transposed convolution is the gradient with respect to the input of a convolution with this
+  // window.
   const auto window =
       resolve_window(layer.kernel_size, layer.strides, {1, 1}, layer.padding, output);
   const double pixels = area(layer.kernel_size);
@@ -350,7 +354,7 @@ ValueId add(const config::PreluLayer& layer, LayerSite& site) {
   dims.erase(dims.begin());
   if (layer.shared) dims = {dims.back()};
   const Shape shape{dims};
-  // Keras takes the fans of [height, width, channels] for those of a window of so many pixels.
+  // Keras computes the fans of [height, width, channels] as those of a window of height x width.
   const auto last = static_cast<double>(dims.back());
   Fans fans{last, last};
   if (dims.size() == 3) {
@@ -368,7 +372,7 @@ ValueId add(const config::LayerScaleLayer& layer, LayerSite& site) {
   const ValueId x = only_input(site);
   config::Initializer initializer{config::Initializer::Kind::kConstant};
   initializer.value = layer.initial;
-  const ValueId gamma = vector_parameter(site, "gamma", channels_of(site, x), initializer);
+  const ValueId gamma = vector_parameter(site, "gamma", count_channels(site, x), initializer);
   return emit(site, graph::Multiply{}, {x, gamma});
 }
 

@@ -1,7 +1,7 @@
+#include "model/names.h"
+
 #include <map>
 #include <set>
-
-#include "model/build.h"
 
 namespace trainer::model {
 namespace {
@@ -52,13 +52,13 @@ KindNames names(const config::SpatialDropoutLayer&) {
 }
 KindNames names(const config::DropPathLayer&) { return {"StochasticDepth", "stochastic_depth"}; }
 KindNames names(const config::LayerScaleLayer&) { return {"LayerScale", "layer_scale"}; }
-// Never in a model; see expand_layers().
+// Groups are never in a model; see expand_layers().
 KindNames names(const config::RepeatLayer&) { return {"Repeat", "repeat"}; }
 KindNames names(const config::ResidualLayer&) { return {"Residual", "residual"}; }
 
 }  // namespace
 
-KindNames names_of(const config::LayerKind& layer) {
+KindNames kind_names(const config::LayerKind& layer) {
   return std::visit([](const auto& each) { return names(each); }, layer);
 }
 
@@ -79,7 +79,7 @@ std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
   for (const config::Layer& layer : layers) {
     std::string name = layer.name;
     while (name.empty() || (layer.name.empty() && taken.contains(name))) {
-      const std::string start = names_of(layer.kind).automatic;
+      const std::string start = kind_names(layer.kind).automatic;
       const int number = count[start]++;
       name = number == 0 ? start : concat(start, "_", number);
     }

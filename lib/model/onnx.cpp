@@ -1,11 +1,14 @@
-// The ONNX writer. Images are [batch, channels, height, width] inside, as ONNX has them; the input
-// and what flattens them are transposed. https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+// Writes ONNX. Images are [batch, channels, height, width] inside, as ONNX requires; the input, and
+// the input of layers that flatten images, are transposed.
+// https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+#include "model/onnx.h"
+
 #include <cmath>
 #include <map>
 
+#include "base/error.h"
 #include "base/formats/protobuf.h"
-#include "model/export.h"
-#include "model/persistent.h"
+#include "model/persistent_tensors.h"
 
 namespace trainer::model {
 namespace {
@@ -128,7 +131,7 @@ class Writer {
     return initializer(fresh(), {static_cast<std::int64_t>(values.size())}, kInt64, values.data(),
                        values.size() * sizeof(std::int64_t));
   }
-  // A parameter as it is.
+  // Adds a parameter unchanged.
   std::string persistent(ValueId id) {
     const checkpoint::Tensor& tensor = tensors_.at(graph_[id].name);
     return initializer(graph_[id].name, tensor.shape.dims(), kFloat, tensor.values.data(),
@@ -243,7 +246,8 @@ class Writer {
     set(emit("Softmax", {name(in(0))}, {attribute("axis", axis)}));
   }
 
-  // The training form: its moving statistics are inputs of the node that updates them.
+  // Batch norm is in training form here: its moving statistics are inputs of the node that updates
+  // them.
   void add(const graph::BatchNorm& op) {
     for (const int user : graph_.consumers(at().outputs[1])) {
       const graph::Node& update = graph_.nodes[static_cast<std::size_t>(user)];
@@ -258,7 +262,7 @@ class Writer {
 
   void add(const graph::Dropout&) { set(name(in(0))); }
 
-  // A factor or bias, which is a parameter or another layer, in the order of images.
+  // Returns a factor or bias, which is a parameter or another layer, in the layout of images.
   std::string repeated(ValueId id) {
     const Shape& shape = graph_[id].shape;
     if (shape.batched()) return name(id);
@@ -281,7 +285,7 @@ class Writer {
   void add(const graph::Multiply&) { set(emit("Mul", {name(in(0)), repeated(in(1))})); }
   void add(const graph::AddBias&) { set(emit("Add", {name(in(0)), repeated(in(1))})); }
 
-  // With the means of the channels of a pixel, or of the numbers of a group as [batch, groups,
+  // Uses the means over the channels of a pixel, or over the numbers of a group as [batch, groups,
   // all].
   void add(const graph::GroupNorm& op) {
     std::string x = name(in(0));
@@ -324,7 +328,7 @@ class Writer {
                     values.data(), values.size() * sizeof(float));
     Attributes attributes = window(op.window);
     attributes.push_back(attribute("group", op.groups));
-    Ints more;  // rows and columns that the last window leaves out
+    Ints more;  // rows and columns after the last window
     for (std::size_t axis = 0; axis < 2; ++axis) {
       const graph::Window& w = op.window;
       const std::int64_t reached = (graph_[in(0)].shape[axis + 1] - 1) * w.stride[axis] +
@@ -360,6 +364,7 @@ class Writer {
     set(emit("Pad", {name(in(0)), integers(pads)}));
   }
 
+  // These ops are not in a graph of build_model().
   [[noreturn]] void refuse() const {
     throw ConfigError(
         at().loc, concat(at().name, ": ", graph::name_of(at().op), " cannot be exported to ONNX"));

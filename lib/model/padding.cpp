@@ -1,11 +1,11 @@
-#include <algorithm>
+#include "model/padding.h"
 
-#include "model/build.h"
+#include <algorithm>
 
 namespace trainer::model {
 namespace {
 
-// Keras "same": ceil(input / stride) outputs; the odd pixel goes below and to the right.
+// Keras's "same" gives ceil(input / stride) outputs; the odd pixel goes below and to the right.
 std::array<std::int64_t, 2> same(std::int64_t input, std::int64_t size, std::int64_t stride,
                                  std::int64_t dilation) {
   const std::int64_t output = (input + stride - 1) / stride;
@@ -27,7 +27,7 @@ graph::Window resolve_window(const config::Pair& size, const config::Pair& strid
     window.pad_before = {padding.pixels[0], padding.pixels[2]};
     window.pad_after = {padding.pixels[1], padding.pixels[3]};
   }
-  // Inputs that are no images are refused, with a reason, by the op's own rule.
+  // The op's own rule rejects inputs that are not images, with a reason.
   if (padding.kind == config::Padding::Kind::kSame && input.rank() == 4) {
     for (std::size_t axis = 0; axis < 2; ++axis) {
       if (window.stride[axis] < 1) continue;

@@ -1,5 +1,6 @@
+#include "model/table.h"
+
 #include "graph/graph.h"
-#include "model/model.h"
 
 namespace trainer::model {
 

@@ -1,13 +1,16 @@
-// torchvision's state dicts of VGG16 and the ResNets, as saved with safetensors, in Keras's words.
+// Converts torchvision's state dicts of VGG16 and the ResNets, saved with safetensors, to Keras's
+// names and layouts.
 //
 // Convolutions are [out, in, kh, kw] there and [kh, kw, in, out] here; linear layers [out, in] and
 // [in, out]. The first linear layer of VGG16 reads channels x height x width, ours height x width x
 // channels.
+#include "model/torchvision.h"
+
 #include <map>
 #include <optional>
 
+#include "base/error.h"
 #include "config/pretrained.h"
-#include "model/import.h"
 
 namespace trainer::model {
 namespace {
@@ -31,7 +34,7 @@ void transpose_convolution(Tensor& tensor) {
   tensor.shape = Shape{tensor.shape[2], tensor.shape[3], in, out};
 }
 
-// [out, channels * pixels] -> [pixels * channels, out]; one pixel is the plain transpose.
+// [out, channels * pixels] -> [pixels * channels, out]; for one pixel this is the transpose.
 void transpose_linear(Tensor& tensor, std::int64_t pixels) {
   const std::int64_t out = tensor.shape[0], in = tensor.shape[1];
   const std::int64_t channels = in / pixels;
@@ -59,7 +62,7 @@ Names vgg16_names() {
     for (int i = 1; i <= count; ++i, module += 2) {
       names[concat("features.", module)] = concat("block", block, "_conv", i);
     }
-    ++module;  // the pooling
+    ++module;  // skips the pooling
   }
   return names;
 }
@@ -110,14 +113,14 @@ std::optional<std::string> weight_name(const std::string& weight, bool norm) {
   return std::nullopt;
 }
 
-constexpr std::int64_t kVgg16Pixels = 7 * 7;  // of the features that its classifier reads
+constexpr std::int64_t kVgg16Pixels = 7 * 7;  // pixels of the features that the classifier reads
 
 }  // namespace
 
 std::vector<Tensor> from_torchvision(config::Backbone::Name backbone, std::vector<Tensor> file) {
   using Name = config::Backbone::Name;
   const bool vgg16 = backbone == Name::kVgg16;
-  const bool own = config::is_of_torchvision(backbone);
+  const bool own = config::is_from_torchvision(backbone);
   const bool bottlenecks = backbone == Name::kResNet50 || backbone == Name::kResNet101;
   if (!vgg16 && !own && !bottlenecks) return file;
   const Names names = vgg16 ? vgg16_names()
@@ -146,7 +149,7 @@ std::vector<Tensor> from_torchvision(config::Backbone::Name backbone, std::vecto
     result.push_back(std::move(tensor));
   }
   if (!bottlenecks) return result;
-  // torchvision's convolutions have no bias before batch norm, Keras's have one: zero is the same.
+  // Keras's convolutions before batch norm have a bias, which torchvision's lack: it becomes zero.
   for (const std::string& layer : convolutions) {
     for (std::size_t i = 0; i < result.size(); ++i) {
       if (result[i].name != layer + "/kernel") continue;

@@ -9,22 +9,22 @@
 namespace trainer::optim {
 namespace {
 
-// The rate after t updates.
+// Returns the rate after t updates.
 using Rate = std::function<double(double t)>;
 
 constexpr double kPi = 3.14159265358979323846;
 
-// What a schedule starts from.
+// The values that a schedule starts from.
 struct Start {
   double base;
   const Length& length;
-  double duration;  // updates that it has: the training's, without the warm-up
+  double duration;  // updates of the training without the warm-up
 };
 
 double at_least_one(double steps) { return std::max(steps, 1.0); }
 
 double steps_or(const std::optional<config::Duration>& duration, const Start& start) {
-  return at_least_one(duration ? steps_of(*duration, start.length) : start.duration);
+  return at_least_one(duration ? to_steps(*duration, start.length) : start.duration);
 }
 
 Rate rate(const config::ConstantSchedule&, const Start& start) {
@@ -33,7 +33,7 @@ Rate rate(const config::ConstantSchedule&, const Start& start) {
 
 // base * factor^floor(t / every)
 Rate rate(const config::StepSchedule& s, const Start& start) {
-  const double every = at_least_one(steps_of(s.every, start.length));
+  const double every = at_least_one(to_steps(s.every, start.length));
   return
       [=, base = start.base](double t) { return base * std::pow(s.factor, std::floor(t / every)); };
 }
@@ -41,7 +41,7 @@ Rate rate(const config::StepSchedule& s, const Start& start) {
 // base * factor^(number of milestones that are reached), as PyTorch's MultiStepLR
 Rate rate(const config::MilestonesSchedule& s, const Start& start) {
   std::vector<double> at;
-  for (const config::Duration& each : s.at) at.push_back(steps_of(each, start.length));
+  for (const config::Duration& each : s.at) at.push_back(to_steps(each, start.length));
   return [=, factor = s.factor, base = start.base](double t) {
     const auto reached =
         std::count_if(at.begin(), at.end(), [t](double each) { return t >= each; });
@@ -51,7 +51,7 @@ Rate rate(const config::MilestonesSchedule& s, const Start& start) {
 
 // base * decay_rate^(t / decay_every), the exponent rounded down with staircase
 Rate rate(const config::ExponentialSchedule& s, const Start& start) {
-  const double every = at_least_one(steps_of(s.decay_every, start.length));
+  const double every = at_least_one(to_steps(s.decay_every, start.length));
   return [=, base = start.base](double t) {
     const double exponent = s.staircase ? std::floor(t / every) : t / every;
     return base * std::pow(s.decay_rate, exponent);
@@ -70,9 +70,9 @@ Rate rate(const config::CosineSchedule& s, const Start& start) {
 // Keras's CosineDecayRestarts: decay i begins at first (t_mul^i - 1) / (t_mul - 1), takes first *
 // t_mul^i and goes from base * m_mul^i down to alpha * base.
 Rate rate(const config::CosineRestartsSchedule& s, const Start& start) {
-  const double first = at_least_one(steps_of(s.first_decay, start.length));
+  const double first = at_least_one(to_steps(s.first_decay, start.length));
   return [=, base = start.base](double t) {
-    double number = 0, place = t / first;  // of the decay, and the share of it that is over
+    double number = 0, place = t / first;  // index of the decay, and the share of it that is over
     if (s.t_mul == 1) {
       number = std::floor(place);
       place -= number;
@@ -101,8 +101,7 @@ Rate rate(const config::PolynomialSchedule& s, const Start& start) {
   };
 }
 
-// PyTorch's OneCycleLR: between its points the share of the way is t's place, bent to a half cosine
-// or not.
+// PyTorch's OneCycleLR: the rate moves between its points linearly in t, or along a half cosine.
 Rate rate(const config::OneCycleSchedule& s, const Start& start) {
   const double first = start.base / s.div_factor, last = first / s.final_div_factor;
   const double peak_at = s.rise * start.duration - 1, end = start.duration - 1;
@@ -144,7 +143,7 @@ Rate rate(const config::RampUpSchedule& s, const Start& start) {
 
 }  // namespace
 
-double steps_of(const config::Duration& duration, const Length& length) {
+double to_steps(const config::Duration& duration, const Length& length) {
   switch (duration.unit) {
     case config::Duration::Unit::kSteps:
       return duration.count;
@@ -159,7 +158,7 @@ double steps_of(const config::Duration& duration, const Length& length) {
 LearningRate learning_rate(const config::Schedule& schedule, double base, const Length& length) {
   const bool own_ramp = std::holds_alternative<config::RampUpSchedule>(schedule.kind);
   const bool warms = schedule.warm_up && !own_ramp;
-  const double warm = warms ? steps_of(schedule.warm_up->over, length) : 0;
+  const double warm = warms ? to_steps(schedule.warm_up->over, length) : 0;
   const double factor = warms ? schedule.warm_up->start_factor : 1;
   const Start start{base, length, static_cast<double>(length.total_steps) - warm};
   const Rate after = std::visit([&](const auto& each) { return rate(each, start); }, schedule.kind);

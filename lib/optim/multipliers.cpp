@@ -8,7 +8,7 @@ namespace trainer::optim {
 
 namespace {
 
-// timm's layer_decay: factor^(groups behind this one).
+// Computes timm's layer_decay: factor^(number of groups after this one).
 void decay_by_depth(graph::Graph& model, double factor) {
   int last = 0;
   for (const graph::LayerInfo& layer : model.layers) last = std::max(last, layer.depth);

@@ -15,27 +15,29 @@ struct UpdateSpec {
 };
 UpdateSpec update_spec(const config::Optimizer& optimizer);
 
-// The model with the learning-rate multipliers of its layers, layer_decay included. Throws
-// ConfigError when a pattern matches no layer with parameters.
+// Returns the model with the learning-rate multipliers of its layers, layer_decay included. Throws
+// ConfigError if a pattern matches no layer with parameters.
 graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer);
 
-// The model with weight decay taken from the parameters that the optimizer excludes from it. Throws
-// ConfigError when a pattern matches no parameter.
+// Returns the model without weight decay of the parameters that the optimizer excludes from it.
+// Throws ConfigError if a pattern matches no parameter.
 graph::Graph exclude_from_weight_decay(graph::Graph model, const config::Optimizer& optimizer);
 
-// Both of them.
+// Applies scale_learning_rates() and exclude_from_weight_decay().
 graph::Graph apply_parameter_options(graph::Graph model, const config::Optimizer& optimizer);
 
-// Length of a training, as far as schedules depend on it.
+// The length of a training, as far as schedules depend on it.
 struct Length {
   double steps_per_epoch = 1;  // optimizer updates
   std::int64_t total_steps = 1;
   int replicas = 1;
 };
-double steps_of(const config::Duration& duration,
-                const Length& length);  // kSeconds is refused by the reader
+// Converts a duration to steps. Throws std::logic_error for seconds, which the config reader
+// rejects for schedules.
+double to_steps(const config::Duration& duration, const Length& length);
 
-// The learning rate of update number `step` (from 0). Pure; may be called in any order.
+// Returns the learning rate of update number `step` (from 0). A pure function of the step, which
+// may be called in any order.
 using LearningRate = std::function<double(std::int64_t step)>;
 LearningRate learning_rate(const config::Schedule& schedule, double base, const Length& length);
 

@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::millisec
 }
 
 std::string make_token(const std::string& secret) {
-  return secret.empty() ? "" : proof_of(secret, {"trainer parameter server"});
+  return secret.empty() ? "" : compute_proof(secret, {"trainer parameter server"});
 }
 
 void prepare_process() {

@@ -11,12 +11,12 @@
 namespace trainer::train {
 namespace {
 
-// The number of classes; 2 for a single logit.
+// Returns the number of classes, which is 2 for a single logit.
 std::size_t count_classes(const data::Datasets& data) {
   return static_cast<std::size_t>(std::max<std::int64_t>(data.num_classes, 2));
 }
 
-// By its name, or by its number where no class has that name.
+// Finds a class by its name, or by its number if no class has that name.
 std::size_t index_of(const std::string& name, const data::Datasets& data, const SourceLoc& loc) {
   const auto found = std::find(data.classes.begin(), data.classes.end(), name);
   if (found != data.classes.end()) {
@@ -33,7 +33,7 @@ std::size_t index_of(const std::string& name, const data::Datasets& data, const 
                                        : "; its classes: " + join(data.classes)));
 }
 
-// scikit-learn's compute_class_weight("balanced"); 1 for classes without samples.
+// Computes scikit-learn's compute_class_weight("balanced"); classes without samples get 1.
 std::vector<float> balanced(const data::Dataset& train, std::size_t classes, const SourceLoc& loc) {
   std::vector<std::int64_t> counts(classes);
   for (std::int64_t i = 0; i < train.size(); ++i) {

@@ -16,8 +16,8 @@ namespace keys = config::keys;
 using config::CacheFeatures;
 using Where = FeaturePlan::Where;
 
-// Features may take this share of the memory that is free, the rest being for the system's own
-// cache of files and for other programs.
+// The divisor for the share of the free memory that features may take. The rest is for the system's
+// file cache and for other programs.
 constexpr std::int64_t kMemoryShare = 4;  // 1 / 4
 
 std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {

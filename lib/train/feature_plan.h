@@ -25,12 +25,12 @@ struct FeatureSplit {
 struct FeaturePlan {
   enum class Where { kNowhere, kMemory, kDisk } where = Where::kNowhere;
   std::vector<Split> splits;    // the splits whose features are kept
-  std::string reason;           // why nothing, or not those of the training split; "" otherwise
-  bool reason_matters = false;  // the config has a prefix whose features could be kept
-  std::int64_t bytes = 0;       // of all of them
+  std::string reason;           // why those of no split, or not of training, are kept; else ""
+  bool reason_matters = false;  // true if the model has a prefix whose features could be kept
+  std::int64_t bytes = 0;       // size of all features
 };
 
-// Who shares the features.
+// The processes that share the features.
 enum class FeatureSharing {
   kAlone,
   kOneMachine,
@@ -38,18 +38,20 @@ enum class FeatureSharing {
   kServers  // workers of parameter servers, each of which sees other samples in every epoch
 };
 
-// The choice for a run with `epochs` to go in `stage` and later ones. Throws ConfigError when the
-// config demands a cache that is not possible; a later stage trains without one instead.
+// Returns the plan for a run with `epochs` left in `stage` and later ones. Throws ConfigError if
+// the config demands a cache that is not possible; a later stage trains without a cache instead.
 FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           FeatureSharing sharing, std::size_t stage = 0);
-// One line: "in memory, 25,088 float32 numbers a sample after flatten, 95.7 MiB", or the reason.
+// Returns one line: "kept in memory from the first epoch on: train, validation, 95 MiB", or the
+// reason.
 std::string describe(const FeaturePlan& plan);
 
-// The splits of opened data.
+// Returns the splits of opened data.
 std::vector<FeatureSplit> feature_splits(const data::Datasets& data);
 
-// Whether the choice is the user's, and not auto: what fails is then an error.
+// Returns whether the config demands a cache, so that a failure is an error. False for auto and
+// off.
 bool demands_features(config::CacheFeatures choice);
 
 }  // namespace trainer::train

@@ -38,7 +38,7 @@ Notice host_memory_warning(const graph::Graph& model, const config::Config& conf
   const auto bytes = [&](std::int64_t samples) {
     try {
       return host_bytes_per_replica(model, config, samples);
-    } catch (const DeviceError&) {  // beyond a limit on the address space
+    } catch (const DeviceError&) {  // the allocation exceeds a limit on the address space
       return std::numeric_limits<std::int64_t>::max();
     }
   };

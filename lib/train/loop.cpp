@@ -6,6 +6,7 @@
 #include "train/loop/start.h"
 #include "train/loop/training_run.h"
 #include "train/signals.h"
+#include "train/steps/synchronous_steps.h"
 
 namespace trainer::train {
 namespace {
@@ -18,7 +19,8 @@ class Loop {
       : job_(job),
         signals_(job.group.is_chief()),
         run_(job),
-        steps_(job.make_steps(run_.context())) {}
+        steps_(job.make_steps ? job.make_steps(run_.context())
+                              : make_synchronous_steps(run_.context())) {}
 
   hooks::Finish run() {
     run_.load();
@@ -46,23 +48,23 @@ class Loop {
     return FinishReason::kDone;
   }
 
-  // Freezes what the next step's stage has frozen, and opens its data.
+  // Freezes the layers of the next step's stage, and opens its data.
   void enter_stage() {
     const bool is_due = run_.stages().is_next_due();
     if (in_flight_ > 0 || (is_feed_open_ && !is_due)) return;
-    if (is_feed_open_) steps_->close_feed();  // reads features, which end with the stage
+    if (is_feed_open_) steps_->close_feed();  // its features are valid in this stage only
     if (is_due) run_.stages().begin_next();
     steps_->open_feed(run_.stages().features());
     is_feed_open_ = true;
     run_.clock().reset_wait();
   }
 
-  // A step is launched before the numbers of those before it have arrived.
+  // Launches steps before the results of earlier steps have arrived.
   void launch_steps() {
     while (may_launch() && steps_->launch(run_.state().step + in_flight_)) ++in_flight_;
   }
 
-  // Whatever is due after a step is done before the next is launched.
+  // Carries out what is due after a step before the next step is launched.
   bool may_launch() const {
     const std::int64_t launched = run_.state().step + in_flight_;
     if (run_.has_unreadable_data() || launched >= job_.plan.total_steps) return false;
@@ -84,8 +86,8 @@ class Loop {
   TrainingRun run_;
   std::unique_ptr<Steps> steps_;
   bool is_feed_open_ = false;
-  int in_flight_ = 0;  // launched and not read
-  DueActions due_;     // to be carried out when no step is in flight
+  int in_flight_ = 0;  // steps that were launched and not read
+  DueActions due_;     // actions that wait until no step is in flight
 };
 
 }  // namespace

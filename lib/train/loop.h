@@ -30,11 +30,11 @@ struct Job {
   ProcessGroup& group;       // a group of one trains alone
   Path run = {};             // the run folder
   Start start = Start::kFresh;
-  std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // the chief's
-  std::function<void(const Notice&)> warn = {};          // what the user should know; one line each
+  std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // empty on other ranks than the chief
+  std::function<void(const Notice&)> warn = {};          // shows a line to the user
   Clock clock = steady_seconds;
-  // Makes the steps of train(); tests of the loop's order replace it.
-  std::function<std::unique_ptr<Steps>(RunContext&)> make_steps = make_synchronous_steps;
+  // Makes the steps of train(); null: make_synchronous_steps(). Tests of the loop's order set it.
+  std::function<std::unique_ptr<Steps>(RunContext&)> make_steps = {};
 };
 
 // Trains until the last step, a stop request or a signal, then evaluates and saves. The run

@@ -14,7 +14,7 @@
 namespace trainer::train {
 namespace {
 
-// Empty when the data alone says it.
+// Returns the shape of the images in the config; empty if it follows from the data alone.
 std::vector<std::int64_t> expected_image(const config::Config& config) {
   const config::Data& data = config.data;
   if (data.format == config::DataFormat::kSynthetic) return data.synthetic.shape;
@@ -32,18 +32,17 @@ std::int64_t expected_classes(const config::Data& data) {
   return data.num_classes.value_or(named);
 }
 
-// The softmax of one number is 1, whatever the model says.
+// Rejects a single class, because the softmax of one number is always 1.
 void check_classes(const config::Config& config, std::int64_t classes, bool label_is_index) {
   if (config.model.loss != LossKind::kSoftmaxCrossEntropy || !label_is_index || classes != 1) {
     return;
   }
-  throw ConfigError(
-      config.data.loc,
-      concat("data: there is one class only",
-             config.data.classes.empty() ? "" : " ('" + config.data.classes[0] + "')",
-             ", which softmax_cross_entropy cannot tell from anything; give samples of "
-             "two classes or more, or check data.classes, data.num_classes and the "
-             "labels"));
+  throw ConfigError(config.data.loc,
+                    concat("data: there is one class only",
+                           config.data.classes.empty() ? "" : " ('" + config.data.classes[0] + "')",
+                           ", so that softmax_cross_entropy has nothing to learn; give samples of "
+                           "two classes or more, or check data.classes, data.num_classes and the "
+                           "labels"));
 }
 
 }  // namespace
@@ -52,7 +51,7 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
   const std::vector<std::int64_t> image = expected_image(config);
   if (image.size() != 3) return std::nullopt;
   model::SampleSpec sample{Shape(image), DType::kUInt8, true, expected_classes(config.data)};
-  // Arrays may hold targets in place of indices. Then a class is a target.
+  // If arrays hold targets in place of indices, each target counts as a class.
   const bool arrays = config.data.format == config::DataFormat::kNpz;
   const bool binary = config.model.loss == LossKind::kBinaryCrossEntropy;
   if (arrays && binary && sample.classes != 2) sample.label_is_index = false;
@@ -118,7 +117,7 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
 
 namespace {
 
-// One number a sample that is no whole one names no class, and several classes are not one.
+// Checks that softmax_cross_entropy has one integer label per sample, or shares that sum to 1.
 void check_labels(const config::Config& config, const data::Datasets& data) {
   if (config.model.loss != LossKind::kSoftmaxCrossEntropy || data.label_is_index) return;
   const std::string& labels = config.data.train.labels;
@@ -126,20 +125,22 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
       config.data.train.path.empty() ? config.data.path : config.data.train.path;
   if (data.train->spec().label_width > 1) {
     if (engine::has_classes(*data.train, LossKind::kSoftmaxCrossEntropy)) return;
-    throw DataError(file.empty() ? labels : file,
-                    "its labels are rows that do not sum to 1, such as several classes of one "
-                    "sample; softmax_cross_entropy takes one class a sample, or shares that sum to "
-                    "1. Give model.loss: binary_cross_entropy, which takes each class for itself");
+    throw DataError(
+        file.empty() ? labels : file,
+        "its labels are rows that do not sum to 1, such as several classes of one "
+        "sample; softmax_cross_entropy takes one class per sample, or shares that sum "
+        "to 1. Give model.loss: binary_cross_entropy, which takes each class for itself");
   }
   throw DataError(
       file.empty() ? labels : file,
-      "its labels are floating-point numbers, one a sample; softmax_cross_entropy takes "
+      "its labels are floating-point numbers, one per sample; softmax_cross_entropy takes "
       "whole numbers of an integer type, the classes from 0 on (NumPy: "
-      "y.astype('int64')), or one number a class. For targets that are not classes give "
+      "y.astype('int64')), or one number per class. For targets that are not classes give "
       "model.loss: mean_squared_error");
 }
 
-// Of a folder data.path only the files tell which splits there are.
+// Checks for validation samples after the data is opened, because the splits of a folder data.path
+// follow from its files.
 void check_stops(const config::Config& config, const data::Datasets& data) {
   if (data.validation) return;
   const auto refuse = [](const SourceLoc& loc, const char* key) {
@@ -158,8 +159,8 @@ struct Range {
   float low = 0, high = 0;
 };
 
-// Of the numbers of up to 1000 images, spread over the set.
-Range range_of(const data::Dataset& dataset) {
+// Returns the range of the numbers of up to 1000 images, spread over the set.
+Range find_range(const data::Dataset& dataset) {
   constexpr std::int64_t kImages = 1000;
   std::vector<float> image(static_cast<std::size_t>(dataset.spec().image_shape.elements()));
   std::vector<float> label(static_cast<std::size_t>(dataset.spec().label_width));
@@ -177,14 +178,14 @@ Range range_of(const data::Dataset& dataset) {
 
 }  // namespace
 
-Notice settle_normalize(config::Config& config, const data::Datasets& data) {
-  constexpr float kUsual = 20;  // more is hardly meant for a model as it is
+Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
+  constexpr float kMaxExpected = 20;  // larger numbers are seldom meant as input of a model
   if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
     return "";
   }
   config.data.normalize = config::Normalize{1, {}, {}, false};
-  const Range range = range_of(*data.train);
-  const bool large = std::max(-range.low, range.high) > kUsual;
+  const Range range = find_range(*data.train);
+  const bool large = std::max(-range.low, range.high) > kMaxExpected;
   const std::string text = concat(
       "data.normalize is left out: images of float numbers are taken as they are (scale: 1), here "
       "from ",

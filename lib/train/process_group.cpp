@@ -190,7 +190,7 @@ void ProcessGroup::broadcast_from_chief(checkpoint::Metadata& metadata) {
   const auto share = [this](auto& values) {
     control_->broadcast(std::as_writable_bytes(std::span(values)), 0);
   };
-  // All texts in a row, each behind its length.
+  // The buffer holds all texts in the order of ranks, each after its length.
   std::vector<std::uint64_t> lengths;
   std::string texts;
   for (const auto& [key, value] : metadata) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 #include "cluster/communicator.h"
 #include "cluster/identity.h"
 #include "cluster/rendezvous.h"
@@ -42,7 +42,7 @@ std::shared_ptr<cluster::Rendezvous> join_job(
 // calls throw PeerError when another rank has gone.
 class ProcessGroup {
  public:
-  // A group of one.
+  // Makes a group of one.
   ProcessGroup() = default;
   // The ranks that have joined. Collective. Throws ConfigError when they differ in config. `say`
   // gets lines for rank 0 to print.
@@ -60,7 +60,7 @@ class ProcessGroup {
   int rank() const { return control_ ? control_->rank() : 0; }
   int size() const { return control_ ? control_->size() : 1; }
   bool is_chief() const { return rank() == 0; }
-  bool on_one_machine() const;  // whether all ranks run on one machine
+  bool on_one_machine() const;  // true if all ranks run on one machine
   engine::LocalPlace place() const;
 
   // ---- Collective calls ----

@@ -22,7 +22,8 @@ Path evaluator_folder(const Path& run, Split split) { return run / "evaluator" /
 
 namespace {
 
-// What a run replaces or goes on with, and what somebody else may have put under these names.
+// The names of the files that a run replaces or continues. Other programs may have files of these
+// names in the folder.
 constexpr const char* kOwn[] = {"config.yaml", "metrics.csv", "metrics.jsonl",
                                 "ledger.csv",  "run.json",    "tensorboard"};
 constexpr const char* kDataReport = "data_report.txt";
@@ -38,8 +39,8 @@ void refuse_folder_of_others(const Path& run, const config::Config& config) {
   }
 }
 
-// Removes what killed processes left of the run's files. Only the process that holds the run's lock
-// writes them, so nobody is writing them.
+// Removes the temporary files that killed processes left. Only the process that holds the run's
+// lock writes such files, so that none of them is in use.
 void remove_leftovers_of_run(const Path& run) {
   for (const auto& entry : fs::directory_iterator(run)) {
     const std::string name = entry.path().filename().string();
@@ -52,8 +53,8 @@ void remove_leftovers_of_run(const Path& run) {
   }
 }
 
-// A loss of power must not take the folders whose checkpoints were synced: syncs the names of the
-// run's folders. Not every folder may be opened, nor every file system synced.
+// Syncs the names of the run's folders, so that a loss of power does not remove folders whose
+// checkpoints were synced. Ignores folders that cannot be opened and file systems without sync.
 void sync_names(const Path& run) {
   Path folder = fs::absolute(run).lexically_normal();
   for (int levels = 0; levels < 3; ++levels, folder = folder.parent_path()) {

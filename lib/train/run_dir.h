@@ -1,13 +1,13 @@
-// A run's folder: what it holds and where.
+// The files of a run folder.
 //
 //   <run>/config.yaml          the effective config, every value written out
 //   <run>/checkpoints/         step-XXXXXXXX.safetensors, best.safetensors
 //   <run>/metrics.csv, metrics.jsonl, tensorboard/
-//   <run>/ledger.csv           a row a step: loss, learning rate, hash of the samples, times
-//   <run>/run.json             what made the run, its sessions, and how it ended
+//   <run>/ledger.csv           a row per step: loss, learning rate, hash of the samples, times
+//   <run>/run.json             the origin of the run, its sessions, and how it ended
 //   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
 //   <run>/lock                 held while a process trains here
-//   <run>/evaluator/<split>/   what `evaluate --follow` writes: metrics.csv, metrics.jsonl,
+//   <run>/evaluator/<split>/   files of `evaluate --follow`: metrics.csv, metrics.jsonl,
 //                              tensorboard/, and a lock of its own
 #pragma once
 
@@ -28,8 +28,8 @@ enum class Start { kFresh, kResume, kOverwrite };
 // Prepares the run folder. Throws ConfigError for a folder that holds files with the names of a
 // run's files but was never a run folder. kFresh also throws for a folder with checkpoints, with
 // advice; kOverwrite removes the files of an earlier run; kResume accepts a folder without
-// checkpoints, where the run starts anew. Throws DataError for a link in the place of a file that a
-// run writes.
+// checkpoints, in which the run starts anew. Throws DataError for a link in the place of a file
+// that a run writes.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
 
 // Throws ConfigError if the run folder is a folder of images of the config or lies in one, because

@@ -23,19 +23,19 @@ constexpr std::array<Watched, kWatchedSignals> kWatched{{{SIGINT, "SIGINT"},
 
 constexpr char kAnswer[] = "\nstopping after this step; Ctrl-C again ends without saving\n";
 
-// Lock-free, so that a handler may use it; several loops of one process read it.
+// The variable is lock-free, so that a handler may use it. Several loops of one process read it.
 std::atomic<int> last_signal{0};
 std::atomic<bool> answers{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Only async-signal-safe calls here.
+// A handler may make async-signal-safe calls only.
 void handle(int signal) {
   if (signal == SIGINT && last_signal == SIGINT) ::_exit(128 + SIGINT);
   last_signal = signal;
   if (signal != SIGINT || !answers) return;
   const int error = errno;
   const ssize_t written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);
-  static_cast<void>(written);  // who closed it does not want to know
+  static_cast<void>(written);  // standard error may be closed
   errno = error;
 }
 

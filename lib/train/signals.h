@@ -1,6 +1,6 @@
-// SIGINT, SIGTERM, SIGHUP, and SIGUSR1 and SIGUSR2, which batch systems send ahead of a time limit:
-// the first asks the loop to save and stop, a second SIGINT ends the process at once. A write to a
-// pipe that nobody reads fails instead of ending the process, then and afterwards.
+// Handles SIGINT, SIGTERM, SIGHUP, and SIGUSR1 and SIGUSR2, which batch systems send ahead of a
+// time limit. The first signal asks the loop to save and stop; a second SIGINT ends the process at
+// once. From then on, a write to a pipe without a reader fails instead of ending the process.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ inline constexpr std::size_t kWatchedSignals = 5;
 
 // Ends the process at once with kExitInterrupted on each signal of SignalWatch: before the loop
 // there is nothing to save, and listing or drawing data may take long. Restores the previous
-// handlers when destroyed. SIGHUP stays ignored if it is (nohup).
+// handlers when destroyed. SIGHUP stays ignored if it was ignored (nohup).
 class StartupSignals {
  public:
   StartupSignals();
@@ -26,19 +26,19 @@ class StartupSignals {
   std::array<struct sigaction, kWatchedSignals> previous_;
 };
 
-// Installs the handlers, and restores the previous ones when destroyed. SIGHUP stays ignored where
-// it is (nohup).
+// Installs the handlers, and restores the previous ones when destroyed. SIGHUP stays ignored if it
+// was ignored (nohup).
 class SignalWatch {
  public:
-  // `acknowledge`: whether SIGINT is answered on standard error at once.
+  // With `acknowledge`, SIGINT is confirmed on standard error at once.
   explicit SignalWatch(bool acknowledge = false);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // The name of the signal that came ("SIGTERM"), or null.
+  // Returns the name of the signal that arrived ("SIGTERM"), or null.
   static const char* received();
-  // As if the signal had come that a closed terminal sends: nobody reads the output any more.
+  // Acts like the SIGHUP of a closed terminal. Call it when the reader of the output has gone.
   static void output_closed();
 
  private:

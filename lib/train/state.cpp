@@ -14,15 +14,15 @@ namespace keys = config::keys;
 
 const std::string kHookPrefix = "hook.";
 
-// Seventeen digits give a double back exactly.
+// Formats a double with seventeen digits, which read back exactly.
 std::string exact(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", value);
   return text;
 }
 
-// What several keys or the data decide and what must be equal on resume; for single keys see
-// config::resume_changes.
+// Returns the values that follow from several keys or from the data and must be equal on resume.
+// For single keys see config::resume_changes().
 checkpoint::Metadata identity(const data::Datasets& data, const TrainingPlan& plan) {
   return {{"global batch", std::to_string(plan.batch)},
           {keys::kShard,
@@ -43,9 +43,10 @@ std::string join_dims(const Shape& shape) {
   return text;
 }
 
-// Two fingerprints differ in their checksums at the least, which mean nothing to a user.
+// Describes the difference of two fingerprints without their checksums, which mean nothing to a
+// user.
 std::string changed_data(const std::string& was, const std::string& now) {
-  // "60000 x ..., first 3000, ...": the part that data.limit leaves counts.
+  // In "60000 x ..., first 3000, ..." the number that data.limit leaves counts.
   const auto count = [](const std::string& text) {
     constexpr std::string_view kFirst = ", first ";
     const std::size_t limited = text.rfind(kFirst);
@@ -92,8 +93,8 @@ void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
   metadata["plateau_counted"] = std::to_string(plateau.counted);
 }
 
-// A run that had another schedule starts with none of it.
-PlateauState plateau_of(const checkpoint::Metadata& metadata, const std::string& path) {
+// Returns the initial state if the run had another schedule before.
+PlateauState read_plateau(const checkpoint::Metadata& metadata, const std::string& path) {
   PlateauState plateau;
   if (!metadata.contains("plateau_factor")) return plateau;
   plateau.factor = number<double>(metadata, "plateau_factor", path);
@@ -140,11 +141,11 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                        const data::Datasets& data, const TrainingPlan& plan,
                        const std::string& path, const std::string& advice) {
   RunState state;
-  state.step = step_of(metadata, path);
+  state.step = read_step(metadata, path);
   std::string problems;
   const auto compare = [&](const std::string& key, const std::string& now) {
     const auto found = metadata.find(key);
-    // Checkpoints without it are of before there was a choice.
+    // Checkpoints without the key were written before it could be chosen.
     const std::string otherwise = key == keys::kShard ? "sample" : "";
     const std::string was = found == metadata.end() ? otherwise : found->second;
     if (was == now) return;
@@ -152,7 +153,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                                        : concat("\n  ", key, " was ", was, ", is ", now);
   };
   for (const auto& [key, value] : identity(data, plan)) compare(key, value);
-  if (const auto was = classes_of(metadata); was != data.classes) {
+  if (const auto was = read_classes(metadata); was != data.classes) {
     problems += concat("\n  classes were ", join(was), "; are ", join(data.classes));
   }
   for (const std::string& change : changes_since(metadata, config).errors)
@@ -170,13 +171,13 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                         number<std::uint32_t>(metadata, "loss_scale_good_updates", path)};
   }
   if (std::holds_alternative<config::ReduceOnPlateauSchedule>(config.schedule.kind)) {
-    state.plateau = plateau_of(metadata, path);
+    state.plateau = read_plateau(metadata, path);
   }
   if (metadata.contains("restored_step")) {
     state.restored_step = count_in(metadata, "restored_step", path);
   }
   state.evaluation_due = metadata.contains("evaluation_due");
-  // Whoever takes early_stop or stop_at out of the config wants the run to go on.
+  // A user who removes early_stop or stop_at from the config wants the run to continue.
   const bool may_stop = config.train.early_stop || config.train.stop_at;
   state.stopped = metadata.contains("stopped") && may_stop;
   for (const auto& [key, text] : metadata) {
@@ -191,11 +192,11 @@ Changes changes_since(const checkpoint::Metadata& metadata, const config::Config
   try {
     return changes_between(config::parse_recorded_config(text->second, "config").config, config);
   } catch (const ConfigError&) {
-    return {};  // of a version with other keys
+    return {};  // the checkpoint is of a version with other keys
   }
 }
 
-std::vector<std::string> classes_of(const checkpoint::Metadata& metadata) {
+std::vector<std::string> read_classes(const checkpoint::Metadata& metadata) {
   std::vector<std::string> classes;
   const auto found = metadata.find("classes");
   if (found == metadata.end()) return classes;
@@ -204,21 +205,21 @@ std::vector<std::string> classes_of(const checkpoint::Metadata& metadata) {
   return classes;
 }
 
-std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path) {
+std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path) {
   return count_in(metadata, "step", path);
 }
 
-std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path) {
+std::size_t read_stage(const checkpoint::Metadata& metadata, const std::string& path) {
   return metadata.contains("freeze_stage") ? number<std::size_t>(metadata, "freeze_stage", path)
                                            : 0;
 }
 
-RunLength length_of(const checkpoint::Metadata& metadata, const std::string& path) {
+RunLength read_length(const checkpoint::Metadata& metadata, const std::string& path) {
   return {count_in(metadata, "total_steps", path), count_in(metadata, "steps_per_epoch", path, 1),
           metadata.contains("stopped")};
 }
 
-std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata) {
+std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find("image_shape");
   if (found == metadata.end()) return std::nullopt;
   std::vector<std::int64_t> dims;
@@ -227,7 +228,7 @@ std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata) {
   return Shape(dims);
 }
 
-std::optional<DType> image_type_of(const checkpoint::Metadata& metadata) {
+std::optional<DType> read_image_type(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find("image_type");
   if (found == metadata.end()) return std::nullopt;
   for (const DType type : {DType::kUInt8, DType::kFloat32}) {
@@ -236,7 +237,7 @@ std::optional<DType> image_type_of(const checkpoint::Metadata& metadata) {
   return std::nullopt;
 }
 
-std::optional<bool> label_is_index_of(const checkpoint::Metadata& metadata) {
+std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find("label_is_index");
   if (found == metadata.end()) return std::nullopt;
   return found->second == "true";

@@ -1,4 +1,4 @@
-// The metadata of a checkpoint: the state of a run, as text.
+// Writes and reads the metadata of a checkpoint: the state of a run as text.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 #include "config/config.h"
 #include "data/data.h"
 #include "train/loop/changes.h"
@@ -20,47 +20,50 @@ namespace trainer::train {
 // and the step, so that they need no state but the step.
 struct RunState {
   std::int64_t step = 0;       // updates done
-  std::size_t stage = 0;       // of model.backbone.unfreeze, the one of the last update
+  std::size_t stage = 0;       // the stage of the last update (model.backbone.unfreeze)
   std::optional<double> best;  // value of run.best so far
   std::int64_t best_step = 0;
-  std::optional<backend::LossScaleState> loss_scale;  // where it is dynamic
-  std::optional<PlateauState> plateau;                // of schedule.reduce_on_plateau
-  std::int64_t restored_step = 0;            // whose parameters restore_best has brought back
-  bool evaluation_due = false;               // a signal cut the evaluation of this step off
-  bool stopped = false;                      // by a hook: early stop
+  std::optional<backend::LossScaleState> loss_scale;  // if it is dynamic
+  std::optional<PlateauState> plateau;                // with schedule.reduce_on_plateau
+  std::int64_t restored_step = 0;            // the step whose parameters restore_best has restored
+  bool evaluation_due = false;               // a signal cancelled the evaluation of this step
+  bool stopped = false;                      // a hook has stopped the run early
   std::map<std::string, std::string> hooks;  // by hook name
 };
 
-// Adds what identifies the run: the settings that a resume must find again, the fingerprint of the
-// training data, the classes, shape and type of the images, and the config.
+// Converts the state to metadata and adds the identity of the run: the settings that a resume must
+// find unchanged, the fingerprint of the training data, the classes, shape and type of the images,
+// and the config.
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
                                  const data::Datasets& data, const TrainingPlan& plan);
 
-// Checks that the checkpoint belongs to this config and data. Throws DataError naming each
-// difference after which the run would not go on: seed, batch size, accumulation, shuffling,
-// training data, classes, and what changes_since() refuses; `advice` is what else helps.
+// Reads the state. Throws DataError naming each difference from this config and data with which the
+// run cannot continue: seed, batch size, accumulation, shuffling, training data, classes, and the
+// errors of changes_since(). The message ends with `advice`, an alternative to restoring the
+// values.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const TrainingPlan& plan,
                        const std::string& path, const std::string& advice = "");
 
-// The differences between the config and the one in the checkpoint.
+// Returns the differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 
-// Return the class names in a checkpoint, with control characters spelled out, and the number of
-// updates before it. `path` is used in messages.
-std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
-std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
-// The stage that the tensors of the checkpoint are of.
-std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path);
-// How far the run goes, as its newest checkpoint says.
+// These return the class names in a checkpoint, with control characters escaped, and the number of
+// updates before it. `path` names the checkpoint in messages.
+std::vector<std::string> read_classes(const checkpoint::Metadata& metadata);
+std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path);
+// Returns the stage to which the tensors of the checkpoint belong.
+std::size_t read_stage(const checkpoint::Metadata& metadata, const std::string& path);
+// The length of a run, as its newest checkpoint has it.
 struct RunLength {
   std::int64_t total_steps = 0, steps_per_epoch = 1;
   bool stopped = false;  // early
 };
-RunLength length_of(const checkpoint::Metadata& metadata, const std::string& path);
-// Shape, type and labels of the samples of the run; none when the checkpoint has no such entry.
-std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata);
-std::optional<DType> image_type_of(const checkpoint::Metadata& metadata);
-std::optional<bool> label_is_index_of(const checkpoint::Metadata& metadata);
+RunLength read_length(const checkpoint::Metadata& metadata, const std::string& path);
+// These return the shape, type and labels of the samples of the run; nothing if the checkpoint has
+// no such entry.
+std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata);
+std::optional<DType> read_image_type(const checkpoint::Metadata& metadata);
+std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata);
 
 }  // namespace trainer::train

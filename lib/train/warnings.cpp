@@ -17,7 +17,7 @@ std::string line(const SourceLoc& loc, const std::string& key, const std::string
   return concat(loc.known() ? to_string(loc) + ": " : "", key, ": ", message);
 }
 
-// Whether it names layers, some or all.
+// Returns whether it selects any layers.
 bool selects(const Freeze& freeze) {
   return freeze.kind != Freeze::Kind::kNone &&
          !(freeze.kind == Freeze::Kind::kCount && freeze.count == 0);
@@ -49,7 +49,7 @@ void warn_of_freeze(const config::Model& model, const std::vector<graph::Graph>&
                           "model.backbone.weights, or train them"));
 }
 
-// Whether the run ends before; false where that is not known.
+// Returns whether the run ends before `at`; false if that is unknown.
 bool comes_too_late(const Duration& at, const config::Train& train) {
   if (at.unit == Duration::Unit::kSteps) return train.max_steps && at.count >= *train.max_steps;
   return !train.max_steps && at.count >= train.epochs.value_or(1);
@@ -70,8 +70,8 @@ void warn_of_late_stages(const config::Config& config, const std::optional<Train
 
 constexpr double kHighAdaptiveRate = 1, kHighRate = 100;
 
-// Rates with which a run diverges in its first steps. Optimizers that divide by the size of past
-// gradients take smaller ones.
+// The learning rates with which a run diverges in its first steps. They are smaller for optimizers
+// that divide by the size of past gradients.
 void warn_of_high_rate(const config::Config& config, std::vector<std::string>& warnings) {
   std::visit(
       [&](const auto& kind) {

@@ -5,6 +5,7 @@
 
 #include "backend/model_runs.h"
 #include "compile/compile.h"
+#include "model/initialise.h"
 #include "support/backend.h"
 #include "support/skip.h"
 

@@ -1,6 +1,7 @@
 #include "backend/model_runs.h"
 
 #include "compile/compile.h"
+#include "model/initialise.h"
 
 namespace trainer::test {
 

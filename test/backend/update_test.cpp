@@ -39,7 +39,7 @@ graph::Graph update_graph(const std::vector<std::int64_t>& lengths, const Update
   }
   for (const auto& [w, g] : pairs) {
     std::vector<ValueId> inputs{w, g};
-    for (const graph::Slot& slot : graph::slots_of(update)) {
+    for (const graph::Slot& slot : graph::list_slots(update)) {
       graph::Value value;
       value.name = concat(b.graph[w].name, "/", slot.name);
       value.shape = b.graph[w].shape;

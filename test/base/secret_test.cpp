@@ -27,14 +27,14 @@ TEST_CASE("HMAC-SHA256 of RFC 4231") {
 }
 
 TEST_CASE("a proof is of the secret and of every part by itself") {
-  const std::string proof = proof_of("secret", {"ab", "c"});
-  CHECK(proof == proof_of("secret", {"ab", "c"}));
-  CHECK(proof != proof_of("Secret", {"ab", "c"}));
-  CHECK(proof != proof_of("secret", {"a", "bc"}));
-  CHECK(proof != proof_of("secret", {"abc"}));
+  const std::string proof = compute_proof("secret", {"ab", "c"});
+  CHECK(proof == compute_proof("secret", {"ab", "c"}));
+  CHECK(proof != compute_proof("Secret", {"ab", "c"}));
+  CHECK(proof != compute_proof("secret", {"a", "bc"}));
+  CHECK(proof != compute_proof("secret", {"abc"}));
   CHECK(same_secret(proof, std::string(proof)));
   CHECK_FALSE(same_secret(proof, proof.substr(1)));
-  CHECK_FALSE(same_secret(proof, proof_of("secret", {})));
+  CHECK_FALSE(same_secret(proof, compute_proof("secret", {})));
 }
 
 }  // namespace trainer

@@ -121,7 +121,7 @@ TEST_CASE("topology: what /sys does not tell is one domain of one node") {
 
 TEST_CASE("topology: this machine's processors are those that the process may use") {
   const Topology topology = read_topology();
-  std::vector<int> numbers = numbers_of(topology.processors);
+  std::vector<int> numbers = processor_numbers(topology.processors);
   std::sort(numbers.begin(), numbers.end());
   CHECK(numbers == available_cores());
 }

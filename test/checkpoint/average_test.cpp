@@ -1,8 +1,10 @@
 // The mean of a run's last checkpoints.
+#include "checkpoint/average.h"
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/store.h"
 
 namespace trainer::checkpoint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/weights.h"
 
 namespace trainer::checkpoint {

@@ -1,3 +1,5 @@
+#include "checkpoint/lock.h"
+
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -8,7 +10,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/run_links.h"
 
 namespace trainer::checkpoint {

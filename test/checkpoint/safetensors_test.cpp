@@ -1,3 +1,5 @@
+#include "checkpoint/safetensors.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -5,8 +7,9 @@
 #include <limits>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/average.h"
+#include "checkpoint/keras.h"
+#include "checkpoint/store.h"
 #include "support/write_unsynced.h"
 
 namespace trainer::checkpoint {

@@ -1,3 +1,5 @@
+#include "checkpoint/store.h"
+
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -5,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
 
 namespace trainer::checkpoint {
 namespace {

@@ -191,19 +191,20 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
       }
     };
     const std::string first = next_message();
-    std::string bytes = Writer(kHello)
-                            .number(kProtocol)
-                            .text(identity.job)
-                            .number(1)
-                            .number(2)
-                            .text("rank 1")
-                            .text(kPatient.version)
-                            .text(cluster_text(identity))
-                            .text("host")
-                            .number(7)
-                            .text("mine")
-                            .text(proof_of("", {kHelloProof, Reader(first).text(), "mine", "1"}))
-                            .finish();
+    std::string bytes =
+        Writer(kHello)
+            .number(kProtocol)
+            .text(identity.job)
+            .number(1)
+            .number(2)
+            .text("rank 1")
+            .text(kPatient.version)
+            .text(cluster_text(identity))
+            .text("host")
+            .number(7)
+            .text("mine")
+            .text(compute_proof("", {kHelloProof, Reader(first).text(), "mine", "1"}))
+            .finish();
     transmit(socket, bytes);
     if (Reader(next_message()).kind() != kWelcome) throw CheckError("no welcome");
     bytes = Writer(99).finish();

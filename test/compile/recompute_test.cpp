@@ -89,7 +89,7 @@ TEST_CASE("recompute: how much less the activations of the backbones take") {
     const double share = static_cast<double>(peak(cut)) / static_cast<double>(peak(kept));
     CAPTURE(row.backbone);
     CAPTURE(share);
-    MESSAGE(std::string(row.backbone), ": ", peak(kept), " to ", peak(cut), " bytes a sample");
+    MESSAGE(std::string(row.backbone), ": ", peak(kept), " to ", peak(cut), " bytes per sample");
     CHECK(share < row.most);
     CHECK(again(cut) > 0);
   }

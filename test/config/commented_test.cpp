@@ -17,8 +17,9 @@ TEST_CASE("a config with comments reads back to the same config") {
     const Config config = load_config(entry.path(), {}, {}).config;
     const std::string text = commented_yaml(config);
     CHECK(to_yaml(parse_config(text, "commented.yaml", {}, {}).config) == to_yaml(config));
-    CHECK(text.find("  # Samples a step and replica; auto: the most that fit the device's memory, "
-                    "up to 1024.\n  batch_size: ") != std::string::npos);
+    CHECK(
+        text.find("  # Samples per step and replica; auto: the most that fit the device's memory, "
+                  "up to 1024.\n  batch_size: ") != std::string::npos);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "program.h"
 #include "support/contains.h"
 

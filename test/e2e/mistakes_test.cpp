@@ -79,7 +79,7 @@ std::vector<Mistake> mistakes() {
       {"no length", kModelLine + kDataLine + "train: {batch_size: 8}\n", validate, 2,
        "exactly one of: epochs, max_steps"},
       {"a quoted number", kModelLine + kDataLine + "train: {epochs: \"2\"}\n", validate, 2,
-       "a number stands without quotes"},
+       "a number is written without quotes"},
       {"no image size", images("train: {path: PHOTOS}", "layers: [flatten, dense: 2]"), validate, 2,
        "[height, width]"},
       {"a wrong number of classes",

@@ -167,10 +167,10 @@ TEST_CASE("the values of a config are written out with what they mean") {
   const Folder folder;
   const std::string source = test::source_file("configs/mnist.yaml");
   REQUIRE(folder.create(source).code == 0);
-  CHECK(
-      contains(read_text_file(folder.config),
-               "  # Samples a step and replica; auto: the most that fit the device's memory, up to "
-               "1024.\n  batch_size: 64\n"));
+  CHECK(contains(
+      read_text_file(folder.config),
+      "  # Samples per step and replica; auto: the most that fit the device's memory, up to "
+      "1024.\n  batch_size: 64\n"));
 }
 
 TEST_CASE("find suggests a learning rate and a batch size") {

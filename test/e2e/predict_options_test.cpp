@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/formats/npy.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/store.h"
 #include "program.h"
 #include "support/contains.h"
 #include "support/nameless_file.h"

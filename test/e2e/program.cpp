@@ -11,7 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "data/data.h"
 #include "support/process_events.h"
 

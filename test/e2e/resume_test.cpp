@@ -10,7 +10,8 @@
 #include <sstream>
 #include <thread>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
 #include "program.h"
 
 namespace trainer::e2e::resume_test {

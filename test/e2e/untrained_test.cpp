@@ -3,7 +3,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "pictures.h"
 #include "support/contains.h"
 
@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK(
       contains(result.err, concat("note: ", file.string(),
                                   ": 2 tensors of the model left as initialised, as allow_missing "
-                                  "says: last/kernel, last/bias\n")));
+                                  "permits: last/kernel, last/bias\n")));
   CHECK(contains(result.err,
                  concat("warning: ", file.string(),
                         ": 2 tensors of the file unused, for which the model has no place: "

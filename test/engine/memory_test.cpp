@@ -15,7 +15,7 @@
 #include "support/model.h"
 #include "support/skip.h"
 #include "train/host_memory.h"
-#include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::engine {
 namespace {
@@ -230,7 +230,7 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
   config.train.batch_size = 48;
-  CHECK(train::settle_batch_size(config, model, 10000).text.empty());
+  CHECK(train::resolve_batch_size(config, model, 10000).text.empty());
   CHECK(config.train.batch_size == 48);
   const auto bytes = [&](std::int64_t samples) {
     return planned_memory(model, config, samples, [&] { return open_backends(config); }).total() +
@@ -240,7 +240,7 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   config.train.memory_mb = static_cast<double>(bound) / (1 << 20);
   config.train.batch_size = config::BatchSize::automatic();
   CHECK_THROWS_AS(static_cast<std::int64_t>(config.train.batch_size), ConfigError);
-  const Notice notice = train::settle_batch_size(config, model, 10000);
+  const Notice notice = train::resolve_batch_size(config, model, 10000);
   const std::string& line = notice.text;
   const std::int64_t found = config.train.batch_size;
   CHECK(notice.kind == Notice::Kind::kNote);
@@ -252,12 +252,12 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   CHECK(bytes(found + 8) > bound);
   // No more than there are samples; and a bound that is too small.
   config.train.batch_size = config::BatchSize::automatic();
-  CHECK(train::settle_batch_size(config, model, 20).text.find("20 is the most") !=
+  CHECK(train::resolve_batch_size(config, model, 20).text.find("20 is the most") !=
         std::string::npos);
   CHECK(config.train.batch_size == 20);
   config.train.batch_size = config::BatchSize::automatic();
   config.train.memory_mb = 0.01;
-  CHECK_THROWS_WITH_AS(train::settle_batch_size(config, model, 10000),
+  CHECK_THROWS_WITH_AS(train::resolve_batch_size(config, model, 10000),
                        doctest::Contains("not even one sample fits 0 MiB (train.memory_mb)"),
                        ConfigError);
 }

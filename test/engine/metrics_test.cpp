@@ -123,11 +123,11 @@ TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too 
     return metrics.result().auc;
   };
   const std::vector<float> scores(logits, logits + 2);
-  CHECK(auc(scores, {1, 0}, kMostScores) == 1);
-  CHECK(auc(scores, {0, 1}, kMostScores) == 0);
-  CHECK(auc({0.5f, 0.5f}, {0, 1}, kMostScores) == 0.5);
-  CHECK(std::isnan(auc(scores, {1, 1}, kMostScores)));
-  CHECK(std::isnan(auc({NAN, 1}, {0, 1}, kMostScores)));
+  CHECK(auc(scores, {1, 0}, kMaxScores) == 1);
+  CHECK(auc(scores, {0, 1}, kMaxScores) == 0);
+  CHECK(auc({0.5f, 0.5f}, {0, 1}, kMaxScores) == 0.5);
+  CHECK(std::isnan(auc(scores, {1, 1}, kMaxScores)));
+  CHECK(std::isnan(auc({NAN, 1}, {0, 1}, kMaxScores)));
   CHECK(std::isnan(auc(scores, {0, 1}, 1)));
 }
 

@@ -51,7 +51,7 @@ TEST_CASE("step times: means over steps, and over ranks the least, the median, t
   times.add(second);
   CHECK(times.steps() == 2);
   CHECK(times.ranks() == 3);
-  CHECK(times.mean_of(0)[StepPhase::kBackward] == doctest::Approx(0.2));
+  CHECK(times.mean_times(0)[StepPhase::kBackward] == doctest::Approx(0.2));
   const StepTimes::Spread spread = times.spread(StepPhase::kBackward);
   CHECK(spread.min == doctest::Approx(0.2));
   CHECK(spread.median == doctest::Approx(0.2));
@@ -62,7 +62,7 @@ TEST_CASE("step times: means over steps, and over ranks the least, the median, t
   StepTimes both = times;
   both.add(times);
   CHECK(both.steps() == 4);
-  CHECK(both.mean_of(0)[StepPhase::kBackward] == doctest::Approx(0.2));
+  CHECK(both.mean_times(0)[StepPhase::kBackward] == doctest::Approx(0.2));
   // Of another number of ranks.
   const RankTimes alone[] = {rank_of(0.5)};
   both.add(alone);
@@ -88,13 +88,14 @@ TEST_CASE("step times: a straggler is far above the others, in time of its own")
   CHECK(second->phase == StepPhase::kBackward);
   CHECK(second->seconds == doctest::Approx(0.9));
   CHECK(second->others == doctest::Approx(0.525));
-  CHECK(describe(*second, {"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"}) ==
-        "straggler: rank 1 (b) takes 900.00 ms a step of its own, the others 525.00; it loses most "
-        "in backward");
+  CHECK(
+      describe(*second, {"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"}) ==
+      "straggler: rank 1 (b) takes 900.00 ms per step of its own, the others 525.00; it loses most "
+      "in backward");
   Straggler starting = *second;
   starting.phase = StepPhase::kOther;
   CHECK(describe(starting, {}) ==
-        "straggler: rank 1 takes 900.00 ms a step of its own, the others 525.00; it loses most "
+        "straggler: rank 1 takes 900.00 ms per step of its own, the others 525.00; it loses most "
         "outside the phases that are timed");
   // What is lost must matter in the step.
   const auto of_two = [](double seconds) {
@@ -142,7 +143,7 @@ TEST_CASE("step times in words: phases with time, of several ranks with both end
   const RankTimes two[] = {rank_times(0.0015, 0, fast), rank_times(0.0025, 0, slow)};
   times.add(two);
   CHECK(describe(times) == "forward 2.00 (1.50-2.50) ms");
-  CHECK(column_of(StepPhase::kAllReduceHidden) == "hidden_all_reduce_seconds");
+  CHECK(column_name(StepPhase::kAllReduceHidden) == "hidden_all_reduce_seconds");
 }
 
 }  // namespace trainer::engine

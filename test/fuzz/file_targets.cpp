@@ -2,7 +2,8 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "cluster/identity.h"
 #include "commands/run_files/run_files.h"

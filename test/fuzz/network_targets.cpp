@@ -58,7 +58,7 @@ class Waiting {
 
 void run_rendezvous(Bytes input) {
   // Destroyed after rank 0, whose thread must end before OpenSSL does.
-  static const std::string first_use_of_openssl = proof_of("a secret", {"a part"});
+  static const std::string first_use_of_openssl = compute_proof("a secret", {"a part"});
   static const Waiting rank_0;
   rank_0.talk(input);
 }

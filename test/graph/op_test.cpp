@@ -58,18 +58,18 @@ TEST_CASE("only updates alias their inputs") {
   for (const Op& op : one_of_each(std::make_index_sequence<std::variant_size_v<Op>>())) {
     const std::string name = name_of(op);
     CAPTURE(name);
-    CHECK((alias_of(op, 0) >= 0) == (name == "update" || name == "update_statistics"));
+    CHECK((aliased_input(op, 0) >= 0) == (name == "update" || name == "update_statistics"));
   }
-  CHECK(alias_of(Update{}, 0) == 0);
-  CHECK(alias_of(Update{}, 1) == 2);  // input 1 is the gradient
-  CHECK(alias_of(Update{}, 2) == 3);
-  CHECK(alias_of(UpdateStatistics{}, 1) == 1);
+  CHECK(aliased_input(Update{}, 0) == 0);
+  CHECK(aliased_input(Update{}, 1) == 2);  // input 1 is the gradient
+  CHECK(aliased_input(Update{}, 2) == 3);
+  CHECK(aliased_input(UpdateStatistics{}, 1) == 1);
 }
 
 TEST_CASE("slots of each rule, in the order of the update's inputs") {
   const auto names = [](const UpdateRule& rule, float ema) {
     std::string joined;
-    for (const Slot& slot : slots_of(Update{rule, {}, 0, 0, 1, ema, 0})) {
+    for (const Slot& slot : list_slots(Update{rule, {}, 0, 0, 1, ema, 0})) {
       joined += slot.name + (slot.copy ? "* " : " ");
     }
     return joined;

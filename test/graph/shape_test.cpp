@@ -266,7 +266,7 @@ TEST_CASE("shape errors say what was expected and what to do") {
         std::string::npos);
   CHECK(wrong(Concat{}, {tiny, flat}).find("joins along the channels") != std::string::npos);
   CHECK(wrong(Reshape{{kBatch, 9, 9}}, {flat}) ==
-        "layer: cannot reshape [batch, 10] (10 numbers a sample) to [batch, 9, 9]");
+        "layer: cannot reshape [batch, 10] (10 numbers per sample) to [batch, 9, 9]");
   CHECK(wrong(Slice{4, 12}, {flat}) == "layer: channels 4 to 12 are not all in [batch, 10]");
   CHECK(wrong(Crop{2, 1, 0, 0}, {tiny}) == "layer: nothing is left of [batch, 3, 3, 64]");
   CHECK(wrong(ZeroPad{-1, 0, 0, 0}, {tiny}) == "layer: padding must be 0 or more");

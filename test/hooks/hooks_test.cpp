@@ -11,6 +11,7 @@
 #include "hooks/confusion_image.h"
 #include "hooks/event_file.h"
 #include "hooks/interval.h"
+#include "support/confusion.h"
 
 using namespace trainer;
 using namespace trainer::hooks;
@@ -90,16 +91,16 @@ TEST_CASE("every: the answer at a step does not depend on where a run was resume
 
 TEST_CASE("metric names") {
   Evaluation e = evaluation_of(0.5);
-  CHECK(metric_of(e, "validation/loss") == 0.5);
-  CHECK(metric_of(e, "validation/accuracy") == 0.75);
-  CHECK_FALSE(metric_of(e, "test/accuracy"));
-  CHECK_FALSE(metric_of(e, "validation/top_k_accuracy"));
+  CHECK(find_metric(e, "validation/loss") == 0.5);
+  CHECK(find_metric(e, "validation/accuracy") == 0.75);
+  CHECK_FALSE(find_metric(e, "test/accuracy"));
+  CHECK_FALSE(find_metric(e, "validation/top_k_accuracy"));
   e.metrics.classes = 2;
   e.metrics.confusion = make_confusion({3, 1, 0, 4});
   e.metrics.auc = 0.9;
-  CHECK(metric_of(e, "validation/balanced_accuracy") == 0.875);
-  CHECK(metric_of(e, "validation/f1_macro") == doctest::Approx((6.0 / 7 + 8.0 / 9) / 2));
-  CHECK(metric_of(e, "validation/auc") == 0.9);
+  CHECK(find_metric(e, "validation/balanced_accuracy") == 0.875);
+  CHECK(find_metric(e, "validation/f1_macro") == doctest::Approx((6.0 / 7 + 8.0 / 9) / 2));
+  CHECK(find_metric(e, "validation/auc") == 0.9);
   CHECK(larger_is_better("validation/auc"));
   CHECK(larger_is_better("validation/accuracy"));
   CHECK_FALSE(larger_is_better("validation/loss"));

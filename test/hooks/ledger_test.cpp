@@ -56,7 +56,7 @@ TEST_CASE("a row of a CSV file has as many fields as its header") {
   write_file_atomic(file, "step,loss\n");
   const CsvColumns columns(file, {"loss", "step", "time"}, [](const std::string&) { return true; });
   REQUIRE(columns.fields("1,0.5"));
-  CHECK(columns.line_of(*columns.fields("1,0.5")) == "0.5,1,");
+  CHECK(columns.format_row(*columns.fields("1,0.5")) == "0.5,1,");
   CHECK_FALSE(columns.fields("1"));
   CHECK_FALSE(columns.fields("1,0.5,3"));
 }

@@ -145,7 +145,7 @@ TEST_CASE("progress: what the closing lines say of servers, devices, energy and 
                 [](Finish& f) {
                   f.staleness = Finish::Staleness{1.5, 3, 2};
                 }) ==
-        "staleness of gradients: mean 1.50, most 3, 2 refused\n"
+        "staleness of gradients: mean 1.50, most 3, 2 rejected\n"
         "total time with 2 workers: 10.500 seconds\n"
         "21345.7 images/second with 2 workers\n");
   CHECK(closing(1, [](Finish& f) { f.gap_seconds = 0.0000125; }) ==
@@ -195,7 +195,7 @@ TEST_CASE("progress: the closing block says where the time of a step went, and w
       out.str() ==
       std::string("training data: 1 thread, 2 batches ahead\n"
                   "time of a step: forward 31.25 (12.50-50.00), all-reduce 18.75 (0.00-37.50) ms\n"
-                  "straggler: rank 1 (worker 1 on host b) takes 50.00 ms a step of its own, the "
+                  "straggler: rank 1 (worker 1 on host b) takes 50.00 ms per step of its own, the "
                   "others 12.50; it loses most in forward\n") +
           kClosing + next("r"));
 }

@@ -12,9 +12,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "checkpoint/safetensors.h"
 #include "engine/replicas.h"
+#include "model/build_model.h"
 #include "model/import.h"
-#include "model/model.h"
 #include "optim/optim.h"
 
 namespace trainer {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "compile/compile.h"
+#include "model/table.h"
 #include "support/model.h"
 #include "support/source_files.h"
 

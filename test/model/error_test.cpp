@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "model/build_model.h"
 #include "support/model.h"
 
 namespace trainer::model {
@@ -83,7 +84,7 @@ TEST_CASE("all mistakes are reported, those that follow from others are not") {
       "padding: same, or fewer strides and poolings before it\n"
       "early: expects [batch, features], but its input is [batch, 28, 28, 1]; put flatten or "
       "global_average_pool before it\n"
-      "reshape: cannot reshape [batch, 28, 28, 1] (784 numbers a sample) to [batch, 5, 5]\n"
+      "reshape: cannot reshape [batch, 28, 28, 1] (784 numbers per sample) to [batch, 5, 5]\n"
       "flatten: no later layer uses this one; name it in the inputs of a later layer, or remove "
       "it");
 }

@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "model/build.h"
+#include "model/build_model.h"
+#include "model/expand_layers.h"
 #include "support/model.h"
 #include "support/source_files.h"
 

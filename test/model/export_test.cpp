@@ -10,9 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "checkpoint/keras.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/weights.h"
 #include "config/rule.h"
 #include "config/values.h"
+#include "model/build_model.h"
 #include "model/import.h"
 #include "model/keras_normalization.h"
 #include "model/keras_order.h"

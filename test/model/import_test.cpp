@@ -7,7 +7,8 @@
 #include <map>
 
 #include "base/formats/zip.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/safetensors.h"
+#include "model/build_model.h"
 #include "models.h"
 #include "support/model.h"
 #include "support/skip.h"
@@ -138,7 +139,7 @@ TEST_CASE("what was not loaded is told in a line for each kind, as a note where 
   REQUIRE(report.notices().size() == 1);
   CHECK(report.notices()[0].kind == Notice::Kind::kNote);
   CHECK(report.notices()[0].text ==
-        "w.h5: 2 tensors of the model left as initialised, as allow_missing says: last/kernel, "
+        "w.h5: 2 tensors of the model left as initialised, as allow_missing permits: last/kernel, "
         "last/bias");
   for (int i = 0; i < 11; ++i) report.extra.push_back("x" + std::to_string(i));
   REQUIRE(report.notices().size() == 2);

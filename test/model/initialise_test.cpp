@@ -1,9 +1,10 @@
+#include "model/initialise.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "model/build.h"
 #include "support/model.h"
 
 namespace trainer::model {

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 #include "config/config.h"
 #include "graph/graph.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "support/model.h"
 
 namespace trainer::model {

@@ -1,3 +1,5 @@
+#include "model/table.h"
+
 #include <doctest/doctest.h>
 
 #include "support/model.h"

@@ -1,8 +1,10 @@
 // The names and layouts of torchvision's state dicts.
+#include "model/torchvision.h"
+
 #include <doctest/doctest.h>
 
+#include "model/build_model.h"
 #include "model/import.h"
-#include "model/model.h"
 #include "support/model.h"
 
 namespace trainer::model {

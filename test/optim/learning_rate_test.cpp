@@ -28,9 +28,9 @@ const Length kLength{50, 500, 1};
 }  // namespace
 
 TEST_CASE("durations in updates") {
-  CHECK(steps_of(steps(30), kLength) == 30);
-  CHECK(steps_of(epochs(1.5), kLength) == 75);
-  CHECK_THROWS_AS(steps_of({1, Duration::Unit::kSeconds}, kLength), std::logic_error);
+  CHECK(to_steps(steps(30), kLength) == 30);
+  CHECK(to_steps(epochs(1.5), kLength) == 75);
+  CHECK_THROWS_AS(to_steps({1, Duration::Unit::kSeconds}, kLength), std::logic_error);
 }
 
 TEST_CASE("constant") {

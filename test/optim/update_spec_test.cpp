@@ -49,7 +49,7 @@ TEST_CASE("each optimizer becomes its rule") {
   CHECK(adagrad_rule.initial == 0.5f);
   CHECK(adagrad_rule.epsilon == 1e-5f);
   CHECK(adagrad.update.weight_decay == 0.02f);
-  CHECK(graph::slots_of(adagrad.update).front().initial == 0.5);
+  CHECK(graph::list_slots(adagrad.update).front().initial == 0.5);
 
   const auto lion = spec(config::Lion{0.4, 0.7, 0.6, 0.01});
   const auto& lion_rule = std::get<graph::LionRule>(lion.update.rule);

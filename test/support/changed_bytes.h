@@ -135,8 +135,9 @@ class Answers {
     for (const char* const refusal : {"not JSON", "not valid YAML"}) {
       if (contains(text, refusal)) return refusal;
     }
-    for (const std::string damage : {"is damaged: cannot be decompressed",
-                                     "its checksum does not match: the file is damaged"}) {
+    for (const std::string damage :
+         {"is damaged: a member cannot be decompressed; fetch the file again",
+          "its checksum does not match: the file is damaged"}) {
       const std::size_t at = text.find(damage);
       if (at != std::string::npos) return text.replace(at, damage.size(), "its bytes are damaged");
     }

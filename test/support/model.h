@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "model/model.h"
+#include "model/build_model.h"
 
 namespace trainer::test {
 

@@ -66,7 +66,7 @@ TEST_CASE("checkpointer: the newest that can be read, with a warning for one tha
   write_file_atomic(checkpointer.last_checkpoint(), std::string("damaged"));
   const auto file = checkpointer.load_latest();
   REQUIRE(file);
-  CHECK(step_of(file->metadata, "") == 1);
+  CHECK(read_step(file->metadata, "") == 1);
   CHECK(subject.trial.warnings.back().text.find("step-00000002") != std::string::npos);
   CHECK(subject.trial.warnings.back().kind == Notice::Kind::kWarning);
   write_file_atomic(checkpoint_folder(subject.job.run) / "step-00000001.safetensors",

@@ -60,16 +60,16 @@ std::set<std::string> files_after(const std::string& before, Subject now) {
 TEST_CASE("feature cache: of the splits of the plan, in memory or in files") {
   const TemporaryFolder folder;
   Subject subject("");
-  CHECK(subject.open(FeaturePlan::Where::kNowhere, folder.path()).of(subject.data.train.get()) ==
+  CHECK(subject.open(FeaturePlan::Where::kNowhere, folder.path()).find(subject.data.train.get()) ==
         nullptr);
   const FeatureCaches memory = subject.open(FeaturePlan::Where::kMemory, folder.path());
-  REQUIRE(memory.of(subject.data.train.get()) != nullptr);
-  CHECK(memory.of(subject.data.train.get())->size() == 6);
-  CHECK(memory.of(subject.data.test.get())->size() == 3);
+  REQUIRE(memory.find(subject.data.train.get()) != nullptr);
+  CHECK(memory.find(subject.data.train.get())->size() == 6);
+  CHECK(memory.find(subject.data.test.get())->size() == 3);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "features"));
   const FeatureCaches files = subject.open(FeaturePlan::Where::kDisk, folder.path());
   CHECK(files.problem() == "");
-  CHECK(files.of(subject.data.test.get())->size() == 3);
+  CHECK(files.find(subject.data.test.get())->size() == 3);
   CHECK(files_of(folder.path()).size() == 2);
 }
 

@@ -12,7 +12,7 @@
 #include "data/mix.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "optim/optim.h"
 #include "support/source_files.h"
 

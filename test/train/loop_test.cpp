@@ -6,7 +6,9 @@
 #include <cmath>
 #include <csignal>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/average.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
 #include "support.h"
 #include "support/skip.h"
 #include "train/state.h"
@@ -330,7 +332,7 @@ TEST_CASE("restore_best ends the run with the parameters of the best evaluation"
   CHECK(finish.evaluations[0].metrics.loss == finish.best->value);
   const Path folder = trial.folder.path() / "run" / "checkpoints";
   const auto last = checkpoint::read_safetensors(checkpoint::list_checkpoints(folder).back().path);
-  CHECK(step_of(last.metadata, "") == finish.steps);
+  CHECK(read_step(last.metadata, "") == finish.steps);
   CHECK(finish.steps > 2);
   for (const checkpoint::Tensor& tensor : last.tensors) {
     const auto same = std::find_if(best.begin(), best.end(), [&](const checkpoint::Tensor& each) {

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/store.h"
 #include "cluster/transport/socket.h"
 #include "support.h"
 #include "support/skip.h"
@@ -170,8 +170,8 @@ TEST_CASE("workers: the chief knows where the time of every rank went, and the s
   REQUIRE(times.ranks() == 2);
   CHECK(times.steps() == 6);
   // Two samples a step. What else a rank has is real time.
-  CHECK(times.mean_of(1).own() == doctest::Approx(2000).epsilon(0.01));
-  CHECK(times.mean_of(0).own() < 1000);
+  CHECK(times.mean_times(1).own() == doctest::Approx(2000).epsilon(0.01));
+  CHECK(times.mean_times(0).own() < 1000);
   const auto straggler = times.straggler();
   REQUIRE(straggler);
   CHECK(straggler->rank == 1);

@@ -9,7 +9,7 @@
 #include "data/mix.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "train/open.h"
 
 namespace trainer::train {

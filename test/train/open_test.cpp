@@ -14,7 +14,7 @@
 #include "commands/plan/plan_report.h"
 #include "compile/compile.h"
 #include "engine/evaluate.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "support/source_files.h"
 
 namespace trainer::train {
@@ -84,33 +84,33 @@ std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t cl
 TEST_CASE("float images are taken as they are unless the config says otherwise") {
   Floats floats(0.125f);
   const data::Datasets data = train::open_training_data(floats.config);
-  const Notice notice = train::settle_normalize(floats.config, data);
+  const Notice notice = train::resolve_normalize(floats.config, data);
   const std::string& line = notice.text;
   CHECK(notice.kind == Notice::Kind::kNote);
   CHECK(line.find("taken as they are (scale: 1), here from 0 to 0.875") != std::string::npos);
   CHECK(line.find("give data.normalize") == std::string::npos);
-  CHECK(config::normalize_of(floats.config.data).scale == 1);
+  CHECK(config::find_normalize(floats.config.data).scale == 1);
   CHECK(config::to_yaml(floats.config).find("scale: 1\n") != std::string::npos);
-  CHECK(train::settle_normalize(floats.config, data).text.empty());
+  CHECK(train::resolve_normalize(floats.config, data).text.empty());
 
   Floats large(30);
   const Notice advice =
-      train::settle_normalize(large.config, train::open_training_data(large.config));
+      train::resolve_normalize(large.config, train::open_training_data(large.config));
   CHECK(advice.kind == Notice::Kind::kWarning);
   CHECK(advice.text.find("from 0 to 210; give data.normalize") != std::string::npos);
   Floats planned(1);
   const commands::PlannedData data_of_plan = commands::plan_data(planned.config);
   CHECK(data_of_plan.notes.size() == 1);
   CHECK(data_of_plan.warnings.empty());
-  CHECK(config::normalize_of(planned.config.data).scale == 1);
+  CHECK(config::find_normalize(planned.config.data).scale == 1);
 
   Floats said(1, ", normalize: {scale: 0.5}");
-  CHECK(train::settle_normalize(said.config, train::open_training_data(said.config)).text.empty());
-  CHECK(config::normalize_of(said.config.data).scale == 0.5);
+  CHECK(train::resolve_normalize(said.config, train::open_training_data(said.config)).text.empty());
+  CHECK(config::find_normalize(said.config.data).scale == 0.5);
   config::Config bytes = Floats::parsed(
       "model: {layers: [flatten, dense: 10]}\ndata: {format: synthetic}\ntrain: {epochs: 1}\n");
-  CHECK(train::settle_normalize(bytes, train::open_training_data(bytes)).text.empty());
-  CHECK(config::normalize_of(bytes.data).scale == 1 / 255.0);
+  CHECK(train::resolve_normalize(bytes, train::open_training_data(bytes)).text.empty());
+  CHECK(config::find_normalize(bytes.data).scale == 1 / 255.0);
 }
 
 TEST_CASE("labels that are no whole numbers name no class") {

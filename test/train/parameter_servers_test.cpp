@@ -28,20 +28,20 @@ TEST_CASE("servers: a job has them when its cluster does") {
 TEST_CASE("servers: tasks agree on cluster and config, but for what is each task's own") {
   const cluster::Identity who = with_servers(1);
   const config::Config config = run_config();
-  const std::string agreement = agreement_of(who, config);
+  const std::string agreement = agreement_facts(who, config);
   CHECK(agreement.find("version: ") == 0);
   config::Config other = config;
   other.parallel.threads = 9;
   other.run.dir = "elsewhere";
-  // What a worker settles for float images, which a server does not see.
+  // The normalisation that a worker sets for float images, which a server does not read.
   other.data.normalize = config::Normalize{1, {}, {}, false};
-  CHECK(agreement_of(who, other) == agreement);
+  CHECK(agreement_facts(who, other) == agreement);
   other.data.normalize->scale = 0.5;
-  CHECK(agreement_of(who, other) != agreement);
+  CHECK(agreement_facts(who, other) != agreement);
   other = config;
   other.seed += 1;
-  CHECK(agreement_of(who, other) != agreement);
-  CHECK(agreement_of(with_servers(2), config) != agreement);
+  CHECK(agreement_facts(who, other) != agreement);
+  CHECK(agreement_facts(with_servers(2), config) != agreement);
 }
 
 TEST_CASE("servers: workers have the training data and the frozen tensors alike") {
@@ -67,7 +67,7 @@ TEST_CASE("servers: workers have the training data and the frozen tensors alike"
 TEST_CASE("servers: the timeout is in milliseconds") {
   config::Config config = run_config();
   config.parallel.timeout = {1.5, config::Duration::Unit::kSeconds};
-  CHECK(timeout_of(config) == std::chrono::milliseconds(1500));
+  CHECK(exchange_timeout(config) == std::chrono::milliseconds(1500));
 }
 
 }  // namespace trainer::train

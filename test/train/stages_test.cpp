@@ -33,7 +33,7 @@ TEST_CASE("stages: a stage is a function of the step") {
   CHECK(stages.count() == 3);
   CHECK(stages.first_steps() == std::vector<std::int64_t>{0, 3, 10});
   for (const auto& [step, stage] : {std::pair{0, 0}, {2, 0}, {3, 1}, {9, 1}, {10, 2}, {1000, 2}}) {
-    CHECK(stages.of(step) == static_cast<std::size_t>(stage));
+    CHECK(stages.at(step) == static_cast<std::size_t>(stage));
   }
   // After three updates the second stage has not begun.
   CHECK(stages.after(0) == 0);
@@ -52,7 +52,7 @@ TEST_CASE("stages: entries out of order are named where they stand") {
 TEST_CASE("stages: the multiplier of the entry counts from its step on") {
   const std::string constant = "optimizer: {sgd: {learning_rate: 0.8}}\n";
   const config::Config config = staged(kTwo, constant);
-  const optim::LearningRate rate = learning_rate_of(config, plan_of(config));
+  const optim::LearningRate rate = staged_learning_rate(config, plan_of(config));
   CHECK(rate(2) == doctest::Approx(0.8));
   CHECK(rate(3) == doctest::Approx(0.4));
   CHECK(rate(9) == doctest::Approx(0.4));
@@ -88,7 +88,7 @@ TEST_CASE("stages: another stage has other layers frozen, and those kept trained
   CHECK(is_trained(1, "Conv_1"));
   CHECK_FALSE(is_trained(1, "Conv1"));
   CHECK(is_trained(2, "Conv1"));
-  CHECK(config_of_stage(config, 2).model.backbone->freeze.kind == config::Freeze::Kind::kNone);
+  CHECK(stage_config(config, 2).model.backbone->freeze.kind == config::Freeze::Kind::kNone);
 }
 
 TEST_CASE("stages: layers of an entry that are not in the model are named with the entry") {

@@ -58,13 +58,13 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   CHECK(back.evaluation_due);
   CHECK(back.stopped);
   CHECK(back.hooks == state.hooks);
-  CHECK(stage_of(metadata, "run") == 2);
-  CHECK(classes_of(metadata) == std::vector<std::string>{"even", "odd"});
-  CHECK(image_shape_of(metadata) == Shape({4, 4, 1}));
-  CHECK(image_type_of(metadata) == DType::kFloat32);
-  CHECK(label_is_index_of(metadata) == true);
-  CHECK(length_of(metadata, "run").total_steps == 6);
-  CHECK(length_of(metadata, "run").stopped);
+  CHECK(read_stage(metadata, "run") == 2);
+  CHECK(read_classes(metadata) == std::vector<std::string>{"even", "odd"});
+  CHECK(read_image_shape(metadata) == Shape({4, 4, 1}));
+  CHECK(read_image_type(metadata) == DType::kFloat32);
+  CHECK(read_label_is_index(metadata) == true);
+  CHECK(read_length(metadata, "run").total_steps == 6);
+  CHECK(read_length(metadata, "run").stopped);
   // Whoever takes early_stop out wants the run to go on.
   CHECK_FALSE(from_metadata(metadata, trial.config, trial.data, plan, "run").stopped);
 }
@@ -133,26 +133,28 @@ TEST_CASE("state: a change that matters and is allowed is told") {
 }
 
 TEST_CASE("state: a checkpoint that is no run's is refused") {
-  CHECK_THROWS_WITH_AS(step_of({}, "file"), doctest::Contains("lacks \"step\""), DataError);
-  CHECK_THROWS_WITH_AS(step_of({{"step", "12x"}}, "file"), doctest::Contains("expected a number"),
+  CHECK_THROWS_WITH_AS(read_step({}, "file"), doctest::Contains("lacks \"step\""), DataError);
+  CHECK_THROWS_WITH_AS(read_step({{"step", "12x"}}, "file"), doctest::Contains("expected a number"),
                        DataError);
 }
 
-TEST_CASE("classes_of: control characters of a crafted checkpoint, spelled out") {
-  CHECK(classes_of({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
+TEST_CASE("read_classes: control characters of a crafted checkpoint, spelled out") {
+  CHECK(read_classes({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
         std::vector<std::string>{"cat", "d\xc3\xb6g", "\\x1b[2J\\x0da"});
 }
 
 TEST_CASE("state: negative or huge numbers of a crafted checkpoint, errors that name the file") {
   for (const char* value : {"-1", "9223372036854775807", "-9223372036854775808"}) {
     CAPTURE(value);
-    CHECK_THROWS_WITH_AS(step_of({{"step", value}}, "a.safetensors"),
+    CHECK_THROWS_WITH_AS(read_step({{"step", value}}, "a.safetensors"),
                          doctest::Contains("a.safetensors: \"step\" is "), DataError);
-    CHECK_THROWS_AS(length_of({{"total_steps", value}, {"steps_per_epoch", "3"}}, "a"), DataError);
-    CHECK_THROWS_AS(length_of({{"total_steps", "3"}, {"steps_per_epoch", value}}, "a"), DataError);
+    CHECK_THROWS_AS(read_length({{"total_steps", value}, {"steps_per_epoch", "3"}}, "a"),
+                    DataError);
+    CHECK_THROWS_AS(read_length({{"total_steps", "3"}, {"steps_per_epoch", value}}, "a"),
+                    DataError);
   }
-  CHECK(step_of({{"step", "0"}}, "a") == 0);
-  CHECK_THROWS_AS(length_of({{"total_steps", "3"}, {"steps_per_epoch", "0"}}, "a"), DataError);
+  CHECK(read_step({{"step", "0"}}, "a") == 0);
+  CHECK_THROWS_AS(read_length({{"total_steps", "3"}, {"steps_per_epoch", "0"}}, "a"), DataError);
 }
 
 }  // namespace trainer::train::state_test

@@ -32,7 +32,7 @@ TEST_CASE(
           const std::int64_t step = epoch * plan.steps_per_epoch + i;
           CHECK(plan.batches(step).first == next);
           next += plan.batches(step).count;
-          seen += plan.samples_of(step);
+          seen += plan.count_samples(step);
         }
         CHECK(seen == samples);
       }
@@ -91,9 +91,9 @@ TEST_CASE("plan: without sharding every replica goes through all samples in an e
   CHECK(plan.batch == 48);
   CHECK(plan.batches_per_epoch == 13);  // as of one replica: 12 of 8, one of 4
   CHECK(plan.steps_per_epoch == 7);
-  CHECK(plan.samples_of(0) == 96);
-  CHECK(plan.samples_of(6) == 24);
+  CHECK(plan.count_samples(0) == 96);
+  CHECK(plan.count_samples(6) == 24);
   std::int64_t samples = 0;
-  for (std::int64_t step = 0; step < 7; ++step) samples += plan.samples_of(step);
+  for (std::int64_t step = 0; step < 7; ++step) samples += plan.count_samples(step);
   CHECK(samples == 600);
 }

@@ -112,7 +112,7 @@ class CpuBackend : public Backend {
   int launches_in_flight() const override { return 1; }
   std::unique_ptr<ThreadBinding> bind_thread() override {
     if (binding_ != CoreBinding::kProcessors) return nullptr;
-    return std::make_unique<PinnedThread>(numbers_of(processors_));
+    return std::make_unique<PinnedThread>(processor_numbers(processors_));
   }
 
   std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
@@ -154,7 +154,7 @@ class CpuBackend : public Backend {
     const LaneCores cores = place_lanes(processors_, lanes, threads_ / lanes);
     if (binding_ == CoreBinding::kNodes) return node_cores(cores, processors_);
     std::vector<std::vector<int>> all;
-    for (const std::vector<Processor>& lane : cores.lanes) all.push_back(numbers_of(lane));
+    for (const std::vector<Processor>& lane : cores.lanes) all.push_back(processor_numbers(lane));
     return all;
   }
 

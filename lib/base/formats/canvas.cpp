@@ -12,8 +12,7 @@
 namespace trainer {
 namespace {
 
-// What the font has: a '?' for each character that is not ASCII, the bytes behind its first one
-// left out.
+// Replaces each character that the font lacks, which is any but printable ASCII, by one '?'.
 std::string drawable(const std::string& text) {
   std::string result;
   for (const char letter : text) {
@@ -24,14 +23,14 @@ std::string drawable(const std::string& text) {
   return result;
 }
 
-// The part of a drawable text that fits into `most` pixels: a long text costs one step for each
-// letter that fits.
-std::string fitting(const std::string& drawn, int most) {
+// Returns the start of a drawable text that fits into `max_width` pixels. The time depends on the
+// letters that fit, not on the length of the text.
+std::string fitting(const std::string& drawn, int max_width) {
   std::size_t length = 0;
   for (int width = 0; length < drawn.size(); ++length) {
     char letter[2] = {drawn[length], '\0'};
     width += stb_easy_font_width(letter);
-    if (width > most) break;
+    if (width > max_width) break;
   }
   return drawn.substr(0, length);
 }
@@ -64,9 +63,9 @@ int Canvas::text_width(const std::string& text) {
   return stb_easy_font_width(drawn.data());
 }
 
-void Canvas::text(int x, int y, int most, const std::string& text, Colour colour,
+void Canvas::text(int x, int y, int max_width, const std::string& text, Colour colour,
                   Direction direction) {
-  std::string drawn = fitting(drawable(text), most);
+  std::string drawn = fitting(drawable(text), max_width);
   std::vector<char> quads(drawn.size() * 300 + 300);
   // Quads of 4 vertices of (x, y, z, colour), parallel to the axes.
   const int count = stb_easy_font_print(0, 0, drawn.data(), nullptr, quads.data(),

@@ -14,10 +14,10 @@ struct Colour {
 };
 inline constexpr Colour kBlack{0, 0, 0}, kWhite{255, 255, 255};
 
-// White at first. What lies outside is not drawn.
+// The picture is white at first. Pixels outside it are ignored.
 class Canvas {
  public:
-  static constexpr int kTextHeight = 12;  // of a line
+  static constexpr int kTextHeight = 12;  // pixels of a line
 
   Canvas(int width, int height);
   int width() const { return width_; }
@@ -25,10 +25,11 @@ class Canvas {
 
   void set(int x, int y, Colour colour);
   void fill(int x, int y, int width, int height, Colour colour);
-  // From (x, y), the upper left, to the right, or upwards from the lower left. Letters that would
-  // go beyond `most` pixels are left out; characters other than ASCII's are '?'.
+  // Draws text to the right, where (x, y) is its upper left corner, or upwards, where (x, y) is the
+  // lower left corner. Leaves out the letters beyond `max_width` pixels. Characters that are not
+  // ASCII become '?'.
   enum class Direction { kRight, kUp };
-  void text(int x, int y, int most, const std::string& text, Colour colour = kBlack,
+  void text(int x, int y, int max_width, const std::string& text, Colour colour = kBlack,
             Direction direction = Direction::kRight);
   static int text_width(const std::string& text);
 

@@ -1,4 +1,4 @@
-// JSON as programs read it line by line.
+// Writes JSON for programs that read it line by line.
 #pragma once
 
 #include <iosfwd>
@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-// The value as one line without a line break. Bytes that are not UTF-8 become U+FFFD and numbers
-// that are not finite null, because JSON has neither.
+// Returns the value as one line without a line break. Bytes that are not UTF-8 become U+FFFD and
+// numbers that are not finite become null, because JSON has neither.
 std::string to_json_line(const nlohmann::ordered_json& value);
 
 // Writes an event, {"event": NAME, ...}, as a line of its own and flushes the stream, so that a

@@ -1,4 +1,4 @@
-// Reading JSON that another program may have changed.
+// Reads JSON that another program may have changed.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ constexpr int kMaxJsonDepth = 64;
 // Returns whether the brackets of the text are nested at most kMaxJsonDepth deep.
 bool is_shallow_json(std::string_view text);
 
-// The number, unless it is not an integer or is too large to be added up exactly (2^53): a cast of
-// such a floating-point number to an integer is undefined.
+// Returns the number, or nothing if it is not an integer or its size exceeds 2^53, beyond which
+// sums are not exact. Checks the type first, because the cast of a large floating-point number to
+// an integer is undefined.
 template <class Json>
 std::optional<std::int64_t> whole_number(const Json& value) {
   constexpr std::int64_t kMax = std::int64_t{1} << 53;

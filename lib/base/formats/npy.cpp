@@ -9,9 +9,9 @@
 namespace trainer {
 namespace {
 
-// The text after `'key':` in an NPY header, a Python dict literal in one line.
-std::string_view value_of(std::string_view header, std::string_view key,
-                          const std::string& source) {
+// Returns the text after `'key':` in an NPY header, which is a Python dict literal in one line.
+std::string_view find_value(std::string_view header, std::string_view key,
+                            const std::string& source) {
   const std::size_t at = header.find(concat("'", key, "'"));
   const std::size_t colon = at == std::string_view::npos ? at : header.find(':', at);
   if (colon == std::string_view::npos) {
@@ -59,15 +59,15 @@ NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::stri
     throw DataError(source, "ends inside its header; fetch it again");
   }
   const std::string_view header(reinterpret_cast<const char*>(p) + header_at, header_size);
-  const std::string_view descr = value_of(header, "descr", source);
+  const std::string_view descr = find_value(header, "descr", source);
   if (descr.size() < 4 || descr[0] != '\'' || descr.find('\'', 1) != 4) {
     throw DataError(source,
                     concat("holds structured elements or an unknown type: ", descr.substr(0, 20)));
   }
   result.type = descr.substr(2, 2);
   result.big_endian = descr[1] == '>';
-  result.dims = parse_shape(value_of(header, "shape", source), source);
-  if (!value_of(header, "fortran_order", source).starts_with("False") && result.dims.size() > 1) {
+  result.dims = parse_shape(find_value(header, "shape", source), source);
+  if (!find_value(header, "fortran_order", source).starts_with("False") && result.dims.size() > 1) {
     throw DataError(source, "is in Fortran order; save numpy.ascontiguousarray(a) instead");
   }
   return result;

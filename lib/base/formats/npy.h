@@ -15,10 +15,12 @@ struct NpyHeader {
   std::size_t offset = 0;  // where the elements start, in C order
 };
 
-// `source` is used in messages. Throws DataError, for Fortran order too.
+// Reads the header at the start of `content`. `source` names the file in messages. Throws DataError
+// for a damaged header, structured elements or Fortran order.
 NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::string& source);
 
-// The start of a file in C order up to its elements; `type` as NumPy writes it, e.g. "<f4".
+// Returns the start of a file in C order up to its elements. `type` is in NumPy's notation, such as
+// "<f4".
 std::string npy_header(const std::string& type, const std::vector<std::int64_t>& dims);
 
 }  // namespace trainer

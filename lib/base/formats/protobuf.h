@@ -1,4 +1,4 @@
-// Protocol buffers, as far as writing them by hand needs: one message, field by field.
+// Writes messages of protocol buffers field by field.
 // https://protobuf.dev/programming-guides/encoding
 #pragma once
 

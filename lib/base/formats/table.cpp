@@ -9,8 +9,8 @@
 namespace trainer {
 namespace {
 
-// Characters on the screen: every byte but UTF-8's continuations.
-std::size_t width_of(const std::string& text) {
+// Returns the number of characters, which is that of all bytes but UTF-8's continuation bytes.
+std::size_t count_columns(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
   }));
@@ -35,12 +35,13 @@ void Table::add(std::vector<std::string> row) {
 void Table::print(std::ostream& out, const std::string& indent) const {
   std::vector<std::size_t> widths(right_.size(), 0);
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
+    for (std::size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], count_columns(row[c]));
   }
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string space(widths[c] - width_of(row[c]), ' ');
+      const std::string space(widths[c] - count_columns(row[c]), ' ');
       line += (c > 0 ? "  " : "") + (right_[c] ? space + row[c] : row[c] + space);
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -1,4 +1,4 @@
-// Text in aligned columns.
+// Prints text in aligned columns.
 #pragma once
 
 #include <ostream>
@@ -7,7 +7,8 @@
 
 namespace trainer {
 
-// Columns are as wide as their widest cell. Those of `right` are aligned to the right.
+// Columns are as wide as their widest cell. The columns whose indices are in `right` are aligned to
+// the right.
 class Table {
  public:
   explicit Table(std::vector<std::string> header, const std::vector<std::size_t>& right = {});

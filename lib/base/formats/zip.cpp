@@ -12,7 +12,7 @@
 namespace trainer {
 namespace {
 
-// Little-endian numbers of a zip record, checked against the end of the file.
+// Reads the little-endian numbers of a zip record and checks each against the end of the file.
 class Fields {
  public:
   Fields(std::span<const std::uint8_t> bytes, const std::string& source)
@@ -39,7 +39,7 @@ class Fields {
   const std::string& source_;
 };
 
-// Values of 0xFFFFFFFF are in the record's zip64 field instead, in this order.
+// Replaces values of 0xFFFFFFFF by those of the record's zip64 field, which has them in this order.
 void read_zip64(const Fields& zip, std::size_t at, std::size_t end, ZipMember& member) {
   while (at + 4 <= end) {
     const auto id = zip.at<std::uint16_t>(at);
@@ -125,7 +125,8 @@ std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& mem
   if (member.method == 0) return packed;
   // DEFLATE cannot shrink more than 1032 times.
   if (member.size > packed * 1032 + 64) {
-    throw DataError(source, "is damaged: impossible size");
+    throw DataError(source,
+                    "is a damaged zip archive: a member claims more bytes than it can have");
   }
   constexpr std::size_t kMinBytes = 320 << 20, kMaxExpansion = 64;
   if (member.size > std::max(kMinBytes, packed * kMaxExpansion)) {
@@ -145,7 +146,7 @@ void unzip(std::span<const std::uint8_t> archive, const ZipMember& member,
         libdeflate_alloc_decompressor());
     if (libdeflate_deflate_decompress(decompressor.get(), packed.data(), packed.size(), to.data(),
                                       to.size(), nullptr) != LIBDEFLATE_SUCCESS) {
-      throw DataError(source, "is damaged: cannot be decompressed");
+      throw DataError(source, "is damaged: a member cannot be decompressed; fetch the file again");
     }
   } else {
     throw DataError(source, concat("is compressed with zip method ", member.method,

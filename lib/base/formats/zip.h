@@ -15,12 +15,13 @@ struct ZipMember {
   std::uint64_t packed = 0, size = 0, header = 0;
 };
 
-// The members of an archive in memory. `source` is used in messages. Throws DataError.
+// Lists the members of an archive in memory. `source` names the archive in messages. Throws
+// DataError.
 std::vector<ZipMember> zip_members(std::span<const std::uint8_t> archive,
                                    const std::string& source);
 
-// How large a member claims to be, when its bytes can be so many: to be called before memory is
-// taken.
+// Returns the size that a member claims to have. Throws DataError if its bytes cannot expand to it.
+// Call it before you allocate memory for the member.
 std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& member,
                      const std::string& source);
 // Unpacks a member into exactly zip_size() bytes and checks them. Throws DataError.

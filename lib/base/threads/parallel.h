@@ -1,4 +1,4 @@
-// Loops over independent items on all cores.
+// Runs loops over independent items on all cores.
 #pragma once
 
 #include <cstddef>

@@ -73,7 +73,8 @@ void ThreadTeam::work(int member) {
   }
 }
 
-// Inside a catch clause. `caused`: by the failure of another member, which may come here later.
+// Keeps the exception that is being handled, unless an earlier one takes precedence. `caused` is
+// true for an exception that follows from the failure of another member, which may be kept later.
 void ThreadTeam::keep(int member, bool caused) {
   bool first = false;
   {
@@ -91,7 +92,7 @@ void ThreadTeam::serve(int member) {
   if (start_) start_(member);
   std::uint64_t seen = 0;
   for (;;) {
-    // Work often follows work closely: look for it a while before sleeping.
+    // The next run() often follows soon, so that the thread spins for a while before it sleeps.
     for (int i = 0; i < 2000 && generation_.load(std::memory_order_acquire) == seen; ++i) {
       __builtin_ia32_pause();
     }

@@ -36,11 +36,11 @@ class MemberFailed : public PeerError {
   using PeerError::PeerError;
 };
 
-// The message of the exception that is being handled. Call it inside a catch clause.
+// Returns the message of the exception that is being handled. Call it inside a catch clause.
 std::string handled_message();
 
-// The error for a system that starts no more threads: `started` of the `wanted` threads run. `key`
-// is the config key that asks for them.
+// Returns the error for a system that cannot start more threads: `started` of the `wanted` threads
+// run. `key` is the config key that asks for them.
 DeviceError no_thread(const std::system_error& error, std::int64_t started, std::int64_t wanted,
                       const std::string& key);
 

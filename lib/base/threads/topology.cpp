@@ -21,7 +21,7 @@ std::string word_in(const path& name) {
   return word;
 }
 
-// The entries of a folder named `prefix` and a number, by the number.
+// Returns the entries of a folder whose names are `prefix` and a number, by the number.
 std::map<std::int64_t, path> numbered(const path& folder, const std::string& prefix) {
   std::map<std::int64_t, path> found;
   std::error_code error;
@@ -35,7 +35,7 @@ std::map<std::int64_t, path> numbered(const path& folder, const std::string& pre
   return found;
 }
 
-// Whether a list of the kernel, such as "0-3,8", has the number.
+// Returns whether a list of the kernel, such as "0-3,8", has the number.
 bool has(const std::string& list, std::int64_t number) {
   for (const std::string& part : split_text(list, ',')) {
     const std::size_t dash = part.find('-');
@@ -46,7 +46,7 @@ bool has(const std::string& list, std::int64_t number) {
   return false;
 }
 
-// "1024K", as the kernel writes it.
+// Parses "1024K", the kernel's notation.
 std::int64_t size_of_cache(const std::string& text) {
   if (!text.ends_with('K')) return 0;
   return parse_integer(text.substr(0, text.size() - 1)).value_or(0) * 1024;
@@ -57,7 +57,7 @@ struct Cache {
   std::int64_t bytes = 0;
 };
 
-Cache cache_of(const path& root, int processor, const std::string& level) {
+Cache find_cache(const path& root, int processor, const std::string& level) {
   const path folder = root / concat("sys/devices/system/cpu/cpu", processor, "/cache");
   for (const auto& [index, cache] : numbered(folder, "index")) {
     if (word_in(cache / "level") != level || word_in(cache / "type") == "Instruction") continue;
@@ -66,12 +66,12 @@ Cache cache_of(const path& root, int processor, const std::string& level) {
   return {};
 }
 
-// The first number of a list of the kernel; -1 for none.
-std::int64_t first_of(const std::string& list) {
+// Returns the first number of a list of the kernel, or -1 for an empty list.
+std::int64_t first_number(const std::string& list) {
   return parse_integer(list.substr(0, list.find_first_of("-,"))).value_or(-1);
 }
 
-std::string count_of(std::size_t count, const char* what) {
+std::string count_text(std::size_t count, const char* what) {
   return concat(count, ' ', what, count == 1 ? "" : "s");
 }
 
@@ -82,18 +82,18 @@ Topology read_topology(const path& root, const std::vector<int>& processors) {
   for (const auto& [node, folder] : numbered(root / "sys/devices/system/node", "node")) {
     nodes[node] = word_in(folder / "cpulist");
   }
-  // Of a processor: its node, the first processor with its L3 cache, and its number.
+  // Each processor's node, the first processor with the same L3 cache, and the processor's number.
   std::set<std::tuple<int, std::int64_t, int>> places;
-  std::vector<std::string> caches;  // who shares each, so that few files are read
+  std::vector<std::string> caches;  // the processors that share each, so that few files are read
   for (const int processor : processors) {
     const auto node = std::find_if(nodes.begin(), nodes.end(),
                                    [&](const auto& entry) { return has(entry.second, processor); });
     auto cache = std::find_if(caches.begin(), caches.end(),
                               [&](const std::string& list) { return has(list, processor); });
     if (cache == caches.end()) {
-      cache = caches.insert(cache, cache_of(root, processor, "3").shared_by);
+      cache = caches.insert(cache, find_cache(root, processor, "3").shared_by);
     }
-    places.emplace(node == nodes.end() ? 0 : static_cast<int>(node->first), first_of(*cache),
+    places.emplace(node == nodes.end() ? 0 : static_cast<int>(node->first), first_number(*cache),
                    processor);
   }
   Topology topology;
@@ -109,8 +109,8 @@ Topology read_topology(const path& root, const std::vector<int>& processors) {
     cache_before = cache;
   }
   const int first = topology.processors.front().number;
-  topology.l2_bytes = cache_of(root, first, "2").bytes;
-  topology.l3_bytes = cache_of(root, first, "3").bytes;
+  topology.l2_bytes = find_cache(root, first, "2").bytes;
+  topology.l3_bytes = find_cache(root, first, "3").bytes;
   topology.core_quota = core_quota(root);
   return topology;
 }
@@ -129,7 +129,7 @@ Topology simulate_topology(const MachineShape& shape) {
   return topology;
 }
 
-std::vector<int> numbers_of(std::span<const Processor> processors) {
+std::vector<int> processor_numbers(std::span<const Processor> processors) {
   std::vector<int> numbers;
   for (const Processor& processor : processors) numbers.push_back(processor.number);
   return numbers;
@@ -157,9 +157,9 @@ std::string describe(const Topology& topology) {
   const auto nodes = static_cast<std::size_t>(count_nodes(topology.processors));
   const std::size_t cores = topology.processors.size();
   const auto usable = static_cast<std::size_t>(usable_core_count(topology));
-  std::string text = concat(usable < cores ? concat(usable, " of ") : "", count_of(cores, "core"),
+  std::string text = concat(usable < cores ? concat(usable, " of ") : "", count_text(cores, "core"),
                             usable < cores ? " (control group), " : ", ",
-                            count_of(domains, "L3 domain"), ", ", count_of(nodes, "NUMA node"));
+                            count_text(domains, "L3 domain"), ", ", count_text(nodes, "NUMA node"));
   if (topology.l2_bytes > 0) text += concat(", L2 ", topology.l2_bytes / 1024, " KiB");
   if (topology.l3_bytes > 0) text += concat(", L3 ", topology.l3_bytes / 1024, " KiB");
   return text;

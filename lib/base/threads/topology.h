@@ -18,18 +18,18 @@ struct Processor {
 };
 
 struct Topology {
-  // At least one. By node, then domain, then number, so that neighbours share most.
+  // At least one, sorted by node, then domain, then number, so that neighbours share most.
   std::vector<Processor> processors;
   std::int64_t l2_bytes = 0, l3_bytes = 0;  // of one cache of the first processor; 0: unknown
-  bool simulated = false;                   // not this machine: no thread can be bound to it
+  bool simulated = false;                   // is another machine: threads cannot be bound to it
   std::int64_t core_quota = 0;              // see core_quota(); 0: no limit
 };
 
-// The number of threads that can run at once all the time.
+// Returns the number of threads that can run at once all the time.
 std::int64_t usable_core_count(const Topology& topology);
 
-// Of these processors, which must not be none, as /sys tells; those of which it tells nothing share
-// one domain and one node. Does not throw. `root` is where /sys lies.
+// Reads the topology of these processors, at least one, from /sys. Processors that it does not
+// describe share one domain and one node. `root` is the folder that contains /sys. Does not throw.
 Topology read_topology(const std::filesystem::path& root = "/",
                        const std::vector<int>& processors = available_cores());
 
@@ -40,7 +40,7 @@ struct MachineShape {
 };
 Topology simulate_topology(const MachineShape& shape);
 
-std::vector<int> numbers_of(std::span<const Processor> processors);
+std::vector<int> processor_numbers(std::span<const Processor> processors);
 int count_domains(std::span<const Processor> processors);
 int count_nodes(std::span<const Processor> processors);
 

@@ -1,4 +1,4 @@
-// The bytes of an HDF5 file with every access checked. Internal to checkpoint.
+// Reads the bytes of an HDF5 file and checks every access. Internal to checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace trainer::checkpoint::hdf5 {
 
 using View = std::span<const std::uint8_t>;
 
-// The address of what was never stored.
+// The address of a structure that was never stored.
 constexpr std::uint64_t kUndefined = ~std::uint64_t{0};
 
 // A file in memory. Structures of a sound file lie apart and each is read once, so that what they
@@ -26,13 +26,13 @@ class Input {
         text_left_(content.size()) {}
 
   std::uint64_t size() const { return content_.size(); }
-  // The bytes of a structure, taken off what may still be claimed.
+  // Returns the bytes of a structure and subtracts them from those that may still be claimed.
   View claim(std::uint64_t address, std::uint64_t size, const char* what);
   // Returns the 4 bytes that identify a structure, without claiming them.
   View peek(std::uint64_t address, const char* what) const;
-  // The text that ends with a zero at the latest where `bytes` end.
+  // Returns the text at `offset`, which ends with a zero at the latest where `bytes` end.
   std::string_view text_at(View bytes, std::uint64_t offset, const char* what) const;
-  // Takes a copied text off what the file may hold of texts.
+  // Returns a copy of a text and subtracts it from the texts that the file may have.
   std::string copied(std::string_view text);
 
   // Both throw the DataError of this file.
@@ -46,7 +46,8 @@ class Input {
   std::uint64_t unclaimed_, text_left_;
 };
 
-// Reads the fields of one structure in order. HDF5's numbers are little-endian, as this machine's.
+// Reads the fields of one structure in order. HDF5's numbers are little-endian, like this
+// machine's.
 class Fields {
  public:
   Fields(const Input& input, View bytes, const char* what)
@@ -59,7 +60,7 @@ class Fields {
     std::memcpy(&value, field.data(), sizeof value);
     return value;
   }
-  // A number of `width` bytes, at most 8.
+  // Reads a number of `width` bytes, at most 8.
   std::uint64_t number(std::size_t width);
   View take(std::uint64_t size);
   void skip(std::uint64_t size) { take(size); }
@@ -75,7 +76,7 @@ class Fields {
   const char* what_;
 };
 
-// Bob Jenkins' lookup3 with the initial value 0, HDF5's checksum of structures.
+// Computes Bob Jenkins' lookup3 with the initial value 0, HDF5's checksum of structures.
 std::uint32_t lookup3(View bytes);
 
 }  // namespace trainer::checkpoint::hdf5

@@ -1,3 +1,5 @@
+#include "checkpoint/hdf5/numbers.h"
+
 #include <libdeflate.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <numeric>
 
 #include "checkpoint/hdf5/types.h"
-#include "checkpoint/hdf5/values.h"
 
 namespace trainer::checkpoint::hdf5 {
 namespace {

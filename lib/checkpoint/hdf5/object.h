@@ -1,4 +1,4 @@
-// Object headers and the links of groups. Internal to checkpoint.
+// Reads object headers and the links of groups. Internal to checkpoint.
 #pragma once
 
 #include <string_view>
@@ -43,7 +43,7 @@ struct Object {
   bool is_group() const;
 };
 
-// The address of the root group's header, after the superblock was checked.
+// Checks the superblock and returns the address of the root group's header.
 std::uint64_t root_address(Input& input);
 
 // Reads the header at `address` and, for a group, its links: small groups in link messages, others

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "checkpoint/hdf5/numbers.h"
+
 namespace trainer::checkpoint::hdf5 {
 namespace {
 

@@ -1,7 +1,8 @@
+#include "checkpoint/hdf5/texts.h"
+
 #include <algorithm>
 
 #include "checkpoint/hdf5/types.h"
-#include "checkpoint/hdf5/values.h"
 
 namespace trainer::checkpoint::hdf5 {
 namespace {

@@ -1,4 +1,4 @@
-// Datatypes and dataspaces of an HDF5 file. Internal to checkpoint.
+// Reads datatypes and dataspaces of an HDF5 file. Internal to checkpoint.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace trainer::checkpoint::hdf5 {
 
-// How one element is stored.
+// The format of an element.
 struct Datatype {
   enum class Kind { kInteger, kFloat, kBfloat, kText, kVariableText, kOther };
   Kind kind = Kind::kOther;
@@ -20,7 +20,7 @@ Datatype read_datatype(const Input& input, View message);
 struct Dataspace {
   std::vector<std::uint64_t> extents;  // none for one number
   bool is_null = false;                // no element at all
-  // The number of elements; nothing when it is more than a file can hold.
+  // Returns the number of elements; nothing if it is more than a file can hold.
   std::optional<std::uint64_t> elements() const;
 };
 Dataspace read_dataspace(const Input& input, View message);

@@ -14,19 +14,20 @@
 
 namespace trainer::checkpoint::hdf5 {
 
-// A file built in memory. Names are paths from the root ("/layers/dense"); groups on the way to an
-// object are made.
+// Builds a file in memory. Names are paths from the root ("/layers/dense"). Creates the groups on
+// the path to an object.
 class Writer {
  public:
   Writer();
   ~Writer();
   void group(const std::string& name);
   void text(const std::string& object, const std::string& attribute, const std::string& value);
-  // A list of texts; a long list is cut in pieces "<attribute>0", "<attribute>1", as Keras does.
+  // Writes a list of texts. Divides a long list into pieces "<attribute>0", "<attribute>1", as
+  // Keras does.
   void texts(const std::string& object, const std::string& attribute,
              const std::vector<std::string>& values);
   void dataset(const std::string& name, const Shape& shape, std::span<const float> values);
-  // The whole file. The writer is empty afterwards.
+  // Returns the whole file. The writer is empty afterwards.
   Bytes finish();
 
  private:

@@ -269,8 +269,8 @@ void Coordinator::hello(Connection& connection, Reader& reader) {
 
 bool Coordinator::proves_secret(const Connection& connection, const std::string& challenge,
                                 const std::string& proof, int rank) const {
-  return same_secret(proof, proof_of(options_.secret, {kHelloProof, connection.challenge, challenge,
-                                                       std::to_string(rank)}));
+  return same_secret(proof, compute_proof(options_.secret, {kHelloProof, connection.challenge,
+                                                            challenge, std::to_string(rank)}));
 }
 
 bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int rank, int size,
@@ -322,7 +322,7 @@ void Coordinator::welcome_all() {
   }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Writer message(kWelcome);
-    message.text(proof_of(options_.secret, {kWelcomeProof, ranks_[r].challenge}));
+    message.text(compute_proof(options_.secret, {kWelcomeProof, ranks_[r].challenge}));
     message.number(generation_).text(ranks_[r].address);
     for (const Rank& member : ranks_) {
       message.text(member.name).text(member.host).text(member.address).number(member.process);

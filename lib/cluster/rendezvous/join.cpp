@@ -73,14 +73,15 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
                           .text(host_name())
                           .number(static_cast<std::uint64_t>(::getpid()))
                           .text(mine)
-                          .text(proof_of(options.secret, {kHelloProof, theirs, mine,
-                                                          std::to_string(identity.rank)}))
+                          .text(compute_proof(options.secret, {kHelloProof, theirs, mine,
+                                                               std::to_string(identity.rank)}))
                           .finish();
   if (!transmit(socket_, hello)) return false;
   members.resize(static_cast<std::size_t>(identity.size));
   const std::string answer = wait_message(patience, reason);
-  return !answer.empty() && read_answer(answer, proof_of(options.secret, {kWelcomeProof, mine}),
-                                        options.secret, refusal);
+  return !answer.empty() &&
+         read_answer(answer, compute_proof(options.secret, {kWelcomeProof, mine}), options.secret,
+                     refusal);
 }
 
 // Returns "" when the connection closed or the deadline passed.
@@ -120,7 +121,7 @@ bool Rendezvous::Link::read_answer(const std::string& message, const std::string
     return false;
   }
   generation = reader.number();
-  session_key = proof_of(secret, {"trainer session", std::to_string(generation)});
+  session_key = compute_proof(secret, {"trainer session", std::to_string(generation)});
   reader.text();
   for (Member& member : members) {
     member.name = reader.text();

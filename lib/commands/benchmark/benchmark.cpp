@@ -275,7 +275,7 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
                 concat("reading ", describe_images(dataset), ", as the loader hands them over"),
                 throw_away);
   } else {
-    const NormalizedDataset numbers(dataset, config::normalize_of(config.data));
+    const NormalizedDataset numbers(dataset, config::find_normalize(config.data));
     result = measure(
         numbers, options, seconds,
         concat("reading ", describe_images(numbers), ", normalized by the loader's threads"),

@@ -12,8 +12,9 @@
 #include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/lock.h"
 #include "checkpoint/run_links.h"
+#include "checkpoint/store.h"
 #include "commands/open_model/run_archive.h"
 #include "config/keys.h"
 #include "data/data.h"
@@ -21,7 +22,7 @@
 #include "engine/replicas.h"
 #include "hooks/data_report.h"
 #include "hooks/interval.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 #include "train/signals.h"
@@ -264,7 +265,7 @@ class Follower {
       options_.warn(error.what());
       return true;
     }
-    length_ = train::length_of(trained->file.metadata, trained->path);
+    length_ = train::read_length(trained->file.metadata, trained->path);
     if (saved.step <= result_.step) return true;  // saved anew, or known from a follower before
     const std::set<std::int64_t> skipped = skipped_before(saved.step, trained->config);
     warn_of_slowness(skipped.size(), written);

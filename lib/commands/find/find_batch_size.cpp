@@ -9,8 +9,9 @@
 #include "base/memory.h"
 #include "commands/benchmark/benchmark.h"
 #include "commands/find/find.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::commands {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr double kNearlyBest = 0.95;     // of the best throughput, for the knee
 constexpr double kFallen = 0.8;          // of it: larger batches are not worth a try
 constexpr double kUsable = 0.9;          // of the memory that is available
-constexpr std::int64_t kPlanned = 1024;  // train::settle_batch_size() looks no further
+constexpr std::int64_t kPlanned = 1024;  // train::resolve_batch_size() looks no further
 
 BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, double seconds) {
   config.train.batch_size = batch_size;
@@ -47,7 +48,7 @@ void plan_largest(const config::Config& config, BatchSizes& sizes) {
   const graph::Graph model =
       model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
   planned.train.batch_size = config::BatchSize::automatic();
-  sizes.fit = train::settle_batch_size(planned, model, 0).text;
+  sizes.fit = train::resolve_batch_size(planned, model, 0).text;
   sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);
   sizes.largest = planned.train.batch_size;
 }

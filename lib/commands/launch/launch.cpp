@@ -193,7 +193,7 @@ Launcher::Launcher(const LaunchOptions& options, const cluster::Network& network
     : options_(options),
       network_(network),
       ports_(count_ports(options)),
-      cores_(numbers_of(read_topology().processors)) {
+      cores_(processor_numbers(read_topology().processors)) {
   sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     sigaddset(&signals_, signal);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "model/model.h"
+#include "model/table.h"
 
 namespace trainer::commands {
 

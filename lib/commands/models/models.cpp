@@ -10,7 +10,8 @@
 #include "config/backbone.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
-#include "model/model.h"
+#include "model/build_model.h"
+#include "model/table.h"
 
 namespace trainer::commands {
 namespace {
@@ -56,7 +57,7 @@ std::string in_units(double number, double unit, const char* name) {
 }  // namespace
 
 std::string backbone_source(config::Backbone::Name name) {
-  if (config::is_of_torchvision(name)) return concat("torchvision.models.", config::spell(name));
+  if (config::is_from_torchvision(name)) return concat("torchvision.models.", config::spell(name));
   return concat("keras.applications.", config::keras_class(name));
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/open_model/untrained.h"
 #include "config/keys.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/notice.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 #include "config/config.h"
-#include "model/model.h"
+#include "model/build_model.h"
 
 namespace trainer::commands {
 

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
+#include "checkpoint/average.h"
+#include "checkpoint/store.h"
 #include "config/keys.h"
 #include "data/splits.h"
 #include "train/schedule/stages.h"
@@ -79,17 +81,17 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
                       .config;
   // The averages that evaluation reads are those of the parameters trained last.
   opened.config =
-      train::config_of_stage(std::move(opened.config), train::stage_of(metadata, run_or_file));
-  opened.classes = train::classes_of(metadata);
-  opened.step = train::step_of(metadata, run_or_file);
+      train::stage_config(std::move(opened.config), train::read_stage(metadata, run_or_file));
+  opened.classes = train::read_classes(metadata);
+  opened.step = train::read_step(metadata, run_or_file);
   if (const auto found = metadata.find("training data"); found != metadata.end()) {
     opened.training_data = found->second;
   }
   opened.other_data = std::any_of(overrides.begin(), overrides.end(), changes_data);
   opened.warn = warn;
-  opened.image_shape = train::image_shape_of(metadata);
-  opened.image_type = train::image_type_of(metadata);
-  opened.label_is_index = train::label_is_index_of(metadata);
+  opened.image_shape = train::read_image_shape(metadata);
+  opened.image_type = train::read_image_type(metadata);
+  opened.label_is_index = train::read_label_is_index(metadata);
   return opened;
 }
 
@@ -169,7 +171,7 @@ OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split
 }
 
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened) {
-  const config::Normalize normalize = config::normalize_of(opened.config.data);
+  const config::Normalize normalize = config::find_normalize(opened.config.data);
   return {{"classes", to_json_line(opened.classes)},
           {"preprocessing", concat("input: ", how_read(opened.config.data), "; inside the model: ",
                                    normalize.reverse_channels ? "channels reversed, then " : "",

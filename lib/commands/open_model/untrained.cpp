@@ -9,6 +9,7 @@
 #include "config/pretrained.h"
 #include "data/splits.h"
 #include "model/import.h"
+#include "model/initialise.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 
@@ -95,7 +96,7 @@ void take_samples(OpenedModel& opened) {
   opened.image_type = data->image_type;
   opened.label_is_index = data->label_is_index;
   if (!data->train) return;
-  const Notice notice = train::settle_normalize(opened.config, *data);
+  const Notice notice = train::resolve_normalize(opened.config, *data);
   if (!notice.text.empty()) opened.warn(notice);
 }
 

@@ -193,7 +193,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   table.add({"total steps", concat(grouped(steps.total_steps), " (",
                                    short_number(steps.epoch(steps.total_steps)), " epochs)")});
   if (steps.steps_per_epoch > 0) {
-    table.add({"last step of an epoch", samples(steps.samples_of(steps.steps_per_epoch - 1))});
+    table.add({"last step of an epoch", samples(steps.count_samples(steps.steps_per_epoch - 1))});
   }
   if (plan.work) table.add({"work a step", describe_work(plan, *plan.work)});
   table.print(out, "  ");

@@ -69,7 +69,7 @@ std::int64_t workers_in_step(const cluster::Identity& who) {
 // Returns the number of optimizer slots per trained parameter.
 std::int64_t count_slots(const config::Config& config) {
   return static_cast<std::int64_t>(
-      graph::slots_of(optim::update_spec(config.optimizer).update).size());
+      graph::list_slots(optim::update_spec(config.optimizer).update).size());
 }
 
 void add_layers(PlanReport& plan, const config::Config& config, const graph::Graph& model) {
@@ -91,7 +91,7 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
 
 void add_rates(PlanReport& plan, const config::Config& config) {
   const train::TrainingPlan& steps = *plan.steps;
-  const optim::LearningRate rate = train::learning_rate_of(config, steps);
+  const optim::LearningRate rate = train::staged_learning_rate(config, steps);
   const std::int64_t last = steps.total_steps - 1;
   if (last < 0) return;
   const std::int64_t points = std::min(kMaxRatePoints, steps.total_steps);
@@ -201,7 +201,7 @@ PlannedData plan_data(config::Config& config) {
         planned.notes.push_back(std::move(note));
       }
     }
-    if (Notice notice = train::settle_normalize(config, data); !notice.text.empty()) {
+    if (Notice notice = train::resolve_normalize(config, data); !notice.text.empty()) {
       (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
           .push_back(std::move(notice.text));
     }

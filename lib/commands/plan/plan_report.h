@@ -15,7 +15,8 @@
 #include "commands/plan/step_work.h"
 #include "config/config.h"
 #include "engine/replicas.h"
-#include "model/model.h"
+#include "model/build_model.h"
+#include "model/table.h"
 #include "train/feature_plan.h"
 #include "train/schedule/training_plan.h"
 

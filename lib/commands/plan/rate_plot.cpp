@@ -49,7 +49,7 @@ std::vector<Phase> list_phases(const config::Schedule& schedule, double epochs,
     return phases;
   }
   if (schedule.warm_up) {
-    add("warm-up", optim::steps_of(schedule.warm_up->over, length) / length.steps_per_epoch);
+    add("warm-up", optim::to_steps(schedule.warm_up->over, length) / length.steps_per_epoch);
   }
   const bool constant = std::holds_alternative<config::ConstantSchedule>(schedule.kind);
   add(constant ? "constant" : "decay", epochs);
@@ -63,7 +63,7 @@ class RatePlot {
         steps_(steps),
         length_{static_cast<double>(steps.steps_per_epoch), steps.total_steps,
                 static_cast<int>(steps.replicas)},
-        rate_(train::learning_rate_of(config, steps)),
+        rate_(train::staged_learning_rate(config, steps)),
         epochs_(std::max(steps.epoch(steps.total_steps), 1e-9)),
         phases_(list_phases(config.schedule, epochs_, length_)) {
     for (std::int64_t step = 0; step < steps.total_steps; ++step) {

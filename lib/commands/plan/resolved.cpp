@@ -47,7 +47,7 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
   const bool images = config::is_image_format(config.data.format);
   ResolvedValues values;
   values[keys::kRunDir] = {train::run_folder(config).string(), "name"};
-  values[keys::kNormalize] = {write_flow(config::normalize_of(config.data)),
+  values[keys::kNormalize] = {write_flow(config::find_normalize(config.data)),
                               config.data.preprocess ? keys::kPreprocess : "default"};
   if (!config.train.batch_size.is_automatic()) {
     values[keys::kEvaluateBatchSize] = {std::to_string(config.train.batch_size),

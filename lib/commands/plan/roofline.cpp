@@ -85,7 +85,7 @@ class Estimate {
     return (whole ? gpu_.tf32_rate : gpu_.half_rate) * gpu_.large_product;
   }
 
-  double count_bytes(ValueId id) const { return graph::bytes_of(graph_, id, samples_); }
+  double count_bytes(ValueId id) const { return graph::count_bytes(graph_, id, samples_); }
 
   // All operands once, and once more what a second pass of the CUDA backend's kernels reads.
   double traffic(const Node& node) const {

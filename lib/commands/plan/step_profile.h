@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "graph/graph.h"
-#include "model/model.h"
+#include "model/table.h"
 
 namespace trainer::commands {
 

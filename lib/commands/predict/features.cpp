@@ -5,8 +5,8 @@
 #include <span>
 
 #include "base/formats/npy.h"
+#include "model/build_model.h"
 #include "model/features.h"
-#include "model/model.h"
 
 namespace trainer::commands {
 namespace {

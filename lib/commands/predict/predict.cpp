@@ -8,7 +8,7 @@
 #include "data/splits.h"
 #include "engine/evaluate.h"
 #include "engine/flip_evaluation.h"
-#include "model/model.h"
+#include "model/build_model.h"
 
 namespace trainer::commands {
 namespace {

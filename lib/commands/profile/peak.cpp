@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/replicas.h"
-#include "model/model.h"
+#include "model/build_model.h"
 
 namespace trainer::commands {
 namespace {

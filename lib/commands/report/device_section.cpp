@@ -43,7 +43,7 @@ std::string ranks(const RunFiles& run) {
   if (run.step_times.empty()) return "";
   Cells cells{{"rank", "computing", "waiting for data", "copying", "all-reduce", "other"}};
   for (std::size_t i = 0; i < run.step_times.ranks(); ++i) {
-    const RankTimes mean = run.step_times.mean_of(i);
+    const RankTimes mean = run.step_times.mean_times(i);
     const double whole = mean.total();
     if (whole <= 0) return "";
     const auto share = [&](std::initializer_list<StepPhase> phases) {

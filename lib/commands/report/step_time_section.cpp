@@ -71,7 +71,7 @@ std::string numbers(const RunFiles& run, const std::vector<StepPhase>& phases) {
     cells.back().push_back(format_milliseconds(whole));
   };
   for (std::size_t i = 0; i < run.step_times.ranks(); ++i) {
-    const RankTimes mean = run.step_times.mean_of(i);
+    const RankTimes mean = run.step_times.mean_times(i);
     add(
         rank_name(run, i), [&](StepPhase phase) { return mean[phase]; }, mean.total());
   }
@@ -86,12 +86,12 @@ std::string step_time_section(const RunFiles& run) {
   const std::vector<StepPhase> phases = list_phases(times);
   double longest = 0;
   for (std::size_t i = 0; i < times.ranks(); ++i) {
-    longest = std::max(longest, times.mean_of(i).total());
+    longest = std::max(longest, times.mean_times(i).total());
   }
   if (longest <= 0) return "";
   std::string text = heading("Time of a step") + legend(phases);
   for (std::size_t i = 0; i < times.ranks(); ++i) {
-    text += bar(times.mean_of(i), longest, rank_name(run, i));
+    text += bar(times.mean_times(i), longest, rank_name(run, i));
   }
   if (const auto straggler = times.straggler()) {
     text += concat("<p class=\"finding\">", escape_markup(engine::describe(*straggler, run.ranks)),

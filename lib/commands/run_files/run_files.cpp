@@ -207,7 +207,7 @@ void read_step_times(const SortedJson& json, RunFiles& run) {
     run.ranks.push_back(get_or<std::string>(rank, "name", ""));
     engine::RankTimes& mean = means.emplace_back();
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      mean[phase] = get_or(rank, engine::column_of(phase).c_str(), 0.0);
+      mean[phase] = get_or(rank, engine::column_name(phase).c_str(), 0.0);
     }
   }
   run.step_times.add(

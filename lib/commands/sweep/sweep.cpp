@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/lock.h"
 #include "commands/sweep/child.h"
 
 namespace trainer::commands {

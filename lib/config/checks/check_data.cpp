@@ -66,10 +66,10 @@ void check_augment(Checks& checks) {
   }
 }
 
-// Of other formats: that nothing is said of image files.
+// Checks that other formats than image files give no key for image files.
 void check_image_keys(Checks& checks) {
   const Data& data = checks.config().data;
-  // The effective config names all keys, so that only a changed value tells a mistake.
+  // The effective config has all keys, so that only a value other than the default is a mistake.
   const std::pair<const char*, bool> changed[] = {
       {"resize", !data.resize.empty()},
       {"channels", data.channels.has_value()},
@@ -109,7 +109,7 @@ void check_images(Checks& checks) {
     return;
   }
   if (checks.given("data") && data.path.empty() && !data.train.given()) {
-    checks.report("data", "says nowhere where the training samples are: give train: {path: ...}");
+    checks.report("data", "does not name the training samples: give train: {path: ...}");
   }
   const Model& model = checks.config().model;
   if (data.resize.empty() && model.input.empty() && !model.backbone) {
@@ -172,8 +172,7 @@ void check_data(Checks& checks) {
   if (checks.given("data") && files && data.path.empty() && !data.train.given()) {
     checks.report(
         "data",
-        "says nowhere where the training samples are: give path, or train: {images: FILE, "
-        "labels: FILE}");
+        "does not name the training samples: give path, or train: {images: FILE, labels: FILE}");
   }
   if (checks.given("data") && data.format == DataFormat::kDigits && data.path.empty()) {
     checks.report("data", "format digits needs 'path', a folder to write the files into");

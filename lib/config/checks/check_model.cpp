@@ -7,8 +7,8 @@
 namespace trainer::config {
 namespace {
 
-std::string path_of(const std::string& list, const Layer& layer, std::size_t index) {
-  return concat(list, '[', index, "].", key_of(layer));
+std::string make_path(const std::string& list, const Layer& layer, std::size_t index) {
+  return concat(list, '[', index, "].", layer_key(layer));
 }
 
 void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
@@ -41,13 +41,14 @@ void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
   }
 }
 
-// More than the deepest residual networks have. The compiler's passes and the plan take time for
-// each pair of layers.
+// The limit is above the number of layers of the deepest residual networks. The time of the
+// compiler's passes and of the plan grows with the pairs of layers.
 constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::size_t kMaxLayerNameBytes = 256;
 constexpr std::size_t kMaxListedNames = 12;  // in a message
 
-// The layers of a list with the rounds of its groups; kMaxLayers + 1 for any larger number.
+// Returns the number of layers of a list with the rounds of its groups; kMaxLayers + 1 for any
+// larger number.
 std::int64_t count_layers(const std::vector<Layer>& layers) {
   std::int64_t count = 0;
   for (const Layer& layer : layers) {
@@ -71,7 +72,7 @@ class KnownNames {
   }
   bool contains(const std::string& name) const { return set_.contains(name); }
   const std::vector<std::string>& names() const { return names_; }
-  // Removes all but the first `count`, and returns them.
+  // Removes all names after the first `count`, and returns them.
   std::vector<std::string> remove_after(std::size_t count) {
     std::vector<std::string> removed(names_.begin() + static_cast<std::ptrdiff_t>(count),
                                      names_.end());
@@ -92,7 +93,8 @@ class KnownNames {
 void check_layers(Checks& checks, const std::string& list, const std::vector<Layer>& layers,
                   KnownNames& known);
 
-// Inside a round its names are known as they are written, behind it with the round's number.
+// Layers inside a round use the names in the config; layers after it use the names with the number
+// of the round.
 void check_group(Checks& checks, const RepeatLayer& repeat, const std::string& path,
                  KnownNames& known) {
   const std::size_t outside = known.names().size();
@@ -122,7 +124,7 @@ void check_layer(Checks& checks, const Layer& layer, const std::string& path, Kn
   }
   for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
     const std::string& input = layer.inputs[i];
-    // The names of a backbone's layers are known to the model alone.
+    // The layers of a backbone, and so their names, do not exist before the model is built.
     if (checks.config().model.backbone) break;
     if (known.contains(input)) continue;
     if (checks.full()) return;
@@ -158,7 +160,7 @@ void check_layers(Checks& checks, const std::string& list, const std::vector<Lay
   std::unordered_set<std::string> later;
   for (const Layer& layer : layers) later.insert(layer.name);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    check_layer(checks, layers[i], path_of(list, layers[i], i), known, later);
+    check_layer(checks, layers[i], make_path(list, layers[i], i), known, later);
   }
 }
 

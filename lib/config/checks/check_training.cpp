@@ -40,7 +40,7 @@ void check_restore_best(Checks& checks) {
                        "; set run.best: ", stop->metric));
 }
 
-// The folder data.path of image files may hold a split of validation; train/ checks that.
+// The folder data.path of image files may hold a validation split; lib/train checks that.
 void check_validation(Checks& checks, const char* path) {
   const Data& data = checks.config().data;
   const bool may_be_found = is_image_format(data.format) && !data.path.empty();
@@ -111,7 +111,7 @@ void check_shard(Checks& checks) {
   }
 }
 
-// What needs all workers at the same step.
+// Rejects keys that need all workers at the same step.
 void check_strategy(Checks& checks) {
   const Parallel& parallel = checks.config().parallel;
   if (parallel.strategy != Parallel::Strategy::kParameterServer) {
@@ -185,8 +185,7 @@ void check_ramp_up(Checks& checks) {
   if (ramp_up == nullptr) return;
   const bool scaled = ramp_up->scale != RampUpSchedule::Scale::kNone;
   const auto replicas = static_cast<double>(checks.config().parallel.replicas);
-  // No scale gives more than linear does. Of how many processes there will be, a config knows
-  // nothing.
+  // The linear scale gives the largest peak. The number of processes is not part of a config.
   const double most = scaled ? ramp_up->peak * replicas : ramp_up->peak;
   for (const auto& [key, value] :
        {std::pair{"start", ramp_up->start}, std::pair{"floor", ramp_up->floor}}) {

@@ -8,8 +8,8 @@
 namespace trainer::config {
 namespace {
 
-// The flag of the command line that gives something below `path`, or a key beside it of which the
-// message speaks.
+// Returns the flag of the command line that gives a value below `path`, or a key beside it that the
+// message names.
 std::optional<SourceLoc> flag_behind(const Decoded& decoded, const std::string& path,
                                      const std::string& message) {
   const std::string above = path.substr(0, path.rfind('.') + 1);

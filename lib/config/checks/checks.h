@@ -1,4 +1,4 @@
-// What several values of a config must be to each other, a file a part, inside the folder.
+// Checks the relations between values of a config; there is one file per part of it.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ class Checks {
   const Config& config() const { return decoded_.config; }
   // Returns whether the limit of reported errors is reached.
   bool full() const { return diagnostics_.size() >= kMaxDiagnostics; }
-  // Whether the file, an override or the environment says something of `path`.
+  // Returns whether the file, an override or the environment gives `path` or a key below it.
   bool given(const std::string& path) const { return decoded_.origins.contains(path); }
-  // Whether the value of `path` could not be taken.
+  // Returns whether the value of `path` could not be read.
   bool broken(const std::string& path) const { return decoded_.broken.contains(path); }
-  // At the value of `path`, or at the nearest key above it that the file gives. What hangs on a
-  // value that could not be taken is not known, and not reported.
+  // Adds an error at the value of `path`, or at the nearest key above it that the file gives. Does
+  // nothing if the value of `path` could not be read.
   void report(const std::string& path, const std::string& message);
 
  private:
@@ -38,7 +38,8 @@ void check_devices(Checks& checks);  // parallel.gpus against parallel.replicas 
 void check_collective(Checks& checks);
 void check_precision(Checks& checks);  // train.precision against train.loss_scale
 
-// Each of the GPUs has a replica; of `gpus` and `replicas` an override wins over the file.
+// Sets the replicas to one per GPU. If `gpus` and `replicas` differ, an override takes precedence
+// over the file.
 void take_replicas_from_gpus(Decoded& decoded);
 
 }  // namespace trainer::config

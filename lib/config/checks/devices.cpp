@@ -7,7 +7,7 @@
 
 namespace trainer::config {
 
-std::optional<std::int64_t> replicas_of(const Gpus& gpus) {
+std::optional<std::int64_t> count_replicas(const Gpus& gpus) {
   switch (gpus.kind) {
     case Gpus::Kind::kAll:
       return {};
@@ -22,13 +22,13 @@ std::optional<std::int64_t> replicas_of(const Gpus& gpus) {
 
 void take_replicas_from_gpus(Decoded& decoded) {
   Parallel& parallel = decoded.config.parallel;
-  const std::optional<std::int64_t> wanted = replicas_of(parallel.gpus);
+  const std::optional<std::int64_t> wanted = count_replicas(parallel.gpus);
   if (!wanted || *wanted == parallel.replicas) return;
-  const auto kind_of = [&](const char* key) {
+  const auto origin_kind = [&](const char* key) {
     const auto found = decoded.origins.find(key);
     return found == decoded.origins.end() ? Origin::Kind::kDefault : found->second.kind;
   };
-  const Origin::Kind gpus = kind_of(keys::kGpus), replicas = kind_of(keys::kReplicas);
+  const Origin::Kind gpus = origin_kind(keys::kGpus), replicas = origin_kind(keys::kReplicas);
   if (replicas == Origin::Kind::kDefault ||
       (gpus == Origin::Kind::kSet && replicas != Origin::Kind::kSet)) {
     parallel.replicas = *wanted;
@@ -41,7 +41,7 @@ void take_replicas_from_gpus(Decoded& decoded) {
 
 void check_devices(Checks& checks) {
   const Parallel& parallel = checks.config().parallel;
-  const std::optional<std::int64_t> wanted = replicas_of(parallel.gpus);
+  const std::optional<std::int64_t> wanted = count_replicas(parallel.gpus);
   if (wanted && *wanted != parallel.replicas) {
     checks.report(keys::kReplicas,
                   concat("must be left out or the ", *wanted, " that ", keys::kGpus,

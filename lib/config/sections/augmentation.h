@@ -21,13 +21,14 @@ struct RandomFlipHorizontal {
 struct RandomFlipVertical {
   double probability = 0.5;
 };
-struct RandomResizedCrop {  // stands first: it chooses what is cut out of the file's image
+// Must be the first entry, because it chooses the part of the file's image.
+struct RandomResizedCrop {
   std::vector<double> scale{0.08, 1};        // share of the area
   std::vector<double> ratio{0.75, 4.0 / 3};  // width / height
 };
 struct RandomCrop {
-  std::int64_t padding = 4;  // pixels on every side, before a part of the image's size is cut out
-  std::int64_t fill = 0;     // their value
+  std::int64_t padding = 4;  // pixels on every side, added before the crop to the image's size
+  std::int64_t fill = 0;     // value of these pixels
 };
 struct RandomGrayscale {
   double probability = 0.1;
@@ -47,17 +48,17 @@ struct AutoAugment {
   enum class Policy { kImageNet, kCifar10, kSvhn } policy = Policy::kImageNet;
 };
 struct RandomRotation {
-  double degrees = 0;
-};  // required; uniform in [-degrees, degrees]
+  double degrees = 0;  // required; the angle is uniform in [-degrees, degrees]
+};
 struct RandomShift {
-  double height = 0.1, width = 0.1;
-};  // largest share of the image's side
+  double height = 0.1, width = 0.1;  // largest shares of the image's sides
+};
 struct RandomZoom {
-  double factor = 0.1;
-};  // size times a number in [1 - f, 1 + f]
+  double factor = 0.1;  // multiplies the size by a number in [1 - factor, 1 + factor]
+};
 struct Brightness {
-  double factor = 0.2;
-};  // times a number in [1 - f, 1 + f]
+  double factor = 0.2;  // multiplies pixels by a number in [1 - factor, 1 + factor]
+};
 struct Contrast {
   double factor = 0.2;
 };
@@ -65,22 +66,22 @@ struct Saturation {
   double factor = 0.2;
 };
 struct Hue {
-  double factor = 0.05;
-};  // share of the circle, at most 0.5
+  double factor = 0.05;  // share of the circle, at most 0.5
+};
 struct RandomErasing {
   double probability = 0.5;
   std::vector<double> scale{0.02, 0.33};
   std::vector<double> ratio{0.3, 3.3};
   std::int64_t value = 0;  // of the erased pixels
 };
-// The last two mix images and labels with those of another training sample. They stand last; of
-// several, one is drawn for each sample.
+// MixUp and CutMix mix images and labels with those of another training sample. They must be the
+// last entries; of several, one is drawn for each sample.
 struct MixUp {
-  double alpha = 1;
-};  // share of the sample itself: Beta(alpha, alpha)
+  double alpha = 1;  // the share of the sample itself is Beta(alpha, alpha)
+};
 struct CutMix {
-  double alpha = 1;
-};  // a rectangle of the other image, of the area 1 - Beta(alpha, alpha)
+  double alpha = 1;  // the area of the other image's rectangle is 1 - Beta(alpha, alpha)
+};
 using AugmentationKind =
     std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop, RandomRotation,
                  RandomShift, RandomZoom, Brightness, Contrast, Saturation, Hue, RandomErasing,

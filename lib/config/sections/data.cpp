@@ -175,9 +175,9 @@ void fields(FieldVisitor& v, Data& s) {
     Rule{.low = 1, .limit = 64}.on_resume(Resume::kSame));
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
-    Rule{.low = 0, .limit = kMostSamples}.on_resume(Resume::kFree));
+    Rule{.low = 0, .limit = kMaxSamples}.on_resume(Resume::kFree));
   v("threads", s.threads, "Threads that load; chosen when left out.",
-    count_up_to(kMostThreads).on_resume(Resume::kFree));
+    count_up_to(kMaxThreads).on_resume(Resume::kFree));
 }
 
 }  // namespace trainer::config

@@ -127,7 +127,7 @@ struct Data {
 };
 
 // The numbers of data.normalize or data.preprocess.
-Normalize normalize_of(const Data& data);
+Normalize find_normalize(const Data& data);
 bool is_image_format(DataFormat format);
 // Whether the training split has mixed samples, and with them shares of classes for labels.
 bool mixes_samples(const Data& data);

@@ -1,4 +1,4 @@
-// A length of training, or of time.
+// A length of training or of time.
 #pragma once
 
 #include <string>

@@ -109,7 +109,7 @@ static void kernel_fields(FieldVisitor& v, L& s) {
 // ---- The layers ----
 
 static void fields(FieldVisitor& v, BatchNormLayer& s) {
-  v("momentum", s.momentum, "Share of the moving statistics that is kept a step.", within(0, 1));
+  v("momentum", s.momentum, "Share of the moving statistics that is kept per step.", within(0, 1));
   v("epsilon", s.epsilon, "Added to the variance.", above(0));
   v("center", s.center, "Whether there is a beta.", any());
   v("scale", s.scale, "Whether there is a gamma.", any());
@@ -118,9 +118,9 @@ static void fields(FieldVisitor& v, BatchNormLayer& s) {
 }
 
 static void fields(FieldVisitor& v, ConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).must());
   window_fields(v, s);
-  v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMostChannels));
+  v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMaxChannels));
   v("batch_norm", s.batch_norm,
     "Batch normalization before the activation: true, or its keys; none when left out.",
     any().or_true());
@@ -131,7 +131,7 @@ static void fields(FieldVisitor& v, ConvLayer& s) {
 static void fields(FieldVisitor& v, DepthwiseConvLayer& s) {
   window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.",
-    count_up_to(kMostChannels));
+    count_up_to(kMaxChannels));
   output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer, "Start of the kernel.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
@@ -140,10 +140,10 @@ static void fields(FieldVisitor& v, DepthwiseConvLayer& s) {
 }
 
 static void fields(FieldVisitor& v, SeparableConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).must());
   window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.",
-    count_up_to(kMostChannels));
+    count_up_to(kMaxChannels));
   output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer, "Start of the depthwise kernel.", warn());
   v("pointwise_initializer", s.pointwise_initializer, "Start of the 1x1 kernel.", warn());
@@ -178,7 +178,7 @@ static void fields(FieldVisitor&, MultiplyLayer&) {}
 
 static void fields(FieldVisitor& v, DenseLayer& s) {
   v.shorthand("units");
-  v("units", s.units, "Number of outputs.", count_up_to(kMostChannels).must());
+  v("units", s.units, "Number of outputs.", count_up_to(kMaxChannels).must());
   output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
@@ -229,7 +229,7 @@ static void fields(FieldVisitor& v, LayerNormLayer& s) { norm_fields(v, s); }
 
 static void fields(FieldVisitor& v, GroupNormLayer& s) {
   v.shorthand("groups");
-  v("groups", s.groups, "Groups that the channels are normalised in; -1: one a channel.",
+  v("groups", s.groups, "Groups that the channels are normalised in; -1: one per channel.",
     at_least(-1));
   norm_fields(v, s);
 }
@@ -237,11 +237,11 @@ static void fields(FieldVisitor& v, GroupNormLayer& s) {
 static void fields(FieldVisitor& v, UpSamplingLayer& s) {
   v.shorthand("size");
   v("size", s.size, "Factor of the extents, one number or [height, width].", pixels(1));
-  v("interpolation", s.interpolation, "How pixels between are made.", any());
+  v("interpolation", s.interpolation, "How pixels between those of the input are computed.", any());
 }
 
 static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).must());
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
   v("strides", s.strides, "Factor of the extents.", pixels(1));
   v("padding", s.padding, "valid or same.", pixels(0));
@@ -252,8 +252,8 @@ static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
 static void fields(FieldVisitor& v, PreluLayer& s) {
   v("alpha_initializer", s.alpha_initializer, "Start of the slopes.", warn());
   v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.", warn());
-  v("shared", s.shared, "One slope a channel, as Keras's shared_axes [1, 2]; else one an element.",
-    any());
+  v("shared", s.shared,
+    "One slope per channel, as Keras's shared_axes [1, 2]; else one per element.", any());
 }
 
 static void fields(FieldVisitor& v, SpatialDropoutLayer& s) {
@@ -275,7 +275,7 @@ static void fields(FieldVisitor& v, LayerScaleLayer& s) {
 
 static void fields(FieldVisitor& v, RepeatLayer& s) {
   v("times", s.times, "How often the layers come, one round after the other.",
-    count_up_to(kMostRounds).must());
+    count_up_to(kMaxRounds).must());
   v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
     any().items(1).of_own_kind().unless_empty().must());
 }
@@ -368,7 +368,7 @@ void fields(FieldVisitor& v, Layer& s) {
   layer_kinds(v, s, s.kind);
 }
 
-const char* key_of(const Layer& layer) {
+const char* layer_key(const Layer& layer) {
   return std::visit([](const auto& kind) { return layer_name<std::decay_t<decltype(kind)>>().key; },
                     layer.kind);
 }

@@ -23,8 +23,8 @@ struct Pair {
   bool operator==(const Pair&) const = default;
 };
 
-// "same" and "valid" are Keras's: same pads so that output = ceil(input / stride), the odd pixel
-// below and to the right. A list [top, bottom, left, right] pads explicitly.
+// "same" and "valid" are Keras's: "same" pads so that output = ceil(input / stride), with the odd
+// pixel below and to the right. A list [top, bottom, left, right] pads explicitly.
 struct Padding {
   enum class Kind { kValid, kSame, kExplicit };
   Kind kind = Kind::kValid;
@@ -183,7 +183,7 @@ struct LayerNormLayer {
   Initializer gamma_initializer{Initializer::Kind::kOnes};
 };
 struct GroupNormLayer {
-  std::int64_t groups = 32;  // -1: one a channel
+  std::int64_t groups = 32;  // -1: one per channel
   double epsilon = 1e-3;
   bool center = true;
   bool scale = true;
@@ -194,7 +194,8 @@ struct UpSamplingLayer {
   Pair size{2, 2};
   UpSampling interpolation = UpSampling::kNearest;
 };
-// "same" makes the input times the stride; "valid" every pixel that the kernel reaches.
+// With "same", the output is the input size times the stride; with "valid", every pixel that the
+// kernel reaches.
 struct ConvTransposeLayer {
   std::int64_t filters = 0;  // required, > 0
   Pair kernel_size{3, 3};
@@ -206,11 +207,11 @@ struct ConvTransposeLayer {
   Initializer bias_initializer{Initializer::Kind::kZeros};
   Regularizer kernel_regularizer;
 };
-// x where x > 0, else alpha * x with an alpha that is trained.
+// Gives x where x > 0, else alpha * x with a trained alpha.
 struct PreluLayer {
   Initializer alpha_initializer{Initializer::Kind::kZeros};
   Regularizer alpha_regularizer;
-  bool shared = false;  // one alpha a channel, Keras's shared_axes [1, 2]; else one an element
+  bool shared = false;  // one alpha per channel (Keras's shared_axes [1, 2]), else one per element
 };
 struct SpatialDropoutLayer {
   double rate = 0.5;  // fraction of the channels of each sample
@@ -218,18 +219,19 @@ struct SpatialDropoutLayer {
 struct DropPathLayer {
   double rate = 0.5;  // fraction of the samples
 };
-struct LayerScaleLayer {  // multiplies each channel with a number that is trained, as in ConvNeXt
+// Multiplies each channel with a trained number, as in ConvNeXt.
+struct LayerScaleLayer {
   double initial = 1e-6;
 };
 
-// Groups of layers: the model holds what model/expand_layers.cpp makes of them.
+// Groups of layers, which model/expand_layers.cpp expands.
 struct Layer;
-// The layers `times` in a row. A name inside gets the number of the round: a_1, a_2, ...
+// Repeats the layers `times` times. A name inside gets the number of the round: a_1, a_2, ...
 struct RepeatLayer {
   std::int64_t times = 0;     // required, > 0
   std::vector<Layer> layers;  // required
 };
-// activation(layers(x) + shortcut(x)); without a shortcut x itself is added.
+// Computes activation(layers(x) + shortcut(x)); without a shortcut x itself is added.
 struct ResidualLayer {
   std::vector<Layer> layers;  // required
   std::vector<Layer> shortcut;
@@ -252,8 +254,8 @@ struct Layer {
       inputs;  // names of layers; the previous layer when empty; "input" is the image
   SourceLoc loc;
 };
-// The key that names the kind of a layer: "conv".
-const char* key_of(const Layer& layer);
+// Returns the key that names the kind of a layer: "conv".
+const char* layer_key(const Layer& layer);
 
 template <>
 const Spellings<Activation>& spellings<Activation>();

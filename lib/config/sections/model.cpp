@@ -99,10 +99,10 @@ static void fields(FieldVisitor& v, Backbone& s) {
 
 static void fields(FieldVisitor& v, Focal& s) {
   v.shorthand("gamma");
-  v("gamma", s.gamma, "Power of the share that the truth is missed by.", at_least(0));
+  v("gamma", s.gamma, "Power of 1 - p, where p is the probability of the true class.", at_least(0));
   v("alpha", s.alpha,
     "softmax_cross_entropy: a factor of the loss, 0.25 when left out. binary_cross_entropy: the "
-    "weight of class 1, class 0 having 1 - alpha; none when left out.",
+    "weight of class 1, while class 0 has 1 - alpha; none when left out.",
     within(0, 1));
 }
 
@@ -124,7 +124,7 @@ void fields(FieldVisitor& v, Model& s) {
     free());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
     free());
-  v("loss", s.loss, "What training minimizes, on logits.", any());
+  v("loss", s.loss, "Loss that training minimizes, on logits.", any());
   v("label_smoothing", s.label_smoothing, "Share of the label spread over all classes, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
   v("focal", s.focal,

@@ -16,16 +16,16 @@ namespace trainer::config {
 
 class FieldVisitor;
 
-// Weighs a cross-entropy by (1 - p)^gamma, p being the probability of the truth, so that easy
-// samples count less (Keras's CategoricalFocalCrossentropy and BinaryFocalCrossentropy).
+// Multiplies a cross-entropy by (1 - p)^gamma, where p is the probability of the true class, so
+// that easy samples count less (Keras's CategoricalFocalCrossentropy and BinaryFocalCrossentropy).
 struct Focal {
   double gamma = 2;
-  // softmax: a factor, Keras's 0.25 when left out. binary: the weight of class 1, class 0 having
-  // 1 - alpha; none when left out.
+  // softmax: a factor, Keras's 0.25 when left out. binary: the weight of class 1, while class 0 has
+  // 1 - alpha; no weights when left out.
   std::optional<double> alpha;
 };
 
-// The articles' DNNClassifier: flatten, hidden dense layers, one logit per class.
+// The layers of TensorFlow's DNNClassifier: flatten, hidden dense layers, one logit per class.
 struct DenseClassifier {
   std::vector<std::int64_t> hidden_units;  // required
   Activation activation = Activation::kRelu;
@@ -39,8 +39,8 @@ struct LayerPattern {
   SourceLoc loc;
 };
 
-// Which layers of a backbone are not trained. Positions are those of Keras's `model.layers`, the
-// input layer being number 0.
+// The layers of a backbone that are not trained. Positions are those of Keras's `model.layers`, in
+// which the input layer is number 0.
 struct Freeze {
   enum class Kind { kNone, kAll, kCount, kSlice, kPatterns };
   Kind kind = Kind::kNone;
@@ -50,10 +50,10 @@ struct Freeze {
   SourceLoc loc;  // of the value
 };
 
-// From step `at` of the run on, other layers are frozen than before.
+// Changes the frozen layers from step `at` of the run on.
 struct Unfreeze {
   Duration at{1, Duration::Unit::kEpochs};  // required; steps or epochs
-  Freeze freeze;                            // what stays frozen from there on; nothing by default
+  Freeze freeze;                            // layers that stay frozen; none by default
   double learning_rate_multiplier = 1;      // of the schedule's rate, from there on
   SourceLoc loc;
 };
@@ -79,11 +79,12 @@ struct Backbone {
   Name name = Name::kVgg16;  // required
   std::string weights;       // a file; the initialisers when empty
   double alpha = 1;          // mobilenet: factor of the number of channels
-  bool include_top = false;  // the classifier too, without its softmax, for the data set's classes
+  bool include_top = false;  // adds the classifier, without softmax, for the data set's classes
   enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // without the top
   Freeze freeze;
-  std::vector<Unfreeze> unfreeze;  // by rising `at`; one may stand without the list
-  // Of the layers that are trained: statistics of the batch, or the moving ones, which then stay.
+  std::vector<Unfreeze> unfreeze;  // by rising `at`; one entry may be given without a list
+  // kTrain: trained layers use the statistics of the batch. kEval: they use the moving statistics,
+  // which then do not change.
   enum class BatchNorm { kTrain, kEval } batch_norm = BatchNorm::kTrain;
   std::vector<std::string> allow_missing;  // tensors ("predictions/*") that may stay as initialised
   SourceLoc loc;

@@ -47,8 +47,8 @@ static void fields(FieldVisitor& v, Nadam& s) {
 
 static void fields(FieldVisitor& v, Adagrad& s) {
   v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("initial_accumulator_value", s.initial_accumulator_value,
-    "What the sum of squares starts from.", at_least(0).on_resume(Resume::kWarn));
+  v("initial_accumulator_value", s.initial_accumulator_value, "Start of the sum of squares.",
+    at_least(0).on_resume(Resume::kWarn));
   v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
   v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
 }
@@ -83,9 +83,9 @@ void fields(FieldVisitor& v, Optimizer& s) {
   kind<AdamW>(v, s.kind, "adamw", "Adam with decoupled weight decay.");
   kind<Nadam>(v, s.kind, "nadam", "Adam with Nesterov's momentum.");
   kind<Adagrad>(v, s.kind, "adagrad", "Adagrad.");
-  kind<Lion>(v, s.kind, "lion", "Lion: steps of one size, in the direction of a sign.");
+  kind<Lion>(v, s.kind, "lion", "Lion: steps of equal size in the direction of a sign.");
   kind<Lamb>(v, s.kind, "lamb",
-             "Adam whose step is as long as the parameter's norm says, for large batches.");
+             "Adam whose step is scaled by the parameter's norm, for large batches.");
   v("clip_value", s.clip_value,
     "Each gradient element is kept within [-v, v]; no clip when left out.", above(0));
   v("clip_norm", s.clip_norm, "Largest norm of each gradient tensor; no clip when left out.",

@@ -70,14 +70,14 @@ struct Lamb {
 };
 using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW, Nadam, Adagrad, Lion, Lamb>;
 
-// The learning rate of the layers whose name matches; the last match counts.
+// Multiplies the learning rate of the layers whose name matches; the last match counts.
 struct LearningRateMultiplier {
   std::string match;  // with * and ?
   double value = 1;
   SourceLoc loc;
 };
 
-// Parameters, by "layer/weight" with * and ?, that weight decay leaves alone.
+// Parameters without weight decay, by "layer/weight" with * and ?.
 struct ParameterPattern {
   std::string text;
   SourceLoc loc;
@@ -92,7 +92,7 @@ struct Optimizer {
   std::int64_t accumulate = 1;             // batches summed into one update
   std::vector<LearningRateMultiplier> learning_rate_multiplier;
   std::vector<ParameterPattern> exclude_from_weight_decay;
-  // Groups of layers, by depth: the learning rate of a group is the next one's times this.
+  // The learning rate of each group of layers, by depth, is that of the next group times this.
   std::optional<double> layer_decay;
   std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
   SourceLoc loc;

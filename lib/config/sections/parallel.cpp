@@ -82,8 +82,8 @@ void fields(FieldVisitor& v, Parallel& s) {
     at_least(0));
   v("device", s.device, "Where to train.", any());
   v("gpus", s.gpus,
-    "GPUs of this machine, a replica each: a number, all, or a list of indices in which one may "
-    "come twice. On the CPU a number or list only counts replicas.",
+    "GPUs of this machine, one per replica: a number, all, or a list of indices, in which an index "
+    "may be repeated. On the CPU a number or list only counts replicas.",
     within(0, 1023));
   v("replicas", s.replicas,
     "Copies of the model in this process, each with its share of the cores and of every batch.",
@@ -116,18 +116,18 @@ void fields(FieldVisitor& v, Parallel& s) {
     "timing; the CPU has none.",
     any());
   v("pin", s.pin,
-    "Whether each replica's threads stay on cores of their own, for machines that do nothing else.",
+    "Whether each replica's threads are bound to their own cores, for machines without other load.",
     any());
   v("threads", s.threads,
     "Processor cores to use; all when left out. Another number gives other bits, with a fixed "
     "number "
     "of lanes too where it is larger than that; not with reduction: ordered.",
-    count_up_to(kMostThreads).on_resume(Resume::kWarn));
+    count_up_to(kMaxThreads).on_resume(Resume::kWarn));
   v("lanes", s.lanes,
-    "Micro-batches computed side by side; chosen when left out. Another number gives other bits; "
+    "Micro-batches computed in parallel; chosen when left out. Another number gives other bits; "
     "not "
     "with reduction: ordered.",
-    count_up_to(kMostThreads).on_resume(Resume::kWarn));
+    count_up_to(kMaxThreads).on_resume(Resume::kWarn));
   v("convolution", s.convolution, "Algorithm of convolutions.", any());
   v("autotune", s.autotune,
     "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "

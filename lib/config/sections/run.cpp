@@ -17,10 +17,10 @@ void fields(FieldVisitor& v, Run& s) {
     any());
   v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
   v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
-  v("ledger", s.ledger, "Whether ledger.csv is written: a row a step, for trainer diff.", any());
+  v("ledger", s.ledger, "Whether ledger.csv is written: a row per step, for trainer diff.", any());
   v("price_per_hour", s.price_per_hour,
-    "What an hour of one replica's device costs, in a currency of yours, for the costs of reports "
-    "and sweeps.",
+    "Price of an hour of one replica's device, in any currency, for the costs in reports and "
+    "sweeps.",
     at_least(0));
 }
 

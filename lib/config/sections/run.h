@@ -16,13 +16,13 @@ struct Run {
   std::string dir;  // runs/<name> when empty
   Duration checkpoint_every{1, Duration::Unit::kEpochs};
   std::int64_t keep = 2;
-  std::string best =
-      "validation/accuracy";  // metric whose best checkpoint is kept too; "" for none
+  // The metric whose best checkpoint is kept too; "" for none.
+  std::string best = "validation/accuracy";
   Duration log_every{10, Duration::Unit::kSteps};
   Duration summary_every{10, Duration::Unit::kSteps};  // TensorBoard and metrics files
   Duration evaluate_every{1, Duration::Unit::kEpochs};
   bool tensorboard = true;
-  bool ledger = true;                    // ledger.csv: a row a step
+  bool ledger = true;                    // ledger.csv: a row per step
   std::optional<double> price_per_hour;  // of one replica's device
   SourceLoc loc;
 };

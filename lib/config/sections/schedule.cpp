@@ -61,7 +61,7 @@ static void fields(FieldVisitor& v, CosineRestartsSchedule& s) {
 static void fields(FieldVisitor& v, ReduceOnPlateauSchedule& s) {
   v("metric", s.metric, "Metric of an evaluation that has to improve.", any());
   v("factor", s.factor, "The rate is multiplied by this.", inside(0, 1));
-  v("patience", s.patience, "Evaluations without improvement before it is.", at_least(1));
+  v("patience", s.patience, "Evaluations without improvement before a reduction.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
   v("cooldown", s.cooldown, "Evaluations after a reduction that are not counted.", at_least(0));
   v("min_learning_rate", s.min_learning_rate, "The rate is not reduced below this.", at_least(0));
@@ -89,7 +89,7 @@ static void fields(FieldVisitor& v, RampUpSchedule& s) {
   v("floor", s.floor, "Rate that the decay approaches.", above(0));
   v("ramp_epochs", s.ramp_epochs, "Epochs from start to peak.", at_least(0));
   v("sustain_epochs", s.sustain_epochs, "Epochs at the peak.", at_least(0));
-  v("decay", s.decay, "Factor an epoch after that, in (0, 1].",
+  v("decay", s.decay, "Factor per epoch after that, in (0, 1].",
     {.low = 0, .high = 1, .low_open = true});
   v("by", s.by, "Whether the rate changes each epoch or each step.", any());
   v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());
@@ -109,10 +109,10 @@ void fields(FieldVisitor& v, Schedule& s) {
   kind<ExponentialSchedule>(v, s.kind, "exponential", "rate * decay_rate^(t / decay_every).");
   kind<CosineSchedule>(v, s.kind, "cosine", "Half a cosine down to alpha * rate.");
   kind<CosineRestartsSchedule>(v, s.kind, "cosine_restarts",
-                               "Half a cosine down, again and again, each longer.");
+                               "Half a cosine down, repeated, each longer.");
   kind<PolynomialSchedule>(v, s.kind, "polynomial", "A polynomial down to end_learning_rate.");
   kind<OneCycleSchedule>(v, s.kind, "one_cycle",
-                         "From a small rate up to the optimizer's and down to almost nothing.");
+                         "From a small rate up to the optimizer's and down to a very small one.");
   kind<RampUpSchedule>(v, s.kind, "ramp_up", "Linear from start to peak, then decay to floor.");
   kind<ReduceOnPlateauSchedule>(v, s.kind, "reduce_on_plateau",
                                 "Reduced when a metric of the evaluations no longer improves.");

@@ -15,27 +15,30 @@ namespace trainer::config {
 
 class FieldVisitor;
 
-// Schedules: the learning rate as a function of progress. `peak`s and rates that are left out are
-// the optimizer's learning_rate.
+// The schedules, which give the learning rate as a function of progress. Rates that are left out
+// are the optimizer's learning_rate.
 struct ConstantSchedule {};
+// lr * factor^floor(t / every)
 struct StepSchedule {
   Duration every{1, Duration::Unit::kEpochs};
   double factor = 0.1;
-};  // lr * factor^floor(t / every)
+};
+// PyTorch MultiStepLR: lr * factor^(number of milestones reached)
 struct MilestonesSchedule {
   std::vector<Duration> at;  // required
   double factor = 0.1;
-};  // PyTorch MultiStepLR: lr * factor^(number of milestones reached)
+};
 struct ExponentialSchedule {
   Duration decay_every{1, Duration::Unit::kEpochs};
   double decay_rate = 0.9;
   bool staircase = false;
 };
+// Keras CosineDecay
 struct CosineSchedule {
-  std::optional<Duration> decay_over;
+  std::optional<Duration> decay_over;  // the whole training when left out
   double alpha = 0;
-};  // Keras CosineDecay; the whole training when left out
-// Keras CosineDecayRestarts: half a cosine, again and again, each t_mul times as long as the one
+};
+// Keras CosineDecayRestarts: half a cosine is repeated, each time t_mul times as long as the one
 // before and starting m_mul times as high.
 struct CosineRestartsSchedule {
   Duration first_decay{1, Duration::Unit::kEpochs};  // required
@@ -43,11 +46,12 @@ struct CosineRestartsSchedule {
   double m_mul = 1;
   double alpha = 0;
 };
+// Keras PolynomialDecay
 struct PolynomialSchedule {
-  std::optional<Duration> decay_over;
+  std::optional<Duration> decay_over;  // the whole training when left out
   double end_learning_rate = 1e-4;
   double power = 1;
-};  // Keras PolynomialDecay
+};
 // PyTorch OneCycleLR: from lr / div_factor up to lr over rise * length, then down to
 // lr / div_factor / final_div_factor.
 struct OneCycleSchedule {
@@ -56,7 +60,7 @@ struct OneCycleSchedule {
   double final_div_factor = 1e4;
   enum class Anneal { kCosine, kLinear } anneal = Anneal::kCosine;
 };
-// Article W (Martin Gorner's form), by epoch: linear from start to peak over ramp_epochs, peak for
+// A ramp as in Martin Gorner's TPU notebooks: linear from start to peak over ramp_epochs, peak for
 // sustain_epochs, then (peak - floor) * decay^(epoch - ramp - sustain) + floor.
 struct RampUpSchedule {
   double start = 1e-5;
@@ -65,18 +69,13 @@ struct RampUpSchedule {
   double ramp_epochs = 5;
   double sustain_epochs = 0;
   double decay = 0.8;
-  enum class By {
-    kEpoch,
-    kStep
-  } by = By::kEpoch;  // whether progress moves by whole epochs or by steps
-  enum class Scale {
-    kNone,
-    kLinear,
-    kSqrt
-  } scale = Scale::kNone;  // of the peak, by the number of replicas
+  // kEpoch: the rate changes with whole epochs. kStep: it changes with every step.
+  enum class By { kEpoch, kStep } by = By::kEpoch;
+  // Scales the peak by the number of replicas.
+  enum class Scale { kNone, kLinear, kSqrt } scale = Scale::kNone;
 };
-// Keras ReduceLROnPlateau: the rate is multiplied by factor when the metric of the evaluations has
-// not improved by min_delta for `patience` of them. The only schedule that depends on results.
+// Keras ReduceLROnPlateau: the rate is multiplied by factor when the metric has not improved by
+// min_delta for `patience` evaluations. It is the only schedule that depends on results.
 struct ReduceOnPlateauSchedule {
   std::string metric = "validation/loss";
   double factor = 0.1;
@@ -89,14 +88,15 @@ using ScheduleKind =
     std::variant<ConstantSchedule, StepSchedule, MilestonesSchedule, ExponentialSchedule,
                  CosineSchedule, CosineRestartsSchedule, PolynomialSchedule, OneCycleSchedule,
                  RampUpSchedule, ReduceOnPlateauSchedule>;
+// A linear rise from lr * start_factor to lr.
 struct WarmUp {
   Duration over{1, Duration::Unit::kEpochs};
   double start_factor = 0;
-};  // linear from lr * start_factor
+};
 struct Schedule {
   ScheduleKind kind = ConstantSchedule{};
-  std::optional<WarmUp>
-      warm_up;  // before any of them but ramp_up; the schedule's own progress starts after it
+  // Precedes the schedule, whose own progress starts after it. Not with ramp_up.
+  std::optional<WarmUp> warm_up;
   SourceLoc loc;
 };
 

@@ -56,29 +56,26 @@ void fields(FieldVisitor& v, Train& s) {
   v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
   v.group({"epochs", "max_steps"}, true);
   v("batch_size", s.batch_size,
-    "Samples a step and replica; auto: the most that fit the device's memory, up to 1024.",
-    count_up_to(kMostSamples));
+    "Samples per step and replica; auto: the most that fit the device's memory, up to 1024.",
+    count_up_to(kMaxSamples));
   v("memory_mb", s.memory_mb,
     "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
     "free on a GPU, half of that on the CPU.",
     above(0));
   v("precision", s.precision, "Arithmetic of the layers.", any());
   v("loss_scale", s.loss_scale,
-    "float16: what the loss is multiplied by before backward, a number or dynamic; dynamic when "
-    "left out.",
+    "float16: factor of the loss before backward, a number or dynamic; dynamic when left out.",
     above(0));
   v("cache_features", s.cache_features,
-    "Whether outputs of frozen layers are kept, once an image: auto, on, memory, disk or off.",
+    "Whether outputs of frozen layers are kept, once per image: auto, on, memory, disk or off.",
     free());
   v("recompute", s.recompute,
     "blocks: activations are kept only between blocks of layers and computed again in backward, "
-    "for "
-    "less memory and the same result; none: all are kept.",
+    "for less memory and the same result; none: all are kept.",
     free());
   v("class_weight", s.class_weight,
-    "What the training loss of a sample is multiplied by, by its class: a map of classes, by name "
-    "or number, to weights, or balanced: samples / (classes * samples of the class). 1 when left "
-    "out.",
+    "Factor of the training loss of a sample, by its class: a map of classes, by name or number, "
+    "to weights, or balanced: samples / (classes * samples of the class). 1 when left out.",
     at_least(0));
   v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
     any());

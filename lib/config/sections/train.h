@@ -14,16 +14,16 @@ namespace trainer::config {
 
 class FieldVisitor;
 
-// Of the layers' arithmetic; parameters are float32. kTf32: float32 whose products are rounded to
-// 10 bits of fraction. The device must support it.
+// The arithmetic of the layers; parameters are always float32. kTf32 is float32 whose products are
+// rounded to 10 bits of fraction. The device must support the precision.
 enum class Precision { kFloat32, kTf32, kBFloat16, kFloat16 };
 
-// What the loss of float16 is multiplied by before backward, so that small gradients do not vanish.
+// The factor of the loss of float16 before backward, with which small gradients do not vanish.
 struct LossScale {
   std::optional<double> fixed;  // dynamic when left out: halved on overflow, doubled after a while
 };
 
-// What the loss of a training sample is multiplied by, by its class.
+// The factor of the loss of a training sample, by its class.
 struct ClassWeight {
   // scikit-learn's "balanced": samples / (classes * samples of the class).
   bool balanced = false;
@@ -47,21 +47,22 @@ struct StopAt {
   SourceLoc loc;
 };
 
-// Whether the outputs of the frozen layers are kept, so that they are computed once an image. auto:
-// where that is possible, in memory if it fits, otherwise in a file of the run folder; on: the
-// same, and an error where it is not possible; memory, disk: as on, kept there.
+// Where the outputs of the frozen layers are kept, which are then computed once per image. kAuto:
+// in memory if they fit, else in a file of the run folder, and nowhere if that is not possible.
+// kOn: the same, but an error if it is not possible. kMemory and kDisk: only there, or an error.
 enum class CacheFeatures { kAuto, kOn, kMemory, kDisk, kOff };
-// Which activations backward computes again instead of keeping them; see lib/compile/recompute.cpp.
+// The activations that backward computes again instead of keeping them; see
+// lib/compile/recompute.cpp.
 enum class Recompute { kNone, kBlocks };
 
-// Samples a step and replica: a number, or the most that fit the device's memory, which
-// train::settle_batch_size() finds before anything is made of the config.
+// Samples per step and replica: a number, or the most that fit the device's memory, which
+// train::resolve_batch_size() finds before the config is used.
 class BatchSize {
  public:
   BatchSize(std::int64_t samples) : samples_(samples) {}
   static BatchSize automatic() { return {0}; }
   bool is_automatic() const { return samples_ == 0; }
-  // Throws ConfigError for one that is not found yet.
+  // Throws ConfigError if resolve_batch_size() has not set the number.
   operator std::int64_t() const {
     if (samples_ == 0) fail();
     return samples_;
@@ -85,7 +86,7 @@ struct Train {
   std::optional<ClassWeight> class_weight;
   std::optional<EarlyStop> early_stop;
   std::optional<StopAt> stop_at;
-  bool stop_on_divergence = false;  // ends the run where a diverging loss is only a warning
+  bool stop_on_divergence = false;  // a diverging loss ends the run instead of causing a warning
   SourceLoc loc;
 };
 

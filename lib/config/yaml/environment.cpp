@@ -12,7 +12,7 @@ bool is_name(std::string_view name) {
   return true;
 }
 
-// What ${reference} stands for; `:-` means "when unset or empty", as in the shell.
+// Returns the value of ${reference}; `:-` means "when unset or empty", as in the shell.
 std::string resolve(const std::string& reference, const Environment& environment, Node& node) {
   const std::size_t dash = reference.find(":-");
   const std::string name = reference.substr(0, dash);
@@ -62,7 +62,7 @@ void replace_dollars(Node& node, const Resolve& resolve) {
       node.text += text[i];
     }
   }
-  // Inside [] and {} YAML wants ${...} quoted; the quotes say nothing about the value.
+  // Inside [] and {} YAML requires quotes around ${...}, so that they do not make the value a text.
   if (replaced) node.quoted = false;
   if (!node.failure.empty()) node.text = text;
 }

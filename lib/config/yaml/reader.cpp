@@ -1,5 +1,5 @@
-// YAML text -> Node. The only file that knows yaml-cpp, and only its event interface: events carry
-// the position of an alias itself and both of two equal keys, which loaded nodes do not.
+// Reads YAML text to a Node. Only this file uses yaml-cpp, and only its event interface: events
+// have the position of an alias itself and both of two equal keys, which loaded nodes do not.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/parser.h>
 #include <yaml-cpp/yaml.h>
@@ -17,8 +17,8 @@
 namespace trainer::config {
 namespace {
 
-// Each value costs some hundred bytes, and aliases of aliases multiply them; no honest config comes
-// near these bounds.
+// Each value takes some hundred bytes, and aliases of aliases multiply them. Real configs are far
+// below these bounds.
 constexpr std::size_t kMaxNodes = 200'000;
 constexpr std::size_t kMaxCopiedNodes = 100'000;
 constexpr std::size_t kMaxCopiedBytes = 64 << 20;
@@ -34,17 +34,17 @@ struct Extent {
   }
 };
 
-Extent extent_of(const Node& node) {
+Extent measure_extent(const Node& node) {
   Extent extent{1, sizeof node + node.text.size() + node.note.size() + node.loc.file.size()};
-  for (const Node& item : node.items) extent += extent_of(item);
+  for (const Node& item : node.items) extent += measure_extent(item);
   for (const Entry& entry : node.entries) {
-    extent += extent_of(entry.value);
+    extent += measure_extent(entry.value);
     extent.bytes += sizeof entry - sizeof node + entry.key.size() + entry.loc.file.size();
   }
   return extent;
 }
 
-// The copy stands where the alias is used and says where its content is written.
+// Sets the location of the copy to that of the alias, and adds a note with that of its content.
 void relocate(Node& node, const SourceLoc& use) {
   if (node.note.empty()) node.note = " (aliased content of " + to_string(node.loc) + ")";
   node.loc = use;
@@ -63,8 +63,7 @@ class Builder : public YAML::EventHandler {
   Node take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    // yaml-cpp leaves a token that begins no value, such as a comma, where it is and goes on from
-    // it.
+    // yaml-cpp does not consume a token that begins no value, such as a comma, and continues at it.
     if (documents_ > 0 && mark.pos == document_start_) {
       throw YAML::ParserException(mark, "expected a value here");
     }
@@ -79,7 +78,7 @@ class Builder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     Node node;
     node.loc = place(mark);
-    // A value left out is reported at the next token, often on another line.
+    // yaml-cpp reports a missing value at the next token, which is often on another line.
     const auto at = static_cast<std::size_t>(mark.pos);
     const bool written =
         at < text_.size() && (text_[at] == '~' || text_[at] == 'n' || text_[at] == 'N');
@@ -134,7 +133,7 @@ class Builder : public YAML::EventHandler {
   struct Frame {
     Node node;
     YAML::anchor_t anchor = 0;
-    bool has_key = false;  // a map's key is read, its value is next
+    bool has_key = false;  // the key of a map entry was read, and its value is next
     bool bad_key = false;
     std::string key;
     bool is_key_quoted = false;
@@ -146,7 +145,7 @@ class Builder : public YAML::EventHandler {
 
   SourceLoc place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
   void report(const SourceLoc& loc, std::string message) {
-    // Everything after the first document has been reported already, as a whole.
+    // The content after the first document was already reported as a whole.
     if (documents_ <= 2) diagnostics_.push_back({loc, std::move(message)});
     if (documents_ == 2) documents_ = 3;
   }
@@ -154,7 +153,7 @@ class Builder : public YAML::EventHandler {
   // Adds the nodes and bytes of a copy of `node` to `copied`. Throws if they exceed the bounds.
   void count_copy(const Node& node, Extent& copied, const YAML::Mark& mark,
                   const std::string& message) {
-    copied += extent_of(node);
+    copied += measure_extent(node);
     if (copied.nodes <= kMaxCopiedNodes && copied.bytes <= kMaxCopiedBytes) return;
     report(place(mark), message);
     throw YAML::ParserException(mark, message);
@@ -227,14 +226,14 @@ class Builder : public YAML::EventHandler {
 
   // In quotes `<<` is a key like any other.
   static bool is_merge_key(const Frame& frame) { return frame.key == "<<" && !frame.is_key_quoted; }
-  // Returns the place at which the map has its present key already, or null.
+  // Returns the location of an earlier entry with the current key, or null.
   static const SourceLoc* find_key(const Frame& frame) {
     if (is_merge_key(frame)) return frame.merge ? &frame.merge->loc : nullptr;
     const auto found = frame.keys.find(frame.key);
     return found == frame.keys.end() ? nullptr : &found->second;
   }
 
-  // `<<: *base` takes over the entries of base that the map does not give itself.
+  // `<<: *base` copies the entries of base that the map does not have itself.
   void merge(Frame& frame) {
     if (!frame.merge) return;
     Node& map = frame.node;
@@ -263,7 +262,7 @@ class Builder : public YAML::EventHandler {
   Node root_;
   std::vector<Frame> open_;
   std::map<YAML::anchor_t, Node> anchors_;
-  std::size_t nodes_ = 0;  // that the parser gave
+  std::size_t nodes_ = 0;  // nodes from the parser so far
   Extent aliased_, anchored_;
 };
 

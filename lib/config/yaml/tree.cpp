@@ -39,8 +39,8 @@ namespace {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether any YAML 1.1 or 1.2 reader takes the bare text for a text (or, for digits, for the number
-// that it spells).
+// Returns whether every YAML 1.1 or 1.2 reader takes the text without quotes for a text or, if it
+// is digits, for their number.
 bool is_plain(const std::string& text) {
   static const std::vector<std::string> kWords{"null", "true", "false", "yes", "no",
                                                "on",   "off",  "y",     "n"};
@@ -55,8 +55,8 @@ bool is_plain(const std::string& text) {
   });
 }
 
-// In double quotes. A dollar is doubled in a value, whose variables are replaced when it is read,
-// and stays as it is in a key.
+// Puts a text in double quotes. A dollar is doubled in a value, whose variables are replaced when
+// it is read, and does not change in a key.
 enum class Role { kKey, kValue };
 std::string quote(const std::string& text, Role role) {
   static const char* const kHex = "0123456789abcdef";

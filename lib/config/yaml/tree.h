@@ -21,8 +21,8 @@ struct Node {
   std::vector<Node> items;
   std::vector<Entry> entries;
   Origin::Kind origin = Origin::Kind::kFile;
-  std::string variable;  // the environment variable, when that is the origin
-  std::string note;      // ends messages about this node: where the content of an alias is written
+  std::string variable;  // the environment variable that is the origin
+  std::string note;      // end of messages about this node: the location of an alias's content
   std::string failure;   // why the text is unusable (an unset variable); reported once
 
   Entry* find(std::string_view key);
@@ -37,26 +37,26 @@ struct Entry {
 
 Node scalar_node(std::string text, bool quoted = false);
 
-// "nothing", "'abc'", "a list", "a map": for messages.
+// Returns "nothing", "'abc'", "a list" or "a map", for messages.
 std::string describe(const Node& node);
 
-// Reads one document. Mistakes that leave a usable tree (duplicate keys) go to `diagnostics`, a
-// syntax error too, with an empty tree as the result.
+// Reads one document. Reports mistakes that leave a usable tree, such as duplicate keys, to
+// `diagnostics`. Reports a syntax error too, and then returns an empty tree.
 Node read_yaml(const std::string& text, const std::string& file,
                std::vector<Diagnostic>& diagnostics);
 
-// Replaces ${NAME}, ${NAME:-default} and $$ in every scalar. A variable that is missing marks the
-// node's `failure`, so that an override of the node can still heal it.
+// Replaces ${NAME}, ${NAME:-default} and $$ in every scalar. A missing variable sets the `failure`
+// of the node, which an override of the node removes.
 void substitute(Node& node, const Environment& environment);
 
-// Replaces $$ in every scalar, and marks the `failure` of a node that names a variable.
+// Replaces $$ in every scalar, and sets the `failure` of a node that contains a variable.
 void unescape(Node& node);
 
-// A key as YAML text, in double quotes where it is not a plain word.
+// Returns a key as YAML text, in double quotes if it is not a plain word.
 std::string print_key(const std::string& key);
-// YAML text of a tree: block style, lists of scalars in one line.
+// Returns the YAML text of a tree in block style, with lists of scalars in one line.
 std::string print(const Node& node);
-// The tree as YAML in one line (flow style).
+// Returns the tree as YAML in one line (flow style).
 std::string print_flow(const Node& node);
 
 }  // namespace trainer::config

@@ -6,7 +6,7 @@
 namespace trainer::graph {
 namespace {
 
-// Input 0, which must be [batch, ..., channels] of a floating-point type.
+// Returns input 0, which must be [batch, ..., channels] of a floating-point type.
 const Typed& normalised(const ShapeContext& context) {
   const Typed& x = context.inputs[0];
   if (!x.shape.batched() || x.shape.rank() < 2) {
@@ -15,10 +15,10 @@ const Typed& normalised(const ShapeContext& context) {
   return floats(context, 0);
 }
 
-Shape channels_of(const Shape& x) { return {x[x.rank() - 1]}; }
+Shape channel_shape(const Shape& x) { return {x[x.rank() - 1]}; }
 
 Outputs backward_outputs(const Typed& x, const Typed& dy) {
-  const Shape channels = channels_of(x.shape);
+  const Shape channels = channel_shape(x.shape);
   return {{x.shape, dy.type}, {channels, DType::kFloat32}, {channels, DType::kFloat32}};
 }
 
@@ -31,7 +31,7 @@ std::string BatchNorm::text() const {
 Outputs BatchNorm::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);
   const Typed& x = normalised(context);
-  const Shape channels = channels_of(x.shape);
+  const Shape channels = channel_shape(x.shape);
   expect_shape(context, 1, channels, "gamma");
   expect_shape(context, 2, channels, "beta");
   return {x, {channels, DType::kFloat32}, {channels, DType::kFloat32}};
@@ -51,7 +51,7 @@ std::string BatchNormBackward::text() const {
 Outputs BatchNormBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, activation.linear() ? 5 : 6);
   const Typed& x = normalised(context);
-  const Shape channels = channels_of(x.shape);
+  const Shape channels = channel_shape(x.shape);
   expect_shape(context, 1, x.shape, "gradient of the output");
   expect_shape(context, 2, channels, "gamma");
   expect_shape(context, 3, channels, "mean");
@@ -78,7 +78,7 @@ std::string BatchNormInference::text() const {
 Outputs BatchNormInference::infer(const ShapeContext& context) const {
   expect_inputs(context, 5);
   const Typed& x = normalised(context);
-  const Shape channels = channels_of(x.shape);
+  const Shape channels = channel_shape(x.shape);
   const char* names[] = {"gamma", "beta", "moving mean", "moving variance"};
   for (std::size_t i = 0; i < 4; ++i) expect_shape(context, i + 1, channels, names[i]);
   return {x};
@@ -101,7 +101,7 @@ std::string BatchNormInferenceBackward::text() const {
 Outputs BatchNormInferenceBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, activation.linear() ? 5 : 6);
   const Typed& x = normalised(context);
-  const Shape channels = channels_of(x.shape);
+  const Shape channels = channel_shape(x.shape);
   expect_shape(context, 1, x.shape, "gradient of the output");
   const char* names[] = {"gamma", "moving mean", "moving variance"};
   for (std::size_t i = 0; i < 3; ++i) expect_shape(context, i + 2, channels, names[i]);
@@ -116,7 +116,7 @@ std::string FoldBatchNorm::text() const {
 Outputs FoldBatchNorm::infer(const ShapeContext& context) const {
   expect_inputs(context, bias ? 6 : 5);
   const Shape& kernel = context.inputs[0].shape;
-  const Shape channels = channels_of(kernel);
+  const Shape channels = channel_shape(kernel);
   for (std::size_t i = 1; i < context.inputs.size(); ++i) {
     expect_shape(context, i, channels, "parameter to fold");
   }

@@ -12,7 +12,7 @@ std::string norm_text(const Op& op) {
                 concat("epsilon ", op.epsilon)});
 }
 
-// Input 0, whose channels the groups must divide.
+// Returns input 0, whose channels the groups must divide.
 template <class Op>
 const Typed& grouped(const Op& op, const ShapeContext& context) {
   const Typed& x = floats(context, 0);
@@ -28,7 +28,7 @@ const Typed& grouped(const Op& op, const ShapeContext& context) {
   return x;
 }
 
-Shape channels_of(const Typed& x) { return {x.shape[x.shape.rank() - 1]}; }
+Shape group_channel_shape(const Typed& x) { return {x.shape[x.shape.rank() - 1]}; }
 
 }  // namespace
 
@@ -37,8 +37,8 @@ std::string GroupNorm::text() const { return norm_text(*this); }
 Outputs GroupNorm::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);
   const Typed& x = grouped(*this, context);
-  expect_shape(context, 1, channels_of(x), "gamma");
-  expect_shape(context, 2, channels_of(x), "beta");
+  expect_shape(context, 1, group_channel_shape(x), "gamma");
+  expect_shape(context, 2, group_channel_shape(x), "beta");
   return {x};
 }
 
@@ -60,8 +60,10 @@ Outputs GroupNormBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);
   const Typed& x = grouped(*this, context);
   expect_shape(context, 1, x.shape, "gradient of the output");
-  expect_shape(context, 2, channels_of(x), "gamma");
-  return {context.inputs[1], {channels_of(x), DType::kFloat32}, {channels_of(x), DType::kFloat32}};
+  expect_shape(context, 2, group_channel_shape(x), "gamma");
+  return {context.inputs[1],
+          {group_channel_shape(x), DType::kFloat32},
+          {group_channel_shape(x), DType::kFloat32}};
 }
 
 }  // namespace trainer::graph

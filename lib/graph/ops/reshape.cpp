@@ -16,7 +16,7 @@ Outputs Reshape::infer(const ShapeContext& context) const {
       shape.batched() && std::all_of(dims.begin() + 1, dims.end(), [](auto d) { return d > 0; });
   if (!positive || shape.elements() != x.shape.elements()) {
     fail(context, "cannot reshape ", to_string(x.shape), " (", x.shape.elements(),
-         " numbers a sample) to ", to_string(shape));
+         " numbers per sample) to ", to_string(shape));
   }
   return {{shape, x.type}};
 }

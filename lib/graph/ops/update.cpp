@@ -101,7 +101,7 @@ std::string clip_text(const Clip& clip) {
 
 }  // namespace
 
-NadamFactors factors_of(const NadamRule& rule, std::uint64_t t) {
+NadamFactors nadam_factors(const NadamRule& rule, std::uint64_t t) {
   const auto b1 = static_cast<double>(rule.beta_1), n = static_cast<double>(t);
   const auto momentum = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
   const double now = momentum(n), next = momentum(n + 1);
@@ -110,7 +110,7 @@ NadamFactors factors_of(const NadamRule& rule, std::uint64_t t) {
           1 / (1 - std::pow(static_cast<double>(rule.beta_2), n))};
 }
 
-std::vector<Slot> slots_of(const Update& update) {
+std::vector<Slot> list_slots(const Update& update) {
   std::vector<Slot> slots =
       std::visit([](const auto& rule) { return rule_slots(rule); }, update.rule);
   if (update.ema > 0) slots.push_back({"average", true});
@@ -126,7 +126,7 @@ std::string Update::text() const {
 }
 
 Outputs Update::infer(const ShapeContext& context) const {
-  const std::size_t slots = slots_of(*this).size();
+  const std::size_t slots = list_slots(*this).size();
   expect_inputs(context, 2 + slots);
   const Typed& parameter = context.inputs[0];
   for (std::size_t i = 1; i < context.inputs.size(); ++i) {

@@ -71,7 +71,7 @@ struct NadamRule {
 struct NadamFactors {
   double mean, gradient, square;
 };
-NadamFactors factors_of(const NadamRule& rule, std::uint64_t t);
+NadamFactors nadam_factors(const NadamRule& rule, std::uint64_t t);
 
 // Keras Adagrad: a += g^2, where a starts as `initial`; w -= lr g / sqrt(a + eps)
 struct AdagradRule {
@@ -152,7 +152,7 @@ struct Slot {
   bool copy = false;
   double initial = 0;
 };
-// The slots of an update, in the order of its inputs.
-std::vector<Slot> slots_of(const Update& update);
+// Returns the slots of an update, in the order of its inputs.
+std::vector<Slot> list_slots(const Update& update);
 
 }  // namespace trainer::graph

@@ -47,7 +47,7 @@ std::vector<config::Layer> features(const config::Backbone& backbone, Image imag
   return {};
 }
 
-// Keras gives most poolings a name of their own.
+// Makes the pooling at the end, which has a name of its own in most of Keras's models.
 config::Layer pooling_layer(Name backbone, Pooling pooling) {
   const bool average = pooling == Pooling::kAverage;
   const bool own_name =
@@ -73,7 +73,7 @@ bool is_mobilenet_v3(Name name) {
   return name == Name::kMobileNetV3Small || name == Name::kMobileNetV3Large;
 }
 
-// Of EfficientNet's classifier.
+// Returns the dropout rate of EfficientNet's classifier.
 double top_dropout(Name name) {
   if (name == Name::kEfficientNetB0 || name == Name::kEfficientNetB1) return 0.2;
   return name == Name::kEfficientNetB2 || name == Name::kEfficientNetB3 ? 0.3 : 0;
@@ -104,11 +104,11 @@ void add_top(const config::Backbone& backbone, std::int64_t classes,
       layers.push_back(named("top_dropout", config::DropoutLayer{rate}));
     }
   }
-  const bool torch = config::is_of_torchvision(backbone.name);
+  const bool torch = config::is_from_torchvision(backbone.name);
   layers.push_back(dense(torch ? "fc" : "predictions", classes, config::Activation::kLinear));
 }
 
-// "did you mean 'x'?", or which names there are, of many the first and last.
+// Returns "did you mean 'x'?", or the names that exist; of many, the first and the last.
 std::string hint(const std::string& pattern, const std::vector<std::string>& names) {
   if (const auto near = config::nearest(pattern, names)) return "did you mean '" + *near + "'?";
   return concat("its ", names.size(), " layers are ", names.front(), " to ", names.back(),
@@ -142,7 +142,7 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
                                 std::vector<Diagnostic>& errors) {
   using Kind = config::Freeze::Kind;
   const config::Freeze& freeze = backbone.freeze;
-  const auto count = static_cast<std::int64_t>(names.size()) + 1;  // with the input layer
+  const auto count = static_cast<std::int64_t>(names.size()) + 1;  // includes the input layer
   std::vector<bool> frozen(names.size(), freeze.kind == Kind::kAll);
   // Positions [begin, end) of Keras's list.
   const auto freeze_range = [&](std::int64_t begin, std::int64_t end) {

@@ -1,7 +1,7 @@
 // The networks of Keras's applications as layer lists. Internal to model.
 //
-// Adding one: a file with its list, a line in backbone.cpp, a name in config. Names, order (that of
-// `model.layers`, without the input layer), shapes and paddings are Keras's.
+// A new network needs a file with its list, a line in backbone.cpp and a name in config. Names,
+// order (that of `model.layers`, without the input layer), shapes and paddings are Keras's.
 #pragma once
 
 #include <array>
@@ -17,39 +17,41 @@ struct Image {
   std::int64_t height = 0, width = 0;
 };
 
-// Without the classifier and the pooling at the end.
+// These lists leave out the classifier and the pooling at the end.
 std::vector<config::Layer> vgg16_features();
 std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha);
 std::vector<config::Layer> resnet50_features();
 std::vector<config::Layer> resnet101_features();
-std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks);  // of the stages
+std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks);  // per stage
 std::vector<config::Layer> densenet121_features();
 std::vector<config::Layer> efficientnet_features(Image image, double width, double depth);
 std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool large);
 std::vector<config::Layer> mobilenet_v3_top(double alpha, bool large, std::int64_t classes);
 std::vector<config::Layer> convnext_tiny_features();
 
-// Where Keras has another layer than ours, as in ConvNeXt.
+// The position of a layer in Keras's model, if it differs from ours, as in ConvNeXt.
 struct KerasPlace {
   std::string model;      // the Sequential that the layer lies in; "" for the model itself
   bool is_dense = false;  // a Dense of pixels in place of a 1x1 convolution
 };
 KerasPlace place_in_keras(const std::string& layer);
-// Whether Keras's model starts with a Normalization layer that has weights.
+// Returns whether Keras's model starts with a Normalization layer that has weights.
 bool has_keras_normalization(const config::Backbone& backbone);
 
-// All layers of a backbone for this image; with the top, the last gives `classes` logits.
+// Returns all layers of a backbone for this image. With the top, the last one gives `classes`
+// logits.
 std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,
                                            std::int64_t classes);
 
-// By layer, whether it is frozen. Adds a mistake for a slice or pattern that names no layer.
+// Returns for each layer whether it is frozen. Adds an error for a slice or pattern that matches no
+// layer.
 std::vector<bool> frozen_layers(const config::Backbone& backbone,
                                 const std::vector<std::string>& names,
                                 std::vector<Diagnostic>& errors);
 
 // ---- Shared by the lists ----
 
-// The layer before it is the input unless others are named.
+// Makes a layer. Its input is the layer before it, unless `inputs` names others.
 inline config::Layer named(std::string name, config::LayerKind kind,
                            std::vector<std::string> inputs = {}) {
   return {std::move(kind), std::move(name), std::move(inputs), {}};

@@ -14,7 +14,7 @@ void normalise(LayerList& list, const std::string& name) {
   list.add(name, norm);
 }
 
-// A convolution of patches that do not overlap.
+// Adds a convolution of patches that do not overlap.
 void patches(LayerList& list, const std::string& name, std::int64_t filters, std::int64_t size) {
   ConvolutionSpec spec{filters, size, size, config::Padding::Kind::kValid};
   spec.bias = true;
@@ -36,8 +36,8 @@ void block(LayerList& list, const std::string& name, std::int64_t channels) {
   list.add(name + "_add", config::AddLayer{}, {input, name + "_layer_scale"});
 }
 
-// The number behind the last underscore of a name.
-std::string number_of(const std::string& name) { return name.substr(name.rfind('_') + 1); }
+// Returns the number after the last underscore of a name.
+std::string last_number(const std::string& name) { return name.substr(name.rfind('_') + 1); }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ KerasPlace place_in_keras(const std::string& layer) {
   const std::string part = layer.substr(kName.size() + 1);
   if (part == "stem_conv" || part == "stem_layernorm") place.model = kName + "_stem";
   if (part.starts_with("downsampling_")) {
-    place.model = concat(kName, "_downsampling_block_", number_of(part));
+    place.model = concat(kName, "_downsampling_block_", last_number(part));
   }
   place.is_dense = part.find("_pointwise_conv_") != std::string::npos;
   return place;

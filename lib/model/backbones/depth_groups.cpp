@@ -9,7 +9,7 @@ namespace {
 
 using Name = config::Backbone::Name;
 
-// The name of the group of everything behind a backbone's blocks.
+// The name of the group of all layers after a backbone's blocks.
 const std::string kHead = "head";
 
 bool starts_with_any(const std::string& name, std::initializer_list<const char*> starts) {
@@ -17,7 +17,7 @@ bool starts_with_any(const std::string& name, std::initializer_list<const char*>
                      [&](const char* start) { return name.starts_with(start); });
 }
 
-// The first `parts` parts of a name: conv2_block1 of conv2_block1_0_bn.
+// Returns the first `parts` parts of a name: conv2_block1 of conv2_block1_0_bn.
 std::string first_parts(const std::string& name, char separator, int parts) {
   std::size_t end = 0;
   for (int i = 0; i < parts && end != std::string::npos; ++i) {
@@ -26,7 +26,7 @@ std::string first_parts(const std::string& name, char separator, int parts) {
   return name.substr(0, end);
 }
 
-// The group of a layer by its name; empty: that of the layer before it.
+// Returns the group of a layer by its name; "" stands for the group of the layer before it.
 std::string resnet_group(const std::string& name) {
   if (name.starts_with("conv1_")) return "stem";
   return name.starts_with("conv") ? first_parts(name, '_', 2) : kHead;
@@ -71,7 +71,7 @@ std::string convnext_group(const std::string& name) {
   return part.starts_with("stage") ? first_parts(part, '_', 4) : kHead;
 }
 
-std::string group_of(Name backbone, const std::string& name) {
+std::string find_group(Name backbone, const std::string& name) {
   switch (backbone) {
     case Name::kVgg16:
       return name.starts_with("block") ? name : kHead;
@@ -99,7 +99,7 @@ std::string group_of(Name backbone, const std::string& name) {
   return kHead;
 }
 
-// Layers whose parameters scale what the layer before them gives.
+// Returns whether the parameters of the layer scale the output of the layer before it.
 bool continues_layer(const std::string& kind) {
   constexpr std::array<const char*, 5> kKinds = {"BatchNormalization", "LayerNormalization",
                                                  "GroupNormalization", "PReLU", "LayerScale"};
@@ -109,7 +109,7 @@ bool continues_layer(const std::string& kind) {
 }  // namespace
 
 int DepthGroups::add(const std::string& name, const std::string& kind, bool of_backbone) {
-  std::string group = of_backbone             ? group_of(backbone_->name, name)
+  std::string group = of_backbone             ? find_group(backbone_->name, name)
                       : backbone_             ? kHead
                       : continues_layer(kind) ? ""
                                               : "layer " + name;

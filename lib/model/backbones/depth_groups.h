@@ -1,4 +1,4 @@
-// The groups of layers that optimizer.layer_decay tells apart. Internal to model.
+// The groups of layers that optimizer.layer_decay distinguishes. Internal to model.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace trainer::model {
 
-// Numbers the groups from 0 at the input. Blocks of a backbone are timm's groups, and what follows
-// them is the last one; other layers with weights are a group each, with the normalization after
-// them.
+// Numbers the groups from 0 at the input. Blocks of a backbone are timm's groups, and the layers
+// after them are the last group. Every other layer with weights is a group together with the
+// normalization after it.
 class DepthGroups {
  public:
   explicit DepthGroups(const std::optional<config::Backbone>& backbone) : backbone_(backbone) {}
-  // The group of the next layer that has parameters. `kind`: graph::LayerInfo::kind.
+  // Returns the group of the next layer that has parameters. `kind` is graph::LayerInfo::kind.
   int add(const std::string& name, const std::string& kind, bool of_backbone);
 
  private:

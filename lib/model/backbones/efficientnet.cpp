@@ -22,10 +22,10 @@ constexpr StageSpec kEfficientNetStages[] = {{3, 16, 1, 1, 1}, {3, 24, 2, 6, 2},
 
 struct BlockSpec {
   std::int64_t size, stride, inputs, filters, expansion;
-  double drop;  // share of the samples that leave it out
+  double drop;  // share of the samples that skip the block
 };
 
-// Weighs the channels of the last layer by what their means say.
+// Multiplies the channels of the last layer by factors computed from their means.
 void squeeze_and_excite(LayerList& list, const std::string& prefix, std::int64_t channels,
                         std::int64_t squeezed) {
   const std::string input = list.last();

@@ -37,7 +37,7 @@ void activate(LayerList& list, const std::string& name, bool hard_swish) {
   list.add(name, config::ReluLayer{});
 }
 
-// Weighs the channels of the last layer by what their means say.
+// Multiplies the channels of the last layer by factors computed from their means.
 void squeeze_and_excite(LayerList& list, const std::string& prefix, std::int64_t channels) {
   const std::string input = list.last(), start = prefix + "squeeze_excite_";
   list.add(start + "avg_pool", config::GlobalAveragePoolLayer{true});

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kResNet18Epsilon = 1e-5, kResNet18Momentum = 0.9;
 
-// A convolution with the pixels around the image that PyTorch pads on all sides.
+// Adds a convolution with PyTorch's padding, the same on all sides.
 void convolution(LayerList& list, const std::string& name, std::int64_t filters, std::int64_t size,
                  std::int64_t stride, std::vector<std::string> inputs = {}) {
   config::ConvLayer conv;

@@ -7,7 +7,7 @@ namespace {
 
 class BottleneckResNetBuilder {
  public:
-  // `blocks` are the blocks of the third stage, which alone differ.
+  // `blocks` is the number of blocks of the third stage, the only one that differs.
   std::vector<config::Layer> build(int blocks) && {
     struct Stage {
       std::int64_t filters;

@@ -14,14 +14,14 @@ namespace {
 namespace keys = config::keys;
 using Where = FeaturePlan::Where;
 
-std::string hash_of(const std::string& text) {
+std::string hash_text(const std::string& text) {
   Sha256 hash;
   hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
   return hash.hex();
 }
 
-// The preprocessing and the network to the last digit, which a printed graph rounds.
-std::string settings_of(const config::Config& config) {
+// Returns the keys of preprocessing and network with all digits, which a printed graph rounds.
+std::string list_settings(const config::Config& config) {
   std::string text;
   for (const auto& [key, value] : config::leaves(config)) {
     if (key.starts_with(keys::kNormalize) || key == keys::kPreprocess ||
@@ -32,7 +32,7 @@ std::string settings_of(const config::Config& config) {
   return text;
 }
 
-// Features of the same split that were made of other images or weights.
+// Removes features of the same split that were made of other images or weights.
 void remove_others(const Path& folder, const std::string& prefix, const Path& keep) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -41,9 +41,9 @@ void remove_others(const Path& folder, const std::string& prefix, const Path& ke
   }
 }
 
-// Of the DataError that `open` throws; "" when it throws none.
+// Returns the message of the DataError that `open` throws; "" if it throws none.
 template <class Open>
-std::string message_of(const Open& open) {
+std::string catch_message(const Open& open) {
   try {
     open();
   } catch (const DataError& error) {
@@ -52,9 +52,9 @@ std::string message_of(const Open& open) {
   return "";
 }
 
-// Names and inodes, which are the same for processes that see the same files.
+// Returns names and inodes, which are equal for processes that see the same files.
 template <class Files>
-std::string identity_of(const Files& files) {
+std::string file_identities(const Files& files) {
   std::set<std::string> lines;
   for (const auto& [images, file] : files) {
     struct stat status {};
@@ -76,23 +76,23 @@ FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& conf
   const bool owner = group.is_chief();
   const Path folder = run / "features";
   const std::string made_by =
-      plan.where == Where::kDisk ? prefix.key() + settings_of(config) : std::string();
+      plan.where == Where::kDisk ? prefix.key() + list_settings(config) : std::string();
   Files files;
-  std::vector<Path> made;  // those that were not there before
+  std::vector<Path> made;  // the files that did not exist before
   for (const Split split : plan.splits) {
     const data::Dataset* const images = data.dataset(split).get();
     Path& file = files[images];
     if (plan.where != Where::kDisk) continue;
-    const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);
+    const std::string key = hash_text(made_by + images->content_key()).substr(0, 32);
     file = folder / concat(to_string(split), "-", key, ".bin");
     if (!owner) continue;
     remove_others(folder, concat(to_string(split), "-"), file);
     if (!std::filesystem::exists(file)) made.push_back(file);
   }
   problem_ = group.size() > 1 ? open_together(prefix, files, group)
-                              : message_of([&] { open(prefix, files); });
+                              : catch_message([&] { open(prefix, files); });
   if (problem_.empty()) return;
-  // The splits before the one that failed have reserved space that nobody will use.
+  // The files of earlier splits have reserved space that will not be used.
   caches_.clear();
   std::error_code ignored;
   for (const Path& file : made) std::filesystem::remove(file, ignored);
@@ -109,21 +109,21 @@ void FeatureCaches::open(const engine::FrozenPrefix& prefix, const Files& files)
 std::string FeatureCaches::open_together(const engine::FrozenPrefix& prefix, const Files& files,
                                          ProcessGroup& group) {
   std::string problem;
-  if (group.is_chief()) problem = message_of([&] { open(prefix, files); });
-  checkpoint::Metadata chiefs{{"problem", problem}, {"files", identity_of(files)}};
+  if (group.is_chief()) problem = catch_message([&] { open(prefix, files); });
+  checkpoint::Metadata chiefs{{"problem", problem}, {"files", file_identities(files)}};
   group.broadcast_from_chief(chiefs);
   if (!chiefs["problem"].empty()) return chiefs["problem"];
-  if (chiefs["files"] != identity_of(files)) {
+  if (chiefs["files"] != file_identities(files)) {
     problem = "the processes do not see the same files, or compute in different ways";
   } else if (!group.is_chief()) {
-    problem = message_of([&] { open(prefix, files); });
+    problem = catch_message([&] { open(prefix, files); });
   }
   const bool failed = group.any_rank(!problem.empty());
   return failed && problem.empty() ? "another process cannot open the files of the run folder"
                                    : problem;
 }
 
-data::FeatureDataset* FeatureCaches::of(const data::Dataset* images) const {
+data::FeatureDataset* FeatureCaches::find(const data::Dataset* images) const {
   const auto found = caches_.find(images);
   return found == caches_.end() ? nullptr : found->second.get();
 }

@@ -1,4 +1,4 @@
-// The kept features of a frozen prefix, as data sets.
+// Keeps the features of a frozen prefix as data sets.
 // Reasons: lib/decisions/train.md#cached-features.
 #pragma once
 
@@ -21,21 +21,22 @@ namespace trainer::train {
 class FeatureCaches {
  public:
   FeatureCaches() = default;
-  // Files go below `run`; those of other keys there are removed. The weights must be in place.
-  // Throws DataError when the memory or the disk lacks the space, or the ranks of `group` do not
-  // see the same files, unless the choice is auto. Collective.
+  // Writes files below `run` and removes files of other keys there. The engine must have its
+  // weights. Throws DataError if the memory or the disk lacks the space, or the ranks of `group` do
+  // not see the same files, unless the choice is auto. Collective.
   FeatureCaches(const FeaturePlan& plan, const config::Config& config,
                 const engine::Replicas& engine, const data::Datasets& data, const Path& run,
                 ProcessGroup& group);
-  // The features of a split's data set; null when they are not kept.
-  data::FeatureDataset* of(const data::Dataset* images) const;
-  // Why there are none after all; "" otherwise.
+  // Returns the features of a split's data set; null if they are not kept.
+  data::FeatureDataset* find(const data::Dataset* images) const;
+  // Returns why planned features are not kept; "" if they are.
   const std::string& problem() const { return problem_; }
 
  private:
   using Files = std::map<const data::Dataset*, Path>;  // an empty path: in memory
   void open(const engine::FrozenPrefix& prefix, const Files& files);
-  // The chief first. Why it cannot be, on any of them; "" otherwise.
+  // Opens the files on the chief and then on the other ranks. Returns the reason of any rank that
+  // cannot open them; "" otherwise.
   std::string open_together(const engine::FrozenPrefix& prefix, const Files& files,
                             ProcessGroup& group);
 

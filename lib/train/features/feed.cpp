@@ -15,7 +15,7 @@ Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::
   open();
 }
 
-// While features are missing, images are read to the end of the epoch and no further.
+// Opens the next loader. While features are missing, it reads images to the end of the epoch only.
 void Feed::open() {
   if (!sources_.empty() && sources_.back().out == 0) close_oldest();
   ready_ = features_ != nullptr && features_->complete();

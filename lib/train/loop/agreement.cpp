@@ -10,7 +10,7 @@ StepVerdict Agreement::agree(StepVerdict own, std::span<engine::RankTimes> times
   if (group_.size() == 1) return own;
   if (!group_.is_chief()) own.due.evaluate = own.due.save = false;
   own.due.request = pending_;
-  // The times travel in the same sum: every rank adds zeros to those of the others.
+  // The times are part of the same sum: every rank adds zeros to the times of other ranks.
   const StepVerdict::Numbers verdict = own.to_numbers();
   exchanged_.assign(verdict.begin(), verdict.end());
   for (const engine::RankTimes& rank : times) {

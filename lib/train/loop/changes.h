@@ -1,4 +1,4 @@
-// Differences between a config and the one that a checkpoint was made with, as messages.
+// Lists the differences between a config and the one of a checkpoint as messages.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace trainer::train {
 
 struct Changes {
   std::vector<std::string> errors;    // a run with these cannot be resumed
-  std::vector<std::string> warnings;  // can change the result. Each is "KEY was A, is B"
+  std::vector<std::string> warnings;  // these can change the result; each is "KEY was A, is B"
 };
 
 // See config::resume_changes.

@@ -5,13 +5,14 @@
 #include <map>
 
 #include "base/error.h"
+#include "checkpoint/safetensors.h"
 #include "train/loop/not_finite.h"
 #include "train/loop/run_context.h"
 
 namespace trainer::train {
 namespace {
 
-checkpoint::Metadata metadata_of(const RunContext& context) {
+checkpoint::Metadata make_metadata(const RunContext& context) {
   const Job& job = context.job;
   return to_metadata(context.state, job.config, job.data, job.plan);
 }
@@ -39,8 +40,8 @@ std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {
 }
 
 void Checkpointer::set_resumed() {
-  saved_ = metadata_of(context_);
-  // The run may have been killed after it saved its best and before it marked it.
+  saved_ = make_metadata(context_);
+  // The run may have been killed after it saved its best checkpoint and before it marked it.
   const RunState& state = context_.state;
   if (state.best && state.best_step == state.step) mark_best();
 }
@@ -53,7 +54,7 @@ void Checkpointer::save() {
     if (const std::string text = hook->save(); !text.empty()) state.hooks[hook->name()] = text;
   }
   state.loss_scale = job.engine.loss_scale();
-  checkpoint::Metadata metadata = metadata_of(context_);
+  checkpoint::Metadata metadata = make_metadata(context_);
   const std::string phase = concat("saving step ", state.step);
   job.group.set_phase(context_.saved_step < state.step ? context_.phase(phase) : phase);
   if (!job.group.broadcast_from_chief(metadata != saved_)) return;
@@ -88,7 +89,7 @@ bool Checkpointer::restore_best() {
     for (checkpoint::Tensor& tensor : checkpoint::read_checkpoint(store_->best_path()).tensors) {
       best[tensor.name] = std::move(tensor);
     }
-    // The average of a parameter that was frozen then is not in it.
+    // The best checkpoint lacks the average of a parameter that was frozen at that time.
     for (checkpoint::Tensor& tensor : tensors) {
       const auto found = best.find(tensor.name);
       if (found != best.end() && found->second.shape == tensor.shape) tensor = found->second;
@@ -115,7 +116,7 @@ std::string Checkpointer::last_checkpoint() const {
   return saved.empty() ? "none" : saved.back().path.string();
 }
 
-// A loss may be finite and its gradient not.
+// Checks the variables, because a gradient may be infinite although the loss is finite.
 void Checkpointer::check_finite(const std::vector<checkpoint::Tensor>& tensors) const {
   const std::int64_t step = context_.state.step;
   for (const checkpoint::Tensor& tensor : tensors) {

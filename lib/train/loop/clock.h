@@ -6,7 +6,7 @@
 
 namespace trainer::train {
 
-// Seconds from any point in time on; never goes back.
+// Returns seconds since any fixed point in time; never goes back.
 using Clock = std::function<double()>;
 
 inline double steady_seconds() {

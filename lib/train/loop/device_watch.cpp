@@ -8,7 +8,7 @@
 namespace trainer::train {
 namespace {
 
-// Short against the time in which a GPU's load changes, long against the time that reading takes.
+// The interval is shorter than the changes of a GPU's load and longer than the time of a reading.
 constexpr std::chrono::milliseconds kInterval(500);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the devices of a run report of themselves.
+// Reports the telemetry of the devices of a run.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,8 @@
 namespace trainer::train {
 
 // Reads utilisation, memory and energy of the engine's devices while they train. Does nothing
-// until start(), and where devices cannot be read: that is no reason not to train on them.
+// before start(), and nothing for devices whose telemetry cannot be read, since training does not
+// need it.
 class DeviceWatch {
  public:
   // `engine` and `warn` must outlive this object; `warn` may be empty if start() is never called.
@@ -23,10 +24,10 @@ class DeviceWatch {
   void start();
   // Warns of devices that no longer answer.
   void warn();
-  // Sets what hooks may ask for while the run goes on.
+  // Sets the functions of `info` that read device totals and gaps.
   void describe(hooks::RunInfo& info) const;
-  // Ends the reading. Energy is that of the whole session, evaluations included; energy per image
-  // is of the images that the devices were trained on, `images` for each replica.
+  // Ends the reading and sets the results. Energy is that of the whole session, evaluations
+  // included; the energy per image divides it by the images trained on, `images` for each replica.
   void finish(hooks::Finish& finish, double images);
 
  private:

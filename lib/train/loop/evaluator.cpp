@@ -15,11 +15,11 @@ namespace {
 
 using hooks::Request;
 
-// The value of the metric of run.best, when the evaluation has one that is better than all before.
+// Returns the value of the metric of run.best, if it is better than in all earlier evaluations.
 std::optional<double> improvement(const hooks::Evaluation& evaluation, const RunState& state,
                                   const std::string& metric) {
   if (metric.empty()) return std::nullopt;
-  const std::optional<double> value = hooks::metric_of(evaluation, metric);
+  const std::optional<double> value = hooks::find_metric(evaluation, metric);
   if (!value || !std::isfinite(*value)) return std::nullopt;
   const bool is_better = !state.best || (hooks::larger_is_better(metric) ? *value > *state.best
                                                                          : *value < *state.best);
@@ -55,7 +55,7 @@ std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
   std::optional<engine::Metrics> metrics;
   ReadFailure& failure = context_.failure;
   failure.guard([&] {
-    metrics = engine::evaluate(job.engine, *dataset, options, stages_.features().of(dataset));
+    metrics = engine::evaluate(job.engine, *dataset, options, stages_.features().find(dataset));
   });
   if (!metrics) {
     failure.set_any_rank(job.group.any_rank(!failure.message().empty()));
@@ -95,7 +95,7 @@ void Evaluator::update_rate(const hooks::Evaluation& evaluation) {
   const Job& job = context_.job;
   const auto* plateau = std::get_if<config::ReduceOnPlateauSchedule>(&job.config.schedule.kind);
   if (plateau == nullptr) return;
-  const auto value = hooks::metric_of(evaluation, plateau->metric);
+  const auto value = hooks::find_metric(evaluation, plateau->metric);
   if (!value) return;
   RunState& state = context_.state;
   state.plateau = after_evaluation(state.plateau.value_or(PlateauState{}), *plateau,

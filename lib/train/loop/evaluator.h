@@ -1,4 +1,4 @@
-// The evaluations of a run, and the best one.
+// Makes the evaluations of a run, and keeps the best one.
 #pragma once
 
 #include <optional>
@@ -17,31 +17,31 @@ class Evaluator {
   // All must outlive it.
   Evaluator(RunContext& context, Checkpointer& checkpointer, const StageControl& stages);
 
-  // Evaluates while the run goes on: the validation split, or the test split where there is none.
-  // Returns what the hooks ask for. A signal cuts it short, and leaves evaluation_due in the
-  // run's state. Collective.
+  // Evaluates in the middle of a run: the validation split, or the test split if there is none.
+  // Returns the request of the hooks. A signal cancels the evaluation and leaves evaluation_due in
+  // the run's state. Collective.
   hooks::Request evaluate_between();
 
-  // The evaluations at the end of a run, of all splits. `is_complete` is false when a signal cut
-  // one short. Collective.
+  // Evaluates all splits at the end of a run. `is_complete` is false if a signal cancelled an
+  // evaluation. Collective.
   struct Final {
     std::vector<hooks::Evaluation> evaluations;
     bool is_complete = true;
   };
   Final evaluate_at_end();
 
-  // Whether the last evaluation of this process was at this step and complete.
+  // Returns whether the last evaluation of this process was at this step and complete.
   bool has_evaluated(std::int64_t step) const {
     return last_evaluation_ && last_evaluation_->step == step;
   }
-  // For when the parameters have changed since the last evaluation.
+  // Forgets the last evaluation. Call it when the parameters have changed since.
   void forget_last() { last_evaluation_.reset(); }
 
  private:
   std::optional<hooks::Evaluation> evaluate(Split split);
-  // Notifies the hooks; returns what they ask for.
+  // Notifies the hooks and returns their request.
   hooks::Request record_evaluation(const hooks::Evaluation& evaluation);
-  // Of schedule.reduce_on_plateau; all ranks have the same evaluation.
+  // Applies schedule.reduce_on_plateau; all ranks have the same evaluation.
   void update_rate(const hooks::Evaluation& evaluation);
   void save_if_best(const hooks::Evaluation& evaluation);
 
@@ -49,7 +49,7 @@ class Evaluator {
   Checkpointer& checkpointer_;
   const StageControl& stages_;
   std::optional<hooks::Evaluation> last_evaluation_;  // of evaluate_between()
-  bool has_warned_of_loss_ = false;                   // that it is not a finite number
+  bool has_warned_of_loss_ = false;                   // of a loss that is not finite
 };
 
 }  // namespace trainer::train

@@ -3,11 +3,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/safetensors.h"
 
 namespace trainer::train {
 namespace {
 
-// Everything of a frozen layer; the statistics of a batch norm that keeps to the moving ones.
+// Returns all variables of frozen layers, and the statistics of batch norms that use the moving
+// ones.
 std::set<std::string> frozen_names(const graph::Graph& model) {
   std::set<std::string> names;
   for (const graph::LayerInfo& layer : model.layers) {
@@ -19,7 +21,7 @@ std::set<std::string> frozen_names(const graph::Graph& model) {
   return names;
 }
 
-std::map<std::string, std::string> hashes_of(const engine::Replicas& engine) {
+std::map<std::string, std::string> hash_frozen(const engine::Replicas& engine) {
   std::map<std::string, std::string> hashes;
   const std::set<std::string> names = frozen_names(engine.model());
   if (names.empty()) return hashes;
@@ -33,11 +35,11 @@ std::map<std::string, std::string> hashes_of(const engine::Replicas& engine) {
 
 }  // namespace
 
-FreezeCheck::FreezeCheck(const engine::Replicas& engine) : hashes_(hashes_of(engine)) {}
+FreezeCheck::FreezeCheck(const engine::Replicas& engine) : hashes_(hash_frozen(engine)) {}
 
 void FreezeCheck::check(const engine::Replicas& engine) const {
   std::string changed;
-  for (const auto& [name, hash] : hashes_of(engine)) {
+  for (const auto& [name, hash] : hash_frozen(engine)) {
     const auto before = hashes_.find(name);
     if (before == hashes_.end() || before->second != hash) changed += "\n  " + name;
   }

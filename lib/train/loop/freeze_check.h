@@ -1,4 +1,4 @@
-// Frozen means frozen: what must not change is bit for bit the same at the end of a run.
+// Checks that frozen variables have the same bits at the end of a stage as at its start.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@ namespace trainer::train {
 
 class FreezeCheck {
  public:
-  // Takes note of the engine's frozen parameters and statistics as they are now.
+  // Stores hashes of the engine's current frozen parameters and statistics.
   explicit FreezeCheck(const engine::Replicas& engine);
-  // Throws CheckError naming every one that differs.
+  // Throws CheckError naming every variable that differs.
   void check(const engine::Replicas& engine) const;
   std::size_t tensors() const { return hashes_.size(); }
 

@@ -1,4 +1,4 @@
-// The report of numbers that are not finite.
+// Reports numbers that are not finite.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace trainer::train {
 
-// Throws CheckError: `what`, the last good checkpoint and what to try.
+// Throws CheckError with `what`, the last good checkpoint and advice.
 [[noreturn]] void throw_not_finite(const std::string& what, const std::string& last_checkpoint);
 
-// "the loss is not finite at step 12 (epoch 1, ...": of the step after the run's state.
+// Returns "the loss is not finite at step 12 (epoch 1, ...", where the step is that after the run's
+// state.
 std::string describe(const NotFinite& found, const RunContext& context);
 
 }  // namespace trainer::train

@@ -1,4 +1,4 @@
-// Training data that cannot be used, and the end of a run because of it.
+// Ends a run whose training data cannot be read.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace trainer::train {
 class Checkpointer;
 struct RunContext;
 
-// The message of this process, and whether any rank has one. A rank that fails goes on until all
-// know of it, so that none is missing in a collective call.
+// The message of this process, and whether any rank has one. A rank that fails continues until all
+// ranks have its failure, so that no rank is missing in a collective call.
 class ReadFailure {
  public:
   // Runs read() and keeps the message of a DataError.
@@ -24,7 +24,7 @@ class ReadFailure {
     }
   }
 
-  // This process's; "" for none.
+  // The message of this process; "" if it has not failed.
   const std::string& message() const { return message_; }
   void set_message(const std::string& message) { message_ = message; }
   bool any_rank() const { return any_rank_; }

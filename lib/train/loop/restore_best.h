@@ -1,4 +1,4 @@
-// train.early_stop.restore_best: the end of a run with the parameters of its best evaluation.
+// Implements train.early_stop.restore_best: a run ends with the parameters of its best evaluation.
 #pragma once
 
 #include "train/loop/checkpointer.h"

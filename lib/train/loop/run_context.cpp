@@ -10,7 +10,7 @@ namespace trainer::train {
 RunContext::RunContext(Job& run, ServerCalls calls)
     : job(run),
       servers(std::move(calls)),
-      scheduled_rate(learning_rate_of(run.config, run.plan)),
+      scheduled_rate(staged_learning_rate(run.config, run.plan)),
       start_seconds(run.clock()) {
   if (std::holds_alternative<config::ReduceOnPlateauSchedule>(run.config.schedule.kind)) {
     state.plateau.emplace();

@@ -41,12 +41,13 @@ struct RunContext {
   ReadFailure failure;
   double start_seconds;  // of the job's clock
 
-  // The learning rate of update number `step`, from 0, as the evaluations so far have it.
+  // Returns the learning rate of update number `step`, from 0, with the reductions of the
+  // evaluations so far.
   double rate(std::int64_t step) const {
     return scheduled_rate(step) * (state.plateau ? state.plateau->factor : 1);
   }
   double elapsed() const { return job.clock() - start_seconds; }
-  // "training, step 12, last checkpoint at step 10", for the messages of other processes.
+  // Returns "training, step 12, last checkpoint at step 10", for the messages of other processes.
   std::string phase(const std::string& what) const;
 
   // Calls call(hook) for every hook; returns the strongest request.

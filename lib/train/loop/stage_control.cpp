@@ -6,7 +6,7 @@
 namespace trainer::train {
 namespace {
 
-FeatureSharing sharing_of(const RunContext& context) {
+FeatureSharing find_sharing(const RunContext& context) {
   const ProcessGroup& group = context.job.group;
   if (context.servers.are_used) return FeatureSharing::kServers;
   if (group.size() == 1) return FeatureSharing::kAlone;
@@ -33,12 +33,12 @@ void StageControl::begin() {
 }
 
 bool StageControl::is_next_due() const {
-  return stages_.of(context_.state.step) != context_.state.stage;
+  return stages_.at(context_.state.step) != context_.state.stage;
 }
 
 void StageControl::begin_next() {
   check();
-  enter(stages_.of(context_.state.step));
+  enter(stages_.at(context_.state.step));
   begin();
 }
 
@@ -47,7 +47,7 @@ void StageControl::open_features() {
   const std::int64_t first = stages_.first_steps()[context_.state.stage];
   const FeaturePlan plan = plan_features(job.config, engine_, feature_splits(job.data),
                                          job.plan.epoch(job.plan.total_steps - first),
-                                         sharing_of(context_), context_.state.stage);
+                                         find_sharing(context_), context_.state.stage);
   if (plan.reason_matters && !plan.reason.empty()) {
     job.warn(Notice::note("features of the frozen layers are " + describe(plan)));
   }

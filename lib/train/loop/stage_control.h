@@ -1,4 +1,4 @@
-// Which layers are frozen in a run, stage by stage, and what is kept because of it.
+// Freezes the layers of each stage of a run, and keeps the features of frozen layers.
 #pragma once
 
 #include <optional>
@@ -19,15 +19,15 @@ class StageControl {
   explicit StageControl(RunContext& context);
 
   const Stages& stages() const { return stages_; }
-  // Freezes what the stage has frozen.
+  // Freezes the layers of the stage.
   void enter(std::size_t stage);
-  // Enters the stage of a run that has done so many updates.
+  // Enters the stage of a run after `steps` updates.
   void enter_after(std::int64_t steps) { enter(stages_.after(steps)); }
 
-  // The variables are in place: from here on frozen ones may not change, and the features of frozen
-  // layers may be kept. Collective.
+  // Begins the stage once the engine has its variables. From here on frozen ones must not change,
+  // and the features of frozen layers may be kept. Collective.
   void begin();
-  // Whether the next update is the first of another stage.
+  // Returns whether the next update is the first of another stage.
   bool is_next_due() const;
   // Ends the stage and begins the next. Nobody may read features(). Collective.
   void begin_next();

@@ -23,7 +23,7 @@ double largest_weight(const data::Dataset& dataset) {
   return largest;
 }
 
-// What to do instead of a resume, for messages.
+// Returns the advice of messages on what to do instead of a resume.
 std::string how_to_begin_anew(const Path& run) {
   const std::string setting =
       config::to_setting({"model.weights", run.string(), "--set", config::Override::Syntax::kText});
@@ -123,7 +123,7 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
   info.replicas = static_cast<int>(job.plan.replicas);
   info.repetitions = job.plan.repetitions;
   info.weights = weights;
-  // Ramp_up has rates of its own.
+  // A schedule with ramp_up has rates of its own.
   if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {
     info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
   }
@@ -132,12 +132,12 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
   return info;
 }
 
-// Statistics of few samples are noise, which the moving ones do not have.
+// The statistics of few samples are noisy, unlike the moving statistics of evaluation.
 void warn_of_small_batches(const RunContext& context) {
-  constexpr std::int64_t kFew = 16;
+  constexpr std::int64_t kMinOwnBatch = 16;
   const Job& job = context.job;
   const std::int64_t own = job.plan.batch / job.plan.replicas;
-  if (job.plan.replicas == 1 || own >= kFew || job.config.parallel.batch_norm.sync ||
+  if (job.plan.replicas == 1 || own >= kMinOwnBatch || job.config.parallel.batch_norm.sync ||
       !engine::uses_batch_statistics(job.engine.model())) {
     return;
   }

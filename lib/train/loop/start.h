@@ -1,4 +1,4 @@
-// What a run starts from, and what it is announced as.
+// Sets the state and variables that a run starts from.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ class Checkpointer;
 class StageControl;
 struct RunContext;
 
-// The chief's: state and variables of the newest checkpoint, where there is one. Throws DataError
-// when the run would not go on as it was.
+// Restores the state and variables of the newest checkpoint, if there is one. Throws DataError if
+// the run would not continue unchanged. Chief only.
 void resume(RunContext& context, Checkpointer& checkpointer, StageControl& stages);
 
-// The chief's: the variables of the config's weight file. Returns what came of it in a line; ""
-// when there is none.
+// Imports the variables of the config's weight file. Returns the result in one line; "" if the
+// config names no file. Chief only.
 std::string import_weights(RunContext& context);
 
 // Gives all ranks the state and the variables of the chief. Collective.

@@ -1,4 +1,4 @@
-// The times of a run's steps.
+// Measures the times of a run's steps.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,21 @@ class StepClock {
   // `clock` must outlive this object.
   explicit StepClock(const Clock& clock) : clock_(clock) {}
 
-  // The number of ranks whose times are known; 0 where only the chief knows them.
+  // Sets the number of ranks whose times are given; 0 on a rank that does not receive them.
   void set_ranks(std::size_t count) { ranks_.resize(count); }
   void start_step() { start_ = clock_(); }
-  // The feed that counts the seconds waited begins again at 0.
+  // Call it when a new feed counts the seconds waited from 0.
   void reset_wait() { waited_ = 0; }
 
-  // The times of this process's ranks until now: one of `devices` a rank, from `first_rank` on.
-  // `seconds_waited` is how long the feed has kept steps waiting since reset_wait().
+  // Sets the times of this process's ranks until now: one of `devices` per rank, from `first_rank`
+  // on. `seconds_waited` is the time for which steps have waited for the feed since reset_wait().
   void set_own(std::size_t first_rank, std::span<const backend::PhaseTimes> devices,
                double seconds_waited);
-  // Of all ranks; the processes exchange theirs between set_own() and end_step().
+  // The times of all ranks. The processes exchange theirs between set_own() and end_step().
   std::span<engine::RankTimes> ranks() { return ranks_; }
-  // Sets the times of `progress`; its ranks are valid until the next set_own(). Where ranks end a
-  // step together, what a rank has not used of the step is its wait for others.
+  // Sets the times of `progress`, whose ranks are valid until the next set_own(). If `together`,
+  // all ranks end the step at once, and the time that a rank has not used is its wait for the
+  // others.
   void end_step(hooks::Progress& progress, bool together);
 
   std::int64_t samples() const { return samples_; }  // of all ranks and steps

@@ -29,8 +29,8 @@ void TrainingRun::load() {
   job_.engine.initialise(job_.config.seed);
   if (!job_.group.is_chief()) return;
   if (job_.start == Start::kResume) resume(context_, checkpointer_, stages_);
-  // The config is written after resume() has checked it: a checkpoint that does not fit the config
-  // keeps its own.
+  // The config is written after resume() has checked it, so that a run whose checkpoint does not
+  // fit keeps its own config.
   write_config(job_.run, job_.config);
   if (state().step == 0) weights_ = import_weights(context_);
 }
@@ -109,7 +109,7 @@ std::optional<FinishReason> TrainingRun::carry_out(DueActions due) {
   if (due.evaluate && state.step < job_.plan.total_steps) {
     due.request = std::max(due.request, evaluator_.evaluate_between());
   }
-  // An evaluation may have been cut short.
+  // An evaluation may have been cancelled.
   due.interrupted = due.interrupted || may_stop_now() || state.evaluation_due;
   state.stopped = state.stopped || due.request == hooks::Request::kStop;
   if (due.save || due.interrupted || due.request != hooks::Request::kContinue) checkpointer_.save();

@@ -26,15 +26,15 @@ class TrainingRun {
 
   // ---- Start ----
 
-  // On the chief: the last checkpoint when the job resumes, else the initial values and the
-  // config's weight file. Writes the config.
+  // Initialises the variables. The chief then loads the last checkpoint if the job resumes, writes
+  // the config, and imports the config's weight file into a run at step 0.
   void load();
   // Begins the stage of the run's step, once all ranks have the variables. Returns the facts for
   // announce().
   hooks::RunInfo begin();
-  // Starts the hooks, and saves a run that is at its start.
+  // Starts the hooks, and saves the first checkpoint of a new run.
   void announce(hooks::RunInfo info);
-  // Makes up for an evaluation that was cut short. Returns the reason when no step is left to make.
+  // Repeats an evaluation that was cancelled. Returns the reason if no step is left to make.
   std::optional<hooks::FinishReason> before_first_step();
 
   // ---- Steps ----
@@ -44,7 +44,7 @@ class TrainingRun {
   // numbers. Returns what is due. Throws CheckError for a loss that is not finite. `seconds_waited`
   // is the time for which the steps have waited for data.
   DueActions record(const StepOutcome& outcome, double seconds_waited);
-  // Evaluates and saves. Returns the reason when the run ends here.
+  // Evaluates and saves. Returns the reason if the run ends here.
   std::optional<hooks::FinishReason> carry_out(DueActions due);
   // Saves the last step and throws, because the data of a later step cannot be read.
   [[noreturn]] void stop_for_unreadable_data() {

@@ -18,7 +18,7 @@ DueActions Schedule::due(std::int64_t steps, double elapsed) {
 }
 
 bool Schedule::is_boundary(std::int64_t steps) const {
-  return steps >= total_steps_ || stages_.of(steps) != stages_.after(steps) ||
+  return steps >= total_steps_ || stages_.at(steps) != stages_.after(steps) ||
          evaluations_.falls_on(steps) || checkpoints_.falls_on(steps);
 }
 

@@ -1,4 +1,4 @@
-// When a run evaluates and saves, and how far steps may be launched ahead of that.
+// Decides when a run evaluates and saves, and how far steps may be launched ahead of that.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ class Schedule {
  public:
   Schedule(const config::Run& run, const TrainingPlan& plan, Stages stages);
 
-  // What is due after so many steps, `elapsed` seconds after the start. Called in the order of the
-  // steps.
+  // Returns the actions due after `steps` steps, `elapsed` seconds after the start. Call it in the
+  // order of the steps.
   DueActions due(std::int64_t steps, double elapsed);
-  // Whether something is known to be due after so many steps: an evaluation, a checkpoint, another
-  // stage or the end. Later steps wait for it.
+  // Returns whether an action is certain to be due after `steps` steps: an evaluation, a
+  // checkpoint, another stage or the end. Later steps wait for it.
   bool is_boundary(std::int64_t steps) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 namespace keys = config::keys;
 
-const std::vector<config::Unfreeze>& entries_of(const config::Config& config) {
+const std::vector<config::Unfreeze>& unfreeze_entries(const config::Config& config) {
   static const std::vector<config::Unfreeze> kNone;
   return config.model.backbone ? config.model.backbone->unfreeze : kNone;
 }
@@ -34,7 +34,7 @@ std::set<std::string> trained_parameters(const graph::Graph& model) {
 
 graph::Graph build(const config::Config& config, const model::SampleSpec& sample,
                    std::size_t stage) {
-  const config::Config changed = config_of_stage(config, stage);
+  const config::Config changed = stage_config(config, stage);
   try {
     return model::build_model(changed.model, changed.data, sample, changed.seed);
   } catch (const ConfigError& error) {
@@ -52,8 +52,8 @@ graph::Graph build(const config::Config& config, const model::SampleSpec& sample
 
 }  // namespace
 
-config::Config config_of_stage(config::Config config, std::size_t stage) {
-  if (stage > 0) config.model.backbone->freeze = entries_of(config).at(stage - 1).freeze;
+config::Config stage_config(config::Config config, std::size_t stage) {
+  if (stage > 0) config.model.backbone->freeze = unfreeze_entries(config).at(stage - 1).freeze;
   return config;
 }
 
@@ -61,7 +61,7 @@ std::vector<graph::Graph> stage_models(const config::Config& config,
                                        const model::SampleSpec& sample,
                                        const std::vector<std::int64_t>& first_steps) {
   std::vector<graph::Graph> models;
-  std::map<std::string, std::int64_t> since;  // by parameter that is trained
+  std::map<std::string, std::int64_t> since;  // first update of each trained parameter
   for (std::size_t stage = 0; stage < first_steps.size(); ++stage) {
     graph::Graph model = build(config, sample, stage);
     const std::set<std::string> trained = trained_parameters(model);
@@ -79,8 +79,8 @@ std::vector<graph::Graph> stage_models(const config::Config& config,
 }
 
 Stages::Stages(const config::Config& config, const TrainingPlan& plan) : first_steps_{0} {
-  for (std::size_t i = 0; i < entries_of(config).size(); ++i) {
-    const config::Unfreeze& entry = entries_of(config)[i];
+  for (std::size_t i = 0; i < unfreeze_entries(config).size(); ++i) {
+    const config::Unfreeze& entry = unfreeze_entries(config)[i];
     const std::int64_t step = first_step(entry.at, plan);
     if (step <= first_steps_.back()) {
       throw ConfigError(entry.loc,
@@ -92,20 +92,20 @@ Stages::Stages(const config::Config& config, const TrainingPlan& plan) : first_s
   }
 }
 
-std::size_t Stages::of(std::int64_t step) const {
+std::size_t Stages::at(std::int64_t step) const {
   const auto next = std::upper_bound(first_steps_.begin(), first_steps_.end(), step);
   return static_cast<std::size_t>(next - first_steps_.begin()) - 1;
 }
 
-optim::LearningRate learning_rate_of(const config::Config& config, const TrainingPlan& plan) {
+optim::LearningRate staged_learning_rate(const config::Config& config, const TrainingPlan& plan) {
   optim::LearningRate rate = learning_rate(config, plan);
   std::vector<double> factors{1};
-  for (const config::Unfreeze& entry : entries_of(config)) {
+  for (const config::Unfreeze& entry : unfreeze_entries(config)) {
     factors.push_back(entry.learning_rate_multiplier);
   }
   if (factors.size() == 1) return rate;
   return [rate, factors, stages = Stages(config, plan)](std::int64_t step) {
-    return rate(step) * factors[stages.of(step)];
+    return rate(step) * factors[stages.at(step)];
   };
 }
 

@@ -8,7 +8,7 @@ using hooks::Request;
 
 namespace {
 
-// Doubles add halves of 64-bit numbers exactly for up to 2^21 ranks.
+// A 64-bit number is sent as two halves, which doubles add exactly for up to 2^21 ranks.
 constexpr std::uint64_t kLowHalf = 0xffffffffu;
 
 }  // namespace
@@ -47,7 +47,7 @@ StepVerdict StepVerdict::from_sum(const Numbers& sum) {
   verdict.due.save = save > 0;
   if (wants_save > 0) verdict.due.request = Request::kSave;
   if (wants_stop > 0) verdict.due.request = Request::kStop;
-  // The same on all ranks that have one.
+  // All ranks that have a penalty have the same one.
   if (penalties > 0) verdict.penalty = penalty / penalties;
   verdict.unreadable = unreadable > 0;
   verdict.sample_ids =

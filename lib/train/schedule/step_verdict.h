@@ -1,4 +1,4 @@
-// What the ranks of a run agree on after a step.
+// The decisions on which the ranks of a run agree after a step.
 #pragma once
 
 #include <array>
@@ -23,17 +23,17 @@ struct DueActions {
   void merge(const DueActions& other);
 };
 
-// Before the agreement this rank's share, after it the same on all ranks.
+// Holds this rank's share before the agreement, and the same on all ranks after it.
 struct StepVerdict {
-  double loss = 0;                // of the step's samples, the shares summed, without penalty
-  double accuracy = 0;            // the same
-  std::optional<double> penalty;  // of the weights; nothing from a rank without samples
+  double loss = 0;                // mean loss of the step without penalty; a rank gives its share
+  double accuracy = 0;            // mean accuracy; a rank gives its share
+  std::optional<double> penalty;  // L2 penalty; nothing from a rank without samples
   DueActions due;
-  bool unreadable = false;       // the data of a step to come cannot be read
+  bool unreadable = false;       // true if the data of a later step cannot be read
   std::uint64_t sample_ids = 0;  // hooks::Progress::sample_ids, the shares summed modulo 2^64
 
   // The verdict is the element-wise sum of the numbers of all ranks. Ranks other than the chief
-  // give zeros for what follows from its clock and hooks.
+  // give zeros for the numbers that follow from its clock and hooks.
   static constexpr std::size_t kNumbers = 12;
   using Numbers = std::array<double, kNumbers>;
   Numbers to_numbers() const;

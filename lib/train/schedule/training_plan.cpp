@@ -73,14 +73,14 @@ TrainingPlan::Batches TrainingPlan::batches(std::int64_t step) const {
   return {epoch * batches_per_epoch + first, std::min(accumulate, batches_per_epoch - first)};
 }
 
-std::int64_t TrainingPlan::samples_of(std::int64_t step) const {
+std::int64_t TrainingPlan::count_samples(std::int64_t step) const {
   const Batches range = batches(step);
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < range.count; ++i) count += samples_of_batch(range.first + i);
+  for (std::int64_t i = 0; i < range.count; ++i) count += count_batch_samples(range.first + i);
   return count;
 }
 
-std::int64_t TrainingPlan::samples_of_batch(std::int64_t number) const {
+std::int64_t TrainingPlan::count_batch_samples(std::int64_t number) const {
   return data::batch_range(samples, batch / repetitions, number).count * repetitions;
 }
 

@@ -17,15 +17,16 @@ using hooks::FinishReason;
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr milliseconds kLook{50};  // between two looks for a signal
+constexpr milliseconds kPollInterval{50};  // between two checks for a signal
 
-// How a job that is over for this task has ended. A server that lets go without a word has just
-// been told: the word is on its way.
-FinishReason reason_of(ParameterServers& servers, std::int64_t total_steps, milliseconds patience) {
+// Returns how a job that is over for this task has ended. If a server has closed the connection
+// without an outcome, waits up to `patience` for the outcome, which arrives soon after.
+FinishReason wait_for_end(ParameterServers& servers, std::int64_t total_steps,
+                          milliseconds patience) {
   const auto limit = SteadyClock::now() + patience;
   while (!servers.client().outcome() && servers.step() < total_steps &&
          SteadyClock::now() < limit) {
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
   servers.client().check();
   const auto outcome = servers.client().outcome();
@@ -53,7 +54,7 @@ FinishReason work(const config::Config& config, const data::Datasets& data,
                                 ". The gradient was not given to the servers"));
       }
       if (step.pushed.result == server::Pushed::Result::kOver) {
-        return reason_of(servers, plan.total_steps, timeout_of(config));
+        return wait_for_end(servers, plan.total_steps, exchange_timeout(config));
       }
     }
     return FinishReason::kInterrupted;
@@ -68,20 +69,20 @@ FinishReason serve(const config::Config& config, const cluster::Identity& who,
                    const std::function<void(const std::string&)>& say) {
   const SignalWatch signals;
   server::ServerOptions options;
-  options.timeout = timeout_of(config);
-  options.agreement = agreement_of(who, config);
+  options.timeout = exchange_timeout(config);
+  options.agreement = agreement_facts(who, config);
   options.max_staleness = config.parallel.max_staleness;
   options.learning_rate = [&](std::int64_t samples) {
-    return learning_rate_of(config, plan_steps(config, samples));
+    return staged_learning_rate(config, plan_steps(config, samples));
   };
   options.say = say;
   server::Server server(who, options);
   say(concat("ps:", who.index, " listens at ",
              to_string(who.cluster.ps[static_cast<std::size_t>(who.index)])));
   std::optional<server::Outcome> outcome;
-  std::optional<SteadyClock::time_point> limit;  // for the chief to save
+  std::optional<SteadyClock::time_point> limit;  // time until which the chief may save
   const server::Outcome interrupted{server::Outcome::Kind::kInterrupted, ""};
-  while (!(outcome = server.wait(kLook))) {
+  while (!(outcome = server.wait(kPollInterval))) {
     if (SignalWatch::received() == nullptr) continue;
     if (!server.request_stop()) outcome = interrupted;
     if (!limit) limit = SteadyClock::now() + options.timeout;

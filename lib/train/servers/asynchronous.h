@@ -1,4 +1,4 @@
-// The tasks of a job with parameter servers except the chief: workers and servers.
+// Runs the tasks of a job with parameter servers except the chief: workers and servers.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ hooks::FinishReason work(const config::Config& config, const data::Datasets& dat
                          engine::Replicas& engine, ParameterServers& servers);
 
 // Runs a ps task; returns as work() does. A signal asks the chief to save and to end the job.
-// Throws PeerError when the chief has gone or does not connect. `say` gets a line for each task
+// Throws PeerError if the chief has gone or does not connect. `say` receives a line for each task
 // that joins or leaves.
 hooks::FinishReason serve(const config::Config& config, const cluster::Identity& who,
                           const std::function<void(const std::string&)>& say);

@@ -27,14 +27,15 @@ GradientStream::GradientStream(const config::Config& config, const data::Dataset
   options.threads = config.data.threads;
   options.adapt = true;
   options.first_step = plan_.batches(step_).first;
-  // It may have to make all steps of the job alone, some of them refused: there is always a batch.
+  // The feed never ends, because this worker may make all steps of the job alone, and the servers
+  // may reject some of its gradients.
   constexpr std::int64_t kEndless = std::int64_t{1} << 48;
   options.end_step = kEndless;
   feed_ = std::make_unique<Feed>(images, nullptr, engine, options);
 }
 
-// Of this worker's part.
-std::int64_t GradientStream::samples_of(std::int64_t step) const {
+// Returns the samples of this worker's part of a step.
+std::int64_t GradientStream::count_samples(std::int64_t step) const {
   const TrainingPlan::Batches batches = plan_.batches(step);
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < batches.count; ++i) {
@@ -45,15 +46,15 @@ std::int64_t GradientStream::samples_of(std::int64_t step) const {
 }
 
 GradientStream::Step GradientStream::next() {
-  // The short batch at the end of an epoch may have nothing for this worker.
-  for (; samples_of(step_) == 0; ++step_) {
+  // The short batch at the end of an epoch may have no samples for this worker.
+  for (; count_samples(step_) == 0; ++step_) {
     for (std::int64_t i = 0; i < plan_.batches(step_).count; ++i) {
       feed_->next();
       feed_->release();
     }
   }
   Step result;
-  result.samples = samples_of(step_);
+  result.samples = count_samples(step_);
   backend::Scalars scalars;
   scalars.update = static_cast<std::uint64_t>(step_ + 1);
   scalars.loss_scale = 1.0 / static_cast<double>(result.samples);

@@ -1,4 +1,4 @@
-// The gradients of a worker with parameter servers, one after another.
+// Computes the gradients of a worker with parameter servers, one after another.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace trainer::train {
 // Reads a worker's share of the samples batch by batch and pushes a gradient for each batch.
 //
 // Worker w of W takes part w of each batch of W * train.batch_size samples in the order of all
-// samples: no sample comes twice in an epoch, and a single worker takes the batches of a process
-// without servers. Workers do not wait for each other. A refused gradient is not computed again:
+// samples: no sample is repeated in an epoch, and a single worker takes the batches of a process
+// without servers. Workers do not wait for each other. A rejected gradient is not computed again:
 // its samples are skipped.
 class GradientStream {
  public:
@@ -22,15 +22,16 @@ class GradientStream {
   GradientStream(const config::Config& config, const data::Dataset& images,
                  engine::Replicas& engine, ParameterServers& servers, std::int64_t step);
 
-  // One gradient that was computed and pushed; the engine then has the newest parameters.
+  // A gradient that was computed and pushed. Afterwards the engine has the newest parameters.
   struct Step {
     server::Pushed pushed;
     double loss = 0;  // sum over the samples
     std::int64_t correct = 0, samples = 0;
     std::optional<double> penalty;
-    // The layer in which a value was first not finite, or "the loss". The gradient was not pushed.
+    // The layer in which a value was first not finite, or "the loss". If set, the gradient was not
+    // pushed.
     std::optional<std::string> not_finite;
-    std::string blame;          // the samples then
+    std::string blame;          // with not_finite: the samples of the batch
     backend::PhaseTimes times;  // all_reduce: the exchange with the servers
   };
   Step next();
@@ -38,13 +39,13 @@ class GradientStream {
   double seconds_waited() const { return feed_->seconds_waited(); }
 
  private:
-  std::int64_t samples_of(std::int64_t step) const;
+  std::int64_t count_samples(std::int64_t step) const;
 
   const data::Dataset& images_;
   engine::Replicas& engine_;
   ParameterServers& servers_;
-  const TrainingPlan plan_;  // of this worker: as if all went in step
-  std::int64_t step_ = 0;    // of this plan
+  const TrainingPlan plan_;  // of this worker, as if all workers trained in step
+  std::int64_t step_ = 0;    // the next step of plan_
   std::unique_ptr<Feed> feed_;
 };
 

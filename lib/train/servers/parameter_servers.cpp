@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "checkpoint/safetensors.h"
 #include "config/derived.h"
 
 namespace trainer::train {
@@ -12,8 +13,8 @@ using backend::FlatBuffer;
 
 constexpr FlatBuffer kStatistics{FlatBuffer::Kind::kStatistics};
 
-// Of what the servers do not have: all but trained parameters, slots and moving statistics. It
-// stays as it is, so that it can be compared by its checksum.
+// Returns the SHA-256 of the variables that the servers do not hold: all but trained parameters,
+// slots and moving statistics. They do not change, so that their checksums can be compared.
 std::string frozen_sha256(const engine::Replicas& engine) {
   const graph::Graph& model = engine.model();
   std::set<std::string> frozen;
@@ -31,16 +32,18 @@ std::string frozen_sha256(const engine::Replicas& engine) {
   return checkpoint::sha256_of(kept);
 }
 
-server::ClientOptions options_of(const cluster::Identity& who, const config::Config& config,
-                                 const std::string& model) {
+server::ClientOptions client_options(const cluster::Identity& who, const config::Config& config,
+                                     const std::string& model) {
   server::ClientOptions options;
-  options.timeout = timeout_of(config);
-  options.agreement = agreement_of(who, config);
+  options.timeout = exchange_timeout(config);
+  options.agreement = agreement_facts(who, config);
   options.model = model;
   return options;
 }
 
-backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).variables(); }
+backend::Variables& engine_variables(engine::Replicas& engine) {
+  return engine.engine(0).variables();
+}
 
 std::string counted(std::size_t count, const std::string& what) {
   return concat(count, " ", what, count == 1 ? "" : "s");
@@ -54,9 +57,10 @@ std::string common_model(const data::Datasets& data, const engine::Replicas& eng
   return concat(data::common_data(data, false), "frozen tensors: ", frozen_sha256(engine), '\n');
 }
 
-std::string agreement_of(const cluster::Identity& who, const config::Config& config) {
+std::string agreement_facts(const cluster::Identity& who, const config::Config& config) {
   config::Config common = config;
-  // What float images have settled, which a server does not see.
+  // Leaves out the normalisation that resolve_normalize() set for float images, which a server does
+  // not read.
   const std::optional<config::Normalize>& normalize = common.data.normalize;
   if (normalize && normalize->scale == 1 && normalize->mean.empty() && normalize->std.empty() &&
       !normalize->reverse_channels) {
@@ -66,13 +70,13 @@ std::string agreement_of(const cluster::Identity& who, const config::Config& con
                 cluster::cluster_text(who), config::common_config(std::move(common)));
 }
 
-std::chrono::milliseconds timeout_of(const config::Config& config) {
+std::chrono::milliseconds exchange_timeout(const config::Config& config) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
 }
 
 ParameterServers::ParameterServers(const cluster::Identity& who, const config::Config& config,
                                    const std::string& model)
-    : who_(who), client_(who, options_of(who, config, model)) {}
+    : who_(who), client_(who, client_options(who, config, model)) {}
 
 std::string ParameterServers::describe() const {
   return concat(counted(static_cast<std::size_t>(who_.size), "worker"), ", ",
@@ -82,25 +86,25 @@ std::string ParameterServers::describe() const {
 void ParameterServers::start(engine::Replicas& engine, const std::string& model, std::int64_t step,
                              const TrainingPlan& plan) {
   server::Start start;
-  start.flat = variables_of(engine).flat();
+  start.flat = engine_variables(engine).flat();
   start.step = step;
   start.total_steps = plan.total_steps;
   start.train_samples = plan.samples;
   start.model = model;
   client_.start(start, [&](FlatBuffer buffer, std::int64_t first, std::span<float> to) {
-    variables_of(engine).read_flat(buffer, first, to);
+    engine_variables(engine).read_flat(buffer, first, to);
   });
   pull(engine);
 }
 
 void ParameterServers::join(engine::Replicas& engine) {
-  client_.wait_until_started(variables_of(engine).flat());
+  client_.wait_until_started(engine_variables(engine).flat());
   pull(engine);
 }
 
-server::Sink ParameterServers::sink_of(engine::Replicas& engine) {
+server::Sink ParameterServers::make_sink(engine::Replicas& engine) {
   return [&](FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
-    variables_of(engine).write_flat(buffer, first, from);
+    engine_variables(engine).write_flat(buffer, first, from);
     if (buffer.kind == FlatBuffer::Kind::kStatistics) before_.assign(from.begin(), from.end());
   };
 }
@@ -112,22 +116,22 @@ void ParameterServers::record(const server::Pushed& pushed) {
 }
 
 bool ParameterServers::pull(engine::Replicas& engine) {
-  const server::Pushed pulled = client_.pull(sink_of(engine));
+  const server::Pushed pulled = client_.pull(make_sink(engine));
   record(pulled);
   return pulled.result != server::Pushed::Result::kOver;
 }
 
 server::Pushed ParameterServers::push(engine::Replicas& engine) {
   after_.resize(before_.size());
-  variables_of(engine).read_flat(kStatistics, 0, after_);
+  engine_variables(engine).read_flat(kStatistics, 0, after_);
   const backend::Gradient gradient = engine.engine(0).gradient();
-  const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, sink_of(engine));
+  const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, make_sink(engine));
   record(pushed);
   return pushed;
 }
 
 std::int64_t ParameterServers::read(engine::Replicas& engine) {
-  pulled_ = client_.read(sink_of(engine));
+  pulled_ = client_.read(make_sink(engine));
   return pulled_;
 }
 

@@ -16,27 +16,27 @@
 
 namespace trainer::train {
 
-// Whether this task's job has parameter servers.
+// Returns whether this task's job has parameter servers.
 bool has_parameter_servers(const cluster::Identity& who);
 
-// Facts that must be equal on the chief and all workers, one a line: the training data, and the
-// weights of frozen layers, which the servers do not hold.
+// Returns the facts that must be equal on the chief and all workers, one per line: the training
+// data, and the weights of frozen layers, which the servers do not hold.
 std::string common_model(const data::Datasets& data, const engine::Replicas& engine);
 
-// Facts that must be equal on all tasks of a job, one a line.
-std::string agreement_of(const cluster::Identity& who, const config::Config& config);
-// parallel.timeout.
-std::chrono::milliseconds timeout_of(const config::Config& config);
+// Returns the facts that must be equal on all tasks of a job, one per line.
+std::string agreement_facts(const cluster::Identity& who, const config::Config& config);
+// Returns parallel.timeout.
+std::chrono::milliseconds exchange_timeout(const config::Config& config);
 
 class ParameterServers {
  public:
-  // Waits for the servers. `model`: common_model() of a worker. Throws what server::Client's
+  // Waits for the servers. `model` is common_model() on a worker. Throws what server::Client's
   // constructor throws.
   ParameterServers(const cluster::Identity& who, const config::Config& config,
                    const std::string& model = {});
 
   bool is_chief() const { return client_.is_chief(); }
-  int worker() const { return who_.rank; }  // among chief and workers, 0 being the chief
+  int worker() const { return who_.rank; }  // the rank among chief (0) and workers
   int workers() const { return who_.size; }
   std::string describe() const;  // "3 workers, 1 parameter server, asynchronous"
   server::Client& client() { return client_; }
@@ -47,7 +47,7 @@ class ParameterServers {
   // Workers only: waits for the chief's start() and pulls.
   void join(engine::Replicas& engine);
 
-  // Pulls the latest parameters and statistics into the engine. False when the job is over.
+  // Pulls the latest parameters and statistics into the engine. Returns false if the job is over.
   bool pull(engine::Replicas& engine);
   // Pushes the gradient of the engine's last call, which did not update, and pulls.
   server::Pushed push(engine::Replicas& engine);
@@ -58,11 +58,11 @@ class ParameterServers {
   void finish(bool interrupted) noexcept;
   void fail(const std::string& message) noexcept;
 
-  std::int64_t step() const { return pulled_; }  // of the engine's parameters
-  std::int64_t saved() const { return saved_; }  // step of the newest checkpoint that is known here
+  std::int64_t step() const { return pulled_; }  // step of the engine's parameters
+  std::int64_t saved() const { return saved_; }  // step of the newest checkpoint reported here
 
  private:
-  server::Sink sink_of(engine::Replicas& engine);
+  server::Sink make_sink(engine::Replicas& engine);
   void record(const server::Pushed& pushed);
 
   const cluster::Identity who_;

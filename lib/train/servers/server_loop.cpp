@@ -101,7 +101,7 @@ class ServerLoop {
       if (made.pushed.result == Result::kOver) return std::nullopt;
     } while (made.pushed.result == Result::kStale && !stop_requested());
     has_latest_parameters_ = true;
-    return outcome_of(made, before);
+    return make_outcome(made, before);
   }
 
   StepOutcome not_finite(const GradientStream::Step& made, std::int64_t before) {
@@ -110,7 +110,7 @@ class ServerLoop {
     return outcome;
   }
 
-  StepOutcome outcome_of(const GradientStream::Step& made, std::int64_t before) const {
+  StepOutcome make_outcome(const GradientStream::Step& made, std::int64_t before) const {
     StepOutcome outcome;
     outcome.penalty = made.penalty;
     outcome.times = {made.times};
@@ -130,7 +130,7 @@ class ServerLoop {
     return SignalWatch::received() != nullptr || servers_.client().stop_requested();
   }
 
-  // The other workers go on training meanwhile.
+  // The other workers continue to train meanwhile.
   void pull_full_state() {
     if (has_full_state_) return;
     run_.context().state.step = servers_.read(job_.engine);
@@ -173,7 +173,8 @@ class ServerLoop {
   SignalWatch signals_;
   TrainingRun run_;
   std::optional<GradientStream> stream_;
-  // Whether the engine holds one state of all servers with all slots, and the newest parameters.
+  // has_full_state_: the engine holds one state of all servers with all slots.
+  // has_latest_parameters_: the engine holds the newest parameters.
   bool has_full_state_ = false, has_latest_parameters_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The steps of a training loop whose processes train in step.
+// Runs the steps of a training loop whose processes train in step.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace trainer::train {
 class FeatureCaches;
 struct RunContext;
 
-// A loss that is not finite, of a step that updated nothing.
+// A loss that is not finite, in a step that updated nothing.
 struct NotFinite {
-  std::string where;  // the layer or parameter in which it was first seen, or ""
-  std::string blame;  // the samples of the batch, for messages of the batch, for messages
+  std::string where;  // the first layer or parameter that is not finite, or ""
+  std::string blame;  // the samples of the batch, for messages
   double learning_rate = 0;
 };
 
@@ -50,12 +50,9 @@ class Steps {
   // Launches update number `step`, from 0. Returns false when it cannot be launched: the run's
   // read failure gives the reason, or a step in flight is not finite.
   virtual bool launch(std::int64_t step) = 0;
-  // Waits for the oldest launched step. None when its data cannot be used; see the run's read
-  // failure.
+  // Waits for the oldest launched step. Returns nothing if its data cannot be used; see the run's
+  // read failure.
   virtual std::optional<StepOutcome> result() = 0;
 };
-
-// Makes the steps of a run, whose context must outlive them.
-std::unique_ptr<Steps> make_synchronous_steps(RunContext& context);
 
 }  // namespace trainer::train

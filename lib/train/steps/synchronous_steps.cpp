@@ -59,23 +59,24 @@ void SynchronousSteps::open_feed(const FeatureCaches& features) {
   const TrainingPlan::Batches last = plan.batches(std::max<std::int64_t>(plan.total_steps - 1, 0));
   options.end_step = std::max(options.first_step, last.first + last.count);
   const data::Dataset* images = job.data.train.get();
-  feed_ = std::make_unique<Feed>(*images, features.of(images), job.engine, options);
+  feed_ = std::make_unique<Feed>(*images, features.find(images), job.engine, options);
   prepare_short_batch(*options.end_step);
 }
 
-// In the middle of an epoch, planning for its short last batch would hold up the devices.
+// Plans for the short last batch of an epoch ahead, because planning in an epoch delays the
+// devices.
 void SynchronousSteps::prepare_short_batch(std::int64_t end_batch) {
   const Job& job = context_.job;
   const TrainingPlan& plan = job.plan;
   if (end_batch < plan.batches_per_epoch) return;
-  const std::int64_t all = plan.samples_of_batch(plan.batches_per_epoch - 1);
+  const std::int64_t all = plan.count_batch_samples(plan.batches_per_epoch - 1);
   if (all == plan.batch) return;
   job.engine.prepare(rank_samples(all, job.engine.leaves(), group_.size(), group_.rank()).count,
                      all);
 }
 
-// After an error, calls may still be in flight and read the feed's memory, also calls that only
-// some of the replicas have launched.
+// Waits for calls in flight, also those that only some of the replicas have launched: they may read
+// the feed's memory even after an error.
 void SynchronousSteps::close_feed() {
   for (; !calls_.empty(); calls_.pop_front()) {
     try {
@@ -89,8 +90,8 @@ void SynchronousSteps::close_feed() {
   feed_.reset();
 }
 
-// Where a step has several calls, the moving statistics before it are kept for the case that it
-// cannot be finished: they are known when no other step is in flight.
+// A step with several calls keeps the moving statistics before it, for the case that it cannot be
+// finished. They can be read only while no other step is in flight.
 int SynchronousSteps::max_in_flight() const {
   const Job& job = context_.job;
   if (job.plan.accumulate > 1 && has_statistics_) return 1;
@@ -105,7 +106,7 @@ bool SynchronousSteps::launch(std::int64_t step) {
   const Job& job = context_.job;
   Step& launched = steps_.emplace_back();
   launched.number = step;
-  launched.samples = job.plan.samples_of(step);
+  launched.samples = job.plan.count_samples(step);
   launched.learning_rate = context_.rate(step);
   if (!launch_calls(launched)) {
     steps_.pop_back();
@@ -123,7 +124,7 @@ void SynchronousSteps::restore_statistics(const Step& step) {
   if (keeps_statistics(step)) context_.job.engine.restore(statistics_);
 }
 
-// False when a batch cannot be read: the step has left nothing behind then.
+// Returns false if a batch cannot be read. The state is then as before the step.
 bool SynchronousSteps::launch_calls(Step& step) {
   engine::Replicas& engine = context_.job.engine;
   const TrainingPlan::Batches batches = context_.job.plan.batches(step.number);
@@ -138,7 +139,7 @@ bool SynchronousSteps::launch_calls(Step& step) {
   std::int64_t done = 0;  // samples of the step's batches so far, of all ranks
   for (std::int64_t i = 0; i < batches.count; ++i) {
     while (calls_.size() >= max_calls) read_oldest_call();
-    if (step.is_broken()) return true;  // result() says so
+    if (step.is_broken()) return true;  // result() reports it
     const data::Batch* batch = next_batch();
     if (batch == nullptr) {
       read_all_calls();
@@ -159,8 +160,8 @@ bool SynchronousSteps::launch_calls(Step& step) {
   return true;
 }
 
-// Null when a rank cannot read its part. All ranks end then, before they make a call together that
-// one of them would be missing in.
+// Returns null if a rank cannot read its part. All ranks then end before a collective call in which
+// one of them would be missing.
 const data::Batch* SynchronousSteps::next_batch() {
   ReadFailure& failure = context_.failure;
   const data::Batch* batch = nullptr;
@@ -198,7 +199,7 @@ void SynchronousSteps::read_oldest_call() {
   feed_->release();
 }
 
-// A loss that is not finite because of samples that are not is a failure of the data.
+// A loss that is not finite because of samples that are not finite counts as a failure of the data.
 void SynchronousSteps::explain_not_finite(const Call& call) {
   const Job& job = context_.job;
   const data::Dataset& images = *job.data.train;

@@ -1,4 +1,4 @@
-// Steps that all ranks make together, or one process alone: the ranks divide the samples of a
+// Makes steps with all ranks together, or in one process alone: the ranks divide the samples of a
 // batch, and every update uses the gradients of all ranks.
 #pragma once
 
@@ -58,7 +58,8 @@ class SynchronousSteps final : public Steps {
   };
 
   bool launch_calls(Step& step);
-  // Moving statistics follow every call, also of a step that is given up.
+  // Returns whether the moving statistics before a step must be kept: every call changes them, even
+  // in a step that is abandoned.
   bool keeps_statistics(const Step& step) const;
   void restore_statistics(const Step& step);
   const data::Batch* next_batch();
@@ -75,10 +76,13 @@ class SynchronousSteps final : public Steps {
   std::deque<Step> steps_;  // in flight, oldest first
   std::deque<Call> calls_;
   std::int64_t next_step_ = 0;  // to be launched
-  // Before the step with several calls that is being launched.
+  // The statistics before the step with several calls that is being launched.
   engine::Replicas::Statistics statistics_;
   bool has_statistics_ = false;
-  bool next_batch_agreed_ = false;  // whether all ranks know if the next batch can be read
+  bool next_batch_agreed_ = false;  // the ranks have agreed that the next batch can be read
 };
+
+// Makes the steps of a run, whose context must outlive them.
+std::unique_ptr<Steps> make_synchronous_steps(RunContext& context);
 
 }  // namespace trainer::train

@@ -7,9 +7,10 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "commands/open_model/open_model.h"
 #include "engine/replicas.h"
-#include "model/model.h"
+#include "model/build_model.h"
 
 namespace trainer::commands {
 namespace {

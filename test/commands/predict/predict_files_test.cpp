@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "commands/predict/predict.h"
 #include "engine/evaluate.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "train/open.h"
 #include "train/state.h"
 
@@ -180,7 +180,7 @@ TEST_CASE("a model of float targets has an output a target, whatever is predicte
     const checkpoint::Metadata metadata =
         train::to_metadata({}, fixture.trained.config, data,
                            train::plan_steps(fixture.trained.config, data.train->size()));
-    fixture.trained.label_is_index = train::label_is_index_of(metadata);
+    fixture.trained.label_is_index = train::read_label_is_index(metadata);
     const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val")}, Split::kTest,
                                                false, [](const std::string& line) { FAIL(line); });
     const model::SampleSpec spec = sample_spec(fixture.trained, inputs);
@@ -189,7 +189,7 @@ TEST_CASE("a model of float targets has an output a target, whatever is predicte
   };
   check(false);
   check(true);
-  CHECK_FALSE(train::label_is_index_of({}).has_value());  // of an older checkpoint
+  CHECK_FALSE(train::read_label_is_index({}).has_value());  // of an older checkpoint
 }
 
 TEST_CASE("prediction writer: control characters of files and classes, spelled out") {

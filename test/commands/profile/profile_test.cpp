@@ -15,7 +15,7 @@
 #include "commands/profile/trace_file.h"
 #include "data/data.h"
 #include "data/stage_times.h"
-#include "model/model.h"
+#include "model/build_model.h"
 #include "support/model.h"
 #include "train/open.h"
 

@@ -181,8 +181,8 @@ TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits f
   summary = sweep.summary();
   REQUIRE(summary.rows[1].straggler);
   CHECK(summary.rows[1].straggler->rank == 1);
-  CHECK(
-      contains(summary.rows[1].verdict, "straggler: rank 1 (b) takes 400.00 ms a step of its own"));
+  CHECK(contains(summary.rows[1].verdict,
+                 "straggler: rank 1 (b) takes 400.00 ms per step of its own"));
   CHECK_FALSE(contains(summary.rows[1].verdict, "of a step is all-reduce"));
 }
 

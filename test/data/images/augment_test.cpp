@@ -153,7 +153,7 @@ TEST_CASE("presets are keras.applications' preprocess_input") {
   const auto value = [](PreprocessPreset preset, const double(&rgb)[3], std::size_t channel) {
     config::Data data;
     data.preprocess = preset;
-    const config::Normalize n = config::normalize_of(data);
+    const config::Normalize n = config::find_normalize(data);
     const auto of = [&](const std::vector<double>& v, double otherwise) {
       return v.empty() ? otherwise : v.size() == 1 ? v[0] : v[channel];
     };

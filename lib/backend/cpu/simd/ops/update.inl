@@ -35,7 +35,7 @@ struct UpdateKernels {
   // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
   void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad,
                float rate);
-  // `mean`, `gradient` and `square` are graph::factors_of() the update.
+  // `mean`, `gradient` and `square` are graph::nadam_factors() of the update.
   void (*nadam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, float mean,
                 float gradient, float square);
   void (*adagrad)(const UpdateRun&, float epsilon);
@@ -64,8 +64,8 @@ double chunk_square(const float* g, std::int64_t count) {
   return total;
 }
 
-// A buffer that no other one overlaps. Rules take their numbers by value: a reference to one could point
-// into a buffer, and the loop would not be vectorised.
+// A buffer that no other one overlaps. Rules take their numbers by value: a reference to one could
+// point into a buffer, and the loop would not be vectorised.
 using Floats = float* __restrict;
 
 // Elements [first, first + count) of the sum of the gradients, with the penalties'.
@@ -107,8 +107,7 @@ inline void each(const UpdateRun& r, const Rule& rule) {
     rule(first, count, g, w);
     if (r.average != nullptr) {
       float* average = r.average + first;
-      for (std::int64_t i = 0; i < count; ++i)
-        average[i] = average[i] * r.ema + w[i] * (1 - r.ema);
+      for (std::int64_t i = 0; i < count; ++i) average[i] = average[i] * r.ema + w[i] * (1 - r.ema);
     }
   }
 }
@@ -182,9 +181,9 @@ void adam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, bool am
   });
 }
 
-// Slots: m, v. `mean`, `gradient` and `square` are graph::factors_of() the update.
-void nadam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, float mean, float gradient,
-           float square) {
+// Slots: m, v. `mean`, `gradient` and `square` are graph::nadam_factors() the update.
+void nadam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, float mean,
+           float gradient, float square) {
   each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
     const float rate = r.learning_rate;
     const Floats m = r.slot[0] + first, v = r.slot[1] + first;
@@ -253,8 +252,8 @@ void lamb(const UpdateRun& r, const LambFactors& f) {
     for (std::int64_t i = 0; i < count; ++i) {
       m[i] += (g[i] - m[i]) * (1 - factors.beta_1);
       v[i] += (g[i] * g[i] - v[i]) * (1 - factors.beta_2);
-      w[i] -= rate * (m[i] * factors.mean) /
-              (__builtin_sqrtf(v[i] * factors.square) + factors.epsilon);
+      w[i] -=
+          rate * (m[i] * factors.mean) / (__builtin_sqrtf(v[i] * factors.square) + factors.epsilon);
     }
   });
 }
@@ -286,12 +285,15 @@ const UpdateKernels& find_kernels() {
 
 namespace trainer::backend::cpu::simd {
 
-// One overload per rule calls the kernel of the rule. `update` is the number of the update of the parameter, from 1.
-inline void apply(const graph::SgdRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+// One overload per rule calls the kernel of the rule. `update` is the number of the update of the
+// parameter, from 1.
+inline void apply(const graph::SgdRule& rule, const UpdateKernels& kernels, const UpdateRun& run,
+                  std::uint64_t) {
   kernels.sgd(run, rule.momentum, rule.nesterov);
 }
 
-inline void apply(const graph::RmsPropRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+inline void apply(const graph::RmsPropRule& rule, const UpdateKernels& kernels,
+                  const UpdateRun& run, std::uint64_t) {
   kernels.rms_prop(run, rule.rho, rule.momentum, rule.epsilon, rule.centered);
 }
 
@@ -311,11 +313,13 @@ inline void apply(const graph::NadamRule& rule, const UpdateKernels& kernels, co
                 static_cast<float>(factors.gradient), static_cast<float>(factors.square));
 }
 
-inline void apply(const graph::AdagradRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+inline void apply(const graph::AdagradRule& rule, const UpdateKernels& kernels,
+                  const UpdateRun& run, std::uint64_t) {
   kernels.adagrad(run, rule.epsilon);
 }
 
-inline void apply(const graph::LionRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+inline void apply(const graph::LionRule& rule, const UpdateKernels& kernels, const UpdateRun& run,
+                  std::uint64_t) {
   kernels.lion(run, rule.beta_1, rule.beta_2);
 }
 

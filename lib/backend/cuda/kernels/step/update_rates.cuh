@@ -15,7 +15,7 @@ struct Rates {
   float clip_scale;
 };
 
-// As graph::factors_of(). The product of 1 - 0.96^i / 2 no longer changes in float from
+// See graph::nadam_factors(). The product of 1 - 0.96^i / 2 no longer changes in float from
 // kNadamFactors on.
 __device__ inline void set_nadam_factors(const UpdateSegment& s, std::uint64_t update,
                                          Rates& rates) {

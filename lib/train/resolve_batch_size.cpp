@@ -1,3 +1,5 @@
+#include "train/resolve_batch_size.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -6,20 +8,19 @@
 #include "engine/fit_batch.h"
 #include "engine/replicas.h"
 #include "train/host_memory.h"
-#include "train/open.h"
 
 namespace trainer::train {
 namespace {
 
-constexpr std::int64_t kMost = 1024;  // larger batches are seldom worth their memory
+constexpr std::int64_t kMaxBatch = 1024;  // larger batches are seldom worth their memory
 
-// What a bound is and where it comes from.
+// A bound on memory and its origin.
 struct Bound {
-  std::int64_t bytes = 0;  // of one replica
+  std::int64_t bytes = 0;  // per replica
   std::string origin;
 };
 
-Bound bound_of(const config::Config& config, std::int64_t device_free) {
+Bound find_bound(const config::Config& config, std::int64_t device_free) {
   if (config.train.memory_mb) {
     return {static_cast<std::int64_t>(*config.train.memory_mb * (1 << 20)), "train.memory_mb"};
   }
@@ -30,16 +31,17 @@ Bound bound_of(const config::Config& config, std::int64_t device_free) {
 
 }  // namespace
 
-Notice settle_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples) {
+Notice resolve_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples) {
   if (!config.train.batch_size.is_automatic()) return "";
   config.train.batch_size = 1;
   const auto backends = engine::open_backends(config);
   const std::int64_t device_free = engine::free_memory(config, backends);
-  const Bound bound = bound_of(config, device_free);
+  const Bound bound = find_bound(config, device_free);
   const std::int64_t share = samples / config.parallel.replicas;
-  const std::int64_t most = samples > 0 ? std::clamp<std::int64_t>(share, 1, kMost) : kMost;
+  const std::int64_t max_samples =
+      samples > 0 ? std::clamp<std::int64_t>(share, 1, kMaxBatch) : kMaxBatch;
   const engine::BatchFit fit =
-      engine::largest_batch(most, bound.bytes, [&](std::int64_t candidate) {
+      engine::largest_batch(max_samples, bound.bytes, [&](std::int64_t candidate) {
         if (device_free == 0) return host_bytes_per_replica(model, config, candidate);
         return engine::planned_memory(model, config, candidate,
                                       [&] { return engine::plan_only(backends); })
@@ -55,8 +57,9 @@ Notice settle_batch_size(config::Config& config, const graph::Graph& model, std:
   config.train.batch_size = fit.samples;
   return Notice::note(concat(
       config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ", mebibytes(fit.bytes),
-      " of ", mebibytes(bound.bytes), " a replica (", bound.origin, ")",
-      fit.samples == most ? concat("; ", most, " is the most that it takes here") : ""));
+      " of ", mebibytes(bound.bytes), " per replica (", bound.origin, ")",
+      fit.samples == max_samples ? concat("; ", max_samples, " is the most that it takes here")
+                                 : ""));
 }
 
 }  // namespace trainer::train

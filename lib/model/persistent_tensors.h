@@ -1,17 +1,17 @@
-// Internal to model.
+// Finds the tensors that evaluation uses. Internal to model.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_file.h"
 #include "graph/graph.h"
 
 namespace trainer::model {
 
-// The parameters and statistics that evaluation uses, by name: averages in place of what they
-// average.
+// The parameters and statistics that evaluation uses, by name, with averages in place of their
+// parameters.
 class PersistentTensors {
  public:
   PersistentTensors(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors);

@@ -1,0 +1,26 @@
+// The content of a file with tensors.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace trainer::checkpoint {
+
+struct Tensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+// The state besides tensors, as text: step counters, best metric, class names, data fingerprint.
+using Metadata = std::map<std::string, std::string>;
+
+struct TensorFile {
+  std::vector<Tensor> tensors;  // in file order
+  Metadata metadata;
+};
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,28 @@
+// Builds a forward graph from a config.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::model {
+
+// The shapes and types of a data set's samples.
+struct SampleSpec {
+  Shape image;  // [height, width, channels]
+  DType image_type = DType::kUInt8;
+  bool label_is_index = true;  // int32 class index; otherwise float32 targets of `classes` numbers
+  std::int64_t classes = 0;
+  std::vector<float> class_weight = {};  // of the training loss, by class; empty: all 1
+  bool sample_weight = false;            // true if each training label has a weight
+};
+
+// Builds the graph of the layers, with batch norm and dropout in their training form. Its inputs
+// are "images" and "labels", its outputs logits and loss, and its last node is the loss without its
+// gradient. Throws ConfigError with every mistake that can be found.
+graph::Graph build_model(const config::Model& model, const config::Data& data,
+                         const SampleSpec& sample, std::uint64_t seed);
+
+}  // namespace trainer::model

@@ -1,0 +1,15 @@
+// Makes the layers of a dense classifier. Internal to model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::model {
+
+// Returns the layers of a dense classifier.
+std::vector<config::Layer> dense_classifier_layers(const config::DenseClassifier& classifier,
+                                                   std::int64_t logits);
+
+}  // namespace trainer::model

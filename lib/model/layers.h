@@ -1,0 +1,27 @@
+// Adds layers to a graph. Internal to model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::model {
+
+// Without `alpha`, uses Keras's default for the function. Softmax is a separate op.
+graph::Activation resolve_activation(config::Activation function, std::optional<double> alpha = {});
+
+// The graph to which a layer is added, and the values of the layer.
+struct LayerSite {
+  graph::Graph& graph;
+  graph::LayerInfo& info;              // its parameters are appended
+  std::vector<graph::ValueId> inputs;  // at least one
+  std::uint64_t seed;
+  std::uint32_t& dropouts;  // number of dropout layers so far
+};
+// Adds the nodes and parameters of a layer; returns its output. Throws ConfigError.
+graph::ValueId add_layer(const config::LayerKind& layer, LayerSite& site);
+
+}  // namespace trainer::model
