@@ -29,7 +29,7 @@ class Network {
                     Clock::time_point deadline) const;
   void sleep(Milliseconds time) const;
 
-  // As the functions of these names in socket.h and local_socket.h.
+  // These functions do the same as those of their names in socket.h and local_socket.h.
   virtual Socket listen_at(const Address& address) const;
   virtual Socket listen_on(const std::string& host, int& port) const;
   virtual Socket connect_to(const Address& address, Clock::time_point deadline,

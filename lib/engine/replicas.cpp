@@ -242,8 +242,8 @@ void Replicas::change_frozen(const graph::Graph& model) {
   run([&](int replica) { engine(replica).change_frozen(model); });
 }
 
-Partition Replicas::part_of(std::int64_t samples, std::int64_t all_samples,
-                            std::int64_t replica) const {
+Partition Replicas::replica_samples(std::int64_t samples, std::int64_t all_samples,
+                                    std::int64_t replica) const {
   if (leaves() == 0) return partition(samples, count(), replica);
   const std::int64_t processes = workers_ == nullptr ? 1 : workers_->size();
   const std::int64_t process = workers_ == nullptr ? 0 : workers_->rank();
@@ -254,8 +254,8 @@ Partition Replicas::part_of(std::int64_t samples, std::int64_t all_samples,
   return part;
 }
 
-HostBatch Replicas::cut(const HostBatch& batch, const Partition& part, std::int64_t replica,
-                        std::int64_t label_bytes) const {
+HostBatch Replicas::select_samples(const HostBatch& batch, const Partition& part,
+                                   std::int64_t replica, std::int64_t label_bytes) const {
   const Engine& own = *engines_[static_cast<std::size_t>(replica)];
   const bool images = prefix() == nullptr || !batch.is_features;
   HostBatch mine = batch;
@@ -267,7 +267,7 @@ HostBatch Replicas::cut(const HostBatch& batch, const Partition& part, std::int6
 
 void Replicas::prepare(std::int64_t samples, std::int64_t all_samples) {
   run([&](int replica) {
-    engine(replica).prepare(part_of(samples, all_samples, replica).count, all_samples);
+    engine(replica).prepare(replica_samples(samples, all_samples, replica).count, all_samples);
   });
 }
 
@@ -275,11 +275,11 @@ void Replicas::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : batch.samples;
   run([&](int replica) {
     Engine& own = engine(replica);
-    const Partition part = part_of(batch.samples, all, replica);
+    const Partition part = replica_samples(batch.samples, all, replica);
     backend::Scalars mine = scalars;
     mine.first_sample += static_cast<std::uint64_t>(part.first);
     mine.all_samples = all;
-    own.launch(cut(batch, part, replica, own.target_bytes()), mine);
+    own.launch(select_samples(batch, part, replica, own.target_bytes()), mine);
   });
   last_all_samples_ = all;
   last_evaluators_ = count();
@@ -298,7 +298,8 @@ StepResult Replicas::result() {
     sum.finite = sum.finite && own.finite;
     sum.skipped = sum.skipped || own.skipped;
     sum.gradient_norm = own.gradient_norm;  // the same for all, as they update by one gradient
-    if (!sum.penalty && part_of(samples, all_samples, r).count > 0) sum.penalty = own.penalty;
+    if (!sum.penalty && replica_samples(samples, all_samples, r).count > 0)
+      sum.penalty = own.penalty;
   }
   // The other workers learn of the result only with the update.
   if (workers_ != nullptr && !applied) sum.finite = true;
@@ -335,12 +336,12 @@ void Replicas::evaluate(const HostBatch& batch, std::int64_t all_samples) {
   run([&](int replica) {
     if (replica >= evaluators()) return;
     Engine& own = engine(replica);
-    const Partition part =
-        evaluates_alone_ ? Partition{0, batch.samples} : part_of(batch.samples, all, replica);
+    const Partition part = evaluates_alone_ ? Partition{0, batch.samples}
+                                            : replica_samples(batch.samples, all, replica);
     const auto first = static_cast<std::size_t>(part.first);
     const auto count = static_cast<std::size_t>(part.count);
     const auto width = static_cast<std::size_t>(outputs());
-    own.evaluate(cut(batch, part, replica, own.label_bytes()),
+    own.evaluate(select_samples(batch, part, replica, own.label_bytes()),
                  evaluates_alone_ ? batch.samples : all,
                  std::span(logits_).subspan(first * width, count * width),
                  std::span(evaluated_losses_).subspan(first, count));
@@ -354,8 +355,9 @@ const void* Replicas::read_features(std::int64_t samples) {
   features_.resize(static_cast<std::size_t>(samples) * bytes);
   run([&](int replica) {
     if (replica >= last_evaluators_) return;
-    const Partition part = last_evaluators_ == 1 ? Partition{0, samples}
-                                                 : part_of(samples, last_all_samples_, replica);
+    const Partition part = last_evaluators_ == 1
+                               ? Partition{0, samples}
+                               : replica_samples(samples, last_all_samples_, replica);
     engine(replica).read_features(part.count,
                                   features_.data() + static_cast<std::size_t>(part.first) * bytes);
   });
@@ -402,7 +404,8 @@ std::string Replicas::find_not_finite(const HostBatch& batch, const backend::Sca
   const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : batch.samples;
   for (std::int64_t r = 0; r < count(); ++r) {
     Engine& own = engine(r);
-    const HostBatch mine = cut(batch, part_of(batch.samples, all, r), r, own.target_bytes());
+    const HostBatch mine =
+        select_samples(batch, replica_samples(batch.samples, all, r), r, own.target_bytes());
     if (mine.samples == 0) continue;
     const std::string where = own.find_not_finite(mine, scalars);
     if (!where.empty()) return where;

@@ -166,10 +166,11 @@ class Replicas {
   template <class Work>
   void run(const Work& work);
   // The samples of a replica, among `samples` of this process and `all_samples` of all processes.
-  Partition part_of(std::int64_t samples, std::int64_t all_samples, std::int64_t replica) const;
+  Partition replica_samples(std::int64_t samples, std::int64_t all_samples,
+                            std::int64_t replica) const;
   // These samples of a batch.
-  HostBatch cut(const HostBatch& batch, const Partition& part, std::int64_t replica,
-                std::int64_t label_bytes) const;
+  HostBatch select_samples(const HostBatch& batch, const Partition& part, std::int64_t replica,
+                           std::int64_t label_bytes) const;
   std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }
   // Makes the communicators of a replica, on its thread.
   EngineGroup make_group(int replica, bool sync);
