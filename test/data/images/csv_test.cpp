@@ -172,8 +172,7 @@ TEST_CASE("csv: backslashes between folders are read where no file has them in i
   write_image(folder.files.path() / "x\\x_0.ppm", 8, 6, 9);
   write_text(folder.csv, "path,label\nx\\x_0.ppm,0\n");
   CHECK(open_datasets(folder.config, 1).train->describe(0).ends_with("x\\x_0.ppm"));
-  CHECK(folder.read("path,label\nnone\\x_7.ppm,0\n").find("there is no file") !=
-        std::string::npos);
+  CHECK(folder.read("path,label\nnone\\x_7.ppm,0\n").find("there is no file") != std::string::npos);
 }
 
 }  // namespace trainer::data::csv_test
