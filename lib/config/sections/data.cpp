@@ -101,7 +101,9 @@ static void fields(FieldVisitor& v, Csv& s) {
     "Name of the column with the paths of the images; a usual name is recognised when left out.",
     any());
   v("label_column", s.label_column,
-    "Name of the column with the classes; a usual name is recognised when left out.", any());
+    "Name of the column with the classes; when left out, a usual name is recognised, or columns of "
+    "0 and 1, one per class, of which one is 1 in each row.",
+    any());
   v("weight_column", s.weight_column,
     "Name of the column with what the loss of a sample is multiplied by, in training and in "
     "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "

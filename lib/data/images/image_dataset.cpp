@@ -27,9 +27,12 @@ std::string place_of(const ListedFile& entry) {
   return entry.bytes < 0 ? "" : concat(entry.offset, '+', entry.bytes, ' ');
 }
 
-// Tells changed files and settings apart.
+// Changed when the decoders give other pixels than before.
+constexpr const char* kDecoders = "decoders 2";
+
+// Identifies the content of the files, the settings and the decoders.
 std::string cache_key(const ImageList& list, const ImageReader& reader) {
-  std::uint32_t crc = 0;
+  std::uint32_t crc = checksum(kDecoders, 0);
   for (const ListedFile& entry : list.files) {
     std::error_code error;
     crc = checksum(

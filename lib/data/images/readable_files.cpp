@@ -9,7 +9,7 @@ namespace trainer::data {
 namespace {
 
 // Changed when the decoders accept other files than before.
-constexpr char kMagic[] = "trainer readable image files 2\n";
+constexpr char kMagic[] = "trainer readable image files 3\n";
 constexpr std::size_t kStart = sizeof kMagic - 1;
 constexpr std::size_t kHead = kStart + sizeof(std::uint32_t);  // then the states
 
