@@ -308,7 +308,7 @@ inline void apply(const graph::AdamRule& rule, const UpdateKernels& kernels, con
 
 inline void apply(const graph::NadamRule& rule, const UpdateKernels& kernels, const UpdateRun& run,
                   std::uint64_t update) {
-  const graph::NadamFactors factors = graph::factors_of(rule, update);
+  const graph::NadamFactors factors = graph::nadam_factors(rule, update);
   kernels.nadam(run, rule.beta_1, rule.beta_2, rule.epsilon, static_cast<float>(factors.mean),
                 static_cast<float>(factors.gradient), static_cast<float>(factors.square));
 }
