@@ -2,15 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <set>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include "backend/backend.h"
 #include "backend/cpu/memory.h"
 #include "backend/lowering/packed_weights.h"
+#include "backend/placement.h"
 
 namespace trainer::backend::cpu {
 
@@ -18,49 +16,40 @@ using PackedWeights = backend::PackedWeights<Memory, void()>;
 
 class CpuVariables : public Variables {
  public:
-  // Trained parameters lie in the order of the graph's update nodes: the order in which backward
-  // produces their gradients.
   explicit CpuVariables(const graph::Graph& graph);
 
-  const std::vector<graph::Value>& values() const override { return values_; }
+  const std::vector<graph::Value>& values() const override { return placement_.values; }
   void read(std::string_view name, std::span<float> to) const override;
   void write(std::string_view name, std::span<const float> from) override;
-  Flat flat() const override;
+  Flat flat() const override { return placement_.flat; }
   void read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const override;
   void write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) override;
 
-  float* at(const std::string& name) const;  // throws std::logic_error when unknown
-  const std::vector<Segment>& segments() const { return segments_; }
+  float* at(std::string_view name) const;  // throws std::logic_error when unknown
+  const std::vector<Segment>& segments() const { return placement_.flat.segments; }
   // Offset of a trained parameter in the flat buffers, or -1.
-  std::int64_t gradient_offset(const std::string& parameter) const;
-  std::int64_t flat_count() const { return flat_count_; }
-  float* flat_parameters() const { return flat_.as<float>(); }
+  std::int64_t gradient_offset(std::string_view parameter) const {
+    return placement_.gradient_offset(parameter);
+  }
+  std::int64_t flat_count() const { return placement_.flat.count; }
+  float* flat_parameters() const { return parameters_.as<float>(); }
   float* flat_slot(int slot) const { return slots_[static_cast<std::size_t>(slot)].as<float>(); }
   float* flat_average() const { return average_.as<float>(); }
   std::int64_t bytes() const;
 
   // True if training steps change this value: trained parameters with their slots and averages,
   // moving statistics. Everything else changes by write() alone.
-  bool changed_by_training(const std::string& name) const {
-    return changed_by_training_.contains(name);
+  bool changed_by_training(std::string_view name) const {
+    return placement_.changed_by_training(name);
   }
   PackedWeights& packed_weights() { return packed_weights_; }
 
  private:
   float* flat_buffer(FlatBuffer buffer) const;
-  // Calls copy(part of a statistic, offset into the part asked for).
-  template <class Copy>
-  void each_statistic(std::int64_t first, std::int64_t count, const Copy& copy) const;
 
-  std::vector<graph::Value> values_;
-  std::map<std::string, float*, std::less<>> pointers_;
-  std::vector<Segment> segments_;
-  std::map<std::string, std::int64_t> gradient_offsets_;
-  std::int64_t flat_count_ = 0;
-  Memory flat_, average_, rest_;
+  Placement placement_;
+  Memory parameters_, average_, statistics_, rest_;
   std::vector<Memory> slots_;
-  std::set<std::string> changed_by_training_;
-  std::vector<std::span<float>> statistics_;  // that steps move
   PackedWeights packed_weights_;
 };
 
