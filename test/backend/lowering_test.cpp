@@ -387,7 +387,9 @@ TEST_CASE("Lowering: a value read twice in another format, one conversion before
   add_node(graph, "node3", {1}, {add_value(graph, "y3", Role::kActivation)});
   HostVariables variables(graph);
   const auto negated = [](HostLowering& l) {
-    const HostOperand y = l.output(0);  // asked for before the conversion, used by the step after
+    // Both are asked for before the conversion, and used by the step after it.
+    const HostOperand y = l.output(0);
+    l.scratch(64);
     const HostOperand x = l.input(0, Sign::kMinus);
     CHECK(x.sign == Sign::kMinus);
     l.step("copy", [=](const backend::BufferPointers& c) {
@@ -398,6 +400,8 @@ TEST_CASE("Lowering: a value read twice in another format, one conversion before
       HostLowering(graph, variables, true, {{"node2", negated}, {"node3", negated}}).lower();
   CHECK(names(program.steps) == std::vector<std::string>{"node1: sum step", "node2: sum negate y1",
                                                          "node2: sum copy", "node3: sum copy"});
+  CHECK(program.steps[1].workspace == 0);
+  CHECK(program.steps[2].workspace == 64);
   CHECK(run(program, std::vector<float>(8, 2.0f)) == std::vector<float>(8, -2.0f));
 }
 
