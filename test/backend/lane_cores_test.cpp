@@ -136,7 +136,7 @@ TEST_CASE("a worker and its threads stay on the worker's cores, and the caller c
   WorkerThreads workers(2, 2, {last, first});
   std::mutex mutex;
   std::multiset<std::vector<int>> seen[2];
-  RunContext context;
+  StepContext context;
   context.threads = workers.threads_per_worker();
   workers.run([&](int worker) {
     over_parts(context, context.threads, [&](std::int64_t, std::int64_t, int) {

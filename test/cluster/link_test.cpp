@@ -70,6 +70,10 @@ class FarGroup final : public Communicator {
   }
   void all_reduce(std::span<double> values) override { group_.all_reduce(values); }
   void all_reduce(std::span<std::int64_t> values) override { group_.all_reduce(values); }
+  void all_reduce_tree(std::int64_t leaves, std::span<float* const> roots,
+                       std::size_t count) override {
+    group_.all_reduce_tree(leaves, roots, count);
+  }
   void broadcast(std::span<std::byte> bytes, int root) override { group_.broadcast(bytes, root); }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     group_.all_gather(mine, all);

@@ -100,7 +100,7 @@ class CpuBackend : public Backend {
     return activations == DType::kFloat32 || (activations == DType::kBFloat16 && machine_.bf16);
   }
 
-  trainer::backend::Buffer allocate(std::size_t bytes) override {
+  Buffer allocate(std::size_t bytes) override {
     auto memory = std::make_shared<Memory>(static_cast<std::int64_t>(bytes));
     const Span span{reinterpret_cast<std::byte*>(memory->data()), bytes};
     return {span, [memory](std::byte*) mutable { memory.reset(); }};

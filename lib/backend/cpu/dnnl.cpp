@@ -29,7 +29,7 @@ class Call {
         arguments_(std::move(arguments)),
         stream_(dnnl_engine()) {}
 
-  void run(const RunContext& context) {
+  void run(const StepContext& context) {
     if (memories_.empty()) bind(context);
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       void* at = context.at<void>(arguments_[i].buffer);
@@ -41,7 +41,7 @@ class Call {
   }
 
  private:
-  void bind(const RunContext& context) {
+  void bind(const StepContext& context) {
     for (const DnnlArgument& argument : arguments_) {
       places_.push_back(context.at<void>(argument.buffer));
       memories_.emplace_back(argument.desc, dnnl_engine(), places_.back());
@@ -196,15 +196,15 @@ void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments) {
   const memory::desc scratchpad = descriptor.scratchpad_desc();
   if (scratchpad.get_size() > 0) {
-    const Buffer buffer = l.scratch(static_cast<std::int64_t>(scratchpad.get_size()));
+    const BufferId buffer = l.scratch(static_cast<std::int64_t>(scratchpad.get_size()));
     arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, buffer});
   }
   auto call = std::make_shared<Call>(primitive, std::move(arguments));
-  l.step(descriptor.impl_info_str(), [call](const RunContext& context) { call->run(context); });
+  l.step(descriptor.impl_info_str(), [call](const StepContext& context) { call->run(context); });
 }
 
-Buffer dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
-                    const memory::desc& wanted) {
+BufferId dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
+                      const memory::desc& wanted) {
   if (plain == wanted) return l.input(input, Layout::kPlain).buffer;
   const auto bytes = static_cast<std::int64_t>(wanted.get_size());
   return l.packed_weights(input, bytes_of(wanted), bytes,
@@ -218,8 +218,8 @@ bool dnnl_is_reference(const char* implementation) {
   return std::strstr(implementation, "ref") != nullptr;
 }
 
-void dnnl_reorder_step(Lowering& l, const memory::desc& from, Buffer from_buffer,
-                       const memory::desc& to, Buffer to_buffer) {
+void dnnl_reorder_step(Lowering& l, const memory::desc& from, BufferId from_buffer,
+                       const memory::desc& to, BufferId to_buffer) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::reorder::primitive_desc descriptor(dnnl_engine(), from, dnnl_engine(), to,

@@ -29,7 +29,7 @@ dnnl::primitive_attr dnnl_attributes(const graph::Activation& activation);
 struct DnnlArgument {
   int id;
   dnnl::memory::desc desc;
-  Buffer buffer;
+  BufferId buffer;
 };
 
 // A step that executes a primitive; asks for its scratchpad.
@@ -38,14 +38,14 @@ void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
 
 // A persistent input in the format a primitive wants. `plain` describes the float32 values as the
 // variables hold them.
-Buffer dnnl_weights(Lowering& l, std::size_t input, const dnnl::memory::desc& plain,
-                    const dnnl::memory::desc& wanted);
+BufferId dnnl_weights(Lowering& l, std::size_t input, const dnnl::memory::desc& plain,
+                      const dnnl::memory::desc& wanted);
 
 // Whether an implementation is the slow reference.
 bool dnnl_is_reference(const char* implementation);
 
 // Reorders between two formats, as a step.
-void dnnl_reorder_step(Lowering& l, const dnnl::memory::desc& from, Buffer from_buffer,
-                       const dnnl::memory::desc& to, Buffer to_buffer);
+void dnnl_reorder_step(Lowering& l, const dnnl::memory::desc& from, BufferId from_buffer,
+                       const dnnl::memory::desc& to, BufferId to_buffer);
 
 }  // namespace trainer::backend::cpu

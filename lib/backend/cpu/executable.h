@@ -58,15 +58,15 @@ class CpuExecutable : public Executable {
   void prepare(Call& call);
   void prepare_sums(Call& call);
   void abort();
-  RunContext context_of(int worker, const Call& call, const Lowered& lowered);
+  StepContext context_of(int worker, const Call& call, const Lowered& lowered);
   void run_worker(int worker, const Call& call);
   void run_micro_batches(int worker, const Call& call);
   void run_micro_batch(int worker, const Call& call, std::int64_t batch);
   void run_idle(const Call& call);
-  void run_steps(int worker, const Call& call, std::int64_t batch, const RunContext& context,
+  void run_steps(int worker, const Call& call, std::int64_t batch, const StepContext& context,
                  const Lowered& lowered);
   void arrive_last(int worker, const Call& call, std::int64_t batch, const Lowered& lowered);
-  void copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
+  void copy_outputs(const Call& call, std::int64_t first, const StepContext& context,
                     const Lowered& lowered);
 
   void fold(int worker, const Call& call, std::int64_t batch, Slice slice);

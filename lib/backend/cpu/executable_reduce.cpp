@@ -158,7 +158,7 @@ void CpuExecutable::update_statistics(const Call& call) {
   if (!whole_batch_ || (call.active == 0 && !call.idle)) return;
   const WorkerShare& share = call.shares[0];
   const Lowered& lowered = *states_[0].programs.at(call.idle ? 1 : share.micro_batch_count(0));
-  RunContext context;
+  StepContext context;
   context.pointers = lowered.pointers.data();
   for (std::size_t i = lowered.update_begin; i < lowered.steps.size(); ++i) {
     lowered.steps[i].run(context);

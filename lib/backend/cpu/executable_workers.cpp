@@ -98,7 +98,7 @@ void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t b
     lowered.pointers[static_cast<std::size_t>(port.buffer)] =
         call.bindings.inputs[i].address + first * port.bytes_per_sample;
   }
-  RunContext context = context_of(worker, call, lowered);
+  StepContext context = context_of(worker, call, lowered);
   context.samples = lowered.samples;
   context.counted = count;
   context.first_sample += static_cast<std::uint64_t>(first);
@@ -135,14 +135,14 @@ void CpuExecutable::run_idle(const Call& call) {
     if (port.buffer < 0) continue;
     lowered.pointers[static_cast<std::size_t>(port.buffer)] = idle_input_.data();
   }
-  RunContext context = context_of(0, call, lowered);
+  StepContext context = context_of(0, call, lowered);
   context.samples = context.workers = 1;
   context.round = {0, 1, false};
   for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.steps[i].run(context);
 }
 
-RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered& lowered) {
-  RunContext context;
+StepContext CpuExecutable::context_of(int worker, const Call& call, const Lowered& lowered) {
+  StepContext context;
   context.pointers = lowered.pointers.data();
   context.first_sample = call.scalars.first_sample;
   context.scalars = &call.scalars;
@@ -163,7 +163,7 @@ RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered
 }
 
 void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
-                              const RunContext& context, const Lowered& lowered) {
+                              const StepContext& context, const Lowered& lowered) {
   const bool last = batch + 1 == call.shares[static_cast<std::size_t>(worker)].micro_batches();
   std::size_t next = 0;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) {
@@ -193,7 +193,7 @@ void CpuExecutable::arrive_last(int worker, const Call& call, std::int64_t batch
   reduction_->arrive(bucket);
 }
 
-void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
+void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const StepContext& context,
                                  const Lowered& lowered) {
   for (std::size_t i = 0; i < lowered.outputs.size(); ++i) {
     const Port& port = lowered.outputs[i];

@@ -87,19 +87,19 @@ std::optional<BufferSource> Lowering::gradient_source(std::int64_t offset) const
 }
 
 // Outputs are staged in plain layout, so that the caller's memory is written once, in order.
-Buffer Lowering::output_buffer(graph::ValueId id) {
+BufferId Lowering::output_buffer(graph::ValueId id) {
   const Operand operand = value(id, Layout::kPlain);
-  step("output", [](const RunContext&) {});
+  step("output", [](const StepContext&) {});
   return operand.buffer;
 }
 
-Buffer Lowering::make_extra(ExtraId id, std::int64_t bytes) {
-  const Buffer buffer = scratch(bytes);
+BufferId Lowering::make_extra(ExtraId id, std::int64_t bytes) {
+  const BufferId buffer = scratch(bytes);
   extras_[id] = buffer;
   return buffer;
 }
 
-Buffer Lowering::extra(ExtraId id) {
+BufferId Lowering::extra(ExtraId id) {
   const auto found = extras_.find(id);
   if (found == extras_.end()) {
     throw std::logic_error(concat(where(),

@@ -28,8 +28,6 @@ namespace trainer::backend::cpu {
 enum class Layout { kPlain, kBlocked, kPlanar };
 const char* to_string(Layout layout);
 
-using Buffer = BufferId;
-
 // The rows of a joint layer: the micro-batches that all workers run at once, in worker order.
 struct JointRound {
   std::int64_t first = 0;    // row of this worker's first sample
@@ -38,7 +36,7 @@ struct JointRound {
 };
 
 // What steps see while running.
-struct RunContext : BufferPointers {
+struct StepContext : BufferPointers {
   std::int64_t samples = 0;
   std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
   const Scalars* scalars = nullptr;
@@ -58,7 +56,7 @@ struct RunContext : BufferPointers {
   JointRound round;
 };
 
-using Step = ProgramStep<RunContext>;
+using Step = ProgramStep<StepContext>;
 using Run = Step::Run;
 
 // Operands differ in their layouts. Persistent values and gradients are plain.
@@ -99,7 +97,7 @@ bool has_one_reader(const graph::Graph& graph, graph::ValueId id);
 struct CpuPolicy {
   using Operand = cpu::Operand;
   using Format = Layout;
-  using Context = RunContext;
+  using Context = StepContext;
   using Group = cpu::Group;
   using Memory = cpu::Memory;
   using PackedWeights = cpu::PackedWeights;
@@ -125,17 +123,12 @@ class Lowering : public backend::Lowering<CpuPolicy> {
   const simd::Kernels& kernels() const { return *machine_.kernels; }
   ConvolutionAlgorithm convolution() const { return options_.convolution; }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
-  Operand input_as_is(std::size_t i) { return input(i); }
-  bool output_wanted(std::size_t i) const { return is_output_read(i); }
   // Allocates a value that this fused op makes for later ones.
-  Buffer make_extra(ExtraId id, std::int64_t bytes);
+  BufferId make_extra(ExtraId id, std::int64_t bytes);
   // A value that an earlier fused op has made. Throws std::logic_error if none has.
-  Buffer extra(ExtraId id);
-  Shape shape_of_input(std::size_t i) const { return input_shape(i); }
-  DType type_of_output(std::size_t i) const { return output_type(i); }
-  void reuse(Buffer buffer) { use(buffer); }
+  BufferId extra(ExtraId id);
   // Zeros that nothing writes.
-  Buffer zeros(std::int64_t bytes) { return add_constant(Memory(bytes)); }
+  BufferId zeros(std::int64_t bytes) { return add_constant(Memory(bytes)); }
   // Elements that an operand takes, channel padding included.
   std::int64_t padded_elements(const Shape& shape, Layout layout) const;
 
@@ -145,13 +138,13 @@ class Lowering : public backend::Lowering<CpuPolicy> {
   void convert_value(const graph::Value& value, const Operand& from, const Operand& to) override;
   bool has_same_memory(const Operand& from, Layout wanted) const override;
   std::optional<BufferSource> gradient_source(std::int64_t offset) const override;
-  Buffer output_buffer(graph::ValueId id) override;
+  BufferId output_buffer(graph::ValueId id) override;
   Memory allocate(std::int64_t bytes) const override { return Memory(bytes); }
 
   const Machine& machine_;
   GradientPlaces gradients_;
   CompileOptions options_;
-  std::map<ExtraId, Buffer> extras_;
+  std::map<ExtraId, BufferId> extras_;
 };
 
 // Lowers one op or one group of fuse/groups.h. Each op of graph::Op and each fused op has a

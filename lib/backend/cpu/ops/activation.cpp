@@ -61,13 +61,13 @@ void lower(const graph::Activate& op, Lowering& l) {
       const auto& kernels = find_kernels<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? kernels.selu : kernels.hard_sigmoid;
-      l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
+      l.step(l.kernels().name, [=, elements = x.shape.elements()](const StepContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(y.buffer), elements);
       });
     });
     return;
   }
-  const Operand x = l.input_as_is(0);
+  const Operand x = l.input(0);
   activate(l, op.activation, x, l.output(0, x.layout));
 }
 
@@ -80,13 +80,13 @@ void lower(const graph::ActivateBackward& op, Lowering& l) {
       const auto& kernels = find_kernels<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? kernels.selu_backward : kernels.hard_sigmoid_backward;
-      l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
+      l.step(l.kernels().name, [=, elements = x.shape.elements()](const StepContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(dx.buffer), elements);
       });
     });
     return;
   }
-  const Operand dy = l.input_as_is(1);
+  const Operand dy = l.input(1);
   const Operand saved = l.input(0, dy.layout);
   activate_backward(l, op.activation, saved, dy, l.output(0, dy.layout));
 }

@@ -8,9 +8,9 @@ namespace trainer::backend::cpu {
 template <>
 void lower(const graph::Add&, Lowering& l) {
   const std::size_t count = l.input_count();
-  Layout layout = l.input_as_is(0).layout;
+  Layout layout = l.input(0).layout;
   if (layout == Layout::kPlanar) layout = Layout::kBlocked;
-  std::vector<Buffer> inputs;
+  std::vector<BufferId> inputs;
   Operand x;
   for (std::size_t i = 0; i < count; ++i) {
     x = l.input(i, layout);
@@ -20,7 +20,7 @@ void lower(const graph::Add&, Lowering& l) {
   const std::int64_t elements = l.padded_elements(y.shape, layout);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::AddKernels<T>>(l).add](const RunContext& c) {
+           [=, run = find_kernels<simd::AddKernels<T>>(l).add](const StepContext& c) {
              over_parts(c, elements, [&](std::int64_t first, std::int64_t part, int) {
                const T* from[64];
                T* to = c.at<T>(y.buffer) + first;
@@ -44,7 +44,7 @@ void lower(const graph::AddBias&, Lowering& l) {
   const std::int64_t width = bias.shape.elements(), rows = x.shape.elements() / width;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::AddKernels<T>>(l).add_bias](const RunContext& c) {
+           [=, run = find_kernels<simd::AddKernels<T>>(l).add_bias](const StepContext& c) {
              run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), rows, width);
            });
   });

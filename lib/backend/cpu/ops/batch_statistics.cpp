@@ -13,7 +13,7 @@ using Take = std::function<void(std::int64_t, const GradientSums&)>;
 // Calls use(worker -> what it shows) when all have written theirs, and returns when all have read
 // them. All workers show the same type.
 template <class Shown, class Use>
-void with_all_workers(const RunContext& c, const Shown& mine, const Use& use) {
+void with_all_workers(const StepContext& c, const Shown& mine, const Use& use) {
   (*c.exchange)[static_cast<std::size_t>(c.worker)] = const_cast<Shown*>(&mine);
   c.barrier->wait(c.workers);
   use([&](int worker) -> const Shown& {
@@ -53,7 +53,7 @@ Spread over_workers(const WorkerMomentsOf& worker_moments, int workers, std::int
 // Calls use(numbers) with what fill(numbers) wrote, `count` of them, summed over the ranks; fill
 // runs on worker 0, whose time before it was of `phase`.
 template <class Fill, class Use>
-void over_ranks(const RunContext& c, PhaseClock::Phase phase, std::size_t count, const Fill& fill,
+void over_ranks(const StepContext& c, PhaseClock::Phase phase, std::size_t count, const Fill& fill,
                 const Use& use) {
   std::vector<double>& numbers = *c.numbers;
   if (c.worker == 0) {
@@ -67,7 +67,7 @@ void over_ranks(const RunContext& c, PhaseClock::Phase phase, std::size_t count,
 }
 
 // The spreads of all ranks, in rank order, so that all get the same bits.
-void gather_spreads(const RunContext& c, std::vector<double>& numbers, std::size_t own) {
+void gather_spreads(const StepContext& c, std::vector<double>& numbers, std::size_t own) {
   const auto ranks = static_cast<std::size_t>(c.statistics->size());
   const std::span<double> mine(numbers.data(), own), all(numbers.data() + own, own * ranks);
   c.statistics->all_gather(std::as_bytes(mine), std::as_writable_bytes(all));
@@ -85,7 +85,7 @@ void gather_spreads(const RunContext& c, std::vector<double>& numbers, std::size
 
 // Inside of with_all_workers().
 template <class WorkerSumsOf>
-void take_sums(const RunContext& c, const WorkerSumsOf& worker_sums, std::int64_t channels,
+void take_sums(const StepContext& c, const WorkerSumsOf& worker_sums, std::int64_t channels,
                const Take& take) {
   const auto sums_of = [&](std::int64_t k) {
     GradientSums sums{0, 0};
@@ -119,7 +119,7 @@ void take_sums(const RunContext& c, const WorkerSumsOf& worker_sums, std::int64_
 
 }  // namespace
 
-void combine_moments(const RunContext& c, const WorkerMoments& mine, const Channels& ch,
+void combine_moments(const StepContext& c, const WorkerMoments& mine, const Channels& ch,
                      float* mean, float* inverse_std, float epsilon) {
   const auto take = [&](std::int64_t k, const Spread& spread) {
     const double variance = std::max(spread.square / spread.count, 0.0);
@@ -155,7 +155,7 @@ void combine_moments(const RunContext& c, const WorkerMoments& mine, const Chann
   });
 }
 
-void combine_sums(const RunContext& c, const WorkerSums& mine, std::int64_t channels,
+void combine_sums(const StepContext& c, const WorkerSums& mine, std::int64_t channels,
                   const Take& take) {
   with_all_workers(c, mine,
                    [&](const auto& worker_sums) { take_sums(c, worker_sums, channels, take); });

@@ -16,7 +16,7 @@ struct WorkerMoments {
   const simd::Moments* moments;
 };
 // Sets mean and inverse_std = 1 / sqrt(biased variance + epsilon), both [channels].
-void combine_moments(const RunContext& c, const WorkerMoments& mine, const Channels& ch,
+void combine_moments(const StepContext& c, const WorkerMoments& mine, const Channels& ch,
                      float* mean, float* inverse_std, float epsilon);
 
 // A worker's sums for the backward form, of so many samples.
@@ -25,7 +25,7 @@ struct WorkerSums {
   const simd::GradientSums* sums;
 };
 // Calls take(channel, the sums of all) for each channel.
-void combine_sums(const RunContext& c, const WorkerSums& mine, std::int64_t channels,
+void combine_sums(const StepContext& c, const WorkerSums& mine, std::int64_t channels,
                   const std::function<void(std::int64_t, const simd::GradientSums&)>& take);
 
 }  // namespace trainer::backend::cpu

@@ -21,12 +21,12 @@ template <>
 void lower(const graph::ClassRank& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Operand labels = l.input(1, Layout::kPlain);
-  const Buffer rank = l.output(0, Layout::kPlain).buffer;
+  const BufferId rank = l.output(0, Layout::kPlain).buffer;
   const std::int64_t n = x.shape.elements() / x.n();
   const std::int64_t stride = op.sample_weight ? n + 1 : n;  // of float labels
   const bool index = labels.type == DType::kInt32;
   with_type(x.type, [&]<class T>() {
-    l.step("rows", [=, threshold = op.threshold](const RunContext& c) {
+    l.step("rows", [=, threshold = op.threshold](const StepContext& c) {
       const T* logits = c.at<T>(x.buffer);
       std::int32_t* ranks = c.at<std::int32_t>(rank);
       for (std::int64_t s = 0; s < c.samples; ++s) {

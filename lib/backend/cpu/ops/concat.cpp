@@ -27,14 +27,14 @@ Rows find_rows(const Operand& x) {
 
 template <>
 void lower(const graph::Concat&, Lowering& l) {
-  bool blocked = l.shape_of_input(0).rank() == 4;
+  bool blocked = l.input_shape(0).rank() == 4;
   for (std::size_t i = 0; i < l.input_count(); ++i) {
-    const Shape shape = l.shape_of_input(i);
+    const Shape shape = l.input_shape(i);
     blocked = blocked && whole_blocks(shape[shape.rank() - 1], l);
   }
   const Layout layout = blocked ? Layout::kBlocked : Layout::kPlain;
   struct Part {
-    Buffer buffer;
+    BufferId buffer;
     std::int64_t offset, bytes;
   };
   std::vector<Operand> inputs;
@@ -47,7 +47,7 @@ void lower(const graph::Concat&, Lowering& l) {
     parts.push_back({x.buffer, offset, x.c() * rows.bytes_per_channel});
     offset += parts.back().bytes;
   }
-  l.step("copy", [=, total = offset](const RunContext& c) {
+  l.step("copy", [=, total = offset](const StepContext& c) {
     for (const Part& part : parts) {
       for (std::int64_t r = 0; r < rows.count; ++r) {
         std::memcpy(c.at<char>(y.buffer) + r * total + part.offset,
@@ -59,7 +59,7 @@ void lower(const graph::Concat&, Lowering& l) {
 
 template <>
 void lower(const graph::Slice& op, Lowering& l) {
-  const Shape shape = l.shape_of_input(0);
+  const Shape shape = l.input_shape(0);
   const std::int64_t channels = shape[shape.rank() - 1];
   const bool blocked = shape.rank() == 4 && whole_blocks(channels, l) &&
                        whole_blocks(op.begin, l) && whole_blocks(op.end, l);
@@ -70,7 +70,7 @@ void lower(const graph::Slice& op, Lowering& l) {
   const std::int64_t from = op.begin * rows.bytes_per_channel,
                      total = channels * rows.bytes_per_channel;
   const std::int64_t bytes = (op.end - op.begin) * rows.bytes_per_channel;
-  l.step("copy", [=](const RunContext& c) {
+  l.step("copy", [=](const StepContext& c) {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       std::memcpy(c.at<char>(y.buffer) + r * bytes, c.at<char>(x.buffer) + r * total + from,
                   static_cast<std::size_t>(bytes));

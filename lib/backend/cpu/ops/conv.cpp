@@ -106,8 +106,8 @@ Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t cha
 
 template <>
 void lower(const graph::Conv& op, Lowering& l) {
-  const Operand x0 = l.input_as_is(0);
-  const Shape kernel = l.shape_of_input(1);
+  const Operand x0 = l.input(0);
+  const Shape kernel = l.input_shape(1);
   const Shape y_shape = output_shape(op.window, x0.shape, kernel[3]);
   if (winograd_chosen(l, Direction::kForward, op.window, op.groups, x0.type, x0.shape, y_shape,
                       kernel)) {
@@ -121,7 +121,7 @@ void lower(const graph::Conv& op, Lowering& l) {
                               op.bias, attributes);
   });
   const Operand x = l.input(0, choice.x);
-  const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
+  const BufferId weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand y = l.output(0, choice.y);
   std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, choice.descriptor.src_desc(), x.buffer},
                                       {DNNL_ARG_WEIGHTS, choice.descriptor.weights_desc(), weights},
@@ -134,8 +134,8 @@ void lower(const graph::Conv& op, Lowering& l) {
 
 template <>
 void lower(const graph::ConvBackwardData& op, Lowering& l) {
-  const Operand dy0 = l.input_as_is(0);
-  const Shape kernel = l.shape_of_input(1);
+  const Operand dy0 = l.input(0);
+  const Shape kernel = l.input_shape(1);
   const Shape x_shape = op.input.with_batch(l.samples());
   if (winograd_chosen(l, Direction::kBackwardData, op.window, op.groups, dy0.type, x_shape,
                       dy0.shape, kernel)) {
@@ -155,7 +155,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
         attributes, dnnl_engine(), hint(l, p, dx, dy));
   });
   const Operand dy = l.input(0, choice.y);
-  const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
+  const BufferId weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand dx = l.output(0, choice.x);
   dnnl_step(l, dnnl::convolution_backward_data(choice.descriptor), choice.descriptor,
             {{DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
@@ -165,8 +165,8 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
 
 template <>
 void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
-  const Operand x0 = l.input_as_is(0);
-  const Operand dy0 = l.input_as_is(1);
+  const Operand x0 = l.input(0);
+  const Operand dy0 = l.input(1);
   const Shape& kernel = op.kernel;
   if (winograd_chosen(l, Direction::kBackwardWeights, op.window, op.groups, x0.type, x0.shape,
                       dy0.shape, kernel)) {
@@ -189,7 +189,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const memory::desc wanted = choice.descriptor.diff_weights_desc();
   const Operand dkernel = l.output(0, Layout::kPlain);
   const bool direct = wanted == p.kernel;
-  const Buffer target =
+  const BufferId target =
       direct ? dkernel.buffer : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
   std::vector<DnnlArgument> arguments{
       {DNNL_ARG_SRC, choice.descriptor.src_desc(), x.buffer},
@@ -201,8 +201,8 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   }
   dnnl_step(l, dnnl::convolution_backward_weights(choice.descriptor), choice.descriptor, arguments);
   if (!direct) {
-    l.reuse(target);
-    l.reuse(dkernel.buffer);
+    l.use(target);
+    l.use(dkernel.buffer);
     dnnl_reorder_step(l, wanted, target, p.kernel, dkernel.buffer);
   }
 }

@@ -44,20 +44,20 @@ std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
 }
 
 // Appends the step that computes y from x with the kernel that is input 1; bias -1: none.
-void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias, Buffer y) {
+void convolution_step(Lowering& l, const AmxShape& shape, BufferId x, BufferId bias, BufferId y) {
   const AmxKernels* k = l.machine().amx;
-  const Buffer kernel = l.packed_weights(
+  const BufferId kernel = l.packed_weights(
       1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
       [k, shape](const float* from, std::byte* to) {
         return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
       });
   const auto parts = divide_convolution(shape, l.machine().threads, 0, k->scratch_bytes);
-  const Buffer scratch = scratch_for(l, parts, k->scratch_bytes);
+  const BufferId scratch = scratch_for(l, parts, k->scratch_bytes);
   const std::int64_t x_sample =
       l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
   const std::int64_t y_sample =
       l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
-  l.step("amx", [=](const RunContext& c) {
+  l.step("amx", [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<AmxShape>& part) {
       k->convolution(part.shape, c.at<BFloat16>(x) + part.first_sample * x_sample,
                      c.at<BFloat16>(kernel), bias >= 0 ? c.at<float>(bias) : nullptr,
@@ -81,7 +81,7 @@ bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t gro
 
 void lower_amx(const graph::Conv& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
-  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kBlocked);
   AmxShape shape = shape_of(op.window, x.shape, y.shape);
   const bool gated = has_gate(op.activation);
@@ -91,7 +91,7 @@ void lower_amx(const graph::Conv& op, Lowering& l) {
   }
   convolution_step(l, shape, x.buffer, bias, y.buffer);
   if (gated) return;
-  l.reuse(y.buffer);
+  l.use(y.buffer);
   activate(l, op.activation, y, y);
 }
 
@@ -110,13 +110,13 @@ void lower_amx(const graph::ConvBackwardData& op, Lowering& l) {
 void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand dy = l.input(1, Layout::kBlocked);
-  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
-  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
+  const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
   const AmxKernels* k = l.machine().amx;
   const auto parts = divide_convolution(shape_of(op.window, x.shape, dy.shape), l.machine().threads,
                                         simd::kAmxPanel, k->weights_scratch_bytes);
-  const Buffer scratch = scratch_for(l, parts, k->weights_scratch_bytes);
-  l.step("amx", [=](const RunContext& c) {
+  const BufferId scratch = scratch_for(l, parts, k->weights_scratch_bytes);
+  l.step("amx", [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<AmxShape>& part) {
       k->weights(part.shape, c.at<BFloat16>(x.buffer), c.at<BFloat16>(dy.buffer),
                  c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,

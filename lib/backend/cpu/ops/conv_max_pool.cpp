@@ -34,19 +34,19 @@ ConvMaxPoolShape conv_max_pool_shape(const graph::Conv& conv, const Operand& x, 
 
 template <>
 void lower(const graph::ConvMaxPool& op, Lowering& l) {
-  const Shape kernel = l.shape_of_input(1);
+  const Shape kernel = l.input_shape(1);
   const Operand x = l.input(0, Layout::kPlanar);
   const Operand y = l.output(0, Layout::kBlocked);
   const Operand index = l.output(1, Layout::kBlocked);
   const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, kernel, y, l.machine().block);
   const std::int64_t oc = kernel[3], padded = shape.oc_blocks * l.machine().block;
-  const Buffer weights = padded_rows(l, 1, oc, padded);
-  const Buffer bias = op.conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
+  const BufferId weights = padded_rows(l, 1, oc, padded);
+  const BufferId bias = op.conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
   const std::int64_t in = x.c() * x.h() * x.w(), out = shape.oh * shape.ow * padded;
-  const Buffer images = l.scratch(in * l.machine().threads * 4);
+  const BufferId images = l.scratch(in * l.machine().threads * 4);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).forward](const RunContext& c) {
+           [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).forward](const StepContext& c) {
              over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
                ConvMaxPoolShape part = shape;
                part.n = count;
@@ -63,17 +63,17 @@ void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlanar);
   const Operand dy = l.input(1, Layout::kBlocked);
   const Operand y = l.input(2, Layout::kBlocked);
-  const Operand index = l.input_as_is(3);
+  const Operand index = l.input(3);
   const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, op.kernel, y, l.machine().block);
   const std::int64_t oc = op.kernel[3], padded = shape.oc_blocks * l.machine().block;
   const std::int64_t rows = op.kernel.elements() / oc;
-  const Buffer dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);
-  const Buffer image = l.scratch(x.c() * x.h() * x.w() * 4);
-  const Buffer kernel_out = l.output(0, Layout::kPlain).buffer;
-  const Buffer bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const BufferId dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);
+  const BufferId image = l.scratch(x.c() * x.h() * x.w() * 4);
+  const BufferId kernel_out = l.output(0, Layout::kPlain).buffer;
+  const BufferId bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).backward](
-                                 const RunContext& c) {
+                                 const StepContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
           c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
           c.at<float>(image));

@@ -48,8 +48,8 @@ std::vector<ConvPart<Shape>> divide_convolution(const Shape& shape, int threads,
 
 // Scratch of the next step for all parts.
 template <class Shape, class ScratchBytes>
-Buffer scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
-                   const ScratchBytes& scratch_bytes) {
+BufferId scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
+                     const ScratchBytes& scratch_bytes) {
   return l.scratch(parts.back().scratch + scratch_bytes(parts.back().shape));
 }
 

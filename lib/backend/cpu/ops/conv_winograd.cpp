@@ -58,8 +58,8 @@ auto bytes_of(std::int64_t (*floats)(const WinogradShape&)) {
 }
 
 // Appends the step that computes y from x; bias -1: none.
-void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights, Buffer bias,
-                      Buffer y) {
+void convolution_step(Lowering& l, WinogradShape shape, BufferId x, BufferId weights, BufferId bias,
+                      BufferId y) {
   const simd::Kernels* k = &l.kernels();
   const auto sample = [block = k->block](std::int64_t pixels, std::int64_t channels) {
     return (channels + block - 1) / block * block * pixels;
@@ -73,8 +73,8 @@ void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights
   const auto scratch_bytes = bytes_of(k->winograd_scratch);
   const auto parts =
       divide_convolution(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
-  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
-  l.step(concat("winograd ", k->name), [=](const RunContext& c) {
+  const BufferId scratch = scratch_for(l, parts, scratch_bytes);
+  l.step(concat("winograd ", k->name), [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
                   bias >= 0 ? c.at<float>(bias) : nullptr,
@@ -97,10 +97,10 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
 }
 
 void lower_winograd(const graph::Conv& op, Lowering& l) {
-  const Shape kernel = l.shape_of_input(1);
+  const Shape kernel = l.input_shape(1);
   const Operand x = l.input(0, Layout::kBlocked);
-  const Buffer weights = l.input(1, Layout::kPlain).buffer;
-  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const BufferId weights = l.input(1, Layout::kPlain).buffer;
+  const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kBlocked);
   const bool gated = has_gate(op.activation);
   const WinogradShape shape{x.n(),
@@ -121,15 +121,15 @@ void lower_winograd(const graph::Conv& op, Lowering& l) {
                             kernel[3]};
   convolution_step(l, shape, x.buffer, weights, bias, y.buffer);
   if (gated) return;
-  l.reuse(y.buffer);
+  l.use(y.buffer);
   activate(l, op.activation, y, y);
 }
 
 // The same convolution with turned kernels, over the gradient padded by what the input was not.
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
-  const Shape kernel = l.shape_of_input(1);
+  const Shape kernel = l.input_shape(1);
   const Operand dy = l.input(0, Layout::kBlocked);
-  const Buffer weights = l.input(1, Layout::kPlain).buffer;
+  const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const Operand dx = l.output(0, Layout::kBlocked);
   const WinogradShape shape{dy.n(),
                             dy.h(),
@@ -153,8 +153,8 @@ void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
 void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand dy = l.input(1, Layout::kBlocked);
-  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
-  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
+  const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
   const WinogradShape shape{x.n(),
                             x.h(),
                             x.w(),
@@ -174,8 +174,8 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const simd::Kernels* k = &l.kernels();
   const auto scratch_bytes = bytes_of(k->winograd_weights_scratch);
   const auto parts = divide_convolution(shape, l.machine().threads, panel_of(l), scratch_bytes);
-  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
-  l.step(concat("winograd ", k->name), [=](const RunContext& c) {
+  const BufferId scratch = scratch_for(l, parts, scratch_bytes);
+  l.step(concat("winograd ", k->name), [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
                           c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,

@@ -38,7 +38,7 @@ dnnl::primitive_attr scratchpad_attributes() {
 }
 
 // dy in the type of x: oneDNN wants both alike, while logits stay float32 in a bf16 graph.
-Buffer as_type(Lowering& l, const Operand& operand, DType type) {
+BufferId as_type(Lowering& l, const Operand& operand, DType type) {
   if (operand.type == type) return operand.buffer;
   Operand to = operand;
   to.type = type;
@@ -51,11 +51,11 @@ Buffer as_type(Lowering& l, const Operand& operand, DType type) {
 
 template <>
 void lower(const graph::Dense& op, Lowering& l) {
-  const Shape kernel = l.shape_of_input(1);
+  const Shape kernel = l.input_shape(1);
   const Operand x = l.input(0, Layout::kPlain);
   const Operand y = l.output(0, Layout::kPlain);
   const auto descriptor = forward(x, kernel, op.bias, y.type, dnnl_attributes(op.activation));
-  const Buffer weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
+  const BufferId weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
   std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, descriptor.src_desc(), x.buffer},
                                       {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
                                       {DNNL_ARG_DST, descriptor.dst_desc(), y.buffer}};
@@ -68,17 +68,17 @@ void lower(const graph::Dense& op, Lowering& l) {
 
 template <>
 void lower(const graph::DenseBackwardData& op, Lowering& l) {
-  const Shape kernel = l.shape_of_input(1);
-  const DType type = l.type_of_output(0);
-  const Buffer dy = as_type(l, l.input(0, Layout::kPlain), type);
+  const Shape kernel = l.input_shape(1);
+  const DType type = l.output_type(0);
+  const BufferId dy = as_type(l, l.input(0, Layout::kPlain), type);
   const Operand dx = l.output(0, Layout::kPlain);
   const dnnl::inner_product_backward_data::primitive_desc descriptor(
       {plain2(l.samples(), op.inputs, type), any_kernel(kernel, type),
        plain2(l.samples(), kernel[1], type)},
       scratchpad_attributes(), dnnl_engine(), forward(dx, kernel, false, type, {}));
-  const Buffer weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
-  l.reuse(dy);
-  l.reuse(dx.buffer);
+  const BufferId weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
+  l.use(dy);
+  l.use(dx.buffer);
   dnnl_step(l, dnnl::inner_product_backward_data(descriptor), descriptor,
             {{DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
              {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
@@ -88,7 +88,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
 template <>
 void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
-  const Buffer dy = as_type(l, l.input(1, Layout::kPlain), x.type);
+  const BufferId dy = as_type(l, l.input(1, Layout::kPlain), x.type);
   const Operand dkernel = l.output(0, Layout::kPlain);
   const Shape kernel = dkernel.shape;
   const dnnl::inner_product_backward_weights::primitive_desc descriptor(
@@ -97,7 +97,7 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
       scratchpad_attributes(), dnnl_engine(), forward(x, kernel, false, x.type, {}));
   const memory::desc wanted = descriptor.diff_weights_desc();
   const bool direct = wanted == stored_kernel(kernel);
-  const Buffer target =
+  const BufferId target =
       direct ? dkernel.buffer : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
   std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, descriptor.src_desc(), x.buffer},
                                       {DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
@@ -106,13 +106,13 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
     arguments.push_back(
         {DNNL_ARG_DIFF_BIAS, dense_bias_desc(kernel[1]), l.output(1, Layout::kPlain).buffer});
   }
-  l.reuse(x.buffer);
-  l.reuse(dy);
-  l.reuse(dkernel.buffer);
+  l.use(x.buffer);
+  l.use(dy);
+  l.use(dkernel.buffer);
   dnnl_step(l, dnnl::inner_product_backward_weights(descriptor), descriptor, arguments);
   if (!direct) {
-    l.reuse(target);
-    l.reuse(dkernel.buffer);
+    l.use(target);
+    l.use(dkernel.buffer);
     dnnl_reorder_step(l, wanted, target, stored_kernel(kernel), dkernel.buffer);
   }
 }

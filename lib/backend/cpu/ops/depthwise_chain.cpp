@@ -30,7 +30,7 @@ DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, co
 // Calls run(shape, scratch) for the blocks of each thread of the worker. `scratch` has `floats`
 // floats per thread.
 template <class Run>
-void over_blocks(const RunContext& c, const DepthwiseShape& shape, float* scratch,
+void over_blocks(const StepContext& c, const DepthwiseShape& shape, float* scratch,
                  std::int64_t floats, const Run& run) {
   over_parts(c, shape.blocks, [&](std::int64_t first, std::int64_t count, int thread) {
     DepthwiseShape part = shape;
@@ -50,21 +50,22 @@ void lower(const DepthwiseChain& group, Lowering& l) {
   const NormRows rows = norm_rows(l.extra(group.input.coefficients), ch,
                                   std::get<graph::BatchNorm>(norm.op).activation);
   const DepthwiseShape shape = depthwise_shape(std::get<graph::Conv>(group.node->op).window, x, l);
-  const Buffer kernel = padded_rows(l, 1, x.c(), ch.padded);
+  const BufferId kernel = padded_rows(l, 1, x.c(), ch.padded);
   const Operand y = l.output(0, Layout::kBlocked);
   const MomentRows moments{l.make_extra(group.moments, MomentRows::bytes(ch.padded)), ch.padded};
   const std::int64_t floats = find_kernels<simd::DepthwiseChainKernels<float>>(l).scratch(shape);
-  const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
+  const BufferId scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(y.type, [&]<class T>() {
-    l.step(concat(l.kernels().name, " with batch norms"),
-           [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).forward](const RunContext& c) {
-             moments.clear(c);
-             over_blocks(c, shape, c.at<float>(scratch), floats,
-                         [&](const DepthwiseShape& part, float* own) {
-                           run(part, c.at<T>(x.buffer), rows.at(c), c.at<float>(kernel),
-                               c.at<T>(y.buffer), moments.shift(c), moments.moments(c), own);
-                         });
-           });
+    l.step(
+        concat(l.kernels().name, " with batch norms"),
+        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).forward](const StepContext& c) {
+          moments.clear(c);
+          over_blocks(c, shape, c.at<float>(scratch), floats,
+                      [&](const DepthwiseShape& part, float* own) {
+                        run(part, c.at<T>(x.buffer), rows.at(c), c.at<float>(kernel),
+                            c.at<T>(y.buffer), moments.shift(c), moments.moments(c), own);
+                      });
+        });
   });
 }
 
@@ -81,19 +82,19 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
       norm_rows(l.extra(group.after_coefficients), ch, group.after_activation);
   const DepthwiseShape shape =
       depthwise_shape(std::get<graph::ConvBackwardData>(group.node->op).window, x, l);
-  const Buffer kernel = padded_rows(l, 1, x.c(), ch.padded);
+  const BufferId kernel = padded_rows(l, 1, x.c(), ch.padded);
   const Operand dx = l.output(0, Layout::kBlocked);
   const Operand dkernel = l.result(group.weights->outputs[0], Layout::kPlain);
   const std::int64_t taps = dkernel.shape.elements() / ch.count;
-  const Buffer padded_dkernel = l.scratch(taps * ch.padded * 4);
-  const Buffer sums = l.make_extra(group.sums, gradient_sums_bytes(ch));
+  const BufferId padded_dkernel = l.scratch(taps * ch.padded * 4);
+  const BufferId sums = l.make_extra(group.sums, gradient_sums_bytes(ch));
   const std::int64_t floats =
       find_kernels<simd::DepthwiseChainKernels<float>>(l).backward_scratch(shape);
-  const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
+  const BufferId scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(dx.type, [&]<class T>() {
     l.step(
         concat(l.kernels().name, " with batch norms"),
-        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).backward](const RunContext& c) {
+        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).backward](const StepContext& c) {
           auto* sum = c.at<GradientSums>(sums);
           std::fill(sum, sum + ch.padded, GradientSums{});
           const simd::DepthwiseGradient<T> gradient{

@@ -18,13 +18,13 @@ void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
   const auto floats = [](std::int64_t count) {
     return count * static_cast<std::int64_t>(sizeof(float));
   };
-  const Buffer ones = l.scratch(floats(samples * units));
-  const Buffer factors = l.scratch(floats(samples * units));
-  const Buffer repeated = l.scratch(floats(elements));
+  const BufferId ones = l.scratch(floats(samples * units));
+  const BufferId factors = l.scratch(floats(samples * units));
+  const BufferId repeated = l.scratch(floats(elements));
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, draw = find_kernels<simd::DropoutKernels<float>>(l).dropout,
                               multiply = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](
-                                 const RunContext& c) {
+                                 const StepContext& c) {
       float *one = c.at<float>(ones), *factor = c.at<float>(factors);
       std::fill_n(one, c.samples * units, 1.0f);
       draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
@@ -52,7 +52,7 @@ void lower(const graph::Dropout& op, Lowering& l) {
   const std::int64_t elements = x.shape.elements() / x.n();
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::DropoutKernels<T>>(l).dropout](const RunContext& c) {
+           [=, run = find_kernels<simd::DropoutKernels<T>>(l).dropout](const StepContext& c) {
              over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
                run(c.at<T>(x.buffer) + first * elements, c.at<T>(y.buffer) + first * elements,
                    count, elements, op.rate, op.seed, op.layer, c.scalars->update,

@@ -17,12 +17,13 @@ simd::GroupShape group_shape(const Op& op, const Shape& x) {
 template <>
 void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
-  const Buffer gamma = l.input(1, Layout::kPlain).buffer, beta = l.input(2, Layout::kPlain).buffer;
+  const BufferId gamma = l.input(1, Layout::kPlain).buffer,
+                 beta = l.input(2, Layout::kPlain).buffer;
   const Operand y = l.output(0, Layout::kPlain);
   const simd::GroupShape shape = group_shape(op, x.shape);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = find_kernels<simd::GroupNormKernels<T>>(l).forward](
-                                 const RunContext& c) {
+                                 const StepContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<T>(y.buffer));
     });
   });
@@ -31,15 +32,15 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
 template <>
 void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
-  const Buffer gamma = l.input(2, Layout::kPlain).buffer;
+  const BufferId gamma = l.input(2, Layout::kPlain).buffer;
   const Operand dx = l.output(0, Layout::kPlain);
-  const Buffer dgamma = l.output(1, Layout::kPlain).buffer;
-  const Buffer dbeta = l.output(2, Layout::kPlain).buffer;
+  const BufferId dgamma = l.output(1, Layout::kPlain).buffer;
+  const BufferId dbeta = l.output(2, Layout::kPlain).buffer;
   const simd::GroupShape shape = group_shape(op, x.shape);
-  const Buffer scratch = l.scratch(shape.scratch_bytes());
+  const BufferId scratch = l.scratch(shape.scratch_bytes());
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::GroupNormKernels<T>>(l).backward](const RunContext& c) {
+           [=, run = find_kernels<simd::GroupNormKernels<T>>(l).backward](const StepContext& c) {
              run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma),
                  c.at<T>(dx.buffer), c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
            });

@@ -14,22 +14,23 @@ namespace trainer::backend::cpu {
 namespace {
 
 // A worker's part of `count` units or inputs: whole cache lines.
-Slice find_part(std::int64_t count, const RunContext& context) {
+Slice find_part(std::int64_t count, const StepContext& context) {
   const Partition part = aligned_partition(count, context.workers, context.worker, 16);
   return {part.first, part.first + part.count};
 }
 
 // Rows of this worker's samples from and to the array of all.
-void copy_in(const RunContext& context, const float* own, std::int64_t columns, const Memory& all) {
+void copy_in(const StepContext& context, const float* own, std::int64_t columns,
+             const Memory& all) {
   std::memcpy(all.as<float>() + context.round.first * columns, own,
               static_cast<std::size_t>(context.samples * columns) * sizeof(float));
 }
-void copy_out(const RunContext& context, const Memory& all, std::int64_t columns, float* own) {
+void copy_out(const StepContext& context, const Memory& all, std::int64_t columns, float* own) {
   std::memcpy(own, all.as<float>() + context.round.first * columns,
               static_cast<std::size_t>(context.samples * columns) * sizeof(float));
 }
 
-void meet(const RunContext& context) { context.barrier->wait(context.workers); }
+void meet(const StepContext& context) { context.barrier->wait(context.workers); }
 
 // c[m, n] = op(a) op(b) + (add ? c : 0), row-major; a "T" transposes.
 void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -62,11 +63,11 @@ template <>
 void lower(const JointDense& group, Lowering& l) {
   const auto& op = std::get<graph::Dense>(group.node->op);
   JointLayer& layer = *group.layer;
-  const Buffer x = l.input(0, Layout::kPlain).buffer;
-  const Buffer kernel = l.input(1, Layout::kPlain).buffer;
-  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const BufferId x = l.input(0, Layout::kPlain).buffer;
+  const BufferId kernel = l.input(1, Layout::kPlain).buffer;
+  const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kPlain);
-  l.step("sgemm", [&layer, x, kernel, bias, y = y.buffer](const RunContext& context) {
+  l.step("sgemm", [&layer, x, kernel, bias, y = y.buffer](const StepContext& context) {
     // The others may still read what they had of the micro-batch before.
     meet(context);
     copy_in(context, context.at<float>(x), layer.inputs, layer.x);
@@ -81,7 +82,7 @@ void lower(const JointDense& group, Lowering& l) {
     if (bias >= 0) add_bias(own, context.samples, layer.units, context.at<float>(bias));
   });
   if (!op.activation.linear()) {
-    l.reuse(y.buffer);
+    l.use(y.buffer);
     activate(l, op.activation, y, y);
   }
 }
@@ -89,10 +90,10 @@ void lower(const JointDense& group, Lowering& l) {
 template <>
 void lower(const JointDenseBackwardData& group, Lowering& l) {
   JointLayer& layer = *group.layer;
-  const Buffer dy = l.input(0, Layout::kPlain).buffer;
-  const Buffer kernel = l.input(1, Layout::kPlain).buffer;
-  const Buffer dx = l.output(0, Layout::kPlain).buffer;
-  l.step("sgemm", [&layer, dy, kernel, dx](const RunContext& context) {
+  const BufferId dy = l.input(0, Layout::kPlain).buffer;
+  const BufferId kernel = l.input(1, Layout::kPlain).buffer;
+  const BufferId dx = l.output(0, Layout::kPlain).buffer;
+  l.step("sgemm", [&layer, dy, kernel, dx](const StepContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
     meet(context);
     const Slice inputs = find_part(layer.inputs, context);
@@ -110,10 +111,10 @@ void lower(const JointDenseBackwardWeights& group, Lowering& l) {
   const auto& op = std::get<graph::DenseBackwardWeights>(group.node->op);
   JointLayer& layer = *group.layer;
   // The input lies in layer.x since forward.
-  const Buffer dy = l.input(1, Layout::kPlain).buffer;
-  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
-  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  l.step("sgemm", [&layer, dy, dkernel, dbias](const RunContext& context) {
+  const BufferId dy = l.input(1, Layout::kPlain).buffer;
+  const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
+  const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  l.step("sgemm", [&layer, dy, dkernel, dbias](const StepContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
     meet(context);
     const float* all = layer.dy_of_weights.as<float>();

@@ -43,9 +43,9 @@ inline void assign(float& to, float x) { to = x; }
 inline void assign(simd::BFloat16& to, float x) { to.bits = float_to_bfloat16(x); }
 
 // Input i, a parameter, as [rows, channels padded with zeros], packed once an update.
-inline Buffer padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
-                          std::int64_t padded) {
-  const std::int64_t rows = l.shape_of_input(input).elements() / channels;
+inline BufferId padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
+                            std::int64_t padded) {
+  const std::int64_t rows = l.input_shape(input).elements() / channels;
   return l.packed_weights(input, concat("rows", padded), rows * padded * 4,
                           [=](const float* from, std::byte* to) {
                             return [=] {

@@ -4,11 +4,11 @@ namespace trainer::backend::cpu {
 
 template <>
 void lower(const graph::L2Penalty& op, Lowering& l) {
-  const Buffer w = l.input(0, Layout::kPlain).buffer;
-  const Buffer y = l.output(0, Layout::kPlain).buffer;
-  const std::int64_t count = l.shape_of_input(0).elements();
+  const BufferId w = l.input(0, Layout::kPlain).buffer;
+  const BufferId y = l.output(0, Layout::kPlain).buffer;
+  const std::int64_t count = l.input_shape(0).elements();
   const double squares = static_cast<double>(op.factor), absolutes = static_cast<double>(op.l1);
-  l.step(l.kernels().name, [=, &kernels = l.kernels()](const RunContext& c) {
+  l.step(l.kernels().name, [=, &kernels = l.kernels()](const StepContext& c) {
     const float* from = c.at<float>(w);
     double sum = 0;
     if (c.first && squares != 0) sum += squares * kernels.sum_of_squares(from, count);

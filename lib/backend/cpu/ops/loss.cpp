@@ -147,14 +147,14 @@ template <>
 void lower(const graph::Loss& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Operand labels = l.input(1, Layout::kPlain);
-  const Buffer loss = l.output(0, Layout::kPlain).buffer;
-  const Buffer dx = op.gradient ? l.output(1, Layout::kPlain).buffer : -1;
+  const BufferId loss = l.output(0, Layout::kPlain).buffer;
+  const BufferId dx = op.gradient ? l.output(1, Layout::kPlain).buffer : -1;
   const std::int64_t n = x.shape.elements() / x.n();
   with_type(x.type, [&]<class T>() {
     const auto one = op.kind == LossKind::kSoftmaxCrossEntropy  ? softmax_cross_entropy<T>
                      : op.kind == LossKind::kBinaryCrossEntropy ? binary_cross_entropy<T>
                                                                 : mean_squared_error<T>;
-    l.step("rows", [=](const RunContext& c) {
+    l.step("rows", [=](const StepContext& c) {
       Targets targets;
       targets.n = n;
       targets.row = op.sample_weight ? n + 1 : n;

@@ -30,17 +30,17 @@ Repeated trailing(const Shape& x, const Shape& part) {
 
 template <>
 void lower(const graph::Multiply&, Lowering& l) {
-  const Shape shape = l.shape_of_input(0), part = l.shape_of_input(1);
+  const Shape shape = l.input_shape(0), part = l.input_shape(1);
   const bool channels = is_of_channels(shape, part);
   if (channels || shape == part) {
-    Layout layout = channels ? Layout::kBlocked : l.input_as_is(0).layout;
+    Layout layout = channels ? Layout::kBlocked : l.input(0).layout;
     if (layout == Layout::kPlanar) layout = Layout::kBlocked;
     const Operand x = l.input(0, layout), factor = l.input(1, layout), y = l.output(0, layout);
     const Repeated r =
         channels ? of_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
     with_type(x.type, [&]<class T>() {
       l.step(l.kernels().name, [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply](
-                                   const RunContext& c) {
+                                   const StepContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer, r.rows, r.width);
       });
     });
@@ -51,7 +51,7 @@ void lower(const graph::Multiply&, Lowering& l) {
   const Repeated r = trailing(shape, part);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const RunContext& c) {
+           [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const StepContext& c) {
              run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
            });
   });
@@ -59,24 +59,24 @@ void lower(const graph::Multiply&, Lowering& l) {
 
 template <>
 void lower(const graph::SumProduct& op, Lowering& l) {
-  const Shape shape = l.shape_of_input(0);
+  const Shape shape = l.input_shape(0);
   const Shape part = op.shape.batched() ? op.shape.with_batch(l.samples()) : op.shape;
   const bool two = l.input_count() == 2;
   const bool channels = is_of_channels(shape, part), whole = shape == part;
   Layout layout = channels ? Layout::kBlocked : Layout::kPlain;
-  if (whole) layout = l.input_as_is(0).layout;
+  if (whole) layout = l.input(0).layout;
   if (whole && layout == Layout::kPlanar) layout = Layout::kBlocked;
   const Operand a = l.input(0, layout);
-  const Buffer b = two ? l.input(1, layout).buffer : -1;
+  const BufferId b = two ? l.input(1, layout).buffer : -1;
   const Operand sum = l.output(0, layout);
   Repeated r = channels ? of_channels(shape, l) : trailing(shape, part);
   if (whole) r = {1, 1, l.padded_elements(shape, layout)};
-  const Buffer scratch = l.scratch(2 * r.width * static_cast<std::int64_t>(sizeof(float)));
+  const BufferId scratch = l.scratch(2 * r.width * static_cast<std::int64_t>(sizeof(float)));
   with_type(a.type, [&]<class T>() {
     l.step(l.kernels().name,
            [=, of_values = find_kernels<simd::MultiplyKernels<T>>(l).sum_product,
             of_parameters = find_kernels<simd::MultiplyKernels<T>>(l).sum_product_f32,
-            batched = op.shape.batched()](const RunContext& c) {
+            batched = op.shape.batched()](const StepContext& c) {
              const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
              float* sums = c.at<float>(scratch);
              if (batched) {

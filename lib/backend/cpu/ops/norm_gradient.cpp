@@ -17,7 +17,7 @@ Operand ungated(Lowering& l, const graph::Activation& activation, std::size_t y_
   g.buffer = l.scratch(l.padded_elements(dy.shape, dy.layout) *
                        static_cast<std::int64_t>(size_of(dy.type)));
   activate_backward(l, activation, l.input(y_input, dy.layout), dy, g);
-  l.reuse(g.buffer);
+  l.use(g.buffer);
   return g;
 }
 
@@ -49,7 +49,7 @@ NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, flo
   b.channels = find_channels(b.x, l);
   b.sums = memory.sums;
   b.rows = norm_rows(memory.rows, b.channels, activation);
-  for (const Buffer buffer : {b.x.buffer, b.sums, b.rows.buffer}) l.reuse(buffer);
+  for (const BufferId buffer : {b.x.buffer, b.sums, b.rows.buffer}) l.use(buffer);
   return b;
 }
 
@@ -59,7 +59,7 @@ Operand norm_dx(Lowering& l) {
   return l.output(0, Layout::kBlocked);
 }
 
-void NormGradient::fill_norm(const RunContext& c) const {
+void NormGradient::fill_norm(const StepContext& c) const {
   float* is = rows.row(c, NormRows::kInverseStd);
   pad(c.at<float>(scale), channels.count, channels.padded, is);
   if (!training) {
@@ -72,7 +72,7 @@ void NormGradient::fill_norm(const RunContext& c) const {
 // The gradients of gamma and beta are this worker's share; the update phase adds the workers up.
 // In training form the mean and the variance depend on x, so dx has two more terms: dx = gamma * is
 // * (g - sum(g) / n - xhat * sum(g * xhat) / n), as p * g + q * (x - mean) + r.
-void NormGradient::finish_sums(const RunContext& c) const {
+void NormGradient::finish_sums(const StepContext& c) const {
   const GradientSums* own = c.at<GradientSums>(sums);
   for (std::int64_t k = 0; k < channels.count; ++k) {
     c.at<float>(dgamma)[k] = static_cast<float>(own[k].sum_g_xhat);

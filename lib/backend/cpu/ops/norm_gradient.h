@@ -9,26 +9,26 @@ namespace trainer::backend::cpu {
 
 // What the gradient of a batch norm, of either form, reads and writes.
 struct NormGradient {
-  Operand x, dy;              // dy: before the activation if the kernels do not apply it
-  Buffer y = -1;              // for the activation; -1: not needed, or computed again from x
-  Buffer beta = -1;           // to compute y again; -1: y is not computed again
-  Buffer gamma, mean, scale;  // scale: inverse_std, or the variance
-  Buffer dgamma, dbeta;
+  Operand x, dy;                // dy: before the activation if the kernels do not apply it
+  BufferId y = -1;              // for the activation; -1: not needed, or computed again from x
+  BufferId beta = -1;           // to compute y again; -1: y is not computed again
+  BufferId gamma, mean, scale;  // scale: inverse_std, or the variance
+  BufferId dgamma, dbeta;
   Channels channels;
-  Buffer sums;  // simd::GradientSums
+  BufferId sums;  // simd::GradientSums
   NormRows rows;
   float epsilon;
   bool training;
 
   // Fills the inverse deviation and the coefficients of the norm.
-  void fill_norm(const RunContext& c) const;
+  void fill_norm(const StepContext& c) const;
   // Computes the gradients of gamma and beta and the coefficients of dx from the sums.
-  void finish_sums(const RunContext& c) const;
+  void finish_sums(const StepContext& c) const;
 };
 
 // The memory of NormGradient::sums and rows, which the caller allocates.
 struct NormGradientMemory {
-  Buffer sums, rows;
+  BufferId sums, rows;
 };
 std::int64_t gradient_sums_bytes(const Channels& ch);
 
@@ -41,7 +41,7 @@ NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, flo
 Operand norm_dx(Lowering& l);
 
 template <class T>
-void take_gradient_sums(const RunContext& c, const simd::Typed<T>& kernels, std::int64_t block,
+void take_gradient_sums(const StepContext& c, const simd::Typed<T>& kernels, std::int64_t block,
                         const NormGradient& b) {
   auto* sums = c.at<simd::GradientSums>(b.sums);
   std::fill(sums, sums + b.channels.padded, simd::GradientSums{});
@@ -54,7 +54,7 @@ void take_gradient_sums(const RunContext& c, const simd::Typed<T>& kernels, std:
 }
 
 template <class T>
-void write_dx(const RunContext& c, const simd::Typed<T>& kernels, std::int64_t block,
+void write_dx(const StepContext& c, const simd::Typed<T>& kernels, std::int64_t block,
               const NormGradient& b, T* dx) {
   over_planes(c, b.channels.shape, block, [&](const PlanePart& part) {
     kernels.norm_backward(

@@ -30,48 +30,48 @@ void pad(const float* from, std::int64_t count, std::int64_t padded, float* to);
 struct NormRows {
   enum Row { kMean, kA, kB, kInverseStd, kForwardRows, kP = kForwardRows, kQ, kR, kBackwardRows };
 
-  Buffer buffer = -1;
+  BufferId buffer = -1;
   std::int64_t padded = 0;
   simd::Gate gate = simd::Gate::kNone;
   float alpha = 0;
 
-  float* row(const RunContext& c, Row row, std::int64_t first_channel = 0) const {
+  float* row(const StepContext& c, Row row, std::int64_t first_channel = 0) const {
     return c.at<float>(buffer) + row * padded + first_channel;
   }
-  simd::NormCoefficients at(const RunContext& c, std::int64_t first_channel = 0) const {
+  simd::NormCoefficients at(const StepContext& c, std::int64_t first_channel = 0) const {
     return {row(c, kMean, first_channel), row(c, kA, first_channel), row(c, kB, first_channel),
             gate, alpha};
   }
-  simd::NormGradientCoefficients gradient_at(const RunContext& c,
+  simd::NormGradientCoefficients gradient_at(const StepContext& c,
                                              std::int64_t first_channel = 0) const {
     return {row(c, kP, first_channel), row(c, kQ, first_channel), row(c, kR, first_channel)};
   }
 };
 std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows);
 // Returns the rows in `buffer`, for a norm with this activation.
-NormRows norm_rows(Buffer buffer, const Channels& ch, const graph::Activation& activation);
+NormRows norm_rows(BufferId buffer, const Channels& ch, const graph::Activation& activation);
 // Fills the rows kMean, kA and kB from kInverseStd, which the caller has filled. beta may be null.
 // gamma, beta and mean are [count].
-void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
+void fill_coefficients(const StepContext& c, const Channels& ch, const float* gamma,
                        const float* beta, const float* mean, const NormRows& rows);
 
 // The moments of x per channel and, behind them, the shift per channel that is subtracted from x.
 struct MomentRows {
-  Buffer buffer = -1;
+  BufferId buffer = -1;
   std::int64_t padded = 0;
 
   static std::int64_t bytes(std::int64_t padded) {
     return padded * static_cast<std::int64_t>(sizeof(simd::Moments) + sizeof(float));
   }
-  simd::Moments* moments(const RunContext& c) const { return c.at<simd::Moments>(buffer); }
-  float* shift(const RunContext& c) const { return reinterpret_cast<float*>(moments(c) + padded); }
-  void clear(const RunContext& c) const {
+  simd::Moments* moments(const StepContext& c) const { return c.at<simd::Moments>(buffer); }
+  float* shift(const StepContext& c) const { return reinterpret_cast<float*>(moments(c) + padded); }
+  void clear(const StepContext& c) const {
     std::memset(moments(c), 0, static_cast<std::size_t>(padded) * sizeof(simd::Moments));
   }
 };
 
 template <class T>
-void take_moments(const RunContext& c, const simd::Typed<T>& kernels, const T* x,
+void take_moments(const StepContext& c, const simd::Typed<T>& kernels, const T* x,
                   const Channels& ch, std::int64_t block, const MomentRows& rows) {
   // The first pixel's values as shift: large means then cost no precision.
   for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
@@ -88,12 +88,12 @@ void take_moments(const RunContext& c, const simd::Typed<T>& kernels, const T* x
 struct BatchStatistics {
   Channels channels;
   MomentRows moments;
-  Buffer gamma, beta, mean, inverse_std;
+  BufferId gamma, beta, mean, inverse_std;
   float epsilon;
   NormRows rows;
 
   // Combines the workers' moments into the mean and the inverse deviation and fills the rows.
-  void finish(const RunContext& c) const;
+  void finish(const StepContext& c) const;
 };
 BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
                                  const MomentRows& moments, const NormRows& rows, Lowering& l);
@@ -101,17 +101,17 @@ BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
 // The statistics of a BatchNormInference: from its variables to the rows.
 struct MovingStatistics {
   Channels channels;
-  Buffer gamma, beta, mean, variance;
+  BufferId gamma, beta, mean, variance;
   float epsilon;
   NormRows rows;
 
-  void fill(const RunContext& c) const;
+  void fill(const StepContext& c) const;
 };
 MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
                                    const NormRows& rows, Lowering& l);
 
 template <class T>
-void normalize(const RunContext& c, const simd::Typed<T>& kernels, const T* x, const Channels& ch,
+void normalize(const StepContext& c, const simd::Typed<T>& kernels, const T* x, const Channels& ch,
                std::int64_t block, const NormRows& rows, T* y) {
   over_planes(c, ch.shape, block, [&](const PlanePart& part) {
     kernels.scale_shift(part.shape, x + part.element, rows.at(c, part.channel), y + part.element);

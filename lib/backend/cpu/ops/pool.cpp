@@ -36,7 +36,7 @@ PlaneShape plane_shape(const Shape& x, const Lowering& l) {
 
 // Calls run(planes, first element of x, of y, thread) for parts of the planes.
 template <class Run>
-void over_pools(const RunContext& c, const PoolShape& all, std::int64_t block, const Run& run) {
+void over_pools(const StepContext& c, const PoolShape& all, std::int64_t block, const Run& run) {
   over_parts(c, all.planes, [&](std::int64_t first, std::int64_t count, int thread) {
     PoolShape part = all;
     part.planes = count;
@@ -46,7 +46,7 @@ void over_pools(const RunContext& c, const PoolShape& all, std::int64_t block, c
 
 // The same for planes of which each is pooled to one pixel.
 template <class Run>
-void over_global_pools(const RunContext& c, const PlaneShape& all, std::int64_t block,
+void over_global_pools(const StepContext& c, const PlaneShape& all, std::int64_t block,
                        const Run& run) {
   over_parts(c, all.n * all.blocks, [&](std::int64_t first, std::int64_t count, int) {
     run(PlaneShape{1, count, all.pixels}, first * all.pixels * block, first * block);
@@ -60,13 +60,13 @@ void lower(const graph::Pool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
   const PoolShape shape = pool_shape(op.window, x.shape, y.shape, l);
-  const bool keep = op.kind == Pool::Kind::kMax && op.keep_index && l.output_wanted(1);
-  const Buffer index = keep ? l.output(1, Layout::kBlocked).buffer : -1;
+  const bool keep = op.kind == Pool::Kind::kMax && op.keep_index && l.is_output_read(1);
+  const BufferId index = keep ? l.output(1, Layout::kBlocked).buffer : -1;
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     if (op.kind == Pool::Kind::kMax) {
       l.step(l.kernels().name,
-             [=, run = find_kernels<simd::PoolKernels<T>>(l).max_pool](const RunContext& c) {
+             [=, run = find_kernels<simd::PoolKernels<T>>(l).max_pool](const StepContext& c) {
                over_pools(c, shape, block,
                           [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
                             run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
@@ -75,7 +75,7 @@ void lower(const graph::Pool& op, Lowering& l) {
              });
     } else {
       l.step(l.kernels().name,
-             [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool](const RunContext& c) {
+             [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool](const StepContext& c) {
                over_pools(c, shape, block,
                           [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
                             run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
@@ -90,7 +90,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   Operand dy = l.input(0, Layout::kBlocked);
   const bool max = op.kind == Pool::Kind::kMax;
   const std::size_t y_input = max ? 2 : 1;
-  Buffer y = dy.buffer;
+  BufferId y = dy.buffer;
   if (!op.activation.linear()) {
     const Operand pooled = l.input(y_input, Layout::kBlocked);
     if (max && has_gate(op.activation)) {
@@ -101,22 +101,22 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
       g.buffer = l.scratch(l.padded_elements(dy.shape, dy.layout) *
                            static_cast<std::int64_t>(size_of(dy.type)));
       activate_backward(l, op.activation, pooled, dy, g);
-      l.reuse(g.buffer);
+      l.use(g.buffer);
       dy = g;
       y = g.buffer;
     }
   }
-  const Buffer index = max ? l.input_as_is(1).buffer : -1;
+  const BufferId index = max ? l.input(1).buffer : -1;
   const Operand dx = l.output(0, Layout::kBlocked);
   const PoolShape shape = pool_shape(op.window, dx.shape, dy.shape, l);
   const std::int64_t block = l.machine().block, plane_floats = shape.h * shape.w * block;
-  const Buffer planes = l.scratch(plane_floats * l.machine().threads * 4);
+  const BufferId planes = l.scratch(plane_floats * l.machine().threads * 4);
   const simd::Gate gate = gate_of(op.activation);
   with_type(dy.type, [&]<class T>() {
     if (max) {
       l.step(l.kernels().name, [=, alpha = op.activation.alpha,
                                 run = find_kernels<simd::PoolKernels<T>>(l).max_pool_backward](
-                                   const RunContext& c) {
+                                   const StepContext& c) {
         over_pools(c, shape, block,
                    [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                      run(part, c.at<T>(dy.buffer) + out, c.at<std::uint8_t>(index) + out,
@@ -127,7 +127,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
     } else {
       l.step(
           l.kernels().name, [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool_backward](
-                                const RunContext& c) {
+                                const StepContext& c) {
             over_pools(c, shape, block,
                        [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                          run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
@@ -148,7 +148,7 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
     const auto run = op.kind == Pool::Kind::kMax
                          ? find_kernels<simd::PoolKernels<T>>(l).global_max
                          : find_kernels<simd::PoolKernels<T>>(l).global_average;
-    l.step(l.kernels().name, [=](const RunContext& c) {
+    l.step(l.kernels().name, [=](const StepContext& c) {
       over_global_pools(c, shape, block,
                         [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
                           run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
@@ -161,14 +161,14 @@ template <>
 void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const bool max = op.kind == Pool::Kind::kMax;
-  const Buffer x = max ? l.input(1, Layout::kBlocked).buffer : -1;
-  const Buffer y = max ? l.input(2, Layout::kBlocked).buffer : -1;
+  const BufferId x = max ? l.input(1, Layout::kBlocked).buffer : -1;
+  const BufferId y = max ? l.input(2, Layout::kBlocked).buffer : -1;
   const Operand dx = l.output(0, Layout::kBlocked);
   const PlaneShape shape = plane_shape(dx.shape, l);
   const std::int64_t block = l.machine().block;
   with_type(dy.type, [&]<class T>() {
     const auto& kernels = find_kernels<simd::PoolKernels<T>>(l);
-    l.step(l.kernels().name, [=, &kernels](const RunContext& c) {
+    l.step(l.kernels().name, [=, &kernels](const StepContext& c) {
       over_global_pools(
           c, shape, block, [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
             const T* gradient = c.at<T>(dy.buffer) + out;

@@ -9,7 +9,7 @@ namespace {
 
 // The sums that a norm's gradient needs, and the operands from which they are computed.
 struct NormSums {
-  Buffer x, mean, inverse_std, padded_mean, padded_std, sums;
+  BufferId x, mean, inverse_std, padded_mean, padded_std, sums;
 };
 
 NormSums norm_sums(const ResidualGradient& group, const Channels& ch, Lowering& l) {
@@ -36,7 +36,7 @@ void lower(const ResidualGradient& group, Lowering& l) {
     std::swap(terms[0], terms[1]);
   }
   const Operand a = l.value(terms[0], Layout::kBlocked);
-  const Buffer b = has_second ? l.value(terms[1], Layout::kBlocked).buffer : -1;
+  const BufferId b = has_second ? l.value(terms[1], Layout::kBlocked).buffer : -1;
   if (has_no_other_reader(terms[0])) l.alias_output(0, a);
   const Operand dx = l.output(0, Layout::kBlocked);
   const Channels ch = find_channels(dx, l);
@@ -46,7 +46,7 @@ void lower(const ResidualGradient& group, Lowering& l) {
   const std::int64_t block = l.machine().block;
   with_type(dx.type, [&]<class T>() {
     l.step(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
-           [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const RunContext& c) {
+           [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const StepContext& c) {
              const auto make_gradient = [&](const PlanePart& part) {
                return simd::GatedGradient<T>{c.at<T>(a.buffer) + part.element,
                                              b >= 0 ? c.at<T>(b) + part.element : nullptr,

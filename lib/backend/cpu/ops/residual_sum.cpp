@@ -8,7 +8,7 @@ namespace {
 // The input of a norm whose output is not written, and the rows that normalize it. An addend
 // without a norm has no rows.
 struct NormTerm {
-  Buffer x;
+  BufferId x;
   NormRows rows;
 };
 
@@ -30,7 +30,7 @@ void lower(const ResidualSum& group, Lowering& l) {
   const std::int64_t block = l.machine().block;
   with_type(y.type, [&]<class T>() {
     l.step(concat(l.kernels().name, both ? " with two batch norms" : " with a batch norm"),
-           [=, &kernels = typed<T>(l)](const RunContext& c) {
+           [=, &kernels = typed<T>(l)](const StepContext& c) {
              over_planes(c, ch.shape, block, [&](const PlanePart& part) {
                const T* x = c.at<T>(first.x) + part.element;
                const T* add = c.at<T>(other.x) + part.element;

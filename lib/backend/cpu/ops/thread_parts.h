@@ -12,7 +12,7 @@ namespace trainer::backend::cpu {
 
 // Calls run(first, count, thread) for parts of `total` items, one on each thread of the worker.
 template <class Run>
-void over_parts(const RunContext& c, std::int64_t total, const Run& run) {
+void over_parts(const StepContext& c, std::int64_t total, const Run& run) {
   if (c.threads == 1) return run(std::int64_t{0}, total, 0);
   on_threads(c.threads, [&](int member) {
     const Partition part = partition(total, c.threads, member);
@@ -43,7 +43,7 @@ void over_samples(const simd::PlaneShape& all, Partition samples, Partition bloc
 
 // Calls run(part) for parts of the planes, with at most `groups` groups of samples.
 template <class Run>
-void over_groups(const RunContext& c, const simd::PlaneShape& all, std::int64_t block,
+void over_groups(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
                  std::int64_t groups, const Run& run) {
   if (c.threads == 1) return run(PlanePart{all, 0, 0});
   const int threads = c.threads;
@@ -60,14 +60,14 @@ void over_groups(const RunContext& c, const simd::PlaneShape& all, std::int64_t 
 
 // Calls run(part) for parts of the planes on the threads of the worker.
 template <class Run>
-void over_planes(const RunContext& c, const simd::PlaneShape& all, std::int64_t block,
+void over_planes(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
                  const Run& run) {
   over_groups(c, all, block, all.n, run);
 }
 
 // The same where results are sums by channel: one thread has all samples of a channel, in order.
 template <class Run>
-void over_channels(const RunContext& c, const simd::PlaneShape& all, std::int64_t block,
+void over_channels(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
                    const Run& run) {
   over_groups(c, all, block, 1, run);
 }

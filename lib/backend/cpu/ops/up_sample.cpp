@@ -73,7 +73,7 @@ void lower(const graph::UpSample& op, Lowering& l) {
   const auto tables = make_tables(op, x.shape, l);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).forward](const RunContext& c) {
+           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).forward](const StepContext& c) {
              run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
            });
   });
@@ -84,11 +84,11 @@ void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const Operand dx = l.output(0, Layout::kBlocked);
   const auto tables = make_tables(op, dx.shape, l);
-  const Buffer plane =
+  const BufferId plane =
       l.scratch(dx.h() * dx.w() * tables->shape.lanes * static_cast<std::int64_t>(sizeof(float)));
   with_type(dy.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const RunContext& c) {
+           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const StepContext& c) {
              run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
            });
   });

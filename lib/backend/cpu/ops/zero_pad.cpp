@@ -7,7 +7,7 @@ namespace {
 
 // Copies the window of `small` at (top, left) between a small and a large image of the same planes.
 void lower_rectangle(Lowering& l, std::int64_t top, std::int64_t left, bool enlarge) {
-  Operand x = l.input_as_is(0);
+  Operand x = l.input(0);
   if (x.layout == Layout::kPlain && x.c() > 4) x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, x.layout);
   const Operand& small = enlarge ? x : y;
@@ -22,7 +22,7 @@ void lower_rectangle(Lowering& l, std::int64_t top, std::int64_t left, bool enla
                              static_cast<std::int64_t>(size_of(x.type));
   const std::int64_t row = small.w() * inner, large_row = large.w() * inner;
   const std::int64_t small_h = small.h(), large_h = large.h();
-  l.step("copy", [=](const RunContext& c) {
+  l.step("copy", [=](const StepContext& c) {
     char* s = c.at<char>(enlarge ? x.buffer : y.buffer);
     char* b = c.at<char>(enlarge ? y.buffer : x.buffer);
     if (enlarge) std::memset(b, 0, static_cast<std::size_t>(planes * large_h * large_row));

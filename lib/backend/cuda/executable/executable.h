@@ -12,7 +12,7 @@
 #include "backend/cuda/executable/gradient_sum.h"
 #include "backend/cuda/executable/update_phase.h"
 #include "backend/cuda/kernels/step/clock.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 #include "backend/cuda/stream.h"
 #include "backend/cuda/telemetry/timed_work.h"
 #include "backend/exchange.h"

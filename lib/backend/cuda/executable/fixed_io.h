@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 #include "backend/cuda/runtime.h"
 
 namespace trainer::backend::cuda {

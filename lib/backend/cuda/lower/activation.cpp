@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/activation.h"
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 
@@ -16,7 +16,7 @@ void lower(const graph::Activate& op, Lowering& l) {
 template <>
 void lower(const graph::ActivateBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const Operand s = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
+  const Operand s = l.input(0, dx.type), dy = l.input(1, dx.type);
   l.step("kernel", [=, activation = op.activation](const StepContext& c) {
     activate_backward(activation, c.at(s.buffer), c.at(dy.buffer), c.at(dx.buffer), dx.type,
                       dx.elements(), c.stream);

@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/add.h"
 
 #include "backend/cuda/kernels/multiply.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 
@@ -10,7 +10,7 @@ void lower(const graph::Add&, Lowering& l) {
   const Operand y = l.output(0);
   std::vector<BufferId> inputs;
   for (std::size_t i = 0; i < l.input_count(); ++i) {
-    inputs.push_back(l.input_as(i, y.type).buffer);
+    inputs.push_back(l.input(i, y.type).buffer);
   }
   for (const BufferId input : inputs) l.use(input);
   l.use(y.buffer);
@@ -28,7 +28,7 @@ void lower(const graph::Add&, Lowering& l) {
 template <>
 void lower(const graph::AddBias&, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type), bias = l.input(1);
+  const Operand x = l.input(0, y.type), bias = l.input(1);
   const std::int64_t width = bias.elements();
   const RepeatedShape shape{1, x.elements() / width, width};
   l.step("kernel", [=](const StepContext& c) {

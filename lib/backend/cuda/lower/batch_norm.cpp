@@ -98,9 +98,9 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
 template <>
 void lower(const graph::BatchNormBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const BufferId dy = l.input_as(1, dx.type).buffer;
-  const BufferId y = op.activation.linear() ? -1 : l.input_as(5, dx.type).buffer;
-  lower_norm_backward(l.node(), l.input_as(0, dx.type).buffer, {dy, -1, y, -1, op.activation},
+  const BufferId dy = l.input(1, dx.type).buffer;
+  const BufferId y = op.activation.linear() ? -1 : l.input(5, dx.type).buffer;
+  lower_norm_backward(l.node(), l.input(0, dx.type).buffer, {dy, -1, y, -1, op.activation},
                       "kernel", l);
 }
 
@@ -136,10 +136,10 @@ template <>
 void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
-  const Operand x = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
+  const Operand x = l.input(0, dx.type), dy = l.input(1, dx.type);
   const BufferId gamma = l.input(2).buffer, mean = l.input(3).buffer;
   const BufferId variance = l.input(4).buffer;
-  const BufferId y = op.activation.linear() ? -1 : l.input_as(5, dx.type).buffer;
+  const BufferId y = op.activation.linear() ? -1 : l.input(5, dx.type).buffer;
   const std::int64_t rows = dx.rows(), channels = dx.c();
   const BufferId inverse_std = l.scratch(channels * kFloat);
   const BufferId sums = l.scratch(2 * channels * kFloat);

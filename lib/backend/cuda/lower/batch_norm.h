@@ -1,7 +1,7 @@
 // Batch norm in training form, alone and in the groups that contain one.
 #pragma once
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 

@@ -1,5 +1,5 @@
 #include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -23,7 +23,7 @@ void lower(const graph::Concat&, Lowering& l) {
   const Operand y = l.output(0);
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < l.input_count(); ++i) {
-    const Operand x = l.input_as(i, y.type);
+    const Operand x = l.input(i, y.type);
     l.use(y.buffer);
     const std::int64_t bytes = x.c() * static_cast<std::int64_t>(size_of(x.type));
     copy_rows(l, x, 0, y, offset, bytes);
@@ -34,7 +34,7 @@ void lower(const graph::Concat&, Lowering& l) {
 template <>
 void lower(const graph::Slice& op, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type);
+  const Operand x = l.input(0, y.type);
   const auto element = static_cast<std::int64_t>(size_of(x.type));
   copy_rows(l, x, op.begin * element, y, 0, (op.end - op.begin) * element);
 }

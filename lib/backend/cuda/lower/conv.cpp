@@ -2,7 +2,7 @@
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/depthwise.h"
 #include "backend/cuda/kernels/layout.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -84,7 +84,7 @@ void lower(const graph::Conv& op, Lowering& l) {
 template <>
 void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const Operand dy = l.input_as(0, dx.type);
+  const Operand dy = l.input(0, dx.type);
   if (is_depthwise(op.groups, dx.c())) {
     const DepthwiseShape shape = depthwise_shape(l.samples(), dx.shape, dy.c(), op.window);
     const BufferId kernel = l.input(1).buffer;
@@ -107,7 +107,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
 template <>
 void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0);
-  const Operand dy = l.input_as(1, x.type);
+  const Operand dy = l.input(1, x.type);
   const Operand dkernel = l.output(0);
   const BufferId dbias = op.bias ? l.output(1).buffer : -1;
   const BufferId sum_scratch = op.bias ? l.scratch(sum_rows_scratch(dy.rows(), dy.c())) : -1;

@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/layout.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 
@@ -35,7 +35,7 @@ void lower(const graph::Dense& op, Lowering& l) {
 template <>
 void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const Operand dy = l.input_as(0, dx.type);
+  const Operand dy = l.input(0, dx.type);
   MatmulProblem problem;
   problem.type = problem.result = dx.type;
   problem.tf32 = l.tf32();
@@ -54,7 +54,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
 template <>
 void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0);
-  const Operand dy = l.input_as(1, x.type);
+  const Operand dy = l.input(1, x.type);
   const Operand dkernel = l.output(0);
   const BufferId dbias = op.bias ? l.output(1).buffer : -1;
   MatmulProblem problem;

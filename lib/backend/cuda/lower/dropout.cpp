@@ -1,13 +1,13 @@
 #include "backend/cuda/kernels/dropout.h"
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 
 template <>
 void lower(const graph::Dropout& op, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type);
+  const Operand x = l.input(0, y.type);
   const std::int64_t samples = l.samples(), elements = x.elements() / samples;
   if (op.unit != graph::Dropout::Unit::kElement) {
     return l.step("kernel", [=](const StepContext& c) {

@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/group_norm.h"
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -17,7 +17,7 @@ GroupShape group_shape(const Op& op, const Operand& x) {
 template <>
 void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type);
+  const Operand x = l.input(0, y.type);
   const BufferId gamma = l.input(1).buffer, beta = l.input(2).buffer;
   const GroupShape shape = group_shape(op, x);
   l.step("kernel", [=](const StepContext& c) {
@@ -30,7 +30,7 @@ template <>
 void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
-  const Operand x = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
+  const Operand x = l.input(0, dx.type), dy = l.input(1, dx.type);
   const BufferId gamma = l.input(2).buffer;
   const GroupShape shape = group_shape(op, dx);
   const BufferId scratch = l.scratch(group_norm_scratch(shape));

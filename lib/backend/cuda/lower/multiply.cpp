@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/multiply.h"
 
 #include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -20,8 +20,8 @@ RepeatedShape repeated(const Shape& x, const Shape& part) {
 template <>
 void lower(const graph::Multiply&, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type);
-  const Operand factor = of_samples(x.shape, l.input_shape(1)) ? l.input_as(1, y.type) : l.input(1);
+  const Operand x = l.input(0, y.type);
+  const Operand factor = of_samples(x.shape, l.input_shape(1)) ? l.input(1, y.type) : l.input(1);
   if (factor.shape == x.shape) {
     return l.step("kernel", [=](const StepContext& c) {
       multiply(c.at(x.buffer), c.at(factor.buffer), c.at(y.buffer), y.type, y.elements(), c.stream);
@@ -38,8 +38,8 @@ template <>
 void lower(const graph::SumProduct& op, Lowering& l) {
   const Operand sum = l.output(0);
   const bool batched = op.shape.batched(), two = l.input_count() == 2;
-  const Operand a = batched ? l.input_as(0, sum.type) : l.input(0);
-  const BufferId b = two ? l.input_as(1, a.type).buffer : -1;
+  const Operand a = batched ? l.input(0, sum.type) : l.input(0);
+  const BufferId b = two ? l.input(1, a.type).buffer : -1;
   const auto second = [b](const StepContext& c) { return b < 0 ? nullptr : c.at(b); };
   if (sum.shape == a.shape) {
     return l.step("kernel", [=](const StepContext& c) {

@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/pool.h"
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -31,10 +31,10 @@ void lower(const graph::Pool& op, Lowering& l) {
 template <>
 void lower(const graph::PoolBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const Operand dy = l.input_as(0, dx.type);
+  const Operand dy = l.input(0, dx.type);
   const bool max = op.kind == graph::Pool::Kind::kMax;
   const BufferId index = max ? l.input(1).buffer : -1;
-  const BufferId y = op.activation.linear() ? -1 : l.input_as(max ? 2 : 1, dx.type).buffer;
+  const BufferId y = op.activation.linear() ? -1 : l.input(max ? 2 : 1, dx.type).buffer;
   const PoolShape shape = shape_of(dx, op.window);
   l.step("kernel", [=, activation = op.activation](const StepContext& c) {
     const void* output = y < 0 ? nullptr : c.at(y);
@@ -61,7 +61,7 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
 template <>
 void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const Operand dy = l.input_as(0, dx.type);
+  const Operand dy = l.input(0, dx.type);
   const std::int64_t pixels = dx.h() * dx.w();
   if (op.kind == graph::Pool::Kind::kAverage) {
     return l.step("kernel", [=](const StepContext& c) {
@@ -69,7 +69,7 @@ void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
                               c.stream);
     });
   }
-  const Operand x = l.input_as(1, dx.type), y = l.input_as(2, dx.type);
+  const Operand x = l.input(1, dx.type), y = l.input(2, dx.type);
   l.step("kernel", [=](const StepContext& c) {
     global_max_backward(c.at(dy.buffer), c.at(x.buffer), c.at(y.buffer), c.at(dx.buffer), dx.n(),
                         pixels, dx.c(), dx.type, c.stream);

@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/preprocess.h"
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 

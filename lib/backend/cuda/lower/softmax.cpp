@@ -1,5 +1,5 @@
 #include "backend/cuda/kernels/enqueue.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 
@@ -15,7 +15,7 @@ void lower(const graph::Softmax& op, Lowering& l) {
 template <>
 void lower(const graph::SoftmaxBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const Operand y = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
+  const Operand y = l.input(0, dx.type), dy = l.input(1, dx.type);
   l.step("kernel", [=, extents = Extents{.n = dx.rows(), .c = dx.c()}](const StepContext& c) {
     enqueue(op, {c.at(y.buffer), c.at(dy.buffer)}, c.at(dx.buffer), dx.type, extents, c.stream);
   });

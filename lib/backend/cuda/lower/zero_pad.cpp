@@ -1,5 +1,5 @@
 #include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -14,7 +14,7 @@ BoxPitch pitch_of(const Operand& image) {
 template <>
 void lower(const graph::ZeroPad& op, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type);
+  const Operand x = l.input(0, y.type);
   const BoxPitch from = pitch_of(x), to = pitch_of(y);
   const std::int64_t offset = op.top * to.row + op.left * to.pixel;
   l.step("copy", [=](const StepContext& c) {
@@ -28,7 +28,7 @@ void lower(const graph::ZeroPad& op, Lowering& l) {
 template <>
 void lower(const graph::Crop& op, Lowering& l) {
   const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type);
+  const Operand x = l.input(0, y.type);
   const BoxPitch from = pitch_of(x), to = pitch_of(y);
   const std::int64_t offset = op.top * from.row + op.left * from.pixel;
   l.step("copy", [=](const StepContext& c) {

@@ -1,4 +1,4 @@
-#include "backend/cuda/program.h"
+#include "backend/cuda/lowering.h"
 
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"

@@ -63,8 +63,6 @@ class Lowering : public backend::Lowering<CudaPolicy> {
 
   Machine& machine() const { return machine_; }
   bool tf32() const { return options_.tf32; }
-  // Input i in this type; inserts a conversion where it is of another.
-  Operand input_as(std::size_t i, DType type) { return input(i, type); }
   // Float32 numbers in device memory.
   BufferId constant(const std::vector<float>& values);
   // Persistent input i in the type, the same layout.
