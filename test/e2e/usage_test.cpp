@@ -434,7 +434,7 @@ TEST_CASE("command lines that cannot be meant") {
     CHECK(told.size() < 200);
   }
   for (const char* seconds : {"0", "-1"}) {
-    CHECK(contains(error({"benchmark", config, "--seconds", seconds}), "seconds, more than 0"));
+    CHECK(contains(error({"benchmark", config, "--seconds", seconds}), "a number greater than 0"));
   }
   for (const char* command : {"evaluate", "predict"}) {
     CHECK(contains(error({command, "x", "--epochs", "2"}), "--epochs"));
