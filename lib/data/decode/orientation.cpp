@@ -1,5 +1,6 @@
 // EXIF orientation: finding it, and turning the image.
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "data/decode/pixels.h"
@@ -32,25 +33,25 @@ constexpr std::uint32_t kOrientationTag = 0x0112, kShort = 3;
 
 int exif_orientation(std::span<const std::uint8_t> app1) {
   if (app1.size() < 6 || std::memcmp(app1.data(), "Exif\0\0", 6) != 0) return 1;
-  return tiff_orientation(app1.subspan(6));
+  return tiff_orientation(app1.subspan(6)).value_or(1);
 }
 
-int tiff_orientation(std::span<const std::uint8_t> block) {
-  if (block.size() < 8) return 1;
+std::optional<int> tiff_orientation(std::span<const std::uint8_t> block) {
+  if (block.size() < 8) return std::nullopt;
   if (std::memcmp(block.data(), "II*\0", 4) != 0 && std::memcmp(block.data(), "MM\0*", 4) != 0) {
-    return 1;
+    return std::nullopt;
   }
   const Tiff tiff(block);
   const std::size_t directory = tiff.number(4, 4);
   const std::uint32_t entries = tiff.number(directory, 2);
   for (std::uint32_t i = 0; i < entries; ++i) {
     const std::size_t entry = directory + 2 + std::size_t{12} * i;
-    if (entry + 12 > block.size()) return 1;
+    if (entry + 12 > block.size()) return std::nullopt;
     if (tiff.number(entry, 2) != kOrientationTag) continue;
     const std::uint32_t value = tiff.number(entry + 2, 2) == kShort ? tiff.number(entry + 8, 2) : 1;
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
-  return 1;
+  return std::nullopt;
 }
 
 int xmp_orientation(std::span<const std::uint8_t> packet) {

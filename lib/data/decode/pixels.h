@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace trainer::data {
@@ -46,8 +47,9 @@ inline std::uint8_t luma(int red, int green, int blue) {
 void orient(Pixels& image, int orientation);
 // The orientation that the EXIF block of a JPEG (its APP1 marker) gives, 1 when there is none.
 int exif_orientation(std::span<const std::uint8_t> app1);
-// The EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it.
-int tiff_orientation(std::span<const std::uint8_t> block);
+// The EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it; none
+// without the tag, where the orientation of XMP counts.
+std::optional<int> tiff_orientation(std::span<const std::uint8_t> block);
 // The orientation that an XMP packet gives (tiff:Orientation), 1 when there is none.
 int xmp_orientation(std::span<const std::uint8_t> packet);
 

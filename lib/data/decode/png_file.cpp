@@ -96,7 +96,8 @@ int itxt_orientation(EncodedBytes chunk) {
   return xmp_orientation(chunk.subspan(sizeof kKeyword));
 }
 
-// Returns the orientation of the eXIf chunk, wherever it is, or else of XMP; 1 without both.
+// Returns the orientation of the eXIf chunk, wherever it is, or else of XMP; 1 without both. Texts
+// that are not XMP may follow it.
 int find_orientation(EncodedBytes file) {
   int of_xmp = 1;
   for (std::size_t at = kSignature; at + 12 <= file.size();) {
@@ -104,8 +105,12 @@ int find_orientation(EncodedBytes file) {
     const std::size_t length = std::size_t{chunk[0]} << 24 | std::size_t{chunk[1]} << 16 |
                                std::size_t{chunk[2]} << 8 | std::size_t{chunk[3]};
     if (length > file.size() - at - 12) break;
-    if (std::memcmp(chunk + 4, "eXIf", 4) == 0) return tiff_orientation({chunk + 8, length});
-    if (std::memcmp(chunk + 4, "iTXt", 4) == 0) of_xmp = itxt_orientation({chunk + 8, length});
+    if (std::memcmp(chunk + 4, "eXIf", 4) == 0) {
+      if (const auto of_exif = tiff_orientation({chunk + 8, length})) return *of_exif;
+    }
+    if (of_xmp == 1 && std::memcmp(chunk + 4, "iTXt", 4) == 0) {
+      of_xmp = itxt_orientation({chunk + 8, length});
+    }
     at += 12 + length;
   }
   return of_xmp;

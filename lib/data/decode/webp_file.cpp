@@ -60,7 +60,7 @@ int find_webp_orientation(EncodedBytes file) {
   const EncodedBytes exif = find_chunk(skip_riff_header(file), {"EXIF"}).content;
   if (!exif.empty()) {
     const bool has_prefix = exif.size() > 6 && std::memcmp(exif.data(), "Exif\0\0", 6) == 0;
-    return has_prefix ? exif_orientation(exif) : tiff_orientation(exif);
+    if (const auto found = tiff_orientation(has_prefix ? exif.subspan(6) : exif)) return *found;
   }
   return xmp_orientation(find_chunk(skip_riff_header(file), {"XMP "}).content);
 }

@@ -126,7 +126,7 @@ struct Png {
   int width = 3, height = 2, bits = 8, colours = 2;  // 0 grey, 2 RGB, 3 palette, 4 grey and alpha
   Bytes palette = {}, exif = {};
   bool exif_last = false;
-  std::string text = {};  // of an iTXt chunk
+  std::vector<std::string> texts = {};  // of iTXt chunks
 };
 // `rows`: each with the number of its filter before it.
 Bytes png(const Png& header, const Bytes& rows) {
@@ -144,7 +144,7 @@ Bytes png(const Png& header, const Bytes& rows) {
       libdeflate_zlib_compress(compressor, rows.data(), rows.size(), packed.data(), packed.size()));
   libdeflate_free_compressor(compressor);
   add_chunk(file, "IDAT", packed);
-  if (!header.text.empty()) add_chunk(file, "iTXt", bytes_of(header.text));
+  for (const std::string& text : header.texts) add_chunk(file, "iTXt", bytes_of(text));
   if (!header.exif.empty() && header.exif_last) add_chunk(file, "eXIf", header.exif);
   add_chunk(file, "IEND", {});
   return file;
@@ -406,8 +406,9 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
     Png header;
     header.colours = 0;
     header.exif = exif;
-    header.text = concat(std::string("XML:com.adobe.xmp\0", 18), compressed,
-                         std::string("\0\0\0", 3), packet);
+    header.texts = {concat(std::string("XML:com.adobe.xmp\0", 18), compressed,
+                           std::string("\0\0\0", 3), packet),
+                    std::string("Comment\0\0\0\0\0text", 16)};
     const Bytes file = png(header, {0, 'a', 'b', 'c', 0, 'd', 'e', 'f'});
     return decoded(file);
   };
@@ -424,6 +425,8 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
   add_big(upright, 0, 4);
   add_big(upright, 0, 4);
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == stored);
+  upright[11] = 0x13;  // another tag: EXIF without an orientation leaves that of XMP
+  CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == turned);
 }
 
 TEST_CASE("a small file does not make room for many pixels") {

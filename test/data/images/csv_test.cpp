@@ -122,6 +122,13 @@ TEST_CASE("csv: numbers are classes in the order of their values") {
   Folder named;
   named.config.classes = {"cat", "dog"};
   CHECK(named.read("path,label\nx/x_0.ppm,1.0\nx/x_1.ppm,0\nx/x_2.ppm,dog\n") == "cat, dog: 1 0 1");
+  // Where numbers are the names, a number is a name however it is written, and never a place.
+  named.config.classes = {"1", "2", "3"};
+  CHECK(named.read("path,label\nx/x_0.ppm,1.0\nx/x_1.ppm,3\n") == "1, 2, 3: 0 2");
+  CHECK(named.read("path,label\nx/x_0.ppm,0\n") ==
+        ":2: the label '0' is not a class; the classes are 1, 2, 3");
+  CHECK(numbers({"1", "2.5", "1.0"}) ==
+        ":4: the labels '1' and '1.0' are the same number; write both the same way");
 }
 
 TEST_CASE("csv: columns of 0 and 1 with one 1 per row are classes in their order") {
@@ -138,6 +145,8 @@ TEST_CASE("csv: columns of 0 and 1 with one 1 per row are classes in their order
             .starts_with(":4: has no label: none of the columns"));
   CHECK(folder.read("image,MEL,NV\nx/x_0.ppm,1,0\nx/x_1.ppm,0,2\n")
             .starts_with(":1: which of the columns image, MEL, NV is the class?"));
+  CHECK(folder.read("image,MEL,NV,MEL\nx/x_0.ppm,1,0,0\nx/x_1.ppm,0,1,0\nx/x_2.ppm,0,0,1\n") ==
+        ":1: has two columns 'MEL'");
 }
 
 TEST_CASE("csv: cells with several labels are rejected, names with blanks are not") {

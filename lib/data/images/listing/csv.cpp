@@ -59,7 +59,8 @@ bool is_zero(const std::string& cell) { return cell == "0" || cell == "0.0"; }
 bool is_one(const std::string& cell) { return cell == "1" || cell == "1.0"; }
 
 // The columns other than that of the images whose cells are 0, 1 or empty, with a 1 somewhere.
-std::vector<std::size_t> find_one_hot(const std::vector<CsvLine>& lines, std::size_t image) {
+std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
+                                      std::size_t image) {
   const std::size_t count = lines[0].cells.size();
   std::vector<std::size_t> columns;
   for (std::size_t column = 0; column < count; ++column) {
@@ -72,6 +73,13 @@ std::vector<std::size_t> find_one_hot(const std::vector<CsvLine>& lines, std::si
       has_one = has_one || is_one(cell);
     }
     if (fits && has_one) columns.push_back(column);
+  }
+  for (const std::size_t column : columns) {
+    const auto first =
+        std::find(lines[0].cells.begin(), lines[0].cells.end(), lines[0].cells[column]);
+    if (first - lines[0].cells.begin() != static_cast<std::ptrdiff_t>(column)) {
+      fail_at(path, lines[0].line, concat("has two columns '", lines[0].cells[column], "'"));
+    }
   }
   return columns.size() < 2 ? std::vector<std::size_t>{} : columns;
 }
@@ -125,7 +133,7 @@ Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
     fail_at(path, 1, "has one field; expected path,label, or give data.csv: {separator: ...}");
   }
   if (image < count) {
-    columns.one_hot = find_one_hot(lines, image);
+    columns.one_hot = find_one_hot(path, lines, image);
     std::erase(columns.one_hot, weight);
     if (columns.one_hot.size() > 1) return columns;
   }

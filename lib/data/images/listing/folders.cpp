@@ -55,7 +55,7 @@ void check_folder(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return;
   throw DataError(path.string(), fs::exists(path, error)
-                                     ? "is not a folder; format image_folder needs one folder a "
+                                     ? "is not a folder; format image_folder needs one folder per "
                                        "class"
                                      : "no such folder");
 }
@@ -207,6 +207,19 @@ std::vector<std::string> sub_folders(const fs::path& path) {
   return names;
 }
 
+namespace {
+
+// Returns whether an image file lies directly in a folder, which may be a link.
+bool holds_image_files(const fs::path& folder) {
+  std::error_code error, of_entry;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_regular_file(of_entry) && !hidden(it->path()) && is_image(it->path())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool holds_images(const fs::path& folder) {
   std::vector<fs::path> inner;
   std::error_code error;
@@ -215,7 +228,11 @@ bool holds_images(const fs::path& folder) {
     std::error_code of_entry;
     if (hidden(it->path())) continue;
     if (it->is_directory(of_entry)) {
-      if (!it->is_symlink(of_entry)) inner.push_back(it->path());
+      if (!it->is_symlink(of_entry)) {
+        inner.push_back(it->path());
+      } else if (holds_image_files(it->path())) {
+        return true;  // reported later: such links are not followed
+      }
     } else if (it->is_regular_file(of_entry) && is_image(it->path())) {
       return true;
     }

@@ -62,23 +62,30 @@ constexpr std::size_t kMaxClassNameBytes = 1000;
                   "put a folder for each class into data.path");
 }
 
-}  // namespace
-
-namespace {
-
 bool needs_split_in_path(const config::Data& data, Split split) {
   return !data.path.empty() && data.files(split).path.empty() && data.files(split).glob.empty();
+}
+
+bool contains_shards(const fs::path& folder, bool tar) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (is_shard_name(it->path().filename().string(), tar)) return true;
+  }
+  return false;
 }
 
 // By split, the csv file or the folder of shards in data.path that is named after it.
 std::map<Split, Path> find_split_lists(const config::Data& data) {
   const bool csv = data.format == config::DataFormat::kCsv;
+  const bool tar = data.format == config::DataFormat::kWebDataset;
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(data.path, error), end; !error && it != end; it.increment(error)) {
     std::error_code of_entry;
     const fs::path& path = it->path();
-    const bool fits = csv ? path.extension() == ".csv" : it->is_directory(of_entry);
+    if (path.filename().string().starts_with('.')) continue;  // also "._train.csv" of macOS
+    const bool fits =
+        csv ? path.extension() == ".csv" : it->is_directory(of_entry) && contains_shards(path, tar);
     if (fits) names.push_back((csv ? path.stem() : path.filename()).string());
   }
   std::map<Split, Path> paths;

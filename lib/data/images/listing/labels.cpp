@@ -24,8 +24,11 @@ bool as_index(const std::string& text, std::int32_t& value) {
          std::all_of(end + 1, last, [](char c) { return c == '0'; });
 }
 
-// The labels without repetitions: by value if all are numbers, otherwise as text.
-std::vector<std::string> sort_names(const std::set<std::string>& names) {
+// The labels without repetitions: by value if all are numbers, otherwise as text. `fail` gets two
+// labels that are the same number.
+std::vector<std::string> sort_names(
+    const std::set<std::string>& names,
+    const std::function<void(const std::string&, const std::string&)>& fail) {
   std::vector<std::pair<double, std::string>> numbers;
   for (const std::string& name : names) {
     const std::optional<double> number = parse_real(name);
@@ -33,6 +36,9 @@ std::vector<std::string> sort_names(const std::set<std::string>& names) {
     numbers.emplace_back(*number, name);
   }
   std::sort(numbers.begin(), numbers.end());
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i - 1].first == numbers[i].first) fail(numbers[i - 1].second, numbers[i].second);
+  }
   std::vector<std::string> sorted;
   for (auto& [number, name] : numbers) sorted.push_back(std::move(name));
   return sorted;
@@ -90,24 +96,31 @@ std::vector<std::string> classes_of(
     const std::vector<std::string>& labels,
     const std::function<void(std::size_t, const std::string&)>& fail) {
   std::set<std::string> names;
-  std::int32_t most = -1;
-  std::size_t largest = 0;  // which has it
+  std::int32_t max_index = -1;
+  std::size_t max_label = 0;  // the label that has it
   bool numbers = true;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     std::int32_t index = 0;
     numbers = numbers && as_index(labels[i], index);
-    if (index > most) largest = i;
-    most = std::max(most, index);
+    if (index > max_index) max_label = i;
+    max_index = std::max(max_index, index);
     names.insert(labels[i]);
   }
-  if (!numbers) return sort_names(names);
-  if (most >= most_classes(static_cast<std::int64_t>(labels.size()))) {
-    fail(largest, concat("the label ", most, " would make ", std::int64_t{most} + 1, " classes of ",
-                         labels.size(),
-                         " files; number the classes from 0, or name them with data.classes"));
+  if (!numbers) {
+    return sort_names(names, [&](const std::string& a, const std::string& b) {
+      const auto first = std::find(labels.begin(), labels.end(), b);
+      fail(static_cast<std::size_t>(first - labels.begin()),
+           concat("the labels '", a, "' and '", b,
+                  "' are the same number; write both the same way"));
+    });
+  }
+  if (max_index >= most_classes(static_cast<std::int64_t>(labels.size()))) {
+    fail(max_label, concat("the label ", max_index, " would make ", std::int64_t{max_index} + 1,
+                           " classes of ", labels.size(),
+                           " files; number the classes from 0, or name them with data.classes"));
   }
   std::vector<std::string> result;
-  for (std::int32_t i = 0; i <= most; ++i) result.push_back(std::to_string(i));
+  for (std::int32_t i = 0; i <= max_index; ++i) result.push_back(std::to_string(i));
   return result;
 }
 
@@ -124,9 +137,20 @@ std::int32_t class_of(const std::string& label, const std::map<std::string, std:
                       const std::function<void(const std::string&)>& fail) {
   if (const auto found = indices.find(label); found != indices.end()) return found->second;
   std::int32_t index = 0;
-  if (!as_index(label, index) || index >= static_cast<std::int32_t>(classes.size())) {
+  const bool is_index = as_index(label, index);
+  if (is_index) {  // "1.0" is the class "1" if there is one
+    const auto same = indices.find(std::to_string(index));
+    if (same != indices.end()) return same->second;
+  }
+  // A number is the position of a class, unless classes have numbers as names.
+  const bool has_positions =
+      std::none_of(classes.begin(), classes.end(),
+                   [](const std::string& name) { return parse_real(name).has_value(); });
+  if (!is_index || !has_positions || index >= static_cast<std::int32_t>(classes.size())) {
+    const std::string positions =
+        has_positions ? concat(" (or 0 to ", classes.size() - 1, ")") : std::string();
     fail(concat("the label '", escaped(label), "' is not a class; the classes are ", join(classes),
-                " (or 0 to ", classes.size() - 1, ")"));
+                positions));
   }
   return index;
 }

@@ -26,6 +26,8 @@ std::vector<ShardSample> read_tfrecord(const std::filesystem::path& path);
 
 // Of a folder, the files of its kind, sorted; a file is itself. Throws DataError when there are
 // none.
+// Returns whether a file is called like a shard.
+bool is_shard_name(const std::string& name, bool tar);
 std::vector<std::filesystem::path> shard_files(const std::filesystem::path& path, bool tar);
 
 }  // namespace trainer::data

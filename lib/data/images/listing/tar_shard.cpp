@@ -223,6 +223,10 @@ std::vector<ShardSample> read_tar_shard(const fs::path& path) {
   return samples;
 }
 
+bool is_shard_name(const std::string& name, bool tar) {
+  return tar ? name.ends_with(".tar") : name.find("tfrec") != std::string::npos;
+}
+
 std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
@@ -233,8 +237,7 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename().string();
-    const bool fits = tar ? name.ends_with(".tar") : name.find("tfrec") != std::string::npos;
-    if (fits && entry.is_regular_file(error)) files.push_back(entry.path());
+    if (is_shard_name(name, tar) && entry.is_regular_file(error)) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) {
