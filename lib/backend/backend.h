@@ -68,7 +68,7 @@ class Variables {
 // The inputs of an update besides the parameters and slots.
 struct Gradient {
   std::span<const float> values;       // flat
-  std::span<const float> clip_scales;  // one a segment, of optimizer.clip_norm; empty: all 1
+  std::span<const float> clip_scales;  // one per segment, of optimizer.clip_norm; empty: all 1
 };
 
 // The run-time scalars of one step.

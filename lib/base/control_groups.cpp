@@ -12,8 +12,8 @@ namespace {
 using std::filesystem::path;
 
 // Returns whether `controllers`, the second field of a line of /proc/self/cgroup, names the
-// controller.
-// The field is empty for version 2 and lists several controllers where they share a mount point.
+// controller. The field is empty for version 2 and lists several controllers where they share a
+// mount point.
 bool names(const std::string& controllers, std::string_view controller) {
   const std::vector<std::string> all = split_text(controllers, ',');
   return controllers == controller || std::find(all.begin(), all.end(), controller) != all.end();

@@ -162,7 +162,8 @@ class Replicas {
 
  private:
   void close_engines() noexcept;
-  // Runs work(replica) on all replicas at once. After an error the object may only be destroyed.
+  // Runs work(replica) on all replicas at once. After an error only result(), finish_uploads() and
+  // the destructor may be called.
   template <class Work>
   void run(const Work& work);
   // The samples of a replica, among `samples` of this process and `all_samples` of all processes.

@@ -364,7 +364,7 @@ class Writer {
     set(emit("Pad", {name(in(0)), integers(pads)}));
   }
 
-  // These ops are not in a graph of build_model().
+  // Throws ConfigError for an op that ONNX cannot express.
   [[noreturn]] void refuse() const {
     throw ConfigError(
         at().loc, concat(at().name, ": ", graph::name_of(at().op), " cannot be exported to ONNX"));

@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "base/error.h"
+#include "base/threads/cores.h"
 
 namespace trainer::spawn_test {
 namespace {
@@ -32,6 +34,7 @@ Ended run_program(SpawnOptions options) {
   ::close(pipe[0]);
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
   ended.code = WEXITSTATUS(status);
   return ended;
 }
@@ -47,6 +50,17 @@ TEST_CASE("spawn: a program, the given environment, an empty input and its own p
   const std::size_t first = ended.output.find('\n'), second = ended.output.find('\n', first + 1);
   CHECK(ended.output.substr(0, first) == "value ");
   CHECK(ended.output.substr(first + 1, second - first) == ended.output.substr(second + 1));
+}
+
+TEST_CASE("spawn: blocked signals and the processors of the child") {
+  SpawnOptions options{{"/bin/grep", "-E", "^(SigBlk|Cpus_allowed_list)", "/proc/self/status"},
+                       {"PATH=/usr/bin:/bin"}};
+  sigemptyset(&options.signals);
+  sigaddset(&options.signals, SIGUSR2);
+  options.cores = {available_cores().front()};
+  const std::string output = run_program(options).output;
+  CHECK(output.find("SigBlk:\t0000000000000800\n") != std::string::npos);
+  CHECK(output.find(concat("Cpus_allowed_list:\t", options.cores[0], '\n')) != std::string::npos);
 }
 
 TEST_CASE("spawn: a file that is not a program, code 127 and a message") {

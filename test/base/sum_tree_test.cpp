@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -29,10 +30,13 @@ void add_values(float* out, const float* a, const float* b, std::int64_t n) {
 float sum_by_holders(std::int64_t leaves, std::int64_t holders, std::int64_t i) {
   std::vector<float> roots;
   std::vector<TreeBlock> blocks;
+  std::size_t max_roots = 0;
   for (std::int64_t holder = 0; holder < holders; ++holder) {
     const Partition own = partition(leaves, holders, holder);
     std::vector<float> waiting;
+    std::size_t max_waiting = 0;
     for (std::int64_t leaf = own.first; leaf < own.first + own.count; ++leaf) {
+      max_waiting = std::max(max_waiting, waiting.size());
       float sum = leaf_value(leaf, i);
       for (int k = completed_roots(own.first, leaf); k > 0; --k) {
         sum += waiting.back();
@@ -43,9 +47,13 @@ float sum_by_holders(std::int64_t leaves, std::int64_t holders, std::int64_t i) 
     }
     const std::vector<TreeBlock> own_blocks = tree_roots(own.first, own.first + own.count);
     CHECK(own_blocks.size() == waiting.size());
+    CHECK(max_waiting_roots(own.first, own.first + own.count) >= max_waiting);
+    max_roots = std::max(max_roots, own_blocks.size());
     roots.insert(roots.end(), waiting.begin(), waiting.end());
     blocks.insert(blocks.end(), own_blocks.begin(), own_blocks.end());
   }
+  CHECK(max_rank_roots(leaves, holders) == max_roots);
+  if (has_one_root_per_rank(leaves, holders)) CHECK(max_roots == 1);
   std::vector<const float*> sources;
   for (const float& root : roots) sources.push_back(&root);
   float total = 0;

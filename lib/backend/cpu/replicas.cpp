@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/lanes/lanes.h"
 #include "base/error.h"
 #include "base/threads/topology.h"
 
@@ -23,7 +24,10 @@ std::int64_t threads_of_replica(const DeviceOptions& options) {
 std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threads) {
   if (options.cpu.lanes) return *options.cpu.lanes;
   if (!options.ordered) return 0;
-  const std::int64_t own = options.micro_batches / (options.replicas * options.processes);
+  threads = std::min<std::int64_t>(threads, kMostLanes);
+  // Fewer micro-batches than replicas are an error of the program that is compiled.
+  const std::int64_t own =
+      std::max<std::int64_t>(1, options.micro_batches / (options.replicas * options.processes));
   const std::int64_t rounds = (own + threads - 1) / threads;
   return (own + rounds - 1) / rounds;
 }

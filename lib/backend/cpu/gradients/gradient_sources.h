@@ -1,5 +1,5 @@
 // Where the gradient of a call lies before its parts are added up: the gradients of joint layers
-// (lanes/joint_layers.h) exist once, those of all others once a worker.
+// (lanes/joint_layers.h) exist once, those of all others once per worker.
 #pragma once
 
 #include <algorithm>

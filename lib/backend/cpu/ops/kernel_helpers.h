@@ -42,7 +42,7 @@ inline float as_float(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
 inline void assign(float& to, float x) { to = x; }
 inline void assign(simd::BFloat16& to, float x) { to.bits = float_to_bfloat16(x); }
 
-// Input i, a parameter, as [rows, channels padded with zeros], packed once an update.
+// Input i, a parameter, as [rows, channels padded with zeros], packed once per update.
 inline BufferId padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
                             std::int64_t padded) {
   const std::int64_t rows = l.input_shape(input).elements() / channels;

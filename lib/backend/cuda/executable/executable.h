@@ -158,7 +158,7 @@ class CudaExecutable final : public Executable {
   std::size_t next_slot_ = 0;
   std::uint64_t update_number_ = 0;  // of the call that is launched
   Buffer idle_input_;
-  // Of parts that are shorter than their program or not aligned, one an input.
+  // Of parts that are shorter than their program or not aligned, one per input.
   std::vector<Buffer> copied_inputs_;
   // Of the part that was enqueued last: moving statistics follow it.
   const Program* last_program_ = nullptr;

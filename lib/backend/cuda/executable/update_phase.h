@@ -18,7 +18,7 @@ class UpdatePhase {
                StepNumbers* numbers, cudaStream_t stream);
   // Whether some parameter's gradient is clipped by its norm.
   bool needs_norm() const { return needs_norm_; }
-  // Enqueues the computation of the clip scales, one a segment, and returns where they will be.
+  // Enqueues the computation of the clip scales, one per segment, and returns where they will be.
   const float* enqueue_clip_scales(const float* gradients, const StepState* state,
                                    cudaStream_t stream);
   std::int64_t segments() const { return segment_count_; }

@@ -24,7 +24,7 @@ struct Spread {
 };
 
 // Combines the spreads of the threads of a block over threadIdx.y into those of threadIdx.y 0.
-// `shared` holds 2 N + 1 floats a thread.
+// `shared` holds 2 N + 1 floats per thread.
 template <int N>
 __device__ inline void combine_over_y(float& count, float (&mean)[N], float (&square)[N],
                                       float* shared) {

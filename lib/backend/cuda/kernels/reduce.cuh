@@ -99,7 +99,7 @@ __device__ inline void fold_over_y(const Merge& merge) {
   }
 }
 
-// v = the sum over threadIdx.y, for threads with threadIdx.y 0. `shared` holds N floats a thread.
+// v = the sum over threadIdx.y, for threads with threadIdx.y 0. `shared` holds N floats per thread.
 template <int N>
 __device__ inline void sum_over_y(float (&v)[N], float* shared) {
   const unsigned threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;

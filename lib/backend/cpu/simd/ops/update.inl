@@ -35,7 +35,7 @@ struct UpdateKernels {
   // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
   void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad,
                float rate);
-  // `mean`, `gradient` and `square` are graph::nadam_factors() of the update.
+  // `mean`, `gradient` and `square` are the graph::nadam_factors() of the update.
   void (*nadam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, float mean,
                 float gradient, float square);
   void (*adagrad)(const UpdateRun&, float epsilon);
@@ -181,7 +181,7 @@ void adam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, bool am
   });
 }
 
-// Slots: m, v. `mean`, `gradient` and `square` are graph::nadam_factors() the update.
+// Slots: m, v. `mean`, `gradient` and `square` are the graph::nadam_factors() of the update.
 void nadam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, float mean,
            float gradient, float square) {
   each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {

@@ -49,7 +49,7 @@ struct UpdateBuffers {
   float* average = nullptr;
 };
 
-// What a segment's gradient and step are multiplied by, one number a segment; null: all 1.
+// What a segment's gradient and step are multiplied by, one number per segment; null: all 1.
 struct SegmentScales {
   const float* clip = nullptr;   // of clip_scales()
   const float* trust = nullptr;  // of trust_ratios(), for graph::LambRule
