@@ -51,7 +51,7 @@ check_tsan() {
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$PWD/test/tsan.supp" \
     run_tests tsan --label-exclude 'e2e|slow|peers' --exclude-regex '^train: ?servers' --tests-regex \
     '^(base|cluster|launch|data|engine|train|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
-'^commands: ?(profile|idle time|verify)|^backend:.*(lane|batch|runs|calls|update|rank)'
+'^commands: ?(profile|idle time|verify|a measured step|a given step time|a step time|the suggested rate|the knee)|^backend:.*(lane|batch|runs|calls|update|rank)'
 }
 
 # The installed tree and the Debian package of the release build.

@@ -1,6 +1,7 @@
 #include "cluster/open_communicator.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/error.h"
@@ -44,12 +45,14 @@ std::unique_ptr<Communicator> open_communicator(
   if (parallel.collective != config::Collective::kAuto) {
     return open_gloo(rendezvous, one_row(select_algorithm(parallel.collective)));
   }
-  const bool reproducible =
-      parallel.deterministic || parallel.reduction == Parallel::Reduction::kOrdered;
-  if (needs_rule(size, reproducible)) {
+  const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
+  if (needs_rule(size, parallel.deterministic || ordered)) {
     if (rendezvous->rank() == 0) {
-      say(concat("gradients are summed by ", to_string(by_rule(size)),
-                 ": parallel.deterministic allows no choice by time"));
+      const bool by_roots = ordered && !std::has_single_bit(static_cast<unsigned>(size));
+      say(concat("gradients are summed by ",
+                 by_roots ? "exchanging the roots of a tree" : to_string(by_rule(size)), ": ",
+                 ordered ? "parallel.reduction: ordered" : "parallel.deterministic",
+                 " allows no choice by time"));
     }
     return open_gloo(rendezvous, one_row(by_rule(size)));
   }

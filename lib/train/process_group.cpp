@@ -81,8 +81,8 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   if (who.size > 2 && !tree) {
     throw ConfigError(
         parallel.loc,
-        "parallel.collective: reduction: ordered needs tree, which is halving_doubling "
-        "(or auto): it alone sums in the order of a tree");
+        concat("parallel.collective: reduction: ordered needs auto", power ? " or tree" : "", ": ",
+               config::spell(parallel.collective), " does not sum in the order of a tree"));
   }
 }
 
@@ -190,7 +190,7 @@ void ProcessGroup::broadcast_from_chief(checkpoint::Metadata& metadata) {
   const auto share = [this](auto& values) {
     control_->broadcast(std::as_writable_bytes(std::span(values)), 0);
   };
-  // The buffer holds all texts in the order of ranks, each after its length.
+  // Sends the lengths of all keys and values in one buffer, and their texts in another.
   std::vector<std::uint64_t> lengths;
   std::string texts;
   for (const auto& [key, value] : metadata) {

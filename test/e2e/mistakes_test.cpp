@@ -33,7 +33,7 @@ std::vector<Mistake> mistakes() {
        "\"${A_DIR:-x}/y\""},
       {"no blank after a colon", "name:pets\n" + kRight, validate, 2, "'name: pets'"},
       {"indentation", "model:\n  layers:\n  - flatten\n   - dense: 10\n" + kDataLine + kTrainLine,
-       validate, 2, "line them up as '  - dense: 10'"},
+       validate, 2, "align them as '  - dense: 10'"},
       {"optimizer by name", kRight + "optimizer: {name: adam, lr: 1.0e-3}\n", validate, 2,
        "'adam: {learning_rate: 1.0e-3}'"},
       {"lr in --set",

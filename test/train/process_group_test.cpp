@@ -60,7 +60,9 @@ TEST_CASE("workers: what does not fit their number is refused") {
   check_contains(problem(ordered + ", collective: tree", 3), "needs 2, 4, 8, ... processes");
   CHECK(problem(ordered + ", collective: ring", 2) == "");
   check_contains(problem(ordered + ", collective: ring", 4),
-                 "needs tree, which is halving_doubling");
+                 "needs auto or tree: ring does not sum in the order of a tree");
+  check_contains(problem(ordered + ", collective: ring", 3),
+                 "needs auto: ring does not sum in the order of a tree");
 }
 
 TEST_CASE("ProcessGroup: two ranks sum, gather and have what the chief broadcasts") {
@@ -98,6 +100,28 @@ TEST_CASE("ProcessGroup: two ranks sum, gather and have what the chief broadcast
   std::thread other(work, 1);
   work(0);
   other.join();
+}
+
+TEST_CASE("ProcessGroup: rank 0 prints how three ranks sum, and the key that decides it") {
+  const auto printed_with = [](const char* keys) {
+    const config::Config config =
+        trainer::test::config_of(kModel, concat("parallel: {lr_scaling: none", keys, "}\n"));
+    const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
+    const cluster::ReservedPort port;
+    std::string printed;
+    const auto join = [&](int rank) {
+      const ProcessGroup group(worker(rank, 3, port.number()), config, model,
+                               [&printed](const std::string& line) { printed += line; });
+    };
+    std::thread others[] = {std::thread(join, 1), std::thread(join, 2)};
+    join(0);
+    for (std::thread& other : others) other.join();
+    return printed;
+  };
+  check_contains(printed_with(", reduction: ordered"),
+                 "gradients are summed by exchanging the roots of a tree: parallel.reduction: "
+                 "ordered allows no choice by time");
+  check_contains(printed_with(""), "parallel.deterministic allows no choice by time");
 }
 
 TEST_CASE("ProcessGroup: binaries of two commits, an error on both that names the builds") {

@@ -218,7 +218,7 @@ void Coordinator::handle(Connection& connection, const std::string& message) {
     case kStatus:
       status(rank, reader.number());
       break;
-    case kCalls:
+    case kHeartbeat:
       note_heartbeat(sender, reader);
       break;
     case kFailed: {

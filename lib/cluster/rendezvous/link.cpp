@@ -142,7 +142,7 @@ void Rendezvous::Link::set(const std::string& key, const std::string& value) {
 }
 
 std::string Rendezvous::Link::make_heartbeat() const {
-  Writer message(kCalls);
+  Writer message(kHeartbeat);
   message.number(calls_).number(is_preparing ? 1 : 0);
   for (const PeerTraffic& peer : traffic) {
     message.number(peer.sent).number(peer.received).number(peer.waits);

@@ -15,10 +15,9 @@ enum Message : std::uint8_t {
   kGet,        // request, key; answered by kValue once the key is there
   kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs
   kStatus,     // request; answered by kProgress
-  kCalls,   // calls begun, 1 while it prepares, then per rank: bytes sent, bytes received, waits;
-            // the heartbeat
-  kFailed,  // the rank at fault, message
-  kLeave,   // this rank is done
+  kHeartbeat,  // calls begun, 1 while it prepares, then per rank: bytes sent, bytes received, waits
+  kFailed,     // the rank at fault, message
+  kLeave,      // this rank is done
   // The coordinator to a rank.
   kWelcome = 64,  // rank 0's proof, generation, the rank's address, then per rank: name, host,
                   // address, process id
@@ -27,7 +26,7 @@ enum Message : std::uint8_t {
   kAgreed,        // request, message; "" when all were equal
   kProgress,      // request, then per rank: State, calls begun, and per rank: bytes sent, bytes
                   // received, waits
-  kBeat,          // a number that changes when any rank has made progress; the heartbeat
+  kBeat,          // a number that changes when any rank has made progress
   kLost,          // rank, message
   kEnd,           // rank 0 is done
   kChallenge      // the first message on every connection: a text to be used in the proof

@@ -108,9 +108,8 @@ void Transport::exchange(int peer, std::span<const std::byte> out, std::span<std
   }
 }
 
-// Two ranks that take no more than they have sent do not wait for each other for ever: one that has
-// taken all that it may has sent no more than it has received, so that the other one, having sent
-// as much, may take the rest of it.
+// There is no deadlock: a rank that may take no more has sent no more than it has received. Its
+// peer has then sent at least as much, and may take the rest.
 void Transport::exchange_by_socket(int peer, std::span<const std::byte> out, std::size_t in,
                                    const Take& take) {
   std::size_t ahead = 0, filled = 0;  // sent more than received; received and not taken

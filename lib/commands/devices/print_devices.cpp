@@ -6,7 +6,6 @@
 #include "base/formats/json.h"
 
 namespace trainer::commands {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -190,7 +190,7 @@ std::optional<ExplainedKey> find(const std::vector<ExplainedSection>& sections, 
   }
 }
 
-// Those directly below.
+// Returns the lines of the keys one level below `path`.
 std::string below(const ExplainedSection& section, const std::string& path) {
   std::string text;
   for (const Explained& key : section.keys) {

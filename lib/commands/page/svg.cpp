@@ -11,7 +11,7 @@
 namespace trainer::commands {
 namespace {
 
-// In units of the picture. The frame of the plot within it.
+// The size of the picture and the frame of the plot in it, in pixels.
 constexpr double kChartWidth = 560, kChartHeight = 340;
 constexpr double kChartLeft = 86, kChartTop = 64, kChartRight = kChartWidth - 18,
                  kChartBottom = kChartHeight - 48;

@@ -12,7 +12,7 @@
 namespace trainer::commands {
 namespace {
 
-// In pixels. The plot's frame within the picture.
+// The size of the picture and the frame of the plot in it, in pixels.
 constexpr double kWidth = 860, kHeight = 460;
 constexpr double kLeft = 90, kTop = 60, kRight = kWidth - 30, kBottom = kHeight - 60;
 constexpr std::int64_t kMaxPlotPoints = 4000;
@@ -34,7 +34,7 @@ struct Phase {
   double begin, end;  // epochs
 };
 
-// What the schedule does in turn, cut off at the end of the training.
+// Returns the phases of the schedule in order, up to the end of the training.
 std::vector<Phase> list_phases(const config::Schedule& schedule, double epochs,
                                const optim::Length& length) {
   std::vector<Phase> phases;

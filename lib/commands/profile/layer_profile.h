@@ -28,7 +28,7 @@ struct ProfileRow {
   double seconds() const { return forward_seconds + backward_seconds; }
 };
 
-// What happened when, for a trace.
+// The events of the recorded steps, with their times, for a trace.
 struct ProfileTimeline {
   using Clock = std::chrono::steady_clock;
   struct Step {

@@ -1,4 +1,4 @@
-// What the points of a sweep amount to: a row for every combination of values, over its seeds.
+// The summary of a sweep: one row per combination of values, over its seeds.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
 // The row's values as "gpus=2 batch_size=32".
 std::string make_label(const Summary& summary, const SummaryRow& row);
 std::string whole_percent(double share);  // "71 %"
-// What became of the wanted accuracy, in a sentence; "" when none is wanted.
+// Returns a sentence on whether the wanted accuracy was reached; "" when none is wanted.
 std::string accuracy_sentence(const Summary& summary);
 
 }  // namespace trainer::commands

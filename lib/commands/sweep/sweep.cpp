@@ -40,7 +40,7 @@ std::vector<config::Override> make_overrides(const SweepPlan& plan, const Point&
   return overrides;
 }
 
-// What stands behind the last "error: " of a process; "" when it complained of nothing.
+// Returns the text after the last "error: " in the output of a process; "" if there is none.
 std::string last_error(const Path& path) {
   constexpr std::string_view kMark = "error: ";
   if (!std::filesystem::exists(path)) return "";

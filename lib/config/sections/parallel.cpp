@@ -134,8 +134,8 @@ void fields(FieldVisitor& v, Parallel& s) {
     "the fastest for later starts; false takes their own choice.",
     any());
   v("timeout", s.timeout,
-    "Longest time that processes wait for each other. One that is silent for half of it counts as "
-    "gone.",
+    "Longest time without progress of any process in a call; while data is opened, ten times as "
+    "long. A process that is silent for half of it counts as gone.",
     any());
   v("collective", s.collective,
     "How gradients are summed. On the CPU, over processes: ring, tree (also halving_doubling), "
