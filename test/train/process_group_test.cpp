@@ -104,8 +104,8 @@ TEST_CASE("ProcessGroup: two ranks sum, gather and have what the chief broadcast
 
 TEST_CASE("ProcessGroup: rank 0 prints how three ranks sum, and the key that decides it") {
   const auto printed_with = [](const char* keys) {
-    const config::Config config =
-        trainer::test::config_of(kModel, concat("parallel: {lr_scaling: none", keys, "}\n"));
+    const config::Config config = trainer::test::config_of(
+        kModel, concat("parallel: {device: cpu, lr_scaling: none", keys, "}\n"));
     const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
     const cluster::ReservedPort port;
     std::string printed;
