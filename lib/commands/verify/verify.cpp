@@ -11,7 +11,6 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "checkpoint/safetensors.h"
-#include "compile/compile.h"
 #include "config/derived.h"
 #include "train/loop.h"
 
