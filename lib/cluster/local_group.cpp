@@ -280,6 +280,7 @@ class LocalCommunicator final : public Communicator {
       sources_.insert(sources_.end(), slot.roots.begin(), slot.roots.end());
     }
     if (blocks_.size() != sources_.size()) {
+      shared_->meeting.wait();  // all ranks throw, but not before the others have read their roots
       throw std::logic_error(concat("all_reduce_tree: ", sources_.size(), " roots of ", leaves,
                                     " leaves on ", shared_->ranks, " ranks, expected ",
                                     blocks_.size()));
