@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <string>
 
 #include "base/error.h"
@@ -24,6 +25,7 @@ Ended run_program(SpawnOptions options) {
   int pipe[2];
   REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
   options.output = options.errors = pipe[1];
+  std::fflush(nullptr);  // the thread sanitizer writes the child's copy of the buffers at its end
   const pid_t child = spawn(options);
   ::close(pipe[1]);
   Ended ended;
