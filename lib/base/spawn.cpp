@@ -24,7 +24,7 @@ std::vector<char*> make_pointers(const std::vector<std::string>& texts) {
 [[noreturn]] void become_program(const SpawnOptions& options, pid_t parent, char* const* argv,
                                  char* const* envp, const cpu_set_t* cores) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it died before the line above
+  if (::getppid() != parent) ::_exit(1);  // the parent died before prctl()
   ::setpgid(0, 0);
   ::sigprocmask(SIG_SETMASK, &options.signals, nullptr);
   if (cores != nullptr) ::sched_setaffinity(0, sizeof *cores, cores);

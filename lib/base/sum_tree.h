@@ -6,9 +6,9 @@
 //   S(i, 1) = x_i,    S(i, 2m) = S(i, m) + S(i + m, m),
 //
 // so that every addition, and thus every bit of S(0, n), depends on n alone. Lanes, replicas and
-// processes each hold consecutive leaves, any number of them. A holder adds its leaves up to the
-// roots of the largest blocks that it holds completely, and who has the roots of all holders
-// completes the tree. The leaves of a holder, and the samples of a leaf, are those of partition().
+// processes each hold any number of consecutive leaves. A holder adds its leaves up to the roots of
+// the largest blocks that it holds completely. The sum of the tree is then computed from the roots
+// of all holders. partition() defines the leaves of a holder and the samples of a leaf.
 #pragma once
 
 #include <algorithm>
@@ -27,45 +27,49 @@ struct TreeBlock {
   bool operator==(const TreeBlock&) const = default;
 };
 
-// The largest block that starts at leaf `first` and ends by `last`; first < last.
+// Returns the largest block that starts at leaf `first` and ends by `last`; first < last.
 TreeBlock largest_block(std::int64_t first, std::int64_t last);
 
-// The largest blocks within leaves [first, last), in order, and how many they are.
+// Returns the largest blocks within leaves [first, last), in order.
 std::vector<TreeBlock> tree_roots(std::int64_t first, std::int64_t last);
+// Returns the number of these blocks.
 std::size_t root_count(std::int64_t first, std::int64_t last);
 
-// The most roots that a holder of leaves [first, last) keeps while it computes a leaf.
+// Returns the largest number of roots that a holder of leaves [first, last) keeps while it computes
+// a leaf.
 std::size_t max_waiting_roots(std::int64_t first, std::int64_t last);
 
-// The most roots of a rank, of which rank r of `ranks` holds partition(leaves, ranks, r).
+// Returns the largest number of roots of a rank. Rank r of `ranks` holds the leaves
+// partition(leaves, ranks, r).
 std::size_t max_rank_roots(std::int64_t leaves, std::int64_t ranks);
 
-// How many of the latest roots of a holder, whose leaves start at `first`, leaf `leaf` completes:
-// it is added to the latest root, the result to the root before it, and so on.
+// Returns the number of additions that leaf `leaf` makes possible for a holder whose leaves start
+// at `first`: the leaf is added to the latest root, the result to the root before that one, and so
+// on.
 int completed_roots(std::int64_t first, std::int64_t leaf);
 
-// `blocks`, in order and without a gap, as the roots of what they cover: element i of the result is
-// the end of the blocks below root i.
+// Groups `blocks`, which follow each other without a gap, by the roots of the leaves that they
+// cover. Element i of the result is the end of the blocks below root i.
 std::vector<std::size_t> group_by_root(std::span<const TreeBlock> blocks);
 
-// Returns true if every rank, of which rank r holds partition(leaves, ranks, r), has one root.
+// Returns true if all ranks hold equally many leaves, which have one root on each rank.
 bool has_one_root_per_rank(std::int64_t leaves, std::int64_t ranks);
 
-// The samples of a rank: those of its leaves. With has_one_root_per_rank() or without leaves
-// (leaves = 0: the sums are not ordered) these are partition(samples, ranks, rank).
+// Returns the samples of a rank's leaves. They are partition(samples, ranks, rank) if
+// has_one_root_per_rank() holds or the sums are not ordered (leaves = 0).
 Partition rank_samples(std::int64_t samples, std::int64_t leaves, std::int64_t ranks,
                        std::int64_t rank);
 
-// The most samples of any rank, of a batch with up to so many samples.
+// Returns the largest number of samples of a rank in batches of up to `samples` samples.
 std::int64_t max_rank_samples(std::int64_t samples, std::int64_t leaves, std::int64_t ranks);
 
-// Elements that complete_tree() sums at once, so that the sources' pieces stay in the first-level
-// cache.
+// The number of elements that complete_tree() sums at once, so that the pieces of the sources stay
+// in the L1 cache.
 inline constexpr std::int64_t kTreeChunk = 1024;
 
-// out[0, n) = the root of `blocks`, which are the blocks of one root; source i holds the sum of
-// block i, of which elements [at, at + n) are read. n <= kTreeChunk. out may overlap no source.
-// add(out, a, b, n) computes out[i] = a[i] + b[i], where out may be a.
+// Sets out[0, n) to the sum of the root that `blocks` make. Source i holds the sum of block i,
+// whose elements [at, at + n) are read; n <= kTreeChunk. `out` must not overlap a source.
+// `add(out, a, b, n)` computes out[i] = a[i] + b[i]; its `out` may be its `a`.
 template <class T, class Add>
 void complete_tree(std::span<const TreeBlock> blocks, const T* const* sources, std::int64_t at,
                    std::int64_t n, T* out, const Add& add) {

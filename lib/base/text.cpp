@@ -103,6 +103,13 @@ std::optional<Number> parse_whole(std::string_view text) {
 
 }  // namespace
 
+std::string to_lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   return parse_whole<std::int64_t>(text);
 }

@@ -32,6 +32,9 @@ std::string join_first(std::vector<std::string> words, std::size_t max_words);
 // empty part.
 std::vector<std::string> split_text(std::string_view text, char separator);
 
+// Replaces the letters A to Z by a to z and keeps all other bytes.
+std::string to_lower(std::string text);
+
 // Parses the whole text as a number in C's notation; nullopt for any other text.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_real(std::string_view text);

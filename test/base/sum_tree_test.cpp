@@ -88,6 +88,14 @@ TEST_CASE("tree_roots: the largest aligned blocks, in order and without a gap") 
   }
 }
 
+TEST_CASE("has_one_root_per_rank: equal shares whose size is a power of two") {
+  CHECK(has_one_root_per_rank(8, 1));
+  CHECK(has_one_root_per_rank(8, 4));
+  CHECK(has_one_root_per_rank(8, 8));
+  CHECK_FALSE(has_one_root_per_rank(8, 3));
+  CHECK_FALSE(has_one_root_per_rank(4, 3));
+}
+
 TEST_CASE("sum tree: any number of holders gives the bits of the tree evaluated directly") {
   for (const std::int64_t leaves : {1, 2, 8, 32, 64}) {
     for (std::int64_t holders = 1; holders <= leaves; ++holders) {

@@ -4,6 +4,11 @@
 
 using namespace trainer;
 
+TEST_CASE("to_lower: the letters of ASCII, and no other byte") {
+  CHECK(to_lower("AZ az [@`{ 09 \xC3\x84") == "az az [@`{ 09 \xC3\x84");
+  CHECK(to_lower("").empty());
+}
+
 TEST_CASE("a line of text is UTF-8 without control characters") {
   for (const char* text :
        {"", "cat", " two words ", "caf\u00e9", "\u732b", "\U0001F408", "a\\b\"c,d"}) {
