@@ -31,7 +31,7 @@ std::optional<TensorFile> read_if_there(const Path& path, bool is_newest) {
   }
 }
 
-// Adds another file to the mean, of which it is then the part `share`.
+// Adds another file to the mean with the weight `share`; the mean so far keeps 1 - share.
 void add_to_mean(std::vector<Tensor>& mean, const TensorFile& file, double share, const Path& path,
                  const Path& newest) {
   std::map<std::string, const Tensor*> others;

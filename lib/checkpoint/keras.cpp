@@ -12,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/text.h"
 #include "checkpoint/hdf5/reader.h"
 #include "checkpoint/hdf5/writer.h"
 
@@ -180,8 +181,7 @@ std::string snake_case(const std::string& class_name) {
     if (is_upper(c) && !text.empty() && is_lower(text.back())) text += '_';
     text += c;
   }
-  for (char& c : text) c = is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
+  return to_lower(std::move(text));
 }
 
 void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout) {

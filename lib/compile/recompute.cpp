@@ -21,7 +21,7 @@ struct Segment {
 };
 
 // Returns the bytes of a value for one sample, or 0 if it is not a batched activation.
-std::int64_t count_bytes(const Value& value) {
+std::int64_t activation_bytes(const Value& value) {
   if (value.role != Role::kActivation || !value.shape.batched()) return 0;
   return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
 }
@@ -33,7 +33,7 @@ std::int64_t peak_bytes(const Graph& graph) {
   std::vector<std::size_t> last(graph.values.size(), 0);
   std::vector<std::int64_t> bytes(graph.values.size());
   std::iota(is.begin(), is.end(), 0);
-  std::transform(graph.values.begin(), graph.values.end(), bytes.begin(), count_bytes);
+  std::transform(graph.values.begin(), graph.values.end(), bytes.begin(), activation_bytes);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (std::holds_alternative<graph::Reshape>(node.op)) {
@@ -91,7 +91,7 @@ class Forward {
         cuts.emplace_back(i, bytes);
       std::erase_if(open, [&](ValueId id) { return used_by_forward[index(id)] <= i; });
       for (const ValueId id : graph_.nodes[i].outputs) {
-        bytes += count_bytes(graph_[id]);
+        bytes += activation_bytes(graph_[id]);
         if (used_by_forward[index(id)] > i) open.push_back(id);
       }
     }

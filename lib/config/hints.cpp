@@ -139,9 +139,7 @@ std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::
   for (const char* key : {"name", "type", "class_name"}) {
     const Entry* entry = map.find(key);
     if (entry == nullptr || entry->value.kind != Node::Kind::kScalar) continue;
-    std::string word = entry->value.text;
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    const std::string word = to_lower(entry->value.text);
     if (std::find(choices.begin(), choices.end(), word) == choices.end()) continue;
     Node inner;
     inner.kind = Node::Kind::kMap;

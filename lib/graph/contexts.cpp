@@ -47,6 +47,8 @@ void expect_shape(const ShapeContext& context, std::size_t i, const Shape& shape
   fail(context, what, " is ", to_string(context.inputs[i].shape), ", expected ", to_string(shape));
 }
 
+Shape channel_shape(const Shape& x) { return {x[x.rank() - 1]}; }
+
 Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
             std::int64_t channels, bool may_cut) {
   for (int axis = 0; axis < 2; ++axis) {

@@ -40,6 +40,9 @@ const Typed& rows(const ShapeContext& context, std::size_t i, const char* advice
 // Throws unless input i has this shape; `what` names the input.
 void expect_shape(const ShapeContext& context, std::size_t i, const Shape& shape, const char* what);
 
+// Returns [channels], where the channels are the last dimension of x.
+Shape channel_shape(const Shape& x);
+
 // [batch, height, width, channels] after sliding `window` over the image `x`. The padding after the
 // image may be negative, which leaves the last pixels unread, only with `may_cut`.
 Shape slide(const ShapeContext& context, const Window& window, const Shape& x,

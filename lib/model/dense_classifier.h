@@ -8,7 +8,7 @@
 
 namespace trainer::model {
 
-// Returns the layers of a dense classifier.
+// Returns the layers of a dense classifier, of which the last has `logits` outputs.
 std::vector<config::Layer> dense_classifier_layers(const config::DenseClassifier& classifier,
                                                    std::int64_t logits);
 

@@ -11,10 +11,11 @@
 
 namespace trainer::model {
 
+using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;  // keys and values
+
 // Writes ONNX, opset 13. The input is "images" [batch, height, width, channels], float32 with the
 // values of the data set before normalisation, and the output is "logits". `metadata` becomes the
 // file's metadata_props. Throws ConfigError for a layer that ONNX cannot express.
-using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;  // keys and values
 void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
                  const OnnxMetadata& metadata, const Path& path);
 

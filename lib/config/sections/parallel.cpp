@@ -120,13 +120,11 @@ void fields(FieldVisitor& v, Parallel& s) {
     any());
   v("threads", s.threads,
     "Processor cores to use; all when left out. Another number gives other bits, with a fixed "
-    "number "
-    "of lanes too where it is larger than that; not with reduction: ordered.",
+    "number of lanes too where it is larger than that; not with reduction: ordered.",
     count_up_to(kMaxThreads).on_resume(Resume::kWarn));
   v("lanes", s.lanes,
     "Micro-batches computed in parallel; chosen when left out. Another number gives other bits; "
-    "not "
-    "with reduction: ordered.",
+    "not with reduction: ordered.",
     count_up_to(kMaxThreads).on_resume(Resume::kWarn));
   v("convolution", s.convolution, "Algorithm of convolutions.", any());
   v("autotune", s.autotune,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace trainer::config {
 
 Entry* Node::find(std::string_view key) {
@@ -47,9 +49,9 @@ bool is_plain(const std::string& text) {
   if (text.empty()) return false;
   if (std::all_of(text.begin(), text.end(), is_decimal_digit)) return text == "0" || text[0] != '0';
   if (!is_letter(text[0]) && text[0] != '_' && text[0] != '/') return false;
-  std::string lower = text;
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (std::find(kWords.begin(), kWords.end(), lower) != kWords.end()) return false;
+  if (std::find(kWords.begin(), kWords.end(), to_lower(std::string(text))) != kWords.end()) {
+    return false;
+  }
   return std::all_of(text.begin(), text.end(), [](char c) {
     return is_letter(c) || is_decimal_digit(c) || c == '_' || c == '/' || c == '.' || c == '-';
   });

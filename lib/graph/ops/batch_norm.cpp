@@ -15,8 +15,6 @@ const Typed& normalised(const ShapeContext& context) {
   return floats(context, 0);
 }
 
-Shape channel_shape(const Shape& x) { return {x[x.rank() - 1]}; }
-
 Outputs backward_outputs(const Typed& x, const Typed& dy) {
   const Shape channels = channel_shape(x.shape);
   return {{x.shape, dy.type}, {channels, DType::kFloat32}, {channels, DType::kFloat32}};

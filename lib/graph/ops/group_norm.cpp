@@ -28,8 +28,6 @@ const Typed& grouped(const Op& op, const ShapeContext& context) {
   return x;
 }
 
-Shape group_channel_shape(const Typed& x) { return {x.shape[x.shape.rank() - 1]}; }
-
 }  // namespace
 
 std::string GroupNorm::text() const { return norm_text(*this); }
@@ -37,8 +35,8 @@ std::string GroupNorm::text() const { return norm_text(*this); }
 Outputs GroupNorm::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);
   const Typed& x = grouped(*this, context);
-  expect_shape(context, 1, group_channel_shape(x), "gamma");
-  expect_shape(context, 2, group_channel_shape(x), "beta");
+  expect_shape(context, 1, channel_shape(x.shape), "gamma");
+  expect_shape(context, 2, channel_shape(x.shape), "beta");
   return {x};
 }
 
@@ -60,10 +58,10 @@ Outputs GroupNormBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);
   const Typed& x = grouped(*this, context);
   expect_shape(context, 1, x.shape, "gradient of the output");
-  expect_shape(context, 2, group_channel_shape(x), "gamma");
+  expect_shape(context, 2, channel_shape(x.shape), "gamma");
   return {context.inputs[1],
-          {group_channel_shape(x), DType::kFloat32},
-          {group_channel_shape(x), DType::kFloat32}};
+          {channel_shape(x.shape), DType::kFloat32},
+          {channel_shape(x.shape), DType::kFloat32}};
 }
 
 }  // namespace trainer::graph

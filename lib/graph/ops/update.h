@@ -1,6 +1,6 @@
 // The update of a parameter by an optimizer. In the rules' formulas g is the gradient, w the
 // parameter, lr the run-time learning rate and t the number of the update, from 1. The
-// each_number() of a rule calls visit(number) for each float and each bool of a rule, which may be
+// each_number() of a rule calls visit(number) for each float and bool of `rule`, which may be
 // const, in the order in which processes send them to each other.
 #pragma once
 
