@@ -201,7 +201,7 @@ std::string read_secret(const IdentityFlags& flags, const config::Environment& e
 Identity identify_place(const IdentityFlags& flags, const config::Environment& environment);
 
 // Ranks that reach rank 0 over the loopback device are all on its host.
-void settle_local_ranks(Identity& identity, bool one_host) {
+void resolve_local_ranks(Identity& identity, bool one_host) {
   if (identity.rank < 0) return;
   if (identity.size == 1 || one_host || is_loopback(identity.master.host)) {
     identity.local_rank = identity.rank;
@@ -246,7 +246,7 @@ Identity identify_place(const IdentityFlags& flags, const config::Environment& e
   if (identity.size > 1 || identity.rank < 0) {
     identity.master = find_master(flags, claims.front(), environment);
   }
-  settle_local_ranks(identity, claims.front().one_host);
+  resolve_local_ranks(identity, claims.front().one_host);
   if (identity.source != "TF_CONFIG") {
     identity.role = identity.rank == 0 ? Role::kChief : Role::kWorker;
     identity.index = identity.rank;

@@ -20,10 +20,11 @@ namespace {
 // Elements that are summed at once: the sources' pieces stay in the first-level cache.
 constexpr auto kChunk = static_cast<std::size_t>(kTreeChunk);
 
-// Ranks reach a meeting within microseconds of each other, or one of them has much more to do.
-class Meeting {
+// A barrier that can be aborted. It spins briefly before it sleeps, because ranks usually reach it
+// within microseconds of each other.
+class AbortableBarrier {
  public:
-  explicit Meeting(int parties) : parties_(parties) {}
+  explicit AbortableBarrier(int parties) : parties_(parties) {}
 
   void wait() {
     const std::uint32_t round = round_.load(std::memory_order_acquire);
@@ -82,7 +83,7 @@ class Meeting {
 
 struct Shared {
   Shared(int count, Communicator* to_others)
-      : ranks(count), outer(to_others), meeting(count), slots(static_cast<std::size_t>(count)) {}
+      : ranks(count), outer(to_others), barrier(count), slots(static_cast<std::size_t>(count)) {}
 
   struct Slot {
     void* data = nullptr;
@@ -92,7 +93,7 @@ struct Shared {
   int ranks;
   Communicator* outer;
   std::unique_ptr<Communicator> own_outer;  // of a duplicate
-  Meeting meeting;
+  AbortableBarrier barrier;
   std::vector<Slot> slots;
   std::shared_ptr<Shared> next;  // the group that duplicate() is making
 };
@@ -147,7 +148,7 @@ class LocalCommunicator final : public Communicator {
       if (shared_->outer) shared_->outer->all_reduce_tree(leaves, roots, count);
       return;
     }
-    meet(roots[0], count, roots);
+    publish(roots[0], count, roots);
     find_roots(leaves);
     const auto [first, last] = find_slice<float>(count);
     float total[kChunk];
@@ -167,22 +168,22 @@ class LocalCommunicator final : public Communicator {
         }
       }
     }
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     if (!shared_->outer) return;
     outside([&] { shared_->outer->all_reduce_tree(leaves, process_roots_, count); });
     copy_from(0, std::as_writable_bytes(std::span(roots[0], count)));
-    shared_->meeting.wait();
+    shared_->barrier.wait();
   }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
     const int process = shared_->outer ? shared_->outer->rank() : 0;
-    meet(bytes.data(), bytes.size());
+    publish(bytes.data(), bytes.size());
     if (root / shared_->ranks == process) copy_from(root % shared_->ranks, bytes);
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     if (!shared_->outer) return;
     outside([&] { shared_->outer->broadcast(bytes, root / shared_->ranks); });
     copy_from(0, bytes);
-    shared_->meeting.wait();
+    shared_->barrier.wait();
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
@@ -190,10 +191,10 @@ class LocalCommunicator final : public Communicator {
       throw std::logic_error(concat("all_gather: ", mine.size(), " bytes from each of ", size(),
                                     " ranks do not make ", all.size()));
     }
-    meet(all.data(), all.size());
+    publish(all.data(), all.size());
     auto* to = static_cast<std::byte*>(shared_->slots[0].data);
     std::memcpy(to + static_cast<std::size_t>(rank()) * mine.size(), mine.data(), mine.size());
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     if (shared_->outer) {
       outside([&] {
         const std::size_t block = mine.size() * static_cast<std::size_t>(shared_->ranks);
@@ -204,11 +205,11 @@ class LocalCommunicator final : public Communicator {
       });
     }
     copy_from(0, all);
-    shared_->meeting.wait();
+    shared_->barrier.wait();
   }
 
   void barrier() override {
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     if (shared_->outer) outside([&] { shared_->outer->barrier(); });
   }
 
@@ -221,26 +222,26 @@ class LocalCommunicator final : public Communicator {
       shared_->next = std::make_shared<Shared>(shared_->ranks, outer.get());
       shared_->next->own_outer = std::move(outer);
     }
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     auto mine = std::make_unique<LocalCommunicator>(shared_->next, rank_);
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     return mine;
   }
 
   void abort(const std::string& reason) noexcept override {
-    shared_->meeting.abort(rank_, reason);
+    shared_->barrier.abort(rank_, reason);
     if (shared_->outer) shared_->outer->abort(reason);
   }
 
  private:
-  // Shows the others where this rank's elements lie.
-  void meet(void* data, std::size_t size, std::span<float* const> roots = {}) {
+  // Publishes where this rank's elements are, and waits for the other ranks to do so.
+  void publish(void* data, std::size_t size, std::span<float* const> roots = {}) {
     shared_->slots[static_cast<std::size_t>(rank_)] = {data, size, roots};
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     if (size == shared_->slots[0].size) return;
     const std::string reason = concat("rank ", rank_, " of a group calls with ", size,
                                       " elements, rank 0 with ", shared_->slots[0].size);
-    shared_->meeting.abort(rank_, reason);
+    shared_->barrier.abort(rank_, reason);
     throw std::logic_error(reason);
   }
 
@@ -255,7 +256,7 @@ class LocalCommunicator final : public Communicator {
     try {
       call();
     } catch (...) {
-      shared_->meeting.abort(rank_, handled_message());
+      shared_->barrier.abort(rank_, handled_message());
       throw;
     }
   }
@@ -264,15 +265,15 @@ class LocalCommunicator final : public Communicator {
   template <class Call>
   void outside(const Call& call) {
     if (rank_ == 0) guarded(call);
-    shared_->meeting.wait();
+    shared_->barrier.wait();
   }
 
   static void add_floats(float* out, const float* a, const float* b, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
   }
 
-  // The roots of all ranks of this process, and those that they complete together, each of which
-  // lies in the first root that it is made of.
+  // Sets sources_ to the roots of all ranks of this process, and process_roots_ to the roots that
+  // they complete together. Each of these lies in the memory of the first root that it consists of.
   void find_roots(std::int64_t leaves) {
     set_leaves(leaves);
     sources_.clear();
@@ -280,7 +281,7 @@ class LocalCommunicator final : public Communicator {
       sources_.insert(sources_.end(), slot.roots.begin(), slot.roots.end());
     }
     if (blocks_.size() != sources_.size()) {
-      shared_->meeting.wait();  // all ranks throw, but not before the others have read their roots
+      shared_->barrier.wait();  // all ranks throw, but only after all have read the roots
       throw std::logic_error(concat("all_reduce_tree: ", sources_.size(), " roots of ", leaves,
                                     " leaves on ", shared_->ranks, " ranks, expected ",
                                     blocks_.size()));
@@ -303,7 +304,8 @@ class LocalCommunicator final : public Communicator {
     root_ends_ = group_by_root(blocks_);
   }
 
-  // The elements that this rank sums: whole cache lines, so that no two ranks write into one.
+  // Returns the elements that this rank sums: whole cache lines, so that no two ranks write into
+  // one.
   template <class T>
   std::pair<std::size_t, std::size_t> find_slice(std::size_t count) const {
     constexpr std::int64_t kLine = 64 / sizeof(T);
@@ -320,7 +322,7 @@ class LocalCommunicator final : public Communicator {
       if (shared_->outer) shared_->outer->all_reduce(values);
       return;
     }
-    meet(values.data(), values.size());
+    publish(values.data(), values.size());
     const std::vector<Shared::Slot>& slots = shared_->slots;
     const auto [first, last] = find_slice<T>(values.size());
     const std::size_t to = shared_->outer ? 1 : slots.size();
@@ -332,21 +334,21 @@ class LocalCommunicator final : public Communicator {
         std::copy(total, total + n, static_cast<T*>(slots[slot].data) + i);
       }
     }
-    shared_->meeting.wait();
+    shared_->barrier.wait();
     if (!shared_->outer) return;
     outside([&] { shared_->outer->all_reduce(values); });
     copy_from(0, std::as_writable_bytes(values));
-    shared_->meeting.wait();
+    shared_->barrier.wait();
   }
 
   std::shared_ptr<Shared> shared_;
   int rank_;
-  // For all_reduce_tree(): the blocks of all ranks of this process, and the end of each root that
-  // they complete.
+  // Used by all_reduce_tree(): the blocks of all ranks of this process, and the end of each root
+  // that they complete.
   std::int64_t leaves_ = 0;
   std::vector<TreeBlock> blocks_;
   std::vector<std::size_t> root_ends_;
-  // Where the values of blocks_ and of these roots lie in a call.
+  // The addresses of the values of blocks_ and of these roots in a call.
   std::vector<float*> sources_, process_roots_;
 };
 

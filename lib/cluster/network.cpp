@@ -1,5 +1,6 @@
 #include "cluster/network.h"
 
+#include "base/error.h"
 #include "cluster/transport/local_socket.h"
 
 namespace trainer::cluster {
@@ -44,6 +45,10 @@ Socket Network::connect_locally(const std::string& name) const {
 std::shared_ptr<const Network> system_network() {
   static const auto kNetwork = std::make_shared<const Network>();
   return kNetwork;
+}
+
+std::string seconds(Milliseconds time) {
+  return concat(static_cast<double>(time.count()) / 1000, " s");
 }
 
 }  // namespace trainer::cluster

@@ -1,4 +1,4 @@
-// The clock, the waits and the connections of lib/cluster, as a parameter.
+// The interface of lib/cluster to the clock, to waits and to connections.
 #pragma once
 
 #include <poll.h>
@@ -29,7 +29,7 @@ class Network {
                     Clock::time_point deadline) const;
   void sleep(Milliseconds time) const;
 
-  // These functions do the same as those of their names in socket.h and local_socket.h.
+  // These functions do what the functions of the same names in socket.h and local_socket.h do.
   virtual Socket listen_at(const Address& address) const;
   virtual Socket listen_on(const std::string& host, int& port) const;
   virtual Socket connect_to(const Address& address, Clock::time_point deadline,
@@ -39,7 +39,10 @@ class Network {
   virtual Socket connect_locally(const std::string& name) const;
 };
 
-// The network of the system, for options that name none.
+// Returns the network of the system, which is used if options contain none.
 std::shared_ptr<const Network> system_network();
+
+// Returns "1.5 s".
+std::string seconds(Milliseconds time);
 
 }  // namespace trainer::cluster

@@ -38,7 +38,7 @@ std::unique_ptr<Communicator> open_communicator(
     const std::shared_ptr<Rendezvous>& rendezvous, const Parallel& parallel, std::size_t bytes,
     const std::function<void(const std::string&)>& say) {
   const int size = rendezvous->size();
-  // Numbers of a step are all that hosts sum where GPUs sum the gradients.
+  // If GPUs sum the gradients, the hosts sum only a few numbers per step.
   if (parallel.collective == config::Collective::kNccl) {
     return open_gloo(rendezvous, one_row(by_rule(size)));
   }
@@ -46,7 +46,8 @@ std::unique_ptr<Communicator> open_communicator(
     return open_gloo(rendezvous, one_row(select_algorithm(parallel.collective)));
   }
   const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
-  if (needs_rule(size, parallel.deterministic || ordered)) {
+  // From three ranks on, other orders of summation give other bits, so that no time may decide.
+  if (size > 2 && (parallel.deterministic || ordered)) {
     if (rendezvous->rank() == 0) {
       const bool by_roots = ordered && !std::has_single_bit(static_cast<unsigned>(size));
       say(concat("gradients are summed by ",

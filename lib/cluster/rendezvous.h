@@ -45,7 +45,7 @@ struct RendezvousOptions {
   std::shared_ptr<const Network> network{};
 };
 
-// What has moved between this rank and another one, over all groups.
+// Counts the bytes between this rank and another one, and the waits for them, in all groups.
 struct PeerTraffic {
   std::atomic<std::uint64_t> sent{0}, received{0};  // bytes
   std::atomic<std::uint64_t> waits{0};  // threads of this rank that wait for data of the other one
@@ -93,7 +93,7 @@ class Rendezvous {
   // differs from rank 0 and the first line in which it does. `key` is part of the message:
   // "config".
   void agree(const std::string& key, const std::string& value);
-  // The same for several keys and values, in one round trip.
+  // Does the same for several keys and values in one round trip.
   void agree(const std::vector<std::pair<std::string, std::string>>& values);
 
   // While a rank prepares (reads its data before its first call), the other ranks wait for it

@@ -12,15 +12,16 @@ namespace {
 
 using backend::FlatBuffer;
 
-// config/checks rejects lamb: its norms need whole parameters, and a server has a part of each.
-void expect_rule_of_parts(const graph::UpdateRule& rule) {
+// Rejects lamb, as config/checks does: its norms need whole parameters, and a server has a part of
+// each.
+void check_supported(const graph::UpdateRule& rule) {
   if (std::holds_alternative<graph::LambRule>(rule)) {
-    throw std::invalid_argument("lamb does not go with parameter servers");
+    throw std::invalid_argument("lamb cannot be used with parameter servers");
   }
 }
 
 void set_rule(const graph::UpdateRule& rule, proto::Segment& message) {
-  expect_rule_of_parts(rule);
+  check_supported(rule);
   message.set_rule(static_cast<std::uint32_t>(rule.index()));
   const auto set = [&]<class Number>(const Number& number) {
     if constexpr (std::is_same_v<Number, bool>) {
@@ -45,7 +46,7 @@ graph::UpdateRule make_rule(std::uint32_t index) {
 
 graph::UpdateRule read_rule(const proto::Segment& message) {
   graph::UpdateRule rule = make_rule(message.rule());
-  expect_rule_of_parts(rule);
+  check_supported(rule);
   int i = 0;
   const auto read = [&]<class Number>(Number& number) {
     if constexpr (std::is_same_v<Number, bool>) {

@@ -84,11 +84,10 @@ struct Server::State final : proto::ParameterServer::Service {
     --attending;
     const std::int64_t step = store.step();
     if (chief) chief_here = false;
-    if (got_outcome) {
-    } else if (chief) {
+    if (!got_outcome && chief) {
       end({Outcome::Kind::kFailed, concat(cluster::rank_name(who, 0), " has gone after step ", step,
                                           ": it was killed, has crashed or cannot be reached")});
-    } else {
+    } else if (!got_outcome) {
       options.say(concat(name, " has gone after step ", step));
     }
     changed.notify_all();

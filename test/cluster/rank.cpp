@@ -132,7 +132,8 @@ float block_value(const TreeBlock& block, std::size_t i) {
   return block_value({block.first, half}, i) + block_value({block.first + half, half}, i);
 }
 
-// `count` values of a block, which repeat: drawing them takes longer than summing them.
+// Returns `count` values of a block. They repeat, because drawing them takes longer than summing
+// them.
 std::vector<float> block_values(const TreeBlock& block, std::size_t count) {
   constexpr std::size_t kPeriod = 997;
   std::vector<float> values(count);
@@ -142,7 +143,7 @@ std::vector<float> block_values(const TreeBlock& block, std::size_t count) {
   return values;
 }
 
-// One rank's part of an ordered sum, against the tree evaluated directly.
+// Takes part in an ordered sum and compares it with the tree evaluated directly.
 void check_tree(Communicator& group, std::int64_t leaves, std::size_t count) {
   const Partition own = partition(leaves, group.size(), group.rank());
   std::vector<std::vector<float>> values;
@@ -157,7 +158,7 @@ void check_tree(Communicator& group, std::int64_t leaves, std::size_t count) {
          "an ordered sum");
 }
 
-// Ordered sums between processes, and between two replicas of each process.
+// Checks ordered sums between processes, and between two replicas of each process.
 void run_tree(Communicator& group) {
   for (const std::int64_t leaves : {16, 64}) {
     for (const std::size_t count : {1, 5, 1031, 300'007}) check_tree(group, leaves, count);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -28,17 +29,17 @@ class Relay {
     thread_ = std::thread([this] { serve(); });
   }
   ~Relay() {
-    command(State::kEnded);
+    set_state(State::kEnded);
     thread_.join();
   }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   Address address() const { return {"127.0.0.1", port_}; }
-  // Forwards nothing more and leaves the connections open, as a network does that loses packets.
-  void stall() { command(State::kStalled); }
+  // Forwards nothing more and leaves the connections open, like a network that loses all packets.
+  void stall() { set_state(State::kStalled); }
   // Closes the connections.
-  void cut() { command(State::kEnded); }
+  void cut() { set_state(State::kEnded); }
 
  private:
   enum class State { kForwarding, kStalled, kEnded };
@@ -46,14 +47,14 @@ class Relay {
     Socket from, to;  // duplicates of the two ends
   };
 
-  void command(State state) {
+  void set_state(State state) {
     state_ = state;
     ::eventfd_write(waker_.get(), 1);
   }
 
   void serve() {
-    // Small buffers and a pause per piece are the rate; time itself is what a slow network is
-    // about.
+    // Small buffers and a pause after each piece set the rate. The pause is real time, because the
+    // time-outs of the ranks are.
     constexpr Milliseconds kPause{10};
     std::vector<Pipe> pipes;
     while (state_ == State::kForwarding) {
@@ -91,10 +92,10 @@ class Relay {
     }
   }
 
-  // Forwards up to `most` bytes, and the end of a connection. Returns whether there was anything.
-  static bool forward(Pipe& pipe, std::size_t most) {
+  // Forwards up to `max_bytes`, or the end of a connection. Returns whether there was either.
+  static bool forward(Pipe& pipe, std::size_t max_bytes) {
     if (!pipe.from) return false;
-    std::vector<char> bytes(most);
+    std::vector<char> bytes(max_bytes);
     const ssize_t got = ::recv(pipe.from.get(), bytes.data(), bytes.size(), 0);
     if (got < 0) return false;
     if (got == 0) {

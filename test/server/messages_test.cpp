@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
 #include <stdexcept>
+#include <variant>
 #include <vector>
 
 namespace trainer::server {
@@ -40,12 +42,15 @@ TEST_CASE("messages: a rule arrives with all its numbers") {
       graph::AdagradRule{0.5f, 0.25f},
       graph::LionRule{0.5f, 0.25f},
   };
+  std::set<std::size_t> kinds{graph::UpdateRule(graph::LambRule{}).index()};  // is rejected
   for (const graph::UpdateRule& rule : rules) {
     CAPTURE(rule.index());
+    kinds.insert(rule.index());
     const graph::UpdateRule received = send(rule);
     CHECK(received.index() == rule.index());
     CHECK(read_numbers(received) == read_numbers(rule));
   }
+  CHECK(kinds.size() == std::variant_size_v<graph::UpdateRule>);
   CHECK(read_numbers(send(graph::SgdRule{0.5f, true})) == std::vector<float>{0.5f, 1});
 }
 

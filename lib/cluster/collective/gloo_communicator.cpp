@@ -47,6 +47,7 @@ class GlooCommunicator final : public Communicator {
                        std::size_t count) override {
     if (count == 0 || size() == 1) return;
     if (has_one_root_per_rank(leaves, size())) {
+      // Two ranks add in one order only, so that the table may choose the algorithm.
       std::span<float> values(roots[0], count);
       if (size() == 2) return sum(values);
       run(concat("all_reduce of ", values.size_bytes(), " bytes"),
@@ -117,8 +118,8 @@ class GlooCommunicator final : public Communicator {
     }
   }
 
-  // Closes the connections once all ranks have the reason: they would take a closed connection for
-  // the cause.
+  // Closes the connections only after all ranks have the reason, because they would take a closed
+  // connection for the cause.
   [[noreturn]] void fail(const std::string& name, const Rendezvous::CallFailure& failure) {
     try {
       rendezvous_->explain(name, failure);

@@ -35,7 +35,7 @@ using AlgorithmTable = std::vector<AlgorithmRow>;  // not empty, by bytes
 // thrown, all groups of the rendezvous are of no use.
 std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         AlgorithmTable table);
-// The same, with a table that the caller may change between calls, on all ranks alike.
+// Does the same with a table that the caller may change between calls, on all ranks alike.
 std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         std::shared_ptr<const AlgorithmTable> table);
 
@@ -53,17 +53,13 @@ struct Measurement {
   Algorithm choice = Algorithm::kRing;
 };
 
-// Returns whether the choice is by_rule() and no measurement can change it: other orders of
-// summation give other bits from three ranks on. Two ranks have but one order.
-bool needs_rule(int size, bool reproducible);
-
 // Times all-reduces of each size with each candidate, through `group`, whose table this changes. A
 // barrier that takes long shows that the ranks are far apart: then each is timed once. Returns the
 // same on every rank. Collective.
 std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
                                  std::vector<std::size_t> sizes, const Network& network);
 AlgorithmTable make_algorithm_table(const std::vector<Measurement>& measurements);
-// A table for people: a line a size, the choice marked.
+// A table for people: one line per size, with the choice marked.
 std::string to_text(const std::vector<Measurement>& measurements, int size);
 
 }  // namespace trainer::cluster

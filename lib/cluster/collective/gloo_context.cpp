@@ -19,7 +19,8 @@ namespace {
 
 using GlooBuffer = gloo::transport::UnboundBuffer;
 
-// Precedes every message. Its size is what Transport requires of the parts of a message.
+// Precedes every message. Its size is a multiple of 64 bytes, as Transport requires of all parts of
+// a message but the last.
 struct alignas(64) MessageHeader {
   std::uint64_t slot = 0, bytes = 0;
 };
@@ -33,7 +34,7 @@ struct Message {
   std::size_t done = 0;  // bytes of header and body
 };
 
-// The part of header and body behind the first `done` bytes.
+// The part of header and body after the first `done` bytes.
 struct Rest {
   Rest(MessageHeader& header, std::span<std::byte> whole, std::size_t done)
       : head(std::as_writable_bytes(std::span(&header, 1))) {
@@ -54,8 +55,8 @@ class PeerAddress final : public gloo::transport::Address {
   std::string text_;
 };
 
-// The queue of messages to and from each rank. The receiver asks for messages in the order in which
-// they were sent; the slots only prove it.
+// Queues the messages to and from each rank. The receiver asks for messages in the order in which
+// they were sent; their slots are only compared to verify this order.
 class QueueContext : public gloo::transport::Context,
                      public std::enable_shared_from_this<QueueContext> {
  public:
@@ -67,7 +68,7 @@ class QueueContext : public gloo::transport::Context,
   std::unique_ptr<GlooBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
 
   Transport& transport() { return transport_; }
-  // Begins to send at once, because the other end may be waiting already.
+  // Starts to send at once, because the other end may already wait.
   void send(const Message& message, int peer);
   void receive(const Message& message, int peer);
   // Moves messages until `count` is above zero.
@@ -118,7 +119,8 @@ class QueueBuffer final : public GlooBuffer {
   }
   void recv(std::vector<int> peers, std::uint64_t slot, std::size_t offset,
             std::size_t bytes) override {
-    if (peers.size() != 1) throw std::logic_error("a message of whichever rank");
+    if (peers.size() != 1)
+      throw std::logic_error("a receive from any of several ranks is not supported");
     recv(peers.front(), slot, offset, bytes);
   }
 
@@ -134,8 +136,9 @@ class QueueBuffer final : public GlooBuffer {
  private:
   Message message(std::uint64_t slot, std::size_t offset, std::size_t bytes) {
     if (bytes == kUnspecifiedByteCount) bytes = size - std::min(size, offset);
-    if (bytes == 0) return {this, {slot, 0}, {}};  // bcube's, behind the end of few elements
-    if (offset > size || bytes > size - offset) throw std::logic_error("beyond a buffer's end");
+    if (bytes == 0) return {this, {slot, 0}, {}};  // bcube sends these past the end of few elements
+    if (offset > size || bytes > size - offset)
+      throw std::logic_error("a message exceeds its buffer");
     return {this, {slot, bytes}, {static_cast<std::byte*>(ptr) + offset, bytes}};
   }
 
@@ -143,8 +146,9 @@ class QueueBuffer final : public GlooBuffer {
   int sent_ = 0, received_ = 0, to_ = -1, from_ = -1;
 };
 
-// The connection to one rank. Gloo's algorithms ask whether it is there, and send and receive
-// through buffers that are not bound to it; only Gloo's first interface has bound ones.
+// The connection to one rank. Gloo's algorithms check that it exists, and send and receive through
+// buffers that are not bound to it. Bound buffers belong to Gloo's first interface, which is not
+// used.
 class QueuePair final : public gloo::transport::Pair {
  public:
   QueuePair(QueueContext& context, int peer) : context_(context), peer_(peer), address_(peer) {}

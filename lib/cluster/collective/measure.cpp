@@ -25,7 +25,7 @@ class Timer {
   const Clock::time_point start_;
 };
 
-// Replaces each number by that of the rank with the largest.
+// Replaces each number by the largest of all ranks.
 void take_largest(Communicator& group, std::vector<double>& numbers) {
   std::vector<double> all(numbers.size() * static_cast<std::size_t>(group.size()));
   group.all_gather(std::as_bytes(std::span<const double>(numbers)),
@@ -38,7 +38,7 @@ void take_largest(Communicator& group, std::vector<double>& numbers) {
 
 // Returns the number of rounds, the same on all ranks.
 int count_rounds(Communicator& group, const Network& network) {
-  group.barrier();  // the ranks come together
+  group.barrier();  // so that all ranks start their timers together
   const Timer timer(network);
   group.barrier();
   std::vector<double> seconds{timer.seconds()};
@@ -49,7 +49,7 @@ int count_rounds(Communicator& group, const Network& network) {
 double time_all_reduce(Communicator& group, std::span<float> values, int rounds,
                        const Network& network) {
   std::vector<double> times;
-  if (rounds > 1) group.all_reduce(values);  // memory warms up
+  if (rounds > 1) group.all_reduce(values);  // warms up the memory
   for (int round = 0; round < rounds; ++round) {
     if (rounds > 1) group.barrier();
     const Timer timer(network);
@@ -65,8 +65,6 @@ Algorithm by_rule(int size) {
   const std::vector<Algorithm> all = candidates(size);
   return all.back() == Algorithm::kHalvingDoubling ? all.back() : Algorithm::kRing;
 }
-
-bool needs_rule(int size, bool reproducible) { return reproducible && size > 2; }
 
 std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
                                  std::vector<std::size_t> sizes, const Network& network) {

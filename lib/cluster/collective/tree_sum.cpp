@@ -11,8 +11,8 @@
 namespace trainer::cluster {
 namespace {
 
-// Values that are exchanged at once: enough to fill a fast connection, few enough that the copies
-// of all roots take little memory.
+// The number of values that are exchanged at once: enough to fill a fast connection, and few enough
+// that the copies of all roots take little memory.
 constexpr std::size_t kPiece = 1 << 18;
 
 }  // namespace

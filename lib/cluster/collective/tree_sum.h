@@ -30,7 +30,7 @@ class TreeSum {
   void sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count);
 
   std::shared_ptr<gloo::Context> context_;
-  std::int64_t leaves_ = 0;                // for which blocks_ and root_counts_ were computed
+  std::int64_t leaves_ = 0;                // the leaves that blocks_ and root_counts_ describe
   std::vector<TreeBlock> blocks_;          // the roots of all ranks, in order
   std::vector<std::int64_t> root_counts_;  // by rank
   std::vector<float> sent_, received_, slices_;

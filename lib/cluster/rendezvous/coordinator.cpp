@@ -15,7 +15,7 @@
 namespace trainer::cluster {
 namespace {
 
-// A rank may prepare for so many times the time-out.
+// The time for which a rank may prepare, as a multiple of the time-out.
 constexpr int kPreparationLimit = 10;
 constexpr const char* kCrashed = "was killed or has crashed: its connection has closed";
 
@@ -379,7 +379,8 @@ void Coordinator::status(int rank, std::uint64_t request) {
   send(rank, message);
 }
 
-// A rank that only waits sends the same numbers again and again.
+// Counts a heartbeat as progress if a number in it has changed: a rank that only waits sends the
+// same numbers again.
 void Coordinator::note_heartbeat(Rank& sender, Reader& reader) {
   const std::uint64_t calls = reader.number();
   const bool is_preparing = reader.number() != 0;
@@ -435,9 +436,8 @@ void Coordinator::check_join_deadline() {
     if (ranks_[r].joined) continue;
     missing += (count++ > 0 ? ", " : "") + options_.names[r];
   }
-  refuse_all(kMissing,
-             concat(count, " of ", ranks_.size(), " ranks did not join within ",
-                    static_cast<double>(options_.join_timeout.count()) / 1000, " s: ", missing));
+  refuse_all(kMissing, concat(count, " of ", ranks_.size(), " ranks did not join within ",
+                              seconds(options_.join_timeout), ": ", missing));
 }
 
 void Coordinator::lose(int rank, const std::string& reason) {

@@ -51,8 +51,8 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
                              Clock::time_point deadline, Clock::time_point patience,
                              std::string& reason, std::string& refusal) {
   in_.clear();
-  // The coordinator speaks first. A process that accepts connections and is silent is not one; the
-  // real one may listen there later.
+  // The coordinator sends the first message. A process that accepts connections and sends nothing
+  // is another program; the coordinator may listen there later.
   const std::string first =
       wait_message(std::min(deadline, network->now() + kReplyTimeout), reason);
   if (first.empty()) return false;

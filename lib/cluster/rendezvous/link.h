@@ -22,9 +22,6 @@ inline Milliseconds silence_limit(Milliseconds timeout) { return timeout / 2; }
 inline Milliseconds heartbeat_interval(Milliseconds timeout) {
   return std::clamp(timeout / 20, Milliseconds(20), Milliseconds(2000));
 }
-inline std::string seconds(Milliseconds time) {
-  return concat(static_cast<double>(time.count()) / 1000, " s");
-}
 
 // The connection to the coordinator, and the thread that reads it and sends heartbeats.
 class Rendezvous::Link {
@@ -33,7 +30,7 @@ class Rendezvous::Link {
   ~Link();
 
   void set(const std::string& key, const std::string& value);
-  // Sends the messages and returns their answers. The requests are those of the messages.
+  // Sends the messages and returns their answers. `requests` are the numbers in the messages.
   std::vector<std::string> ask_all(const std::string& messages,
                                    const std::vector<std::uint64_t>& requests, const char* what);
   std::string ask(Writer& message, std::uint64_t request, const char* what);
@@ -104,7 +101,7 @@ class Rendezvous::Link {
   std::mutex watchers_mutex_;
   std::atomic<std::uint64_t> requests_{0}, calls_{0};
   std::uint64_t progress_count_ = 0;       // of the coordinator's last heartbeat
-  std::atomic<Clock::rep> progressed_{0};  // when it last changed
+  std::atomic<Clock::rep> progressed_{0};  // when progress_count_ last changed
   std::string call_;
   bool ended_ = false;     // rank 0 has left
   bool stopping_ = false;  // this one leaves

@@ -64,7 +64,8 @@ class PeerConnector {
         deadline_(deadline),
         interrupt_(interrupt) {}
 
-  // Calls every peer from a thread of its own, so that the time does not grow with their number.
+  // Calls every peer of lower number in a thread of its own, so that the time does not grow with
+  // their number, and answers all other peers in this thread.
   std::vector<PeerConnection> run() {
     int port = 0;
     Socket listeners[2]{network_.listen_on(rendezvous_.self().address, port), {}};
@@ -120,12 +121,11 @@ class PeerConnector {
     return rendezvous_.proof({part, name_, std::to_string(from), std::to_string(to), challenge});
   }
 
-  // Throws std::runtime_error at the deadline: `other` has not done what is waited for.
+  // Throws the std::runtime_error of a deadline at which `other` is not connected.
   [[noreturn]] void fail_late(const std::string& other) const {
     throw std::runtime_error(concat("no connection between rank ", rank_, " and ", other,
-                                    " within ",
-                                    static_cast<double>(rendezvous_.timeout().count()) / 1000,
-                                    " s, the limit of parallel.timeout"));
+                                    " within ", seconds(rendezvous_.timeout()),
+                                    ", the limit of parallel.timeout"));
   }
 
   // A rank that has too many callers closes some of them, which then call again.
@@ -276,7 +276,7 @@ class PeerConnector {
   const Clock::time_point deadline_;
   Interrupt& interrupt_;
   std::vector<int> callers_;  // the ranks of higher number that have called
-  std::mutex mutex_;          // guards what follows
+  std::mutex mutex_;          // guards the members below
   std::vector<PeerConnection> found_;
   std::exception_ptr error_;
 };

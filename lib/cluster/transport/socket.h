@@ -1,4 +1,4 @@
-// TCP sockets and the messages that coordinator and ranks exchange, inside the folder.
+// TCP sockets and the messages that coordinator and ranks exchange.
 #pragma once
 
 #include <chrono>

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "base/error.h"
@@ -30,7 +31,7 @@ bool enough_cores(const Rendezvous& rendezvous) {
   return rendezvous.self().local_size <= cores;
 }
 
-// What sendmsg and recvmsg take: two parts one after the other.
+// The argument of sendmsg and recvmsg for a message of two parts.
 class Parts {
  public:
   Parts(std::span<const std::byte> head, std::span<const std::byte> body)
@@ -95,8 +96,9 @@ void Transport::exchange(int peer, std::span<const std::byte> out, std::size_t i
 }
 
 void Transport::exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) {
-  // Small pieces through memory, so that both ends write and read at once.
-  const std::size_t piece = connection_to(peer).ring ? kRingPiece : std::string::npos;
+  // Pieces through memory are small, so that both ends write and read at once.
+  const std::size_t piece =
+      connection_to(peer).ring ? kRingPiece : std::numeric_limits<std::size_t>::max();
   while (!out.empty() || !in.empty()) {
     const std::size_t sent = send_some(peer, {}, out.first(std::min(out.size(), piece)));
     out = out.subspan(sent);
@@ -112,14 +114,15 @@ void Transport::exchange(int peer, std::span<const std::byte> out, std::span<std
 // peer has then sent at least as much, and may take the rest.
 void Transport::exchange_by_socket(int peer, std::span<const std::byte> out, std::size_t in,
                                    const Take& take) {
-  std::size_t ahead = 0, filled = 0;  // sent more than received; received and not taken
+  // The bytes sent beyond those received, and the bytes received but not taken.
+  std::size_t ahead = 0, filled = 0;
   while (!out.empty() || in > 0) {
     const std::size_t sent = send_some(peer, {}, out);
     out = out.subspan(sent);
     ahead += sent;
-    const std::size_t most = out.empty() ? in : std::min(in, ahead);
+    const std::size_t max_bytes = out.empty() ? in : std::min(in, ahead);
     const std::size_t received = receive_some(
-        peer, {}, std::span(scratch_).subspan(filled, std::min(most, kPiece - filled)));
+        peer, {}, std::span(scratch_).subspan(filled, std::min(max_bytes, kPiece - filled)));
     filled += received;
     in -= received;
     ahead -= std::min(received, ahead);
@@ -130,7 +133,7 @@ void Transport::exchange_by_socket(int peer, std::span<const std::byte> out, std
       filled -= whole;
     }
     if (sent > 0 || received > 0) continue;
-    const Direction direction{peer, !out.empty(), most > 0};
+    const Direction direction{peer, !out.empty(), max_bytes > 0};
     wait(std::span(&direction, 1));
   }
 }
@@ -143,8 +146,9 @@ void Transport::exchange_by_ring(int peer, std::span<const std::byte> out, std::
     const std::size_t sent = send_some(peer, {}, out.first(std::min(out.size(), kRingPiece)));
     out = out.subspan(sent);
     ahead += sent;
-    const std::size_t most = out.empty() ? in : std::min(in, ahead);
-    const std::span<const std::byte> piece = connection.ring->readable(std::min(most, kRingPiece));
+    const std::size_t max_bytes = out.empty() ? in : std::min(in, ahead);
+    const std::span<const std::byte> piece =
+        connection.ring->readable(std::min(max_bytes, kRingPiece));
     if (!piece.empty()) {
       take(piece);
       connection.ring->consume(piece.size());
@@ -154,7 +158,7 @@ void Transport::exchange_by_ring(int peer, std::span<const std::byte> out, std::
       wake(connection);
     }
     if (sent > 0 || !piece.empty()) continue;
-    const Direction direction{peer, !out.empty(), most > 0};
+    const Direction direction{peer, !out.empty(), max_bytes > 0};
     wait(std::span(&direction, 1));
   }
 }
@@ -221,7 +225,7 @@ void Transport::count_received(int peer, std::size_t bytes) {
   rendezvous_.traffic(peer).received.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-// A rank that has gone needs no waking, and is noticed when something is expected of it.
+// Ignores errors: a rank that has gone needs no waking, and the next wait for it reports it.
 void Transport::wake(const Connection& connection) const {
   if (!connection.ring->must_wake()) return;
   const std::byte one{1};
@@ -236,7 +240,8 @@ bool Transport::is_ready(std::span<const Direction> directions) {
   });
 }
 
-// Ranks that compute the same reach a call within moments of each other, and waking takes longer.
+// Spins before it sleeps: ranks with equal work reach a call within moments of each other, and
+// waking a thread takes longer.
 void Transport::wait(std::span<const Direction> directions) {
   if (moved_) begin_call();
   moved_ = false;
@@ -278,7 +283,7 @@ void Transport::sleep(std::span<const Direction> directions) {
     if (!connection.ring) continue;
     std::byte bells[64];
     const ssize_t got = ::recv(connection.socket.get(), bells, sizeof bells, 0);
-    // What was written before the other end closed is still to be read.
+    // The next call reads the data that the other end has written before it closed.
     connection.closed = got == 0 || (got < 0 && !may_try_again());
   }
 }
@@ -308,13 +313,12 @@ void Transport::poll(std::span<pollfd> files, std::span<const Direction> directi
     count_waits(std::uint64_t{0} - 1);
     return;
   }
-  // The waits stay counted: this rank waits still while it finds out why.
+  // The waits stay counted, because this rank still waits while it searches for the cause.
   std::optional<int> peer;
   if (directions.size() == 1) peer = directions.front().peer;
   throw TransportError(
       TransportError::Kind::kTimeout, peer,
-      concat("no data has moved for ", static_cast<double>(timeout_.count()) / 1000,
-             " s, the limit of parallel.timeout"));
+      concat("no data has moved for ", seconds(timeout_), ", the limit of parallel.timeout"));
 }
 
 void Transport::abort() noexcept {

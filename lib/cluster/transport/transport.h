@@ -36,7 +36,7 @@ class TransportError : public std::runtime_error {
 //
 // Ranks of one host (of one network namespace) whose numbers differ in a single bit write into
 // memory that both see; the local socket between them wakes a rank that sleeps, and closes with the
-// process at its other end. All others use TCP.
+// process at its other end. All other ranks use TCP.
 //
 // One thread at a time may use it, but for abort(). Every call throws TransportError when a
 // connection breaks or no rank of the job has moved data for the time-out of the rendezvous, and
@@ -47,7 +47,7 @@ class Transport {
   // Throws PeerError or std::runtime_error.
   Transport(Rendezvous& rendezvous, const std::string& name);
 
-  // The time in which data must move starts again.
+  // Restarts the time within which data must move.
   void begin_call();
 
   // Sends `out` and receives `in` bytes, both at once. The received bytes are passed to `take` in
@@ -55,7 +55,7 @@ class Transport {
   // then, so that `take` may change them.
   using Take = std::function<void(std::span<const std::byte> piece)>;
   void exchange(int peer, std::span<const std::byte> out, std::size_t in, const Take& take);
-  // Receives into memory.
+  // Does the same, and stores the received bytes in `in`.
   void exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in);
 
   // Sends or receives as many bytes of `head` and then of `body` as can be moved at once, and
@@ -64,7 +64,7 @@ class Transport {
   std::size_t send_some(int peer, std::span<const std::byte> head, std::span<const std::byte> body);
   std::size_t receive_some(int peer, std::span<std::byte> head, std::span<std::byte> body);
 
-  // What a caller that can move nothing waits for.
+  // The directions of one connection in which a caller waits to move bytes.
   struct Direction {
     int peer = 0;
     bool send = false, receive = false;
