@@ -190,13 +190,14 @@ struct ReductionOptions {
   // `gradients` where Backend::shares_collectives(), a second one elsewhere. Null: each rank takes
   // them over its own samples, and an update sets the moving statistics of all ranks to their mean.
   Collective* statistics = nullptr;
-  // Whether results are the same bits for any number of ranks: the batch of all ranks is cut into
+  // True if results are the same bits for any number of ranks: the batch of all ranks is cut into
   // the `micro_batches` parts of base/partition.h, each part runs by itself, and the gradients are
-  // summed in the tree of base/sum_tree.h, whose rank_samples() are a rank's samples. Also works
+  // summed in the tree of base/sum_tree.h. The samples of a rank are rank_samples(). Also works
   // without a collective. compile() throws for a graph with batch norm in training form.
   bool ordered = false;
   std::int64_t micro_batches = 8;  // a power of two, at least one per rank
-  // Ordered: the most samples of a call of all ranks; 0: CompileOptions::max_samples of each.
+  // Ordered: the most samples of one call of all ranks together; 0: CompileOptions::max_samples
+  // times the number of ranks.
   std::int64_t max_all_samples = 0;
   // Gradients are reduced in buckets of about this size while backward runs; 0: all after it. Ranks
   // in one process reduce after backward by default: memory has no latency to hide, and the thread

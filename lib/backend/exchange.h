@@ -30,7 +30,7 @@ std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t 
 std::vector<std::pair<int, std::size_t>> find_bucket_steps(
     std::span<const std::pair<int, std::int64_t>> gradient_steps, std::span<const Slice> buckets);
 
-// The most samples of a call of all `ranks` ranks.
+// Returns the most samples of one call of all `ranks` ranks together.
 std::int64_t max_all_samples(const CompileOptions& options, std::int64_t ranks);
 
 // The trailer: whether this rank's loss is finite, whether its moving statistics have moved since

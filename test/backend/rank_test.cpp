@@ -14,7 +14,7 @@
 namespace trainer::test {
 namespace {
 
-constexpr std::size_t kMaxTestGpus = 4;  // that the tests of a machine with GPUs may count on
+constexpr std::size_t kMaxTestGpus = 4;  // that a machine with GPUs is expected to have
 
 const std::vector<std::vector<int>> kOrderedLanes{{1},
                                                   {2},
@@ -407,11 +407,33 @@ TEST_CASE("an error of one rank ends the calls of all") {
   }
 }
 
+TEST_CASE(
+    "CPU, ordered sums: more threads than the most lanes, fewer micro-batches than replicas") {
+  backend::DeviceOptions options;
+  options.kind = DeviceKind::kCpu;
+  options.ordered = true;
+  options.micro_batches = 256;
+  options.cpu.threads = 130;
+  const auto backend = std::move(backend::open_backends(options).front());
+  CHECK(backend->chosen_settings().lanes == 64);
+  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  backend::CompileOptions compiled;
+  compiled.max_samples = 256;
+  compiled.reduction.ordered = true;
+  compiled.reduction.micro_batches = 256;
+  const auto variables = backend->allocate(graph);
+  CHECK_NOTHROW(backend->compile(graph, *variables, compiled));  // needs a thread per lane
+
+  options.micro_batches = 2;
+  options.replicas = 3;
+  CHECK(backend::open_backends(options).size() == 3);
+}
+
 TEST_CASE("ordered sums with fewer micro-batches than lanes, or with batch norm: an error") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const auto& lanes :
        std::vector<std::vector<int>>{{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 4, 4, 4}, {1, 1, 3}}) {
-    if (uses_gpus()) continue;  // has no lanes
+    if (uses_gpus()) continue;  // a GPU has no lanes, and there are fewer than nine GPUs
     Group group = group_of(lanes);
     group.reduction.ordered = true;
     CHECK_THROWS_AS(Ranks(graph, kPlain, 16, group), std::logic_error);

@@ -107,7 +107,7 @@ void CpuExecutable::find_sources(const Call& call) {
   sources_.joint = sources_.own.empty() ? nullptr : joint_.gradient();
 }
 
-// Where fold() leaves the roots of a worker's micro-batches.
+// Adds the roots of a worker's micro-batches, where fold() leaves them, to the sources.
 void CpuExecutable::add_roots(std::size_t worker, const Call& call) {
   const WorkerShare& share = call.shares[worker];
   const WorkerState& state = states_[worker];
@@ -127,7 +127,7 @@ float* CpuExecutable::source(std::size_t worker, const Call& call) const {
   return (in_partial ? state.partial[0] : state.gradients).as<float>();
 }
 
-// The buffer of sources_.own.front(), which the sum over the ranks overwrites.
+// Returns the buffer of sources_.own.front(), which the sum over the ranks overwrites.
 float* CpuExecutable::first_source(const Call& call) const {
   if (!options_.reduction.ordered) return source(0, call);
   const bool alone = sources_.blocks.front().count == call.shares[0].micro_batches();

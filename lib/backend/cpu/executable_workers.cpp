@@ -55,9 +55,10 @@ void CpuExecutable::run_micro_batches(int worker, const Call& call) {
   }
 }
 
-// Adds a micro-batch's gradient to those before it: one after the other or, ordered, to the roots
-// of the tree that it completes. The roots of the micro-batches before it lie in `partial`, in
-// order. The root of the last one stays where its gradient is.
+// Adds the gradient of a micro-batch to the gradients of the micro-batches before it: to their sum
+// or, ordered, to the roots of the tree that the micro-batch completes. The roots of the
+// micro-batches before it lie in `partial`, in order. The root that the last micro-batch completes
+// lies where its gradient is.
 void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice slice) {
   WorkerState& state = states_[static_cast<std::size_t>(worker)];
   const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();

@@ -45,7 +45,7 @@ struct StepContext : BufferPointers {
   bool first = true;  // the first worker's first micro-batch: what is done once is done here
   int threads = 1;    // of the worker
   Barrier* barrier = nullptr;
-  std::vector<void*>* exchange = nullptr;  // one pointer a worker, for sums over all workers
+  std::vector<void*>* exchange = nullptr;  // one pointer per worker, for sums over all workers
   std::int64_t all_samples = 0;            // of all workers, and of all ranks with `statistics`
   // Samples that count in batch statistics: all, or none where a program runs only so that this
   // rank takes part in the other ranks' exchange.
@@ -57,7 +57,6 @@ struct StepContext : BufferPointers {
 };
 
 using Step = ProgramStep<StepContext>;
-using Run = Step::Run;
 
 // Operands differ in their layouts. Persistent values and gradients are plain.
 struct Operand : backend::Operand {
@@ -125,11 +124,11 @@ class Lowering : public backend::Lowering<CpuPolicy> {
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
   // Allocates a value that this fused op makes for later ones.
   BufferId make_extra(ExtraId id, std::int64_t bytes);
-  // A value that an earlier fused op has made. Throws std::logic_error if none has.
+  // Returns a value that an earlier fused op has made. Throws std::logic_error if none has.
   BufferId extra(ExtraId id);
-  // Zeros that nothing writes.
+  // Returns zeros that no step writes.
   BufferId zeros(std::int64_t bytes) { return add_constant(Memory(bytes)); }
-  // Elements that an operand takes, channel padding included.
+  // Returns the number of elements that an operand takes, channel padding included.
   std::int64_t padded_elements(const Shape& shape, Layout layout) const;
 
  private:

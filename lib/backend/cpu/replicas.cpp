@@ -19,8 +19,9 @@ std::int64_t threads_of_replica(const DeviceOptions& options) {
       1, options.cpu.threads.value_or(core_count(options)) / options.replicas);
 }
 
-// Ordered sums need a micro-batch per worker: as few workers as compute those of a replica in as
-// many rounds as one per thread. 0: chosen.
+// Returns the number of workers of a replica, or 0 if the backend chooses it. Ordered sums need a
+// micro-batch per worker. They get the fewest workers that compute the micro-batches of the replica
+// in as many rounds as one worker per thread would.
 std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threads) {
   if (options.cpu.lanes) return *options.cpu.lanes;
   if (!options.ordered) return 0;

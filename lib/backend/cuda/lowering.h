@@ -63,14 +63,14 @@ class Lowering : public backend::Lowering<CudaPolicy> {
 
   Machine& machine() const { return machine_; }
   bool tf32() const { return options_.tf32; }
-  // Float32 numbers in device memory.
+  // Returns float32 numbers in device memory.
   BufferId constant(const std::vector<float>& values);
-  // Persistent input i in the type, the same layout.
+  // Returns persistent input i converted to `type`, in the same layout.
   BufferId packed_vector(std::size_t i, DType type);
-  // The kernel of a convolution, input i, as [out][positions][in] in the type.
+  // Returns the kernel of a convolution, input i, as [out][positions][in], converted to `type`.
   BufferId packed_kernel(std::size_t i, DType type, std::int64_t positions, std::int64_t in,
                          std::int64_t out);
-  // prepare_output() of all outputs by one function.
+  // Does what prepare_output() does, for all outputs by one function.
   void prepare_outputs(const std::function<Make(const std::vector<float*>& to)>& create);
   // The ranks that batch statistics are taken over; null: this one alone.
   CudaCollective* statistics_ranks() const { return statistics_ranks_; }

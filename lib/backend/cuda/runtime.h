@@ -61,7 +61,7 @@ struct DestroyEvent {
 };
 using EventHandle = std::unique_ptr<CUevent_st, DestroyEvent>;
 EventHandle create_event();
-// A host thread that waits for it sleeps instead of occupying a core.
+// A host thread that waits for this event sleeps instead of occupying a core.
 EventHandle create_blocking_event();
 EventHandle create_timing_event();  // one with timing
 

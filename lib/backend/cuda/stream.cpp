@@ -15,14 +15,15 @@ namespace {
 constexpr std::chrono::microseconds kStreamPollPause(20);
 constexpr unsigned long kTimerSlackNanoseconds = 1000;
 
-// The system's default lets a sleep end 50 us late: PR_SET_TIMERSLACK(2const).
+// Lets the sleeps of this thread end in time; by default they may end 50 us late
+// (PR_SET_TIMERSLACK(2const)).
 void reduce_timer_slack() {
   static thread_local const int done = ::prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds, 0, 0, 0);
   static_cast<void>(done);
 }
 
-// Waits until query() is no longer cudaErrorNotReady. When the peers fail, the work, which their
-// failure has ended, is waited for by block(): memory that it uses may be freed after the error.
+// Waits until query() is no longer cudaErrorNotReady. If peers.check() throws, waits with block()
+// for the work, which the failure has ended, because its memory may be freed after the error.
 template <class Query, class Block>
 void wait_until_ready(const Query& query, const Block& block, const PeerWatch& peers,
                       const char* what) {

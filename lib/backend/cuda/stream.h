@@ -13,8 +13,8 @@
 
 namespace trainer::backend::cuda {
 
-// The waits of both classes block where `peers`, which may be null, need no watch, and otherwise
-// poll the device and check the peers in turn.
+// The waits of both classes block if `peers` is null or not needed. Otherwise they poll the device
+// and check the peers in turn.
 class CudaEvent final : public Event {
  public:
   CudaEvent(int device, std::shared_ptr<PeerWatch> peers);

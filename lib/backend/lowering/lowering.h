@@ -90,7 +90,7 @@ class Lowering {
   Operand result(graph::ValueId id) { return result(id, Policy::plain_format(graph_[id])); }
   Operand output(std::size_t i, Format format) { return result(node_->outputs[i], format); }
   Operand output(std::size_t i) { return result(node_->outputs[i]); }
-  // Output i is the same memory as `operand` (reshapes).
+  // Makes output i the same memory as `operand` (reshapes).
   void alias_output(std::size_t i, const Operand& operand) {
     places_[node_->outputs[i]].push_back(operand);
   }
@@ -143,6 +143,7 @@ class Lowering {
   void place_inputs(Program<Policy>& program);
   void place_outputs(Program<Policy>& program);
   Port make_port(const graph::Value& value, BufferId buffer) const;
+  Operand make_operand(const graph::Value& value) const;
   Operand place(graph::ValueId id, Format format);
   Operand in_format(graph::ValueId id, const Operand& from, Format wanted);
   void check_made(graph::ValueId id) const;
@@ -218,7 +219,7 @@ void Lowering<Policy>::lower_phases(graph::Phase first, graph::Phase last) {
     node_ = &node;
     op_name_ = Policy::name(group);
     lower_group(group);
-    buffers_.set_aside();  // what no step of this group has used
+    buffers_.set_aside();  // drops the buffers that no step of this group has used
   }
 }
 
@@ -235,10 +236,7 @@ void Lowering<Policy>::place_inputs(Program<Policy>& program) {
     Port port;
     if (is_read(id)) {
       const graph::Value& value = graph_[id];
-      Operand operand;
-      operand.type = value.type;
-      operand.shape = value.shape.with_batch(samples_);
-      operand.set_format(Policy::plain_format(value));
+      Operand operand = make_operand(value);
       operand.buffer =
           buffers_.add({BufferSource::Kind::kInput, static_cast<std::int64_t>(i), nullptr});
       places_[id].push_back(operand);
@@ -260,7 +258,17 @@ void Lowering<Policy>::place_outputs(Program<Policy>& program) {
   }
 }
 
-// Returns where a value lies; for one that nothing has made yet, where it shall lie.
+// Returns an operand without a buffer, in the plain format of the value.
+template <class Policy>
+typename Policy::Operand Lowering<Policy>::make_operand(const graph::Value& value) const {
+  Operand operand;
+  operand.type = value.type;
+  operand.shape = value.shape.with_batch(samples_);
+  operand.set_format(Policy::plain_format(value));
+  return operand;
+}
+
+// Returns the place of a value. Allocates one if no step has made the value yet.
 template <class Policy>
 typename Policy::Operand Lowering<Policy>::place(graph::ValueId id, Format format) {
   std::vector<Operand>& places = places_[id];
@@ -269,10 +277,7 @@ typename Policy::Operand Lowering<Policy>::place(graph::ValueId id, Format forma
   }
   if (!places.empty()) return places.front();
   const graph::Value& value = graph_[id];
-  Operand operand;
-  operand.type = value.type;
-  operand.shape = value.shape.with_batch(samples_);
-  operand.set_format(Policy::plain_format(value));
+  Operand operand = make_operand(value);
   const std::int64_t offset = value.role == graph::Role::kGradient
                                   ? variables_.gradient_offset(parameter_name(value.name))
                                   : -1;
@@ -354,7 +359,8 @@ float* Lowering<Policy>::persistent(std::size_t i) const {
   return is_prepared(id) ? prepared_.at(id) : variables_.at(graph_[id].name);
 }
 
-// Names what an entry is made of, so that the executables of a model share it.
+// Returns a key that names what an entry is made of, so that the executables of a model share the
+// entry.
 template <class Policy>
 std::string Lowering<Policy>::make_key(graph::ValueId id) const {
   if (!is_prepared(id)) return graph_[id].name;
@@ -402,7 +408,7 @@ template <class Policy>
 typename Policy::PackedWeights::Entry& Lowering<Policy>::prepare_output(
     std::size_t i, const std::function<Make(float* to)>& create) {
   const graph::ValueId id = node_->outputs[i];
-  prepared_[id] = nullptr;  // so that make_key() sees what it is
+  prepared_[id] = nullptr;  // so that make_key() names the inputs of the node
   const std::int64_t bytes = graph_[id].shape.elements() * static_cast<std::int64_t>(sizeof(float));
   Entry& entry = add_entry(id, make_key(id), 0, bytes,
                            [&](std::byte* to) { return create(reinterpret_cast<float*>(to)); });

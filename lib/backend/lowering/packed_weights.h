@@ -24,8 +24,8 @@ class PackedWeights {
     std::uint64_t version = 0;         // of the values that it was made of; 0: never made
   };
 
-  // Returns the entry of this key. `allocate()` and `create(memory)` are called if it is new. It
-  // stays valid as long as this object.
+  // Returns the entry of this key, which stays valid as long as this object. Calls `allocate()` and
+  // `create(memory)` if the entry is new.
   Entry& get(const std::string& key, int order, const std::function<Memory()>& allocate,
              const std::function<Make(const Memory& memory)>& create) {
     if (const auto found = entries_.find(key); found != entries_.end()) return *found->second;
@@ -44,16 +44,16 @@ class PackedWeights {
     return total;
   }
 
-  // Training steps have changed values, or a caller has written any value: entries that are made
-  // of them are stale from now on.
+  // Record that training steps have changed values, or that a caller has written any value. Entries
+  // that are made of these values are stale from now on.
   void note_training() { ++version_; }
   void note_write() {
     ++version_;
     ++written_;
   }
   bool is_stale(const Entry& entry) const { return entry.version != current_version(entry); }
-  // The entry was made, or will have been made when the work that is already enqueued is done.
-  // Different threads may call this for different entries.
+  // Records that the entry was made, or will have been made when the work that is already enqueued
+  // is done. Different threads may call this for different entries.
   void mark_made(Entry& entry) const { entry.version = current_version(entry); }
 
  private:

@@ -45,11 +45,11 @@ struct Program {
   std::int64_t arena_bytes = 0;
   std::byte* arena = nullptr;  // set by the executable
   std::vector<Port> inputs, outputs;
-  // Each once, in the order in which they are made.
+  // Each entry once, in the order in which the entries are made.
   std::vector<typename Policy::PackedWeights::Entry*> packed_weights;
   std::vector<typename Policy::Memory> constants;
-  // (step, offset in the flat gradient): the step is the last one that writes this gradient.
-  // Sorted.
+  // Sorted pairs (step, offset in the flat gradient): the step is the last one that writes the
+  // gradient at this offset.
   std::vector<std::pair<int, std::int64_t>> gradient_steps;
 
   std::span<const Step> steps_before_update() const { return std::span(steps).first(update_begin); }

@@ -48,10 +48,10 @@ class ProgramBuffers {
   BufferId add(const BufferSource& source);
   BufferId add_fixed(const void* address);
   BufferId add_arena(std::int64_t bytes);
-  // A gradient that lies at this offset of the flat gradient, in elements.
+  // Adds a gradient that lies at this offset of the flat gradient, in elements.
   BufferId add_gradient(const BufferSource& source, std::int64_t offset);
 
-  // The next step uses the buffer.
+  // Records that the next step uses the buffer.
   void use(BufferId buffer) { pending_.buffers.push_back(buffer); }
   // Returns memory of the arena that the next step uses, and later ones that name it in use().
   BufferId scratch(std::int64_t bytes);
@@ -65,7 +65,7 @@ class ProgramBuffers {
   };
   Pending set_aside() { return std::exchange(pending_, {}); }
   void resume(Pending pending) { pending_ = std::move(pending); }
-  // The buffer is read after the last step.
+  // Records that the buffer is read after the last step.
   void use_after_last_step(BufferId buffer);
 
   // ---- When all steps are made ----
@@ -74,8 +74,8 @@ class ProgramBuffers {
     std::int64_t arena_bytes = 0;
   };
   Plan plan() const;
-  // (step, offset in the flat gradient): the step is the last one that writes this gradient.
-  // Sorted.
+  // Sorted pairs (step, offset in the flat gradient): the step is the last one that writes the
+  // gradient at this offset.
   std::vector<std::pair<int, std::int64_t>> gradient_steps() const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 namespace cuda = backend::cuda;
 using ClipKind = graph::Clip::Kind;
 
-int list_slots(const graph::UpdateRule& rule) {
+int count_slots(const graph::UpdateRule& rule) {
   if (const auto* sgd = std::get_if<graph::SgdRule>(&rule)) return sgd->momentum != 0 ? 1 : 0;
   if (const auto* rms = std::get_if<graph::RmsPropRule>(&rule)) {
     return 1 + (rms->momentum > 0 ? 1 : 0) + (rms->centered ? 1 : 0);
@@ -38,7 +38,7 @@ struct Flat {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < updates.size(); ++i) {
       segments.push_back(cuda::make_update_segment(
-          updates[i], offset, counts[i], list_slots(updates[i].rule), updates[i].ema > 0));
+          updates[i], offset, counts[i], count_slots(updates[i].rule), updates[i].ema > 0));
       offset += (counts[i] + gap - 1) / gap * gap;
     }
     chunks = cuda::make_chunks(segments);

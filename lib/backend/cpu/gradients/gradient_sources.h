@@ -13,8 +13,8 @@
 
 namespace trainer::backend::cpu {
 
-// The most buffers that are added up: a worker has one, ordered sums have one per root of the tree,
-// which are no more than the micro-batches.
+// The most buffers that are added up. There is one per worker or, in ordered sums, one per root of
+// the tree, of which there are at most as many as micro-batches.
 inline constexpr std::size_t kMaxSources = 4096;
 
 // Buffers whose elements are added up in their order, element by element.
@@ -26,8 +26,8 @@ struct GradientSources {
   // Gradients from element joint_count on: one of each worker that had samples or, ordered, the
   // roots of every worker, in the order of the tree.
   std::vector<const float*> own;
-  std::vector<TreeBlock> blocks;  // ordered: of `own`
-  std::size_t workers = 0;        // that write into `own`
+  std::vector<TreeBlock> blocks;  // ordered: the block of each buffer in `own`
+  std::size_t workers = 0;        // the number of workers that write into `own`
 
   // Calls add(part, summands) for the parts of `slice` that have the same summands; each summand
   // points to its number of the part's first element.

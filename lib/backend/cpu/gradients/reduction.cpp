@@ -61,9 +61,8 @@ void Reduction::sum_in(float* first_source) {
 }
 
 void Reduction::set_roots(const GradientSources& sources) {
-  if (grouped_ != sources.own.size()) {
+  if (root_ends_.empty() || root_ends_.back() != sources.own.size()) {
     root_ends_ = group_by_root(sources.blocks);
-    grouped_ = sources.own.size();
   }
   roots_.assign(1, values());
   for (std::size_t root = 1; root < root_ends_.size(); ++root) {

@@ -47,13 +47,13 @@ class Reduction {
   void clear_other_trailers() const;
   std::int64_t bytes() const { return sum_.bytes(); }
 
-  // Ordered, before the sums of a call: with several ranks, each root of the tree that `sources`
-  // complete lies in the buffer of the first source that it is made of, and values() is the first
-  // root. Without, there is one root, which lies in values().
+  // Ordered: chooses where the roots of the tree lie that the sources of the next call complete.
+  // With several ranks, each root lies in the buffer of the first source that the root is made of,
+  // and values() is the first root. With one rank, there is one root, which lies in values().
   void set_roots(const GradientSources& sources);
 
-  // values = (add ? values : 0) + the sources, in their order. No sources: zeros. Ordered: the same
-  // for each root, over its sources, in the order of the tree.
+  // Computes values = (add ? values : 0) + the sources, in their order; without sources, zeros.
+  // Ordered: computes the same for each root from its sources, in the order of the tree.
   void sum(Slice slice, const GradientSources& sources, bool add) const;
 
   // Sums values and trailer over the ranks.
@@ -94,11 +94,11 @@ class Reduction {
   std::size_t trailer_size_;
   Memory sum_;  // gradients, then the trailer
   float* values_ = nullptr;
-  // Ordered: where the roots lie, and the end of the sources of each.
+  // Ordered: the place of each root, and the end of its sources. Calls with equally many sources
+  // have the same ends, because a worker keeps its leaves.
   std::vector<float*> roots_;
   std::vector<std::size_t> root_ends_;
-  std::size_t grouped_ = 0;            // sources that root_ends_ is for: a worker's leaves stay
-  std::vector<float*> shifted_roots_;  // roots_ from the element on that is reduced
+  std::vector<float*> shifted_roots_;  // scratch of all_reduce(): roots_ from its first element on
   std::vector<Slice> buckets_;
   WorkRecorder* recorder_ = nullptr;
 

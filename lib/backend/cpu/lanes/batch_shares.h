@@ -16,7 +16,7 @@ namespace trainer::backend::cpu {
 // empty.
 struct WorkerShare {
   std::vector<std::int64_t> bounds{0};
-  std::int64_t first_leaf = 0;  // ordered: of the tree of base/sum_tree.h
+  std::int64_t first_leaf = 0;  // ordered: the leaf of micro-batch 0 (base/sum_tree.h)
   std::int64_t micro_batches() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
   std::int64_t count() const { return bounds.back() - bounds.front(); }
   std::int64_t micro_batch_first(std::int64_t i) const {
@@ -33,14 +33,15 @@ std::int64_t ranks_in(const ReductionOptions& reduction);
 class BatchShares {
  public:
   // A micro-batch has at most `micro_batch_size` samples, but for ordered sums, which fix the
-  // number of micro-batches of all ranks instead. Throws std::logic_error if that is not a power of
-  // two, or less than one per worker.
+  // number of micro-batches of all ranks instead. Throws std::logic_error if that number is not a
+  // power of two, or is less than one per worker.
   BatchShares(int workers, std::int64_t micro_batch_size, const ReductionOptions& reduction);
 
-  // Of a call with so many samples, of `all_samples` of all ranks: a share for each worker. Unless
-  // sums are ordered, those with samples come first and have equally many micro-batches. Ordered,
-  // the samples must be rank_samples() of base/sum_tree.h, a micro-batch is a leaf, and every
-  // worker has one at least. Valid as long as this object. Not for several threads at once.
+  // Returns the share of each worker of a call with `samples` samples of this rank and
+  // `all_samples` of all ranks. If sums are not ordered, the workers with samples come first and
+  // have equally many micro-batches. If they are ordered, `samples` must be that of rank_samples()
+  // (base/sum_tree.h), a micro-batch is a leaf, and every worker has at least one. The result is
+  // valid as long as this object. Only one thread may call this at a time.
   std::span<const WorkerShare> of(std::int64_t samples, std::int64_t all_samples);
 
  private:

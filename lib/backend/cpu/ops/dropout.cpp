@@ -9,7 +9,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Draws one factor a unit, then multiplies. A factor of a sample is repeated for all its elements.
+// Draws one factor per unit, then multiplies. A factor of a sample is repeated for all its
+// elements.
 void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Operand y = l.output(0, Layout::kPlain);

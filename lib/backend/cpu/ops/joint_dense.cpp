@@ -1,5 +1,5 @@
 // The passes of a joint layer (joint_layers.h): workers copy the rows of their own samples to where
-// all can read them, meet, and each multiplies for its part of the units or inputs.
+// all can read them, wait for each other, and each multiplies for its part of the units or inputs.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -30,7 +30,7 @@ void copy_out(const StepContext& context, const Memory& all, std::int64_t column
               static_cast<std::size_t>(context.samples * columns) * sizeof(float));
 }
 
-void meet(const StepContext& context) { context.barrier->wait(context.workers); }
+void wait_for_workers(const StepContext& context) { context.barrier->wait(context.workers); }
 
 // c[m, n] = op(a) op(b) + (add ? c : 0), row-major; a "T" transposes.
 void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -69,14 +69,14 @@ void lower(const JointDense& group, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   l.step("sgemm", [&layer, x, kernel, bias, y = y.buffer](const StepContext& context) {
     // The others may still read what they had of the micro-batch before.
-    meet(context);
+    wait_for_workers(context);
     copy_in(context, context.at<float>(x), layer.inputs, layer.x);
-    meet(context);
+    wait_for_workers(context);
     const Slice units = find_part(layer.units, context);
     multiply('N', 'N', context.round.samples, units.count(), layer.inputs, layer.x.as<float>(),
              layer.inputs, context.at<float>(kernel) + units.first, layer.units, false,
              layer.y.as<float>() + units.first, layer.units);
-    meet(context);
+    wait_for_workers(context);
     float* own = context.at<float>(y);
     copy_out(context, layer.y, layer.units, own);
     if (bias >= 0) add_bias(own, context.samples, layer.units, context.at<float>(bias));
@@ -95,13 +95,13 @@ void lower(const JointDenseBackwardData& group, Lowering& l) {
   const BufferId dx = l.output(0, Layout::kPlain).buffer;
   l.step("sgemm", [&layer, dy, kernel, dx](const StepContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
-    meet(context);
+    wait_for_workers(context);
     const Slice inputs = find_part(layer.inputs, context);
     multiply('N', 'T', context.round.samples, inputs.count(), layer.units,
              layer.dy_of_data.as<float>(), layer.units,
              context.at<float>(kernel) + inputs.first * layer.units, layer.units, false,
              layer.dx.as<float>() + inputs.first, layer.inputs);
-    meet(context);
+    wait_for_workers(context);
     copy_out(context, layer.dx, layer.inputs, context.at<float>(dx));
   });
 }
@@ -116,7 +116,7 @@ void lower(const JointDenseBackwardWeights& group, Lowering& l) {
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
   l.step("sgemm", [&layer, dy, dkernel, dbias](const StepContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
-    meet(context);
+    wait_for_workers(context);
     const float* all = layer.dy_of_weights.as<float>();
     const Slice inputs = find_part(layer.inputs, context);
     multiply('T', 'N', inputs.count(), layer.units, context.round.samples,

@@ -30,7 +30,7 @@ inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& 
   return l.kernels().bf16;
 }
 
-// The kernels K of a file of simd/ops/ for the instruction set of the program.
+// Returns the kernels K of a file of simd/ops/ for the instruction set of the program.
 template <class K>
 const K& find_kernels(const Lowering& l) {
   return simd::find_kernels<K>(l.kernels());
@@ -42,7 +42,7 @@ inline float as_float(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
 inline void assign(float& to, float x) { to = x; }
 inline void assign(simd::BFloat16& to, float x) { to.bits = float_to_bfloat16(x); }
 
-// Input i, a parameter, as [rows, channels padded with zeros], packed once per update.
+// Returns input i, a parameter, as [rows, channels padded with zeros], packed once per update.
 inline BufferId padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
                             std::int64_t padded) {
   const std::int64_t rows = l.input_shape(input).elements() / channels;

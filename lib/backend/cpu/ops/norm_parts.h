@@ -73,7 +73,7 @@ struct MomentRows {
 template <class T>
 void take_moments(const StepContext& c, const simd::Typed<T>& kernels, const T* x,
                   const Channels& ch, std::int64_t block, const MomentRows& rows) {
-  // The first pixel's values as shift: large means then cost no precision.
+  // The shift is the values of the first pixel, so that large means cost no precision.
   for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
     kernels.to_f32(x + k * ch.shape.pixels * block, rows.shift(c) + k * block, block);
   }

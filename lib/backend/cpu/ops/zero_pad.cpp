@@ -1,12 +1,16 @@
 #include <cstring>
+#include <type_traits>
 
 #include "backend/cpu/lowering.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-// Copies the window of `small` at (top, left) between a small and a large image of the same planes.
-void lower_rectangle(Lowering& l, std::int64_t top, std::int64_t left, bool enlarge) {
+// Copies between a small and a large image, in which the small one lies at (op.top, op.left): from
+// the small one for ZeroPad, from the large one for Crop.
+template <class Op>
+void lower_rectangle(const Op& op, Lowering& l) {
+  constexpr bool enlarge = std::is_same_v<Op, graph::ZeroPad>;
   Operand x = l.input(0);
   if (x.layout == Layout::kPlain && x.c() > 4) x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, x.layout);
@@ -22,7 +26,7 @@ void lower_rectangle(Lowering& l, std::int64_t top, std::int64_t left, bool enla
                              static_cast<std::int64_t>(size_of(x.type));
   const std::int64_t row = small.w() * inner, large_row = large.w() * inner;
   const std::int64_t small_h = small.h(), large_h = large.h();
-  l.step("copy", [=](const StepContext& c) {
+  l.step("copy", [=, top = op.top, left = op.left](const StepContext& c) {
     char* s = c.at<char>(enlarge ? x.buffer : y.buffer);
     char* b = c.at<char>(enlarge ? y.buffer : x.buffer);
     if (enlarge) std::memset(b, 0, static_cast<std::size_t>(planes * large_h * large_row));
@@ -40,12 +44,12 @@ void lower_rectangle(Lowering& l, std::int64_t top, std::int64_t left, bool enla
 
 template <>
 void lower(const graph::ZeroPad& op, Lowering& l) {
-  lower_rectangle(l, op.top, op.left, true);
+  lower_rectangle(op, l);
 }
 
 template <>
 void lower(const graph::Crop& op, Lowering& l) {
-  lower_rectangle(l, op.top, op.left, false);
+  lower_rectangle(op, l);
 }
 
 }  // namespace trainer::backend::cpu

@@ -1,9 +1,9 @@
 // Our own vector kernels: everything that oneDNN does slower than memory allows, or not at all.
 //
 // The same source is compiled for each instruction set (v3.cpp, v4.cpp), and the program chooses
-// one at run time. The kernels of an op are declared and defined in ops/x.inl, those that several
-// ops share are listed here. Blocked planes are [h, w, block] of one (sample, channel block); see
-// Layout. All kernels are single-threaded and pure functions of their arguments.
+// one at run time. The kernels of an op are declared and defined in ops/<op>.inl, those that
+// several ops share are listed here. Blocked planes are [h, w, block] of one (sample, channel
+// block); see Layout. All kernels are single-threaded and pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -128,7 +128,7 @@ const Kernels* best_kernels();
 // By name ("x86-64-v3", "x86-64-v4"), for tests; null when the processor cannot run it.
 const Kernels* kernels_named(const char* name);
 
-// The kernels of an op are the members of a struct K of function pointers, which simd/ops/x.inl
+// The kernels of an op are the members of a struct K of function pointers, which simd/ops/<op>.inl
 // declares. The same file specialises the functions find_kernels() of both instruction sets. There
 // is no general definition, so that a K without a specialisation does not link.
 namespace v3 {

@@ -9,13 +9,13 @@ namespace trainer::backend::cuda {
 class CudaCollective;
 
 // A host thread that waits for the device checks the peers meanwhile, so that a wait for ranks that
-// are gone ends. For any thread.
+// are gone ends. Any thread may call the members.
 class PeerWatch {
  public:
-  // A collective of one rank waits for nobody and is left out.
+  // Adds a collective. Ignores a collective of one rank, which waits for no other rank.
   void add(CudaCollective* collective);
   void remove(CudaCollective* collective);
-  // Without a collective nothing but the device itself can delay its work.
+  // Returns whether there is a collective. Otherwise the work of the device waits for no peer.
   bool is_needed() const;
   // Throws the error that ended one of the collectives.
   void check() const;

@@ -141,7 +141,7 @@ class CudaExecutable final : public Executable {
   std::int64_t trailer_statistics_ = 0;  // of these, moving statistics
   Buffer gradients_;                     // flat, then the trailer
   Buffer accumulated_;                   // ordered: the sum of the calls so far
-  Buffer other_roots_;                   // ordered: of this rank's leaves, behind gradients()
+  Buffer other_roots_;                   // ordered: the roots of this rank's leaves after the first
   Buffer gathered_;                      // ordered: the gradients of all ranks
   Buffer statistics_before_;             // the calls of this update moved them
   FlatBufferPool pool_;                  // of gradients of parts

@@ -107,7 +107,8 @@ bool CudaExecutable::overlaps(const Call& call) const {
          options_.reduction.statistics == nullptr;
 }
 
-// Where root i of this rank's leaves lies. Behind all roots but the first, the trailer stays zero.
+// Returns the place of root i of this rank's leaves. The trailers of all roots but the first stay
+// zero.
 float* CudaExecutable::root(std::size_t i) {
   if (i == 0) return gradients();
   const std::int64_t stride = variables_.placement().flat.count + trailer_size_;

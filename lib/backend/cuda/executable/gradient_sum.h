@@ -29,16 +29,16 @@ class FlatBufferPool {
 };
 
 // Sums the leaves [first, last) of the tree of base/sum_tree.h: `make(leaf, to)` enqueues the
-// gradient of a leaf, `count` floats. The result is the roots of these leaves, in buffers of the
-// pool, which the caller gives back; max_waiting_roots() + 1 buffers are in use at once.
+// gradient of a leaf, `count` floats. Returns the roots of these leaves, in buffers of the pool,
+// which the caller gives back. At most max_waiting_roots() + 1 buffers are in use at once.
 std::vector<float*> sum_in_tree(std::int64_t first, std::int64_t last, std::int64_t count,
                                 FlatBufferPool& pool,
                                 const std::function<void(std::int64_t leaf, float* to)>& make,
                                 cudaStream_t stream);
 
-// roots[0] = the sum over the tree of `leaves` leaves, of which every rank has the roots of its
-// own, `count` floats each: the same bits on every rank and for any number of ranks. `gathered`
-// holds size() * max_rank_roots() * count floats.
+// Sets roots[0] to the sum over the tree of `leaves` leaves, which has the same bits on every rank
+// and for any number of ranks. `roots` are those of this rank's own leaves, `count` floats each.
+// `gathered` holds ranks.size() * max_rank_roots() * count floats.
 void sum_ranks_in_tree(CudaCollective& ranks, std::int64_t leaves, const std::vector<float*>& roots,
                        float* gathered, std::int64_t count, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// The declaration of the kernels of ops whose step is one call of this form. Other kernels have a
-// header each.
+// Declares the kernels of ops whose step is one call of enqueue(). Other kernels have a header
+// each.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,9 +20,9 @@ struct Extents {
 };
 
 // Enqueues the op on `stream`: from `in`, its inputs, to `out`, all row-major in device memory and
-// of this float type. `x` are the extents of the input of the forward op. The kernels of an op and
-// its specialisations are in the .cu file of its name. There is no general definition, so that a
-// forgotten one does not link.
+// of this float type. `x` holds the extents of the input of the forward op. The kernels of an op
+// and its specialisations are in the .cu file of its name. There is no general definition, so that
+// a forgotten one does not link.
 template <class Op>
 void enqueue(const Op& op, std::initializer_list<const void*> in, void* out, DType type,
              const Extents& x, cudaStream_t stream);

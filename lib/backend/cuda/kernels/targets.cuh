@@ -1,4 +1,4 @@
-// The labels of losses and of ranks.
+// The labels that the kernels of losses and class ranks read.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Targets {
   }
 };
 
-// `sample_weight`: behind the numbers of a row lies its weight.
+// With `sample_weight`, the weight of a row follows its numbers.
 inline Targets make_targets(const void* labels, DType type, std::int64_t n, bool sample_weight) {
   if (type == DType::kInt32) return {static_cast<const std::int32_t*>(labels), nullptr, 1};
   return {nullptr, static_cast<const float*>(labels), sample_weight ? n + 1 : n};

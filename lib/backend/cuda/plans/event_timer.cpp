@@ -13,7 +13,7 @@ namespace trainer::backend::cuda {
 namespace {
 
 constexpr int kMeasurements = 5;
-constexpr std::size_t kRuns = 4;  // of a measurement: all but the first wait for no launch
+constexpr std::size_t kRuns = 4;            // per measurement; only the first waits for its launch
 constexpr std::size_t kPattern = 64 << 10;  // random numbers before they repeat
 
 std::int64_t round_up(std::int64_t bytes) {
@@ -21,7 +21,7 @@ std::int64_t round_up(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// `kPattern` elements in [-1, 1).
+// Returns `kPattern` random elements in [-1, 1).
 std::vector<std::uint8_t> random_pattern(DType type) {
   Random random(0, trainer::Stream::kSynthetic);
   std::vector<float> values(kPattern);
@@ -56,8 +56,8 @@ class EventTimer final : public CandidateTimer {
     const DeviceGuard guard(device_);
     std::int64_t bytes = 0;
     for (const TunedMemory& memory : candidate.memory) bytes += round_up(memory.bytes);
-    // Runs of small work use memory in turn, so that none finds in the cache what the run before it
-    // left there.
+    // Runs of small work use several copies of the memory in turn, so that no run finds in the
+    // cache what the run before it left there.
     const std::int64_t copies =
         std::clamp<std::int64_t>(2 * cache_bytes_ / std::max<std::int64_t>(bytes, 1) + 1, 1, kRuns);
     const Buffer block = allocate_device(device_, static_cast<std::size_t>(copies * bytes));

@@ -22,7 +22,7 @@ struct TunedMemory {
 // A way to do the work.
 struct Candidate {
   std::string name;                 // "cudnn engine 17, tensor cores, 512 KiB"
-  std::vector<TunedMemory> memory;  // that `run` gets the addresses of
+  std::vector<TunedMemory> memory;  // allocated for `run`, which gets the addresses
   // Enqueues the work once. Addresses are multiples of 256.
   std::function<void(const std::vector<void*>& memory, cudaStream_t stream)> run;
 };

@@ -11,8 +11,7 @@ struct GroupShape {
   std::int64_t outer, pixels, groups, channels;
   float epsilon;
 
-  // The scratch memory of backward(): a float and a double per gradient of gamma and
-  // beta.
+  // The scratch memory of backward(): a float and a double per gradient of gamma and beta.
   std::int64_t scratch_bytes() const {
     return 2 * groups * channels * static_cast<std::int64_t>(sizeof(float) + sizeof(double));
   }
