@@ -15,9 +15,9 @@ namespace trainer::data {
 
 struct SplitCheck {
   Split split = Split::kTrain;
-  std::vector<std::int64_t> per_class;                           // files
-  std::map<std::string, std::int64_t> kinds;                     // JPEG, PNG, ...
-  std::vector<std::map<std::string, std::int64_t>> class_kinds;  // the same of each class
+  std::vector<std::int64_t> per_class;                           // number of files
+  std::map<std::string, std::int64_t> kinds;                     // files by "JPEG", "PNG", ...
+  std::vector<std::map<std::string, std::int64_t>> class_kinds;  // `kinds` of each class
   int min_height = 0, max_height = 0, min_width = 0, max_width = 0;
   std::int64_t grey = 0, turned = 0;    // grey files, files with an EXIF orientation
   std::vector<std::string> damaged;     // messages, each with its file and class

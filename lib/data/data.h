@@ -59,7 +59,7 @@ Datasets open_datasets(const config::Data& data, std::uint64_t seed,
 std::string common_data(const Datasets& data, bool evaluation);
 
 // Returns where the files of a split of an image format are; where data.path alone is given, the
-// folder or list in it that is named after the split (see split_folders.h). An empty path and glob
+// folder or list in it that is named after the split (see split_folders.h). Path and glob are empty
 // if there is none. Throws DataError if it is not clear which folder is which split.
 config::SplitFiles image_split(const config::Data& data, Split split);
 

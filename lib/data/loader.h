@@ -17,6 +17,10 @@
 #include "base/partition.h"
 #include "data/dataset.h"
 
+namespace trainer::config {
+struct Config;
+}
+
 namespace trainer::data {
 
 // The order of samples: for each epoch a permutation of [0, size) that depends only on (seed,
@@ -101,6 +105,10 @@ struct LoaderOptions {
   // Called by the thread that has read a batch; null: nobody wants to know.
   std::function<void(const ReadBatch&)> when_read;
 };
+
+// Returns how a config reads its training data: seed, order, repeats, balance, prefetch and
+// threads.
+LoaderOptions make_loader_options(const config::Config& config);
 
 class BatchReader;
 

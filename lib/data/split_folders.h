@@ -19,9 +19,9 @@ namespace trainer::data {
 // two splits.
 std::optional<Split> find_split_in_name(std::string_view name);
 
-// By split, the name that denotes it best: "train" is preferred to "training", this to "Training",
-// and this to "train_images". `source` begins messages. Throws DataError if two names denote a
-// split equally well.
+// Returns, by split, the name that denotes it best: "train" is preferred to "training", this to
+// "Training", and this to "train_images". `source` begins messages. Throws DataError if two names
+// denote a split equally well.
 std::map<Split, std::string> choose_split_names(const std::string& source,
                                                 const std::vector<std::string>& names);
 
@@ -34,8 +34,8 @@ struct SplitFolders {
 // can be recognized, but not the training split, or not which folder is which.
 SplitFolders find_split_folders(const Path& folder, const std::vector<std::string>& classes = {});
 
-// The names of the folders in `folder` that contain images at any depth, sorted: the classes.
-// Throws DataError if the folders look like splits of a data set rather than like classes.
+// Returns the classes: the names of the folders in `folder` that contain images at any depth,
+// sorted. Throws DataError if the folders look like splits of a data set rather than like classes.
 std::vector<std::string> find_class_folders(const Path& folder);
 
 }  // namespace trainer::data

@@ -51,9 +51,9 @@ class Engine {
   ~Engine();
   // Waits until the device has read the batches of all launches, also after a failure.
   void finish_uploads() noexcept;
-  // Waits for the device and frees the programs; only the destructor may follow. Engines whose
-  // collectives meet all release their programs before the first is destroyed, because the end of
-  // one communicator may wait until the graphs of all are gone.
+  // Waits for the device and frees the programs; only the destructor may follow. Engines that sum
+  // together all release their programs before the first is destroyed, because the end of one
+  // communicator may wait until the graphs of all are gone.
   void release_programs() noexcept;
 
   // These call the functions of variable_values.h for all variables.

@@ -166,10 +166,11 @@ class Replicas {
   // the destructor may be called.
   template <class Work>
   void run(const Work& work);
-  // The samples of a replica, among `samples` of this process and `all_samples` of all processes.
+  // Returns the part of a replica in a batch of `samples` of this process and `all_samples` of all
+  // processes.
   Partition replica_samples(std::int64_t samples, std::int64_t all_samples,
                             std::int64_t replica) const;
-  // These samples of a batch.
+  // Returns the samples of a batch that are in `part`.
   HostBatch select_samples(const HostBatch& batch, const Partition& part, std::int64_t replica,
                            std::int64_t label_bytes) const;
   std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }

@@ -65,13 +65,11 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                ranks * lanes, " lanes of all workers' replicas; found ", parallel.micro_batches,
                "; set a larger power of two for all runs that must agree"));
   }
-  const bool tree = parallel.collective == config::Collective::kAuto ||
-                    parallel.collective == config::Collective::kNccl ||
-                    parallel.collective == config::Collective::kTree ||
-                    parallel.collective == config::Collective::kHalvingDoubling;
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(who.size));
   const bool halving = parallel.collective == config::Collective::kTree ||
                        parallel.collective == config::Collective::kHalvingDoubling;
+  const bool tree = halving || parallel.collective == config::Collective::kAuto ||
+                    parallel.collective == config::Collective::kNccl;
   if (!power && halving) {
     throw ConfigError(parallel.loc,
                       concat("parallel.collective: ", config::spell(parallel.collective),

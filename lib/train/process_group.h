@@ -44,11 +44,11 @@ class ProcessGroup {
  public:
   // Makes a group of one.
   ProcessGroup() = default;
-  // The ranks that have joined. Collective. Throws ConfigError when they differ in config. `say`
-  // gets lines for rank 0 to print.
+  // Makes the group of all ranks that have joined. Collective. Throws ConfigError when they differ
+  // in config. `say` gets lines for rank 0 to print.
   ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous, const config::Config& config,
                const graph::Graph& model, const std::function<void(const std::string&)>& say);
-  // Joins first.
+  // Calls join_job() first.
   ProcessGroup(const cluster::Identity& who, const config::Config& config,
                const graph::Graph& model, const std::function<void(const std::string&)>& say,
                const std::function<void(const std::string&)>& warn = {})
@@ -67,7 +67,7 @@ class ProcessGroup {
 
   // Throws ConfigError naming a rank whose value is not rank 0's.
   void agree(const std::string& what, const std::string& value);
-  // The same for several values, in one round trip.
+  // Does the same for several values in one round trip.
   void agree(const std::vector<std::pair<std::string, std::string>>& values);
   // Returns whether any rank gives true, when all have called it.
   bool any_rank(bool value);

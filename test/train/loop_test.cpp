@@ -6,7 +6,6 @@
 #include <cmath>
 #include <csignal>
 
-#include "checkpoint/average.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 #include "support.h"

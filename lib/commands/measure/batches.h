@@ -11,14 +11,8 @@ namespace trainer::commands {
 
 // Global batches of `config` from its first step on, without end.
 inline data::LoaderOptions loader_options(const config::Config& config) {
-  data::LoaderOptions options;
+  data::LoaderOptions options = data::make_loader_options(config);
   options.batch_size = config.train.batch_size * config.parallel.replicas;
-  options.seed = config.seed;
-  options.shuffle = config.data.shuffle;
-  options.repeats = config.data.repeats;
-  options.balance = config.data.sampling == config::Sampling::kBalanced;
-  options.prefetch = config.data.prefetch;
-  options.threads = config.data.threads;
   return options;
 }
 

@@ -188,9 +188,9 @@ Path find_file(const Path& folder, const std::string& stem, const std::string& k
   return {};
 }
 
-// Returns whether a file of the set has to be written: it is there where a process was killed
-// between the two files of a part. Throws DataError for another file of its name, which belongs to
-// a set whose second file is missing.
+// Returns whether a file of the set has to be written. The file exists already if a process was
+// killed between the two files of a part. Throws DataError for another file of its name, which
+// belongs to a set whose second file is missing.
 bool is_missing(const Path& folder, const std::string& stem, const std::string& kind,
                 std::span<const std::uint8_t> content) {
   const Path found = find_file(folder, stem, kind);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::data {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 struct Magic {
   std::string_view bytes;
   std::size_t offset;
-  std::variant<ImageKind, const char*> kind;  // the name of a kind that is not read
+  std::variant<ImageKind, const char*> kind;  // or the name of a format that is not read
 };
 using namespace std::string_view_literals;
 const Magic kMagics[] = {
@@ -64,12 +65,10 @@ const Magic* magic_of(EncodedBytes file) {
                                "with ImageMagick: magick FILE NEW.png"));
 }
 
-// TGA has no magic bytes at its beginning: its name or its last bytes show the kind.
+// Recognises TGA by its name or its last bytes, because it has no magic bytes at its beginning.
 bool is_tga(EncodedBytes file, const std::string& path) {
   constexpr std::string_view kEnd = "TRUEVISION-XFILE.\0"sv;
-  std::string ending = std::filesystem::path(path).extension().string();
-  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return ending == ".tga" ||
+  return to_lower(std::filesystem::path(path).extension().string()) == ".tga" ||
          (file.size() > kEnd.size() &&
           std::memcmp(file.data() + file.size() - kEnd.size(), kEnd.data(), kEnd.size()) == 0);
 }

@@ -55,7 +55,7 @@ class ImageFile {
   // used in messages. Throws DataError that says what the file is and what is wrong with it.
   ImageFile(std::span<const std::uint8_t> file, const std::string& path, const ImageLimits& limits);
 
-  // Height and width are those after turning the image as its orientation says.
+  // Height and width are those after turning the image by its orientation.
   const ImageInfo& info() const { return info_; }
   // Decodes to 1 or 3 channels: a grey file stays at 1, a colour file becomes grey when `channels`
   // is 1. `reduce` is 1, 2, 4 or 8: a JPEG is decoded at that fraction of its size, rounded up;

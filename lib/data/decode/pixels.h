@@ -47,10 +47,10 @@ inline std::uint8_t luma(int red, int green, int blue) {
 void orient(Pixels& image, int orientation);
 // The orientation that the EXIF block of a JPEG (its APP1 marker) gives, 1 when there is none.
 int exif_orientation(std::span<const std::uint8_t> app1);
-// The EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it; none
-// without the tag, where the orientation of XMP counts.
+// Returns the EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it;
+// nothing if it lacks the tag, so that the orientation of XMP counts.
 std::optional<int> tiff_orientation(std::span<const std::uint8_t> block);
-// The orientation that an XMP packet gives (tiff:Orientation), 1 when there is none.
+// Returns the orientation of an XMP packet (tiff:Orientation), 1 if it has none.
 int xmp_orientation(std::span<const std::uint8_t> packet);
 
 }  // namespace trainer::data

@@ -88,7 +88,7 @@ class PngDecoder {
 
 // Returns the orientation of an uncompressed iTXt chunk with XMP, 1 for other texts.
 int itxt_orientation(EncodedBytes chunk) {
-  constexpr char kKeyword[] = "XML:com.adobe.xmp";  // and its end, then a flag of compression
+  constexpr char kKeyword[] = "XML:com.adobe.xmp";  // a zero and the compression flag follow
   if (chunk.size() <= sizeof kKeyword ||
       std::memcmp(chunk.data(), kKeyword, sizeof kKeyword) != 0 || chunk[sizeof kKeyword] != 0) {
     return 1;
@@ -96,8 +96,8 @@ int itxt_orientation(EncodedBytes chunk) {
   return xmp_orientation(chunk.subspan(sizeof kKeyword));
 }
 
-// Returns the orientation of the eXIf chunk, wherever it is, or else of XMP; 1 without both. Texts
-// that are not XMP may follow it.
+// Returns the orientation of the eXIf chunk, wherever the chunk is, or else of XMP; 1 if the file
+// has neither.
 int find_orientation(EncodedBytes file) {
   int of_xmp = 1;
   for (std::size_t at = kSignature; at + 12 <= file.size();) {

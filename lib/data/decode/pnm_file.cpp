@@ -33,7 +33,7 @@ int header_number(ByteReader& reader, int most, const char* what) {
   return static_cast<int>(value);
 }
 
-// Numbers 0 to `most` as numbers 0 to 255; larger ones as 255.
+// Returns a table that scales numbers from 0 to `most` to 0 to 255, and larger numbers to 255.
 std::vector<std::uint8_t> scale_to_bytes(int most) {
   std::vector<std::uint8_t> scaled(most > 255 ? 65536 : 256, 255);
   for (int i = 0; i < most; ++i) {
@@ -54,14 +54,14 @@ PnmFile::PnmFile(EncodedBytes file, const std::string& path) : path_(path) {
   info_.channels = type == '3' || type == '6' ? 3 : 1;
   info_.width = header_number(reader, kMaxSide, "width");
   info_.height = header_number(reader, kMaxSide, "height");
-  most_ = has_bits ? 1 : header_number(reader, 65535, "largest value");
-  if (most_ < 1) reader.fail("the header's largest value is 0");
+  max_value_ = has_bits ? 1 : header_number(reader, 65535, "largest value");
+  if (max_value_ < 1) reader.fail("the header's largest value is 0");
   const auto width = static_cast<std::size_t>(info_.width);
   const auto height = static_cast<std::size_t>(info_.height);
   const std::size_t numbers = width * height * static_cast<std::size_t>(info_.channels);
   if (type <= '3') {
     coding_ = has_bits ? Coding::kTextBits : Coding::kText;
-    // A number takes a digit at least, and a blank unless it is a bit.
+    // A number has at least one digit, and a blank between it and the next unless it is a bit.
     if (reader.left() < (has_bits ? numbers : 2 * numbers - std::min<std::size_t>(numbers, 1))) {
       reader.fail(
           concat("is truncated: ", reader.left(), " bytes cannot hold its ", numbers, " numbers"));
@@ -70,12 +70,12 @@ PnmFile::PnmFile(EncodedBytes file, const std::string& path) : path_(path) {
     return;
   }
   coding_ = has_bits ? Coding::kBits : Coding::kBytes;
-  numbers_ = reader.take(has_bits ? (width + 7) / 8 * height : numbers * (most_ > 255 ? 2 : 1),
+  numbers_ = reader.take(has_bits ? (width + 7) / 8 * height : numbers * (max_value_ > 255 ? 2 : 1),
                          "its pixels");
 }
 
 void PnmFile::decode_text(Pixels& out) const {
-  const std::vector<std::uint8_t> scaled = scale_to_bytes(most_);
+  const std::vector<std::uint8_t> scaled = scale_to_bytes(max_value_);
   std::size_t at = 0;
   const auto fail = [&](const std::string& what) { throw DataError(path_, "PNM: " + what); };
   const auto skip_blanks = [&] {
@@ -93,7 +93,8 @@ void PnmFile::decode_text(Pixels& out) const {
     const std::size_t first = at;
     while (at < numbers_.size() && numbers_[at] >= '0' && numbers_[at] <= '9') {
       value = value * 10 + (numbers_[at++] - '0');
-      if (value > most_) fail(concat("number ", i, " is more than the largest value ", most_));
+      if (value > max_value_)
+        fail(concat("number ", i, " is more than the largest value ", max_value_));
       if (coding_ == Coding::kTextBits) break;  // bits need no blanks between them
     }
     if (at == first) fail(concat("number ", i, " of its pixels is not a number"));
@@ -118,14 +119,14 @@ std::string PnmFile::decode(int, int, Pixels& out) const {
     }
     return "";
   }
-  if (most_ == 255) {
+  if (max_value_ == 255) {
     std::copy(numbers_.begin(), numbers_.end(), out.data());
     return "";
   }
-  const std::vector<std::uint8_t> scaled = scale_to_bytes(most_);
+  const std::vector<std::uint8_t> scaled = scale_to_bytes(max_value_);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t value =
-        most_ > 255 ? std::size_t{numbers_[2 * i]} << 8 | numbers_[2 * i + 1] : numbers_[i];
+        max_value_ > 255 ? std::size_t{numbers_[2 * i]} << 8 | numbers_[2 * i + 1] : numbers_[i];
     out.data()[i] = scaled[value];
   }
   return "";

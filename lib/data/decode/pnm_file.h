@@ -15,7 +15,7 @@ class PnmFile {
   // Throws DataError, also if a binary file is shorter than its pixels.
   PnmFile(EncodedBytes file, const std::string& path);
   const ImageInfo& info() const { return info_; }
-  // Numbers of another range than 0 to 255 are scaled to it. In a PBM, 1 is black. Throws DataError
+  // Scales numbers of another range to 0 to 255. In a PBM, 1 is black. Throws DataError
   // if a plain file has too few numbers, or one above the largest value.
   std::string decode(int channels, int reduce, Pixels& out) const;
 
@@ -26,8 +26,8 @@ class PnmFile {
   std::string path_;
   ImageInfo info_;
   Coding coding_ = Coding::kBytes;
-  int most_ = 255;        // the number that stands for white
-  EncodedBytes numbers_;  // kBytes: of one byte, or two (big-endian) if `most_` is above 255
+  int max_value_ = 255;   // the number that stands for white
+  EncodedBytes numbers_;  // kBytes: of one byte, or two (big-endian) if `max_value_` is above 255
 };
 
 }  // namespace trainer::data

@@ -91,7 +91,8 @@ std::uint32_t field(TIFF* tiff, std::uint32_t tag, std::uint32_t otherwise) {
   throw DataError(path, concat("TIFF: ", what, source.error.empty() ? "" : ": " + source.error));
 }
 
-// The kinds of the samples of a pixel that are not colours; those without a kind are unspecified.
+// Returns the kinds of the samples of a pixel that are not colours. The list may be shorter than
+// their number; the kinds of the other samples are unspecified.
 std::vector<std::uint16_t> extra_samples(TIFF* tiff) {
   std::uint16_t count = 0;
   std::uint16_t* kinds = nullptr;
@@ -101,14 +102,14 @@ std::vector<std::uint16_t> extra_samples(TIFF* tiff) {
 
 // Throws DataError for samples whose numbers or bands libtiff would turn into other pixels.
 void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometric, bool is_grey) {
-  const auto refuse = [&](const std::string& what) {
+  const auto reject = [&](const std::string& what) {
     throw DataError(path, concat("TIFF: ", what));
   };
   const std::uint32_t bits = field(tiff, TIFFTAG_BITSPERSAMPLE, 1);
   const std::uint32_t format = field(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
   const std::uint32_t samples = field(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
-    refuse(
+    reject(
         concat("has ", bits, "-bit ",
                format == SAMPLEFORMAT_INT      ? "signed"
                : format == SAMPLEFORMAT_IEEEFP ? "floating-point"
@@ -116,7 +117,7 @@ void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometri
                " numbers, which are not read; convert them to unsigned numbers of 8 or 16 bits"));
   }
   if (photometric == PHOTOMETRIC_SEPARATED && bits != 8) {
-    refuse(concat("has CMYK colours of ", bits,
+    reject(concat("has CMYK colours of ", bits,
                   " bits, which are not read; convert it to RGB or to 8 bits"));
   }
   const std::vector<std::uint16_t> extra = extra_samples(tiff);
@@ -124,7 +125,7 @@ void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometri
   const bool is_rgb = photometric == PHOTOMETRIC_RGB;
   const std::uint32_t most = is_grey ? (has_alpha ? 2 : 1) : 4;
   if ((is_grey || is_rgb) && samples > most) {
-    refuse(concat("has ", samples,
+    reject(concat("has ", samples,
                   " bands; grey images, RGB images and these with alpha are read. Extract one or "
                   "three bands, for example with gdal_translate -b 1 -b 2 -b 3 FILE NEW.tif"));
   }

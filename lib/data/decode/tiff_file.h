@@ -22,8 +22,8 @@ class TiffFile {
   ~TiffFile();
   // Height and width as stored, before turning.
   const ImageInfo& info() const { return info_; }
-  // Decodes 1, 8 or 16 bits, brought to 8: grey, a palette, RGB, YCbCr or CMYK. Colours are divided
-  // by alpha if they were multiplied by it, and alpha is dropped. Throws DataError. Returns
+  // Decodes 1, 8 or 16 bits, converted to 8: grey, a palette, RGB, YCbCr or CMYK. Colours are
+  // divided by alpha if they were multiplied by it, and alpha is dropped. Throws DataError. Returns
   // libtiff's first warning, "" mostly.
   std::string decode(int channels, int reduce, Pixels& out);
 

@@ -50,12 +50,12 @@ Chunk find_chunk(EncodedBytes chunks, std::initializer_list<const char*> kinds) 
   return {};
 }
 
-// The chunks of a file, whose first twelve bytes are RIFF, a size and WEBP.
+// Returns the chunks of a file, which follow the twelve bytes of "RIFF", a size and "WEBP".
 EncodedBytes skip_riff_header(EncodedBytes file) {
   return file.subspan(std::min<std::size_t>(12, file.size()));
 }
 
-// Returns the orientation of EXIF, or else of XMP; 1 without both.
+// Returns the orientation of EXIF, or else of XMP; 1 if the file has neither.
 int find_webp_orientation(EncodedBytes file) {
   const EncodedBytes exif = find_chunk(skip_riff_header(file), {"EXIF"}).content;
   if (!exif.empty()) {

@@ -283,7 +283,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
 
 namespace {
 
-// ": 7", or ": 7 (1 GIF, 6 JPEG)" in a split of several formats.
+// Returns ": 7", or ": 7 (1 GIF, 6 JPEG)" in a split of several formats.
 std::string describe_class(const SplitCheck& split, std::size_t label) {
   std::string text = concat(": ", split.per_class[label]);
   if (split.kinds.size() < 2) return text;

@@ -27,7 +27,7 @@ std::string place_of(const ListedFile& entry) {
   return entry.bytes < 0 ? "" : concat(entry.offset, '+', entry.bytes, ' ');
 }
 
-// Changed when the decoders give other pixels than before.
+// Change this text when the decoders give other pixels than before.
 constexpr const char* kDecoders = "decoders 2";
 
 // Identifies the content of the files, the settings and the decoders.

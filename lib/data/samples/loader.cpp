@@ -9,6 +9,7 @@
 #include "base/formats/table.h"
 #include "base/threads/cores.h"
 #include "base/threads/thread_team.h"
+#include "config/config.h"
 #include "data/reading.h"
 #include "data/samples/batch_reader.h"
 
@@ -211,6 +212,17 @@ Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64
   const std::int64_t readers = threads.value_or(in_memory ? 1 : cores);
   return {readers,
           std::max<std::int64_t>(1, prefetch.value_or(std::max<std::int64_t>(4, 2 * readers)))};
+}
+
+LoaderOptions make_loader_options(const config::Config& config) {
+  LoaderOptions options;
+  options.seed = config.seed;
+  options.shuffle = config.data.shuffle;
+  options.repeats = config.data.repeats;
+  options.balance = config.data.sampling == config::Sampling::kBalanced;
+  options.prefetch = config.data.prefetch;
+  options.threads = config.data.threads;
+  return options;
 }
 
 std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options) {

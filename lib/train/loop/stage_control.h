@@ -24,8 +24,8 @@ class StageControl {
   // Enters the stage of a run after `steps` updates.
   void enter_after(std::int64_t steps) { enter(stages_.after(steps)); }
 
-  // Begins the stage once the engine has its variables. From here on frozen ones must not change,
-  // and the features of frozen layers may be kept. Collective.
+  // Begins the stage once the engine has its variables. From here on frozen variables must not
+  // change, and the features of frozen layers may be kept. Collective.
   void begin();
   // Returns whether the next update is the first of another stage.
   bool is_next_due() const;

@@ -15,16 +15,10 @@ GradientStream::GradientStream(const config::Config& config, const data::Dataset
       servers_(servers),
       plan_(plan_steps(config, images.size(), servers.workers())),
       step_(step / servers.workers()) {
-  data::LoaderOptions options;
+  data::LoaderOptions options = data::make_loader_options(config);
   options.batch_size = plan_.batch;
   options.rank = servers.worker();
   options.ranks = servers.workers();
-  options.seed = config.seed;
-  options.shuffle = config.data.shuffle;
-  options.repeats = config.data.repeats;
-  options.balance = config.data.sampling == config::Sampling::kBalanced;
-  options.prefetch = config.data.prefetch;
-  options.threads = config.data.threads;
   options.adapt = true;
   options.first_step = plan_.batches(step_).first;
   // The feed never ends, because this worker may make all steps of the job alone, and the servers

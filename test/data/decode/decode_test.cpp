@@ -312,8 +312,7 @@ TEST_CASE("the kind is told by the content") {
       12);
   CHECK(error_of({avif.begin(), avif.end()}) ==
         "x.jpg: is a HEIC or AVIF file, which is not read; convert it to PNG or JPEG, for example "
-        "with "
-        "ImageMagick: magick FILE NEW.png");
+        "with ImageMagick: magick FILE NEW.png");
   const std::string webp = "RIFF\1\2\3\4WEBPVP8 ";
   CHECK(error_of({webp.begin(), webp.end()}).starts_with("x.jpg: WebP: is "));
   // P6 2 x 1

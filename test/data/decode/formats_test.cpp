@@ -4,7 +4,6 @@
 #include <libdeflate.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "base/error.h"

@@ -1,14 +1,12 @@
 #include "data/images/listing/csv.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "data/images/listing/csv_text.h"
 
@@ -31,13 +29,6 @@ bool contains(const Cells& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::string lower(std::string text) {
-  for (char& letter : text) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return text;
-}
-
 struct Columns {
   std::size_t image = 0, label = 1, count = 2;
   bool has_names = false;  // the first row is a header
@@ -49,7 +40,7 @@ struct Columns {
 std::size_t find_column(const std::string& path, const Cells& header, const std::string& name,
                         const Cells& usual) {
   for (std::size_t i = 0; i < header.size(); ++i) {
-    if (name.empty() ? contains(usual, lower(header[i])) : header[i] == name) return i;
+    if (name.empty() ? contains(usual, to_lower(header[i])) : header[i] == name) return i;
   }
   if (name.empty()) return header.size();
   fail_at(path, 1, concat("there is no column '", name, "'; the columns are ", join(header)));
@@ -58,7 +49,8 @@ std::size_t find_column(const std::string& path, const Cells& header, const std:
 bool is_zero(const std::string& cell) { return cell == "0" || cell == "0.0"; }
 bool is_one(const std::string& cell) { return cell == "1" || cell == "1.0"; }
 
-// The columns other than that of the images whose cells are 0, 1 or empty, with a 1 somewhere.
+// Returns the columns beside the column `image` that have at least one 1 and otherwise only cells
+// with 0, 1 or nothing; an empty list for fewer than two columns.
 std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
                                       std::size_t image) {
   const std::size_t count = lines[0].cells.size();
@@ -84,10 +76,10 @@ std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector
   return columns.size() < 2 ? std::vector<std::size_t>{} : columns;
 }
 
-// Returns whether a cell names an image: an existing file, or a name with a usual ending.
+// Returns whether a cell names an image: it is an existing file, or has a usual ending.
 bool names_image(const fs::path& folder, std::string cell, const config::Csv& csv) {
   static const Cells kEndings{".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"};
-  if (contains(kEndings, lower(fs::path(cell).extension().string()))) return true;
+  if (contains(kEndings, to_lower(fs::path(cell).extension().string()))) return true;
   if (cell.empty() || cell.find('\0') != std::string::npos) return false;
   if (!cell.ends_with(csv.ending)) cell += csv.ending;
   std::error_code error;
@@ -96,7 +88,7 @@ bool names_image(const fs::path& folder, std::string cell, const config::Csv& cs
 
 // Throws if the first of two lines of two fields without usual names is a header: one field of the
 // second line names an image and the same field of the first line does not.
-void refuse_unusual_header(const std::string& path, const std::vector<CsvLine>& lines,
+void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& lines,
                            const fs::path& folder, const config::Csv& csv) {
   if (lines.size() < 2 || lines[1].cells.size() != 2) return;
   const Cells &first = lines[0].cells, &second = lines[1].cells;
@@ -125,8 +117,8 @@ Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
                   weight < count ? std::optional<std::size_t>(weight) : std::nullopt};
   if (image < count && label < count) return columns;
   if (count == 2 && !named) {
-    // A usual name beside the name of a file is a class of that name, not a header.
-    refuse_unusual_header(path, lines, folder, csv);
+    // A first line with the name of a file is not a header, although its class may be "label".
+    reject_unusual_header(path, lines, folder, csv);
     return {0, 1, 2, false};
   }
   if (count == 1) {
@@ -144,9 +136,9 @@ Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
              ", label_column: ", label < count ? first[label] : "NAME", "}"));
 }
 
-// The name of the one-hot column that has the 1 of a row.
-std::string find_one(const std::string& path, const CsvLine& row, const Cells& header,
-                     const std::vector<std::size_t>& columns) {
+// Returns the name of the one-hot column that has the 1 of a row.
+std::string find_one_hot_label(const std::string& path, const CsvLine& row, const Cells& header,
+                               const std::vector<std::size_t>& columns) {
   Cells names;
   for (const std::size_t column : columns) {
     if (is_one(row.cells[column])) names.push_back(header[column]);
@@ -162,7 +154,7 @@ std::string find_one(const std::string& path, const CsvLine& row, const Cells& h
                  "the column of labels with data.csv: {label_column: ...}"));
 }
 
-// Returns the path of an image. Folders are separated by backslashes if no such file exists.
+// Returns the path of an image. If no file has this name, backslashes separate folders.
 fs::path locate_image(const fs::path& folder, const std::string& image) {
   if (image.find('\\') == std::string::npos) return folder / image;
   std::error_code error;
@@ -212,9 +204,10 @@ CsvList read_csv(const std::string& path, const config::Csv& csv) {
     if (image.find('\0') != std::string::npos) {
       fail_at(path, line, concat("the path '", escaped(image), "' holds a NUL byte; remove it"));
     }
-    const std::string label = columns.one_hot.empty()
-                                  ? cells[columns.label]
-                                  : find_one(path, lines[i], lines[0].cells, columns.one_hot);
+    const std::string label =
+        columns.one_hot.empty()
+            ? cells[columns.label]
+            : find_one_hot_label(path, lines[i], lines[0].cells, columns.one_hot);
     if (label.empty()) fail_at(path, line, "has no label");
     if (!image.ends_with(csv.ending)) image += csv.ending;
     list.rows.push_back({locate_image(folder, image).string(), label, line});

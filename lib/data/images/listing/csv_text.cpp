@@ -60,8 +60,8 @@ std::string convert_utf16(const std::string& path, std::string_view bytes, ByteO
   return text;
 }
 
-// The text in UTF-8 without a byte order mark. UTF-16 without a mark is recognized by the zeros in
-// its first characters.
+// Returns the text in UTF-8 without a byte order mark. UTF-16 without a mark is recognized by the
+// zeros in its first characters.
 std::string read_text(const std::string& path) {
   using namespace std::string_view_literals;
   const std::string bytes = read_text_file(path);
@@ -85,10 +85,10 @@ std::string read_text(const std::string& path) {
   return bytes;
 }
 
-// Cuts a text into lines of cells.
-class Cutter {
+// Divides a text into lines of cells.
+class LineReader {
  public:
-  Cutter(const std::string& path, const std::string& separator)
+  LineReader(const std::string& path, const std::string& separator)
       : path_(path), text_(read_text(path)) {
     separator_ = separator.empty() ? find_separator() : separator == "tab" ? '\t' : separator[0];
   }
@@ -108,12 +108,12 @@ class Cutter {
   }
 
  private:
-  // The usual separator that the first line has most of.
+  // Returns the separator that is most frequent in the first line.
   char find_separator() const {
-    constexpr std::array<char, 3> kUsual{',', ';', '\t'};
+    constexpr std::array<char, 3> kSeparators{',', ';', '\t'};
     const std::string first = text_.substr(0, text_.find_first_of("\r\n"));
     const auto count = [&](char c) { return std::count(first.begin(), first.end(), c); };
-    return *std::max_element(kUsual.begin(), kUsual.end(),
+    return *std::max_element(kSeparators.begin(), kSeparators.end(),
                              [&](char a, char b) { return count(a) < count(b); });
   }
 
@@ -122,7 +122,7 @@ class Cutter {
   // Returns whether another cell follows in the line.
   bool read_cell(std::string& cell, int start) {
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
-    std::size_t kept = 0;  // bytes that are in quotes, blanks too
+    std::size_t kept = 0;  // bytes in quotes, whose blanks are kept
     if (at_ < text_.size() && text_[at_] == '"') {
       ++at_;
       read_quoted(cell, start);
@@ -177,10 +177,10 @@ class Cutter {
 }  // namespace
 
 std::vector<CsvLine> read_csv_lines(const std::string& path, const std::string& separator) {
-  Cutter cutter(path, separator);
+  LineReader reader(path, separator);
   std::vector<CsvLine> lines;
-  while (!cutter.done()) {
-    CsvLine line = cutter.next();
+  while (!reader.done()) {
+    CsvLine line = reader.next();
     if (line.cells.size() > 1 || !line.cells[0].empty()) lines.push_back(std::move(line));
   }
   return lines;

@@ -7,7 +7,7 @@
 namespace trainer::data {
 
 struct CsvLine {
-  int line = 1;  // the first line of the file that it takes
+  int line = 1;  // its number in the file; of several lines, that of the first
   std::vector<std::string> cells;
 };
 

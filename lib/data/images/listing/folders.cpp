@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders that macOS, NAS systems and Windows make beside or within those of their users. @eaDir
+// Returns whether a name is that of a folder that macOS, NAS systems or Windows create. @eaDir
 // contains thumbnails of the images beside it.
 bool is_system_name(const std::string& name) {
   static const std::set<std::string> kNames{
@@ -35,10 +35,7 @@ bool is_image_name(const fs::path& path) {
   static const std::set<std::string> kEndings{
       ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png",  ".bmp", ".gif",  ".tga",  ".psd",
       ".ppm", ".pgm",  ".pbm", ".pfm",  ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return kEndings.contains(ending);
+  return kEndings.contains(to_lower(path.extension().string()));
 }
 
 // By its name, or else by its first bytes.
@@ -243,7 +240,7 @@ bool holds_images(const fs::path& folder) {
 
 namespace {
 
-// The line on folders that no image is read from; "" for none.
+// Returns the note on folders from which no image is read; "" if there is none.
 std::string folders_without_images(const std::string& folder,
                                    const std::vector<std::string>& classes) {
   std::vector<std::string> names;

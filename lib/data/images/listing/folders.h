@@ -9,10 +9,10 @@
 
 namespace trainer::data {
 
-// The names of the folders in a folder, sorted. Hidden folders and those that systems make for
-// themselves (__MACOSX, @eaDir) are left out. Throws DataError if `path` is not a folder.
+// Returns the names of the folders in a folder, sorted. Hidden folders and those that systems make
+// for themselves (__MACOSX, @eaDir) are left out. Throws DataError if `path` is not a folder.
 std::vector<std::string> sub_folders(const std::filesystem::path& path);
-// Whether a folder contains an image file at any depth.
+// Returns whether a folder contains an image file at any depth.
 bool holds_images(const std::filesystem::path& folder);
 // The line on image files beside the folders of the classes, which have no class; "" for none.
 std::string files_without_class(const std::string& folder);

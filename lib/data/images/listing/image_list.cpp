@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -74,7 +73,8 @@ bool contains_shards(const fs::path& folder, bool tar) {
   return false;
 }
 
-// By split, the csv file or the folder of shards in data.path that is named after it.
+// Returns, by split, the csv file or the folder of shards in data.path that is named after the
+// split.
 std::map<Split, Path> find_split_lists(const config::Data& data) {
   const bool csv = data.format == config::DataFormat::kCsv;
   const bool tar = data.format == config::DataFormat::kWebDataset;
@@ -97,7 +97,7 @@ std::map<Split, Path> find_split_lists(const config::Data& data) {
 
 // Throws DataError if the shards in data.path, all of which would be trained on, are named after
 // several splits.
-void refuse_shards_of_splits(const config::Data& data) {
+void reject_shards_of_splits(const config::Data& data) {
   if (!fs::is_directory(data.path)) return;
   std::map<Split, std::string> examples;
   const bool tar = data.format == config::DataFormat::kWebDataset;
@@ -129,7 +129,7 @@ config::SplitFiles image_split(const config::Data& data, Split which) {
   if (const auto found = paths.find(which); found != paths.end()) split.path = found->second;
   if (!split.path.empty() || which != Split::kTrain) return split;
   if (holds_shards(data)) {  // a shard, or a folder of them
-    refuse_shards_of_splits(data);
+    reject_shards_of_splits(data);
     split.path = data.path;
     return split;
   }
@@ -174,7 +174,7 @@ std::vector<std::string> SplitImages::find_class_names() {
       throw DataError(labelled().place(file), what);
     };
     if (!labelled().classes.empty()) return labelled().classes;
-    refuse_several_labels(labelled().labels, fail);
+    reject_several_labels(labelled().labels, fail);
     return classes_of(labelled().labels, fail);
   }
   if (!split_.glob.empty()) return glob_classes(split_);

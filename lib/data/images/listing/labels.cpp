@@ -24,8 +24,8 @@ bool as_index(const std::string& text, std::int32_t& value) {
          std::all_of(end + 1, last, [](char c) { return c == '0'; });
 }
 
-// The labels without repetitions: by value if all are numbers, otherwise as text. `fail` gets two
-// labels that are the same number.
+// Sorts labels by value if all are numbers, otherwise as text. Calls `fail` with two labels that
+// are the same number.
 std::vector<std::string> sort_names(
     const std::set<std::string>& names,
     const std::function<void(const std::string&, const std::string&)>& fail) {
@@ -44,7 +44,7 @@ std::vector<std::string> sort_names(
   return sorted;
 }
 
-std::vector<std::string> parts_of(const std::string& label, char separator) {
+std::vector<std::string> split_label(const std::string& label, char separator) {
   std::vector<std::string> parts;
   for (std::string part : split_text(label, separator)) {
     const std::size_t first = part.find_first_not_of(' ');
@@ -56,11 +56,11 @@ std::vector<std::string> parts_of(const std::string& label, char separator) {
   return parts;
 }
 
-// Returns whether labels of several parts look like several labels. Blanks are common in names, so
-// that they count only if all parts are labels themselves, or if few words form many labels.
+// Returns whether a label looks like several labels. Blanks are common in names, so that a blank
+// separates labels only if all parts are labels themselves, or if few words form many labels.
 bool joins_labels(const std::set<std::string>& names, const std::string& label, char separator,
                   const std::map<std::string, std::size_t>& uses) {
-  const std::vector<std::string> parts = parts_of(label, separator);
+  const std::vector<std::string> parts = split_label(label, separator);
   if (parts.size() < 2) return false;
   const auto is_label = [&](const std::string& part) { return names.contains(part); };
   if (separator == ' ') {
@@ -72,13 +72,13 @@ bool joins_labels(const std::set<std::string>& names, const std::string& label, 
 
 }  // namespace
 
-void refuse_several_labels(const std::vector<std::string>& labels,
+void reject_several_labels(const std::vector<std::string>& labels,
                            const std::function<void(std::size_t, const std::string&)>& fail) {
   const std::set<std::string> names(labels.begin(), labels.end());
   for (const char separator : {'|', ';', ',', ' '}) {
     std::map<std::string, std::size_t> uses;  // by part, the number of names that have it
     for (const std::string& name : names) {
-      for (const std::string& part : parts_of(name, separator)) ++uses[part];
+      for (const std::string& part : split_label(name, separator)) ++uses[part];
     }
     for (const std::string& name : names) {
       if (!joins_labels(names, name, separator, uses)) continue;
@@ -97,7 +97,7 @@ std::vector<std::string> classes_of(
     const std::function<void(std::size_t, const std::string&)>& fail) {
   std::set<std::string> names;
   std::int32_t max_index = -1;
-  std::size_t max_label = 0;  // the label that has it
+  std::size_t max_label = 0;  // the index of the label with max_index
   bool numbers = true;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     std::int32_t index = 0;

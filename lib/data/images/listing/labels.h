@@ -9,15 +9,15 @@
 
 namespace trainer::data {
 
-// Calls fail(place in the list, why) for a label that holds several: "a|b", "a;b", "a,b" or "a b",
-// whose parts are labels or parts of other labels, too.
-void refuse_several_labels(const std::vector<std::string>& labels,
+// Calls fail(place in the list, why) for a label that consists of several labels: "a|b", "a;b",
+// "a,b" or "a b", whose parts are also labels or parts of other labels.
+void reject_several_labels(const std::vector<std::string>& labels,
                            const std::function<void(std::size_t, const std::string&)>& fail);
 
-// Class names of a list: the labels, sorted as text, or by value if all are numbers. If all are
-// whole numbers (1, or 1.0 as pandas writes it beside missing values), the classes are 0, 1, ... to
-// the largest. Calls fail(place in the list, why) for a number that would make more classes than
-// the list can have.
+// Returns the class names of a list: the labels, sorted as text, or by value if all are numbers. If
+// all are whole numbers (1, or 1.0 as pandas writes it beside missing values), the classes are 0,
+// 1, ... to the largest. Calls fail(place in the list, why) for a number that would make more
+// classes than the list can have.
 std::vector<std::string> classes_of(
     const std::vector<std::string>& labels,
     const std::function<void(std::size_t, const std::string&)>& fail);

@@ -24,10 +24,10 @@ std::vector<ShardSample> read_tar_shard(const std::filesystem::path& path);
 // whole file and checks both checksums of each record. Throws DataError.
 std::vector<ShardSample> read_tfrecord(const std::filesystem::path& path);
 
-// Of a folder, the files of its kind, sorted; a file is itself. Throws DataError when there are
-// none.
-// Returns whether a file is called like a shard.
+// Returns whether a file has the name of a shard.
 bool is_shard_name(const std::string& name, bool tar);
+// Returns the shards in a folder, sorted, or the file itself that `path` names. Throws DataError
+// when there are none.
 std::vector<std::filesystem::path> shard_files(const std::filesystem::path& path, bool tar);
 
 }  // namespace trainer::data

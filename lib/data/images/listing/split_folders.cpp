@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <set>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -19,7 +17,7 @@ struct SplitName {
   std::string_view name;
   Split split;
 };
-// Of several names of a split, the first is preferred.
+// The names of the splits; the first name of a split is preferred to its other names.
 constexpr std::array<SplitName, 9> kSplitNames{{{"train", Split::kTrain},
                                                 {"training", Split::kTrain},
                                                 {"validation", Split::kValidation},
@@ -33,19 +31,14 @@ constexpr std::array<SplitName, 9> kSplitNames{{{"train", Split::kTrain},
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
-std::string to_lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
-
 const SplitName* find_split_name(std::string_view word) {
   const auto found = std::find_if(kSplitNames.begin(), kSplitNames.end(),
                                   [&](const SplitName& each) { return each.name == word; });
   return found == kSplitNames.end() ? nullptr : &*found;
 }
 
-// The runs of letters, in lower case. A capital after a small letter begins a word.
+// Returns the words of a name, which consist of letters, in lower case. A capital after a small
+// letter begins a word.
 std::vector<std::string> words_in(std::string_view name) {
   std::vector<std::string> words;
   char before = ' ';
@@ -62,7 +55,7 @@ std::vector<std::string> words_in(std::string_view name) {
   return words;
 }
 
-// How well a name denotes its split: less is better.
+// Returns how well a name denotes its split; a smaller number is better.
 std::size_t rank_split_name(const std::string& name) {
   constexpr std::size_t kAnyCase = kSplitNames.size(), kWord = 2 * kSplitNames.size();
   if (const SplitName* exact = find_split_name(name)) {
@@ -86,18 +79,18 @@ bool holds_class_folders(const Path& folder) {
                      [&](const std::string& name) { return holds_images(folder / name); });
 }
 
-constexpr const char* kNameSplits =
+constexpr const char* kSplitAdvice =
     "give data.train.path, data.validation.path and data.test.path, or, if these folders are "
     "classes, name them in data.classes";
 
-// Without a training split: throws if names still show that the folders are splits.
-void refuse_splits_without_train(const Path& folder, const std::vector<std::string>& names,
+// Throws for a folder without a training split if names still show that its folders are splits.
+void reject_splits_without_train(const Path& folder, const std::vector<std::string>& names,
                                  const std::vector<std::string>& with_classes) {
   if (!with_classes.empty()) {
     throw DataError(folder.string(),
                     concat("contains no folder of the training split (train), but ",
                            join_first(with_classes, 6),
-                           " with a folder per class, named like other splits; ", kNameSplits));
+                           " with a folder per class, named like other splits; ", kSplitAdvice));
   }
   std::set<Split> splits;
   for (const std::string& name : names) {
@@ -115,11 +108,11 @@ void refuse_splits_without_train(const Path& folder, const std::vector<std::stri
 
 // Throws if two folders contain the same class folders. A folder with a single folder in it is a
 // nested class, as no split has one class.
-void refuse_equal_contents(const Path& folder, const std::vector<std::string>& names) {
+void reject_equal_contents(const Path& folder, const std::vector<std::string>& names) {
   std::map<std::string, std::string> seen;  // by the name of an inner folder, its outer folder
   for (const std::string& name : names) {
     std::vector<std::string> inner = folders_with_images(folder / name);
-    // Images of a class are not looked for behind links.
+    // Links below the folder of a class are not followed.
     std::erase_if(inner,
                   [&](const std::string& each) { return fs::is_symlink(folder / name / each); });
     if (inner.size() < 2) continue;
@@ -128,7 +121,7 @@ void refuse_equal_contents(const Path& folder, const std::vector<std::string>& n
       if (is_new || other->second == name) continue;
       throw DataError(folder.string(), concat("contains the folders ", other->second, " and ", name,
                                               ", which both contain a folder ", each,
-                                              "; which of them is which split? ", kNameSplits));
+                                              "; which of them is which split? ", kSplitAdvice));
     }
   }
 }
@@ -177,7 +170,7 @@ SplitFolders find_split_folders(const Path& folder, const std::vector<std::strin
   const std::map<Split, std::string> chosen = choose_split_names(folder.string(), candidates);
   SplitFolders result;
   if (!chosen.contains(Split::kTrain)) {
-    if (classes.empty()) refuse_splits_without_train(folder, names, candidates);
+    if (classes.empty()) reject_splits_without_train(folder, names, candidates);
     return result;
   }
   std::set<std::string> used;
@@ -190,7 +183,7 @@ SplitFolders find_split_folders(const Path& folder, const std::vector<std::strin
     if (holds_class_folders(folder / name)) {
       result.notes.push_back(concat((folder / name).string(),
                                     " contains a folder per class, but is not used: its name does "
-                                    "not say which split it is; name it with data.train.path, "
+                                    "not show which split it is; name it with data.train.path, "
                                     "data.validation.path or data.test.path to use it"));
     } else if (find_split_in_name(name) && holds_images(folder / name)) {
       result.notes.push_back(concat((folder / name).string(),
@@ -219,7 +212,7 @@ std::vector<std::string> find_class_folders(const Path& folder) {
                                               (folder / name).string(), " as data.path"));
     }
   }
-  refuse_equal_contents(folder, names);
+  reject_equal_contents(folder, names);
   return names;
 }
 

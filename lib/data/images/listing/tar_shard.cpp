@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/values.h"
 #include "data/images/listing/shards.h"
 
@@ -157,11 +158,6 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
-
 bool is_image_ending(const std::string& ending) {
   constexpr std::array<const char*, 10> kEndings = {"jpg", "jpeg", "png",  "webp", "bmp",
                                                     "gif", "tif",  "tiff", "ppm",  "pgm"};
@@ -201,7 +197,7 @@ std::vector<ShardSample> read_tar_shard(const fs::path& path) {
     const std::size_t dot = member.name.find('.', slash);
     if (dot == std::string::npos || dot == slash) continue;
     const std::string key = member.name.substr(0, dot),
-                      ending = lower_case(member.name.substr(dot + 1));
+                      ending = to_lower(member.name.substr(dot + 1));
     const bool image = is_image_ending(ending), text = ending == "cls" || ending == "json";
     if (!image && !text) continue;
     const auto [place, is_new] = places.emplace(key, samples.size());
