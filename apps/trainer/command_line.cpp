@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::app {
 namespace {
 
-// CLI11's own checks of numbers name a range of 20 to 300 digits.
-CLI::Validator number(const std::string& expected, const std::function<bool(double)>& fits) {
+// Returns a check of a number. CLI11's own checks print ranges with 20 to 300 digits.
+CLI::Validator check_number(const std::string& expected, const std::function<bool(double)>& fits) {
   return {[expected, fits](const std::string& text) {
             double value = 0;
             const bool right = CLI::detail::lexical_cast(text, value) && fits(value);
@@ -19,21 +20,12 @@ CLI::Validator number(const std::string& expected, const std::function<bool(doub
           ""};
 }
 
-// The values that CLI::IsMember permits: its type reads TEXT:{a,b}.
+// Returns the values that CLI::IsMember permits, with which the type of an option is TEXT:{a,b}.
 std::vector<std::string> list_values(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const auto open = type.find('{'), close = type.rfind('}');
   if (open == std::string::npos || close == std::string::npos) return {};
-  std::vector<std::string> values;
-  std::string value;
-  for (const char letter : type.substr(open + 1, close - open - 1) + ",") {
-    if (letter != ',') {
-      value += letter;
-    } else {
-      values.push_back(std::exchange(value, {}));
-    }
-  }
-  return values;
+  return split_text(type.substr(open + 1, close - open - 1), ',');
 }
 
 CommandDescription describe(const CLI::App& app) {
@@ -92,12 +84,12 @@ Option Option::at_least_one() const {
 }
 
 Option Option::not_negative() const {
-  option_->check(number("a number of at least 0", [](double value) { return value >= 0; }));
+  option_->check(check_number("a number of at least 0", [](double value) { return value >= 0; }));
   return *this;
 }
 
 Option Option::positive() const {
-  option_->check(number("a number greater than 0", [](double value) { return value > 0; }));
+  option_->check(check_number("a number greater than 0", [](double value) { return value > 0; }));
   return *this;
 }
 

@@ -1,5 +1,5 @@
-// The command line: commands with options. command_line.cpp alone includes the library that reads
-// it, CLI11, since that takes long to compile.
+// A command line of commands with options. Only command_line.cpp includes CLI11, the library that
+// reads it, because CLI11 takes long to compile.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Option {
   explicit Option(CLI::Option& option) : option_(&option) {}
 
   Option required() const;
-  // Sets the name of the value in the help, which else is that of its type.
+  // Sets the name of the value in the help; the default is the name of its type.
   Option type_name(const std::string& name) const;
   Option choices(const std::vector<std::string>& values) const;
   Option in_range(int low, int high) const;
@@ -36,7 +36,7 @@ class Option {
   Option needs(const Option& other) const;
   // Accepts `low` to `high` values.
   Option expected(int low, int high) const;
-  // Accepts one value behind each occurrence, where a list would take all that follow.
+  // Accepts one value per occurrence; a list otherwise takes all values that follow.
   Option one_value_each() const;
   Option delimiter(char delimiter) const;
   // Calls the action of add_action() when the option is read, so that actions of several options
@@ -53,8 +53,8 @@ class Command {
  public:
   Command(CLI::App& app, int& code) : app_(&app), code_(&code) {}
 
-  // A name without dashes is that of a positional argument. T is a text, a number, or a list or
-  // optional of these.
+  // Adds an option, or a positional argument if `name` has no dashes. T is a text, a number, or a
+  // list or optional of these.
   template <class T>
   Option add_option(const std::string& name, T& value, const std::string& help) const;
   Option add_flag(const std::string& name, bool& value, const std::string& help) const;
@@ -102,9 +102,9 @@ class CommandLine {
   // Sets the text at the end of the help of a command, or of the program for "".
   void set_footer(const std::string& command, const std::string& footer);
 
-  // The program as a command, with an empty name and without options, and its commands in the order
-  // in which they were added.
+  // Describes the program as a command with an empty name and without options.
   CommandDescription program() const;
+  // Describes the commands in the order in which they were added.
   std::vector<CommandDescription> commands() const;
 
   // Reads the arguments and runs the command that they name. Prints help and errors of the command
@@ -116,15 +116,15 @@ class CommandLine {
   std::unique_ptr<Parser> parser_;
 };
 
-// For rules over several options, from Command::run(): ends the program with a message about the
-// option `name`.
+// Call these from Command::run() for rules over several options. They end the program with a
+// message about the option `name`.
 [[noreturn]] void reject_value(const std::string& name, const std::string& message);
 [[noreturn]] void reject_missing(const std::string& name, const std::string& needed);
 // Returns the message for a text that is not a whole number from `low` to `high`, and "" for one
 // that is.
 std::string check_range(const std::string& text, int low, int high);
 
-// The version of CLI11.
+// Returns the version of CLI11.
 const char* command_line_library_version();
 
 }  // namespace trainer::app

@@ -5,7 +5,7 @@
 
 namespace trainer::app {
 
-// Adds them to the program and to all of its commands, which must be there already.
+// Adds the examples to the program and to all of its commands, which must exist already.
 void add_examples(CommandLine& line);
 
 }  // namespace trainer::app

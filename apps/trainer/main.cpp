@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
     const int code = trainer::app::run(argc, argv);
     errno = 0;
     if (std::cout.flush()) return code;
-    // A stream that failed before does not try again, and has no reason.
+    // A stream that has failed before does not write again, so that errno is not set.
     std::cerr << "error: not all of the output could be written: "
               << (errno != 0 ? std::strerror(errno) : "is the disk full, or its reader gone?")
               << '\n';

@@ -237,7 +237,7 @@ void check_batch_size(const config::Config& config, const cluster::Identity& who
   }
 }
 
-// A run that goes on keeps the batch that it has found.
+// Resolves `auto`. A resumed run keeps the batch size that its first session chose.
 void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
                         const data::Datasets& data, const graph::Graph& model) {
   if (!config.train.batch_size.is_automatic()) return;
@@ -283,7 +283,7 @@ int train_in_step(const TrainArguments& arguments, config::Config& config,
   try {
     return train_here(arguments, config, who, rendezvous);
   } catch (const PeerError&) {
-    throw;  // all ranks have it
+    throw;  // all ranks have this error
   } catch (const std::exception& error) {
     rendezvous->fail(error.what());
     throw;

@@ -11,7 +11,7 @@
 namespace trainer::commands {
 namespace {
 
-constexpr std::size_t kMaxCurveSteps = 10;  // of a curve
+constexpr std::size_t kMaxCurveSteps = 10;  // rows per curve
 
 // Returns true for a setting that is a place and not a property of a run.
 bool is_place(const std::string& key) { return key == "run.dir" || key == "host"; }

@@ -45,8 +45,8 @@ struct Comparison {
   std::vector<std::string> notes;  // why there are fewer pairs than runs would give
 };
 
-// Returns the settings that differ, of the configs and of what made the runs; places (run.dir,
-// host) are left out.
+// Returns the values of the configs and of RunFiles::origin that differ, without places (run.dir,
+// host).
 std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>& runs);
 
 // At least two runs. Reads their predictions.

@@ -9,8 +9,8 @@
 namespace trainer::commands {
 
 // Prints {"event":"devices","cpu":...,"gpus":[{"index":...,"name":...,"compute_capability":"9.0",
-// "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}. The last is the reason why there is no
-// GPU, or null.
+// "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}. "no_gpu" is the reason why there
+// is no GPU, or null.
 void print_devices_json(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
 // Prints the devices as text, one per line.
 void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out);

@@ -291,8 +291,9 @@ class Follower {
     return true;
   }
 
-  // Returns the checkpoints after the last one evaluated and before `step`: those that were seen,
-  // and those that by the config were made and removed. A run begins with one of step 0.
+  // Returns the steps of the checkpoints between the last evaluated one and `step`: those that were
+  // seen, and those that the config makes due and that were removed since. A run begins with a
+  // checkpoint of step 0.
   std::set<std::int64_t> skipped_before(std::int64_t step, const config::Config& config) const {
     std::set<std::int64_t> skipped(listed_.upper_bound(result_.step), listed_.lower_bound(step));
     if (result_.step < 0 && step > 0) skipped.insert(0);

@@ -26,7 +26,7 @@ struct LaunchOptions {
   int restarts = 0;
   std::vector<std::string> restart_command;
   std::chrono::milliseconds first_wait{1'000};
-  // The clock; null for that of the system.
+  // The clock and the waiting; null stands for those of the system.
   std::shared_ptr<const cluster::Network> network{};
 };
 

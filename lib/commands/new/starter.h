@@ -26,8 +26,7 @@ struct ImageFolder {
   bool is_grey = false;                // all of these
 };
 // `folder` contains a folder per class, or folders named after the splits (see
-// data/split_folders.h) with a folder per class each. Throws DataError that states what is not as
-// expected.
+// data/split_folders.h) with a folder per class each. Throws a DataError that states what is wrong.
 ImageFolder look_at(const Path& folder);
 
 // A file of Keras's weights for a backbone; the name is empty when none was found.

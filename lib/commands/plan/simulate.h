@@ -29,8 +29,8 @@ struct Forecast {
 // Predicts one step of `samples` samples per worker. Buckets go over the link one after the other,
 // each once it is ready and the one before it is through; the update waits for the last. Batch
 // norm's messages and the one in which workers agree on what comes next (nothing is computed
-// meanwhile) come on top. Times of the profile grow with the samples, but for what it calls
-// constant.
+// meanwhile) are added. Times of the profile are proportional to the samples, except those that it
+// calls constant.
 Forecast forecast(const StepProfile& profile, std::int64_t workers, std::int64_t samples,
                   config::Collective collective, const Link& link);
 
@@ -48,9 +48,9 @@ Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Co
 struct SimulationRequest {
   std::int64_t workers = 0;  // 0: no simulation
   std::string link, latency = "20us";
-  std::string
-      step_time;  // of one worker; "" with `measured`: see read_step_seconds(); else measured
-  std::string measured;
+  // The time of a step of one worker. If it is empty, it is read from the file `measured` (see
+  // read_step_seconds()); if both are empty, it is measured.
+  std::string step_time, measured;
   double seconds = 2;  // time to measure
 };
 // Throws ConfigError for what cannot be read, DataError where the data that a measurement needs, or

@@ -64,15 +64,15 @@ struct RunFiles {
   double wall_seconds = 0;             // of all sessions
   std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
   engine::StepTimes step_times;    // of the sessions that have them; empty without such a session
-  std::vector<std::string> ranks;  // their names, of the last session
-  // The energy of its devices in all sessions, in total and per image that they trained on; nothing
-  // unless each session measured it.
+  std::vector<std::string> ranks;  // names of the ranks of the last session
+  // The energy of the devices in all sessions, in total and per training image; nothing unless each
+  // session measured it.
   std::optional<double> energy_joules, joules_per_image;
   // Samples of the splits, in the order train, validation, test.
   struct SplitSize {
     Split split = Split::kTrain;
     std::int64_t samples = 0;
-    std::vector<std::int64_t> classes;  // of each class; empty if the run does not have them
+    std::vector<std::int64_t> classes;  // samples of each class; empty if run.json lacks them
   };
   std::vector<SplitSize> splits;
   // Bytes that the model takes on a device, by what for.

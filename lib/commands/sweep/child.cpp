@@ -35,12 +35,12 @@ class File {
   int descriptor_;
 };
 
-constexpr int kPassedOn[]{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr int kForwarded[]{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 sigset_t signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : kPassedOn) sigaddset(&set, signal);
+  for (const int signal : kForwarded) sigaddset(&set, signal);
   return set;
 }
 
@@ -48,7 +48,7 @@ sigset_t signals() {
 class SignalFile {
  public:
   int get() const { return file_.get(); }
-  // Returns the signals that were blocked before, but for those that are passed on.
+  // Returns the signals that were blocked before, except those that are passed on.
   sigset_t old() const { return guard_.unblocked(); }
   // The next signal that came; 0 for none.
   int next() const {
@@ -161,7 +161,7 @@ SignalGuard::~SignalGuard() { ::sigprocmask(SIG_SETMASK, &old_, nullptr); }
 
 sigset_t SignalGuard::unblocked() const {
   sigset_t set = old_;
-  for (const int signal : kPassedOn) sigdelset(&set, signal);
+  for (const int signal : kForwarded) sigdelset(&set, signal);
   return set;
 }
 

@@ -33,7 +33,7 @@ class SignalGuard {
   SignalGuard& operator=(const SignalGuard&) = delete;
   // Returns true if a signal has arrived since the last call.
   bool take();
-  // The signals that were blocked before it, without those that it holds back.
+  // Returns the signals that were blocked before this guard, except those that it holds back.
   sigset_t unblocked() const;
 
  private:

@@ -120,7 +120,8 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   });
 }
 
-// Returns the row with the fewest replicas among those with the same values but for the devices.
+// Returns the row with the fewest replicas among the rows that differ from `row` at most in the
+// number of devices.
 const SummaryRow* find_baseline(const SummaryRow& row, const std::vector<SummaryRow>& rows) {
   const KeyValues mine = without(row.values, counts_devices);
   const SummaryRow* fewest = nullptr;

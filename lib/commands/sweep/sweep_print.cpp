@@ -10,10 +10,10 @@
 namespace trainer::commands {
 namespace {
 
-constexpr const char* kClearRest = "\x1b[K";  // of the terminal's line
+constexpr const char* kClearRestOfLine = "\x1b[K";  // an escape sequence of terminals
 
-// "1:05"; "?" for nothing.
-std::string clock_time(std::optional<double> seconds) {
+// Returns "1:05" for 65 seconds, and "?" for nothing.
+std::string format_duration(std::optional<double> seconds) {
   if (!seconds) return "?";
   const auto whole = static_cast<std::int64_t>(std::ceil(*seconds));
   return concat(whole / 60, whole % 60 < 10 ? ":0" : ":", whole % 60);
@@ -35,7 +35,7 @@ void SweepPrinter::on_progress(std::size_t index, std::int64_t step, std::int64_
                                std::optional<double> eta_seconds) {
   if (is_silent_ || !options_.is_terminal) return;
   out_ << '\r' << place(index) << name_ << "  step " << step << '/' << total << "  eta "
-       << clock_time(eta_seconds) << kClearRest << std::flush;
+       << format_duration(eta_seconds) << kClearRestOfLine << std::flush;
 }
 
 void SweepPrinter::on_end(std::size_t index, const PointState& state,
@@ -46,8 +46,8 @@ void SweepPrinter::on_end(std::size_t index, const PointState& state,
   out_ << place(index) << state.point.name << ": " << to_string(state.kind);
   if (state.kind == PointState::Kind::kFailed) out_ << ": " << printable(state.message);
   if (state.run) out_ << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
-  if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << clock_time(eta_seconds);
-  out_ << (options_.is_terminal ? kClearRest : "") << std::endl;
+  if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << format_duration(eta_seconds);
+  out_ << (options_.is_terminal ? kClearRestOfLine : "") << std::endl;
 }
 
 std::string SweepPrinter::place(std::size_t index) const {

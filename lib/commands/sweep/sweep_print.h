@@ -1,4 +1,4 @@
-// What `trainer sweep` prints while it goes on, and at its end.
+// Prints the progress and the summary of `trainer sweep`.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 namespace trainer::commands {
 
 struct SweepPrinterOptions {
-  bool json = false;   // one event per point that is over, and nothing else
-  bool quiet = false;  // no progress as text
+  bool json = false;   // prints one event per point that has ended, and nothing else
+  bool quiet = false;  // prints no progress
   bool is_terminal = false;
 };
 
-// Prints one line per point; on a terminal the point in training has a line that is rewritten.
+// Prints one line per point. On a terminal, the line of the point in training is rewritten.
 class SweepPrinter final : public SweepObserver {
  public:
   // `out` must outlive the printer. `points` is the number of points of the sweep.
@@ -39,7 +39,7 @@ class SweepPrinter final : public SweepObserver {
   std::ostream& out_;
 };
 
-// Prints the table as text, the points that failed and the files of the sweep in `folder`.
+// Prints the table, the points that failed and the paths of the files of the sweep in `folder`.
 void print_summary(const Summary& summary, const Path& folder, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -84,8 +84,8 @@ std::string find_value(const SummaryRow& row, const std::string& key) {
   return "";
 }
 
-// Returns true for the number of runs, if each row has one, and for replicas, if the values have
-// them.
+// Returns true for the column of runs if each row has one run, and for the column of replicas if a
+// value of the sweep gives their number.
 bool repeats_value(const Column& column, const Summary& summary) {
   return std::all_of(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
     if (column.key == "runs") return row.runs + row.missing == 1;
