@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/fake_runtime/fiber.h"
 #include "cuda/fake_runtime/tsan.h"
 
 namespace fake {

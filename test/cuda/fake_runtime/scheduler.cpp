@@ -63,23 +63,24 @@ double begin_of(const Operation& op) {
   return begins;
 }
 
-// Without the lock. Returns what went wrong.
+// Without the lock. Returns the text of the exception that the operation threw, or an empty text.
 std::string execute(Operation& op, double began) {
   std::string failure;
   running_since = began;
-  const Fiber::Scope as_fiber(*op.fiber);
-  op.submitted.acquire();
-  for (const OperationPtr& on : op.before) on->finished.acquire();
-  if (op.work->run) {
-    running_operation = op.work->name.c_str();
-    try {
-      op.work->run();
-    } catch (const std::exception& e) {
-      failure = e.what();
+  op.fiber->run([&op, &failure] {
+    op.submitted.acquire();
+    for (const OperationPtr& on : op.before) on->finished.acquire();
+    if (op.work->run) {
+      running_operation = op.work->name.c_str();
+      try {
+        op.work->run();
+      } catch (const std::exception& e) {
+        failure = e.what();
+      }
+      running_operation = nullptr;
     }
-    running_operation = nullptr;
-  }
-  op.finished.release();
+    op.finished.release();
+  });
   return failure;
 }
 

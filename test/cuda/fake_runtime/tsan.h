@@ -1,4 +1,4 @@
-// The thread sanitizer's view of streams: fibers, and what orders them. The functions are there in
+// What the thread sanitizer is told of streams: what orders their operations, and what it ignores. The functions are there in
 // programs built with -fsanitize=thread only; this library itself is never instrumented.
 #pragma once
 
@@ -29,41 +29,6 @@ class SyncPoint {
 
  private:
   char address_ = 0;
-};
-
-// What runs one operation after the other: a thread to the sanitizer.
-class Fiber {
- public:
-  Fiber() : handle_(__tsan_create_fiber ? __tsan_create_fiber(0) : nullptr) {}
-  ~Fiber() {
-    if (handle_) __tsan_destroy_fiber(handle_);
-  }
-  Fiber(const Fiber&) = delete;
-  Fiber& operator=(const Fiber&) = delete;
-
-  // While it lives, the calling thread is the fiber, without being ordered with it.
-  class Scope {
-   public:
-    explicit Scope(Fiber& fiber) {
-      if (!fiber.handle_) return;
-      host_ = __tsan_get_current_fiber();
-      __tsan_switch_to_fiber(fiber.handle_, kNoSync);
-    }
-    ~Scope() {
-      if (host_) __tsan_switch_to_fiber(host_, kNoSync);
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    static constexpr unsigned kNoSync = 1;
-    void* host_ = nullptr;
-  };
-
-  unsigned priority = 0;  // of the scheduler, drawn again and again
-
- private:
-  void* handle_;
 };
 
 // While it lives, the sanitizer takes no note of what this thread does: it is the work of the

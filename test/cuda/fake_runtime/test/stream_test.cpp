@@ -1,5 +1,9 @@
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "cuda/fake_runtime/test/support.h"
 
@@ -13,6 +17,26 @@ TEST_CASE("fake streams: nothing runs before the host waits, and then in the str
   CHECK(done.text().empty());
   CUDA_CHECK(cudaStreamSynchronize(stream));
   CHECK(done.text() == "abc");
+}
+
+// Under the thread sanitizer this fails if an operation runs on the stack of the thread that waits:
+// the thread used the same addresses before, and nothing orders this before the operation.
+TEST_CASE("fake streams: an operation shares no stack with the thread that runs it") {
+  const FreshFake fake;
+  const cudaStream_t stream = make_stream();
+  // The sanitizer ignores variables whose address stays in their function.
+  std::atomic<volatile std::uint64_t*> escaped = nullptr;
+  const auto use_stack = [&escaped] {
+    std::array<volatile std::uint64_t, 2500> words;
+    escaped.store(words.data(), std::memory_order_relaxed);
+    for (volatile std::uint64_t& word : words) word = 1;
+  };
+  CUDA_CHECK(fake::enqueue(stream, "an operation with a deep stack", use_stack));
+  std::thread waiting([&] {
+    use_stack();
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+  });
+  waiting.join();
 }
 
 TEST_CASE("fake streams: eager work runs at once") {
