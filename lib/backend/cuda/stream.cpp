@@ -18,8 +18,10 @@ constexpr unsigned long kTimerSlackNanoseconds = 1000;
 // Lets the sleeps of this thread end in time; by default they may end 50 us late
 // (PR_SET_TIMERSLACK(2const)).
 void reduce_timer_slack() {
-  static thread_local const int done = ::prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds, 0, 0, 0);
-  static_cast<void>(done);
+  thread_local bool reduced = false;
+  if (reduced) return;
+  ::prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds, 0, 0, 0);
+  reduced = true;
 }
 
 // Waits until query() is no longer cudaErrorNotReady. If peers.check() throws, waits with block()
