@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "commands.h"
 #include "data/check.h"
+#include "data/sheet.h"
 #include "options.h"
 
 namespace trainer::app {

@@ -1,6 +1,8 @@
+#include "data/common_data.h"
+
 #include "base/error.h"
 #include "base/files.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::data {
 namespace {

@@ -1,4 +1,6 @@
 // From the config's `data` section to open splits.
+#include "data/open.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -6,9 +8,8 @@
 #include "base/error.h"
 #include "data/arrays/augment_arrays.h"
 #include "data/arrays/open_arrays.h"
-#include "data/data.h"
 #include "data/images/open_image_splits.h"
-#include "data/splits.h"
+#include "data/samples/splits.h"
 
 namespace trainer::data {
 

@@ -5,8 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "data/data.h"
-#include "data/features.h"
+#include "data/samples/features.h"
 #include "engine/metrics.h"
 #include "engine/replicas.h"
 

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/formats/json.h"
 #include "base/text.h"
-#include "data/splits.h"
+#include "data/samples/splits.h"
 
 namespace trainer::hooks {
 namespace {

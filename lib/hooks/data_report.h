@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/data.h"
+#include "data/open.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {

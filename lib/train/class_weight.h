@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::train {
 

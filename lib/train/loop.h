@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/notice.h"
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 #include "engine/replicas.h"
 #include "hooks/hooks.h"
 #include "train/loop/clock.h"

@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/mix.h"
+#include "data/samples/mix.h"
+#include "data/samples/weights.h"
 #include "engine/evaluate.h"
 #include "train/class_weight.h"
 #include "train/schedule/stages.h"

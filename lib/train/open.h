@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "base/notice.h"
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 #include "model/build_model.h"
 
 namespace trainer::train {

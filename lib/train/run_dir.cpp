@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/data.h"
+#include "data/image_split.h"
 
 namespace trainer::train {
 namespace fs = std::filesystem;

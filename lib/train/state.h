@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "checkpoint/tensor_file.h"
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 #include "train/loop/changes.h"
 #include "train/schedule/plateau.h"
 #include "train/schedule/training_plan.h"

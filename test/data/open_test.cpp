@@ -1,11 +1,12 @@
+#include "data/open.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 
 #include "base/error.h"
-#include "data/arrays/array.h"
 #include "data/arrays/idx_files.h"
-#include "data/data.h"
+#include "data/common_data.h"
 #include "support/skip.h"
 
 namespace trainer::data::open_test {

@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "checkpoint/safetensors.h"
-#include "data/data.h"
+#include "data/arrays/digits.h"
 #include "support/process_events.h"
 
 namespace trainer::e2e {

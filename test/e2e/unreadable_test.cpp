@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/data.h"
+#include "data/open.h"
 #include "pictures.h"
 
 namespace trainer::e2e::unreadable_test {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "data/features.h"
+#include "data/samples/features.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "support/backend.h"

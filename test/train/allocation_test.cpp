@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/data.h"
+#include "data/open.h"
 #include "engine/replicas.h"
 #include "support/allocations.h"
 #include "support/model.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "backend/cpu/cpu.h"
-#include "data/mix.h"
+#include "data/samples/mix.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/files.h"
-#include "data/mix.h"
+#include "data/samples/mix.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"

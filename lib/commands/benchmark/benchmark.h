@@ -6,7 +6,7 @@
 #include <string>
 
 #include "commands/measure/measured.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "engine/replicas.h"
 #include "train/schedule/training_plan.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/data.h"
+#include "data/dataset.h"
 #include "engine/replicas.h"
 
 namespace trainer::commands {

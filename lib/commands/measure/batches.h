@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "config/config.h"
-#include "data/loader.h"
+#include "data/samples/loader.h"
 #include "engine/replicas.h"
 
 namespace trainer::commands {

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
-#include "data/data.h"
 #include "data/image_size.h"
+#include "data/open_images.h"
 #include "data/split_folders.h"
 
 namespace trainer::commands {

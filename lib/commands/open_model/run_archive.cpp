@@ -10,7 +10,7 @@
 #include "checkpoint/average.h"
 #include "checkpoint/store.h"
 #include "config/keys.h"
-#include "data/splits.h"
+#include "data/samples/splits.h"
 #include "train/schedule/stages.h"
 #include "train/state.h"
 

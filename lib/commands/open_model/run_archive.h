@@ -10,7 +10,7 @@
 #include "base/notice.h"
 #include "commands/open_model/open_model.h"
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::commands {
 

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/pretrained.h"
-#include "data/splits.h"
 #include "model/import.h"
 #include "model/initialise.h"
 #include "train/open.h"

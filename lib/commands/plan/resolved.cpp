@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "config/derived.h"
 #include "config/keys.h"
-#include "data/reading.h"
+#include "data/samples/loader.h"
 #include "engine/compile_options.h"
 #include "train/run_dir.h"
 

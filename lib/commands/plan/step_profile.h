@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/data.h"
+#include "data/dataset.h"
 #include "graph/graph.h"
 #include "model/table.h"
 

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "data/splits.h"
 #include "engine/evaluate.h"
 #include "engine/flip_evaluation.h"
 #include "model/build_model.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "commands/open_model/run_archive.h"
-#include "data/data.h"
+#include "data/open_images.h"
 #include "engine/replicas.h"
 
 namespace trainer::commands {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "config/config.h"
-#include "data/data.h"
-#include "data/stage_times.h"
+#include "data/dataset.h"
+#include "data/samples/stage_times.h"
 
 namespace trainer::commands {
 

@@ -8,8 +8,7 @@
 
 #include "backend/work_record.h"
 #include "config/config.h"
-#include "data/data.h"
-#include "data/loader.h"
+#include "data/samples/loader.h"
 #include "engine/replicas.h"
 #include "engine/step_times.h"
 

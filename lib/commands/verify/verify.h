@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 #include "graph/graph.h"
 
 namespace trainer::commands {

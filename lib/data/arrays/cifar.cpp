@@ -1,7 +1,10 @@
+#include "data/arrays/cifar.h"
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "data/arrays/array.h"
+#include "data/arrays/gzip.h"
 
 namespace trainer::data {
 namespace {

@@ -2,6 +2,8 @@
 // (control points moved, rotated, sheared, scaled, shifted), draws it with a pen of random width
 // and darkness, and adds noise. A pure function of the sample's index, but for the last bits of the
 // C library's sine and cosine.
+#include "data/arrays/digits.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +13,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "data/data.h"
 
 namespace trainer::data {
 namespace {

@@ -1,9 +1,12 @@
 // IDX, the format of MNIST and Fashion-MNIST: two zero bytes, element type, rank, big-endian
 // dimensions, big-endian elements.
+#include "data/arrays/idx.h"
+
 #include <cstdio>
 
 #include "base/error.h"
 #include "data/arrays/array.h"
+#include "data/arrays/gzip.h"
 
 namespace trainer::data {
 namespace {

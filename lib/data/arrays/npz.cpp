@@ -1,4 +1,6 @@
 // NPY and NPZ, NumPy's files. An .npz is a zip archive of .npy members.
+#include "data/arrays/npz.h"
+
 #include <cstring>
 #include <string_view>
 
@@ -7,6 +9,7 @@
 #include "base/formats/npy.h"
 #include "base/formats/zip.h"
 #include "data/arrays/array.h"
+#include "data/arrays/gzip.h"
 
 namespace trainer::data {
 namespace {

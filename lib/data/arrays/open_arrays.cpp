@@ -7,7 +7,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/arrays/array.h"
+#include "data/arrays/cifar.h"
+#include "data/arrays/digits.h"
+#include "data/arrays/idx.h"
+#include "data/arrays/memory_dataset.h"
+#include "data/arrays/npz.h"
+#include "data/arrays/synthetic.h"
+#include "data/open.h"
 
 namespace trainer::data {
 namespace {

@@ -1,10 +1,11 @@
 // Random images for benchmarks: each is a slice of one random pool, at a place that depends on
 // (seed, index) alone. Reading one costs a copy, as from memory, however large the set.
+#include "data/arrays/synthetic.h"
+
 #include <cstring>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/arrays/array.h"
 
 namespace trainer::data {
 namespace {

@@ -13,7 +13,7 @@
 #include "data/images/image_reader.h"
 #include "data/images/pixel_cache.h"
 #include "data/images/scaled_decode.h"
-#include "data/stage_times.h"
+#include "data/samples/stage_times.h"
 
 namespace trainer::data {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "data/damaged_files.h"
+#include "data/dataset.h"
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "data/images/resize/rows.h"
-#include "data/stage_times.h"
+#include "data/samples/stage_times.h"
 
 namespace trainer::data {
 namespace {

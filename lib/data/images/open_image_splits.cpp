@@ -1,8 +1,10 @@
 #include "data/images/open_image_splits.h"
 
 #include "base/error.h"
+#include "data/image_split.h"
 #include "data/images/image_dataset.h"
 #include "data/images/listing/image_list.h"
+#include "data/open.h"
 
 namespace trainer::data {
 namespace {

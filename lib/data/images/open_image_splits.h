@@ -5,7 +5,7 @@
 
 #include "base/split.h"
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::data {
 

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/sum_tree.h"
+#include "data/samples/loader.h"
+#include "data/samples/sampler.h"
 
 namespace trainer::data {
 

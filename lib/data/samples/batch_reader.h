@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "base/host_buffer.h"
-#include "data/loader.h"
+#include "data/samples/loader.h"
+#include "data/samples/sampler.h"
 
 namespace trainer::data {
 

@@ -1,9 +1,11 @@
-#include "data/features.h"
+
+#include "data/samples/features.h"
 
 #include <cstring>
 #include <stdexcept>
 
 #include "base/error.h"
+#include "data/samples/loader.h"
 
 namespace trainer::data {
 namespace {

@@ -1,4 +1,5 @@
-#include "data/loader.h"
+
+#include "data/samples/loader.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +11,6 @@
 #include "base/threads/cores.h"
 #include "base/threads/thread_team.h"
 #include "config/config.h"
-#include "data/reading.h"
 #include "data/samples/batch_reader.h"
 
 namespace trainer::data {

@@ -1,4 +1,5 @@
-#include "data/mix.h"
+
+#include "data/samples/mix.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +7,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "data/splits.h"
 
 namespace trainer::data {
 namespace {

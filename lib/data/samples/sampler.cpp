@@ -1,6 +1,8 @@
 // The order of samples as a bijection that is computed, not stored: an alternating Feistel network
 // over the next power of two, walked until it lands inside [0, size). Nothing is kept between
 // calls, so any thread can ask for any place of any epoch.
+#include "data/samples/sampler.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/loader.h"
 
 namespace trainer::data {
 namespace {

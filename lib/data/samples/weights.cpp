@@ -1,6 +1,8 @@
+#include "data/samples/weights.h"
+
 #include "base/error.h"
 #include "base/files.h"
-#include "data/mix.h"
+#include "data/samples/mix.h"
 
 namespace trainer::data {
 namespace {

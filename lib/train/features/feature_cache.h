@@ -9,8 +9,8 @@
 
 #include "base/files.h"
 #include "config/config.h"
-#include "data/data.h"
-#include "data/features.h"
+#include "data/open.h"
+#include "data/samples/features.h"
 #include "engine/replicas.h"
 #include "train/feature_plan.h"
 #include "train/process_group.h"

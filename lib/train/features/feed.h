@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "data/features.h"
+#include "data/samples/features.h"
 #include "engine/replicas.h"
 
 namespace trainer::train {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/data.h"
+#include "data/samples/sampler.h"
 #include "optim/optim.h"
 
 namespace trainer::train {

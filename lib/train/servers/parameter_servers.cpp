@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "config/derived.h"
+#include "data/common_data.h"
 
 namespace trainer::train {
 namespace {

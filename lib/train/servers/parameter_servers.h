@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/data.h"
+#include "data/open.h"
 #include "engine/replicas.h"
 #include "server/client.h"
 #include "train/schedule/training_plan.h"

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "data/open.h"
 #include "support/model.h"
 #include "train/schedule/step_verdict.h"
 

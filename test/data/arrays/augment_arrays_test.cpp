@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/data.h"
 #include "data/images/augment.h"
+#include "data/open.h"
 
 namespace trainer::data::augment_arrays_test::augment_arrays_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::data::cifar_test {
 namespace {

@@ -1,3 +1,5 @@
+#include "data/arrays/digits.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -5,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::data {
 namespace {

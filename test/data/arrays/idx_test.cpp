@@ -1,9 +1,12 @@
+#include "data/arrays/idx.h"
+
 #include <doctest/doctest.h>
 
 #include <cstring>
 
 #include "base/error.h"
 #include "data/arrays/array.h"
+#include "data/arrays/gzip.h"
 #include "data/arrays/idx_files.h"
 
 namespace trainer::data {

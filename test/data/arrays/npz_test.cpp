@@ -1,3 +1,5 @@
+#include "data/arrays/npz.h"
+
 #include <doctest/doctest.h>
 #include <libdeflate.h>
 
@@ -8,7 +10,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/arrays/array.h"
-#include "data/data.h"
+#include "data/open.h"
+#include "data/open_images.h"
 #include "support/write_unsynced.h"
 
 namespace trainer::data {

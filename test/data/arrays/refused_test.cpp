@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "base/error.h"
-#include "data/arrays/array.h"
 #include "data/arrays/idx_files.h"
-#include "data/data.h"
+#include "data/open.h"
+#include "data/open_images.h"
 
 namespace trainer::data::refused_test::refused_test {
 namespace {

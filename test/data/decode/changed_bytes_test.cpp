@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include "data/arrays/array.h"
-#include "data/data.h"
+#include "data/arrays/cifar.h"
+#include "data/arrays/idx.h"
+#include "data/arrays/npz.h"
 #include "data/decode/image_file.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/shards.h"

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/data.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_files.h"
-#include "data/splits.h"
+#include "data/open.h"
+#include "data/sheet.h"
 
 namespace trainer::data::check_test {
 

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/data.h"
 #include "data/images/image_files.h"
+#include "data/open.h"
 
 namespace trainer::data::csv_test {
 namespace {

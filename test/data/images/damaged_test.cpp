@@ -8,10 +8,11 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "data/check.h"
-#include "data/data.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/images/image_files.h"
-#include "data/splits.h"
+#include "data/open.h"
+#include "data/open_images.h"
+#include "data/samples/splits.h"
 
 namespace trainer::data::damaged_test {
 

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/data.h"
 #include "data/images/image_files.h"
-#include "data/mix.h"
-#include "data/splits.h"
+#include "data/open.h"
+#include "data/samples/splits.h"
+#include "data/samples/weights.h"
 
 namespace trainer::data::image_dataset_test {
 

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "data/data.h"
+#include "data/samples/loader.h"
 
 namespace trainer::data {
 

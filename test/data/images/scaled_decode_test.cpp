@@ -7,10 +7,10 @@
 
 #include "base/files.h"
 #include "data/check.h"
-#include "data/data.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_files.h"
+#include "data/open.h"
 
 namespace trainer::data::scaled_decode_test {
 

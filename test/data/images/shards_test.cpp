@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "data/images/image_files.h"
+#include "data/open.h"
 #include "support/source_files.h"
 #include "support/write_unsynced.h"
 

@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 #include "data/check.h"
-#include "data/data.h"
 #include "data/images/image_files.h"
+#include "data/open.h"
+#include "data/open_images.h"
 
 namespace trainer::data::split_folders_test {
 namespace {

@@ -3,8 +3,9 @@
 
 #include <memory>
 
-#include "data/data.h"
-#include "data/mix.h"
+#include "data/open.h"
+#include "data/samples/loader.h"
+#include "data/samples/mix.h"
 #include "support/allocations.h"
 
 namespace trainer::data {

@@ -1,4 +1,5 @@
-#include "data/features.h"
+
+#include "data/samples/features.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::data {
 

@@ -1,3 +1,5 @@
+#include "data/samples/loader.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/threads/cores.h"
-#include "data/data.h"
+#include "data/open.h"
 
 namespace trainer::data {
 namespace {

@@ -1,4 +1,5 @@
-#include "data/mix.h"
+
+#include "data/samples/mix.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +9,9 @@
 #include <map>
 
 #include "data/arrays/array.h"
-#include "data/loader.h"
+#include "data/arrays/memory_dataset.h"
+#include "data/samples/loader.h"
+#include "data/samples/weights.h"
 
 namespace trainer::data::mix_test {
 namespace {

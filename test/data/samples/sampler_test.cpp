@@ -1,10 +1,10 @@
+#include "data/samples/sampler.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-
-#include "data/data.h"
 
 namespace trainer::data {
 namespace {

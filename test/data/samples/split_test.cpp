@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "data/arrays/idx_files.h"
-#include "data/data.h"
-#include "data/splits.h"
+#include "data/open.h"
+#include "data/samples/splits.h"
 
 namespace trainer::data {
 namespace {

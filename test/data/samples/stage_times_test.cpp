@@ -1,4 +1,5 @@
-#include "data/stage_times.h"
+
+#include "data/samples/stage_times.h"
 
 #include <doctest/doctest.h>
 

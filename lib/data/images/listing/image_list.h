@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "config/config.h"
-#include "data/data.h"
 #include "data/decode/image_file.h"
 
 namespace trainer::data {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/splits.h"
+#include "data/samples/splits.h"
 
 namespace trainer::data {
 namespace {

@@ -47,10 +47,6 @@ std::unique_ptr<Dataset> mix_samples(std::unique_ptr<Dataset> dataset,
                                      const std::vector<config::Augmentation>& augment,
                                      std::int64_t label_width, std::uint64_t seed);
 
-// The data set with labels as float rows: as those of mix_samples(), and then the sample's weight.
-// Reasons: lib/decisions/data.md#weights-travel-in-the-labels.
-std::unique_ptr<Dataset> weigh_samples(std::unique_ptr<Dataset> dataset, std::int64_t label_width);
-
 // The row of a class: 1 at its place, or with a width of 1 the share of class 1.
 void write_label_row(std::int32_t label, std::span<float> row);
 

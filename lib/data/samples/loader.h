@@ -1,4 +1,4 @@
-// The order of samples, and the loader that keeps batches ready.
+// The loader that keeps batches ready.
 #pragma once
 
 #include <chrono>
@@ -16,45 +16,13 @@
 #include "base/host_buffer.h"
 #include "base/partition.h"
 #include "data/dataset.h"
+#include "data/samples/sampler.h"
 
 namespace trainer::config {
 struct Config;
 }
 
 namespace trainer::data {
-
-// The order of samples: for each epoch a permutation of [0, size) that depends only on (seed,
-// epoch), or the identity without shuffle. Positions are < size.
-class Sampler {
- public:
-  Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
-  // Shuffled and balanced: the numbers of samples of two classes in an epoch differ by at most one.
-  // The samples of a small class repeat, their counts differing by at most one; of a large class
-  // each epoch has a random subset. Drawing with replacement (PyTorch's WeightedRandomSampler)
-  // would leave out a third of a rare class in each epoch. `labels`: the class of each sample, at
-  // least 0.
-  Sampler(std::span<const std::int32_t> labels, std::uint64_t seed);
-  std::int64_t size() const { return size_; }
-  std::int64_t index(std::int64_t epoch, std::int64_t position) const;
-  // The samples at positions first, first + 1, ...; cheaper than one by one.
-  void indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const;
-
- private:
-  void balance(std::int64_t epoch, std::span<std::int64_t> out) const;
-
-  std::int64_t size_;
-  std::uint64_t seed_;
-  bool shuffle_;
-  std::vector<std::vector<std::int64_t>> classes_;  // samples of each class that has any
-};
-
-// Which samples make up batch `step`: step / batches_per_epoch is the epoch; the last batch of an
-// epoch is short when the size does not divide.
-struct BatchRange {
-  std::int64_t epoch = 0;
-  std::int64_t first = 0;  // position in the epoch
-  std::int64_t count = 0;
-};
 
 // This rank's part of a global batch, in memory of the loader. Valid until released. Images and
 // labels each are the start of a HostBuffer of LoaderOptions::allocate.
@@ -109,6 +77,16 @@ struct LoaderOptions {
 // Returns how a config reads its training data: seed, order, repeats, balance, prefetch and
 // threads.
 LoaderOptions make_loader_options(const config::Config& config);
+
+// The number of reading threads and of batches to read ahead.
+struct Reading {
+  std::int64_t threads = 1;
+  std::int64_t prefetch = 1;  // batches ready ahead
+};
+// Chooses values that are not given by the number of cores of this process. With a prefetch of 0,
+// Loader::next() reads the batch itself.
+Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
+                   bool in_memory);
 
 class BatchReader;
 
@@ -172,8 +150,5 @@ class Loader {
   std::vector<std::jthread> threads_;
 };
 std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options);
-
-std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size);
-BatchRange batch_range(std::int64_t samples, std::int64_t batch_size, std::int64_t step);
 
 }  // namespace trainer::data

@@ -1,3 +1,5 @@
+#include "data/samples/splits.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -6,7 +8,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "data/splits.h"
 
 namespace trainer::data {
 namespace {

@@ -13,9 +13,10 @@
 #include "base/text.h"
 #include "base/threads/parallel.h"
 #include "data/decode/image_file.h"
+#include "data/image_split.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/scaled_decode.h"
-#include "data/splits.h"
+#include "data/samples/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -364,11 +365,6 @@ std::string to_json(const DataCheck& check) {
   if (!check.advice.empty()) line["advice"] = check.advice;
   add(line);
   return text;
-}
-
-std::string sheet_json(const std::string& path) {
-  const Json line{{"event", "sheet"}, {"path", path}};
-  return to_json_line(line) + '\n';
 }
 
 }  // namespace trainer::data

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/loader.h"
+#include "data/samples/loader.h"
 #include "data/samples/records.h"
 
 namespace trainer::data {

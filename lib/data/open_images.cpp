@@ -1,4 +1,6 @@
 // Files of images for predictions: no labels needed.
+#include "data/open_images.h"
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -9,7 +11,9 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/arrays/array.h"
-#include "data/data.h"
+#include "data/arrays/idx.h"
+#include "data/arrays/memory_dataset.h"
+#include "data/arrays/npz.h"
 #include "data/images/image_dataset.h"
 #include "data/images/listing/image_list.h"
 

@@ -1,4 +1,6 @@
 // A contact sheet of training images.
+#include "data/sheet.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,9 +9,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/formats/canvas.h"
-#include "data/check.h"
-#include "data/data.h"
-#include "data/mix.h"
+#include "data/open.h"
+#include "data/samples/mix.h"
+#include "data/samples/sampler.h"
 
 namespace trainer::data {
 namespace {
@@ -98,6 +100,11 @@ void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t sa
   }
   data.train = mix_samples(std::move(data.train), config.train.augment, data.num_classes, seed);
   write_file_atomic(path, draw_sheet(*data.train, data.classes, config, seed, samples));
+}
+
+std::string sheet_json(const std::string& path) {
+  const Json line{{"event", "sheet"}, {"path", path}};
+  return to_json_line(line) + '\n';
 }
 
 }  // namespace trainer::data

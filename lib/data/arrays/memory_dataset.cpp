@@ -1,3 +1,5 @@
+#include "data/arrays/memory_dataset.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -5,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/arrays/array.h"
-#include "data/splits.h"
+#include "data/samples/splits.h"
 
 namespace trainer::data {
 namespace {

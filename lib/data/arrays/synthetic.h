@@ -1,0 +1,15 @@
+// Random images for benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "config/config.h"
+#include "data/dataset.h"
+
+namespace trainer::data {
+
+std::unique_ptr<Dataset> make_synthetic(const config::Synthetic& config, std::uint64_t seed,
+                                        bool test);
+
+}  // namespace trainer::data
