@@ -76,9 +76,9 @@ class ValueReader final : public ValueVisitor {
   void list(ListValue& value) override {
     if (!usable()) return;
     value.resize(0);
-    const bool may_be_empty = !rule_.required && !rule_.never_empty;
+    const bool may_be_empty = !rule_.is_required && !rule_.never_empty;
     if (node_.kind == Node::Kind::kNull && may_be_empty) return;
-    if (rule_.bare && !value.holds_sections() && node_.kind == Node::Kind::kScalar) {
+    if (rule_.allows_scalar && !value.holds_sections() && node_.kind == Node::Kind::kScalar) {
       value.resize(1);
       value.visit_item(0, *this);
       return;
@@ -194,7 +194,7 @@ class MapReader final : public FieldVisitor {
       out_.places[where.path] = entry->loc;
       out_.origins[where.path] = find_origin(entry->value);
       ValueReader(out_, diagnostics_, entry->value, where, rule).read(value);
-    } else if (rule.required) {
+    } else if (rule.is_required) {
       missing_.push_back({key, help});
     }
   }

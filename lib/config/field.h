@@ -202,7 +202,7 @@ class FieldVisitor {
   // One number may stand for a list of numbers.
   void operator()(const char* key, std::vector<double>& value, const char* help, const Rule& rule) {
     ValueOf<std::vector<double>> shown(value);
-    field(key, shown, help, rule.or_one());
+    field(key, shown, help, rule.allow_scalar());
   }
 
   // One of the keys that exclude each other and that choice() announces. `active`: the section

@@ -13,7 +13,7 @@ void fields(FieldVisitor& v, MachineShape& s) {
   v("nodes", s.nodes, "NUMA nodes.", count_up_to(kMaxCores));
   v("domains_per_node", s.domains_per_node, "L3 caches of a node.", count_up_to(kMaxCores));
   v("cores_per_domain", s.cores_per_domain, "Cores that share an L3 cache.",
-    count_up_to(kMaxCores).must());
+    count_up_to(kMaxCores).required());
   v("l2_kib", s.l2_kib, "KiB of a core's L2 cache.", at_least(0));
   v("l3_kib", s.l3_kib, "KiB of an L3 cache.", at_least(0));
 }

@@ -8,7 +8,7 @@
 namespace trainer::config {
 namespace {
 
-// The entry of the field list for one leaf.
+// Describes one leaf for the comparison.
 struct LeafPlace {
   Resume resume = Resume::kWarn;
   // The map above the leaf whose alternative must not change, and the alternative of the leaf.

@@ -16,32 +16,32 @@ enum class Resume {
   kFree         // yes: it does not change the result
 };
 
-// The range holds for each number of a value. Read like a sentence: at_least(1).must().
+// The range holds for each number of a value. Rules are combined: at_least(1).required().
 struct Rule {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
   // A larger value is a mistake. The limit is not printed as part of the range.
   double limit = std::numeric_limits<double>::infinity();
-  bool required = false;
+  bool is_required = false;
   bool seconds = true;                             // durations: seconds are allowed
-  bool bare = false;                               // lists: one entry may be given without a list
+  bool allows_scalar = false;                      // lists: one entry may be given without a list
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
   bool never_empty = false;                        // an optional list must not be empty
-  bool recursive = false;             // lists: entries are of the type that has the list
+  bool is_recursive = false;          // lists: entries are of the type that has the list
   bool or_switch = false;             // maps: true stands for {}, false for nothing
   std::optional<Resume> resume = {};  // that of the section above when left out
   const char* same_as = "";  // the key of this section whose value is the default; "": none
   bool print_empty = true;   // lists: an empty list is part of the effective config
 
-  Rule must() const {
+  Rule required() const {
     Rule rule = *this;
-    rule.required = true;
+    rule.is_required = true;
     return rule;
   }
-  Rule or_one() const {
+  Rule allow_scalar() const {
     Rule rule = *this;
-    rule.bare = true;
+    rule.allows_scalar = true;
     return rule;
   }
   Rule not_empty() const {
@@ -49,9 +49,9 @@ struct Rule {
     rule.never_empty = true;
     return rule;
   }
-  Rule of_own_kind() const {
+  Rule recursive() const {
     Rule rule = *this;
-    rule.recursive = true;
+    rule.is_recursive = true;
     return rule;
   }
   Rule or_true() const {

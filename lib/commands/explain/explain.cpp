@@ -98,7 +98,7 @@ std::string describe_value(const config::Schema& schema) {
 
 std::string print_initial(const config::Field& field) {
   const config::Node& node = field.initial;
-  if (field.schema.rule.required) return "";
+  if (field.schema.rule.is_required) return "";
   if (node.kind == config::Node::Kind::kScalar)
     return node.text.empty() ? "" : config::print_flow(node);
   if (node.kind == config::Node::Kind::kList)
@@ -135,7 +135,7 @@ class Lister {
                                   ? "nothing more"
                                   : describe_value(field.schema);
     sections_.back().keys.push_back(
-        {path, value, print_initial(field), field.schema.rule.required, field.help});
+        {path, value, print_initial(field), field.schema.rule.is_required, field.help});
     const config::Schema& inner =
         field.schema.kind == SchemaKind::kList ? field.schema.item.front() : field.schema;
     if (inner.kind != SchemaKind::kMap) return;

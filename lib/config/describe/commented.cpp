@@ -11,7 +11,7 @@ bool is_list_of_maps(const Node& node) {
          node.items.front().kind == Node::Kind::kMap;
 }
 
-// `schema` is that of the map, or null where it is not known.
+// `schema` describes the map; it is null for a map that has no schema.
 void print_map(const Node& map, const Schema* schema, const std::string& indent, std::string& out) {
   for (const Entry& entry : map.entries) {
     const Field* field = schema != nullptr ? schema->find(entry.key) : nullptr;
@@ -34,7 +34,7 @@ void print_map(const Node& map, const Schema* schema, const std::string& indent,
 
 std::string commented_yaml(const Config& config) {
   std::string out;
-  print_map(tree_of(config), &config_schema(), "", out);
+  print_map(emit_config(config), &config_schema(), "", out);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The effective config as YAML that explains itself.
+// Prints the effective config as YAML with comments.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trainer::config {
 
-// Every field written out, each below a comment that says what it means; reads back to the same
+// Returns every field, each below a comment that describes it, as YAML that reads back to the same
 // config.
 std::string commented_yaml(const Config& config);
 

@@ -96,7 +96,7 @@ Node emit(Value& value) {
   return writer.take();
 }
 
-Node tree_of(const Config& config) {
+Node emit_config(const Config& config) {
   Config copy = config;
   ValueOf<Config> value(copy);
   return emit(value);
@@ -104,11 +104,11 @@ Node tree_of(const Config& config) {
 
 std::string to_yaml(const std::string& text) { return print_flow(scalar_node(text, true)); }
 
-std::string to_yaml(const Config& config) { return print(tree_of(config)); }
+std::string to_yaml(const Config& config) { return print(emit_config(config)); }
 
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config) {
   Leaves leaves;
-  collect(tree_of(config), "", leaves);
+  collect(emit_config(config), "", leaves);
   return leaves;
 }
 

@@ -1,4 +1,4 @@
-// Structs -> tree.
+// Converts values of a config to nodes.
 #pragma once
 
 #include "config/field.h"
@@ -6,7 +6,7 @@
 namespace trainer::config {
 
 Node emit(Value& value);
-// The effective config, every key written out.
-Node tree_of(const Config& config);
+// Returns the effective config with every key.
+Node emit_config(const Config& config);
 
 }  // namespace trainer::config

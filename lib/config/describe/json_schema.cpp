@@ -10,10 +10,10 @@ using Json = nlohmann::ordered_json;
 
 Json reference(const std::string& name) { return {{"$ref", "#/$defs/" + name}}; }
 
-Json default_of(const Node& node) {
+Json to_default(const Node& node) {
   if (node.kind == Node::Kind::kList) {
     Json list = Json::array();
-    for (const Node& item : node.items) list.push_back(default_of(item));
+    for (const Node& item : node.items) list.push_back(to_default(item));
     return list;
   }
   if (node.kind != Node::Kind::kScalar) return nullptr;
@@ -24,7 +24,7 @@ Json default_of(const Node& node) {
 
 class Writer {
  public:
-  // Everything that may stand for the value, as anyOf.
+  // Returns everything that the value accepts, as anyOf.
   Json value(const Schema& schema) {
     if (schema.definition.empty()) return alternatives(schema);
     if (!definitions_.contains(schema.definition)) {
@@ -74,7 +74,7 @@ Json Writer::list(const Schema& schema) {
   if (rule.min_items == 0) return json;
   Json size{{"minItems", rule.min_items}};
   if (rule.min_items == rule.max_items) size["maxItems"] = rule.max_items;
-  if (rule.required || rule.never_empty) {
+  if (rule.is_required || rule.never_empty) {
     json.update(size);
   } else {
     json["anyOf"] = {size, {{"maxItems", 0}}};
@@ -128,7 +128,7 @@ std::vector<Json> Writer::forms(const Schema& schema) {
     case Kind::kList: {
       std::vector<Json> forms{list(schema)};
       if (schema.bare_item) forms.push_back(value(schema.item.front()));
-      if (!schema.rule.required && !schema.rule.never_empty) forms.push_back({{"type", "null"}});
+      if (!schema.rule.is_required && !schema.rule.never_empty) forms.push_back({{"type", "null"}});
       return forms;
     }
     case Kind::kMap:
@@ -141,8 +141,8 @@ std::vector<Json> Writer::forms(const Schema& schema) {
   return forms;
 }
 
-// One of the keys is given, and with `required` exactly one; null counts as not given when
-// `null_is_none`.
+// Returns a schema that accepts at most one of the keys, or with `required` exactly one. With
+// `null_is_none`, a key whose value is null counts as not given.
 Json exclusive(const std::vector<std::string>& keys, bool required, bool null_is_none) {
   Json options = Json::array();
   for (const std::string& key : keys) {
@@ -164,12 +164,12 @@ Json Writer::map(const Schema& schema) {
     property["description"] = field.help;
     const bool plain = field.initial.kind == Node::Kind::kScalar ||
                        (field.initial.kind == Node::Kind::kList && !field.initial.items.empty());
-    if (plain && !field.schema.rule.required) property["default"] = default_of(field.initial);
+    if (plain && !field.schema.rule.is_required) property["default"] = to_default(field.initial);
     for (const Entry& entry : field.initial.entries) {
       if (field.schema.is_choice(entry.key)) property["default"] = entry.key;
     }
     properties[field.key] = std::move(property);
-    if (field.schema.rule.required) required.push_back(field.key);
+    if (field.schema.rule.is_required) required.push_back(field.key);
   }
   Json json{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
   if (!required.empty()) json["required"] = required;
@@ -193,7 +193,8 @@ std::string json_schema() {
               {"title", "trainer config"}};
   Json own = writer.map(config_schema());
   own["patternProperties"] = {{"^x-", Json::object()}};
-  // Of a config that extends another only the keys are known: the rest may be in the other file.
+  // In a config that extends another, only the names of keys can be checked: required keys may be
+  // in the other file.
   Json extending = {{"type", "object"}, {"patternProperties", own["patternProperties"]}};
   extending["properties"] = {
       {"extends", {{"type", "string"}, {"description", "The config that this one changes."}}}};

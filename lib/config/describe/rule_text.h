@@ -1,4 +1,4 @@
-// Rules in words, for messages and the reference.
+// Describes rules for messages and the reference.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trainer::config {
 
-// "at least 0 and less than 1"; "" without limits.
+// Returns "at least 0 and less than 1", for example, or "" for a rule without limits.
 std::string range_text(const Rule& rule);
 
 }  // namespace trainer::config

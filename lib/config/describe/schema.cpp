@@ -28,7 +28,7 @@ class Describer final : public ValueVisitor {
   }
   void list(ListValue& value) override {
     schema_.kind = Schema::Kind::kList;
-    if (rule_.recursive) {
+    if (rule_.is_recursive) {
       schema_.item.emplace_back().definition = "layer";
       schema_.item.back().recursive = layer_schema;
     } else {
@@ -36,7 +36,7 @@ class Describer final : public ValueVisitor {
       value.visit_default(item);
       schema_.item.push_back(item.take());
     }
-    schema_.bare_item = rule_.bare;
+    schema_.bare_item = rule_.allows_scalar;
     schema_.rule = rule_;
   }
   void section(SectionValue& value) override;
@@ -129,9 +129,9 @@ void collect_keys(const Schema& schema, const std::string& above, std::vector<st
     const bool map = field.schema.kind == Schema::Kind::kMap;
     const bool alternative = schema.is_choice(field.key);
     // A section whose value may be a word, a number or null.
-    const bool in_a_word =
+    const bool has_short_form =
         !field.schema.choices.empty() || !field.schema.shorthand.empty() || field.schema.nullable;
-    if (!map || alternative || in_a_word) keys.push_back(path);
+    if (!map || alternative || has_short_form) keys.push_back(path);
     if (map) collect_keys(field.schema, path + '.', keys);
   }
 }

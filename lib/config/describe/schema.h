@@ -1,5 +1,5 @@
-// The shape of a config as data, made from the field lists: for what needs the shape of keys that a
-// file does not give - shorthands, overrides, the JSON Schema.
+// Describes all keys of a config, also those that a file does not give. Shorthands, overrides, the
+// JSON Schema and `trainer explain` use it. It is made from the field lists.
 #pragma once
 
 #include "config/rule.h"
@@ -22,14 +22,14 @@ struct Schema {
   bool nullable = false;
   std::vector<std::string> words;  // kWord: the spellings
   std::vector<Schema> item;        // kList: one
-  bool bare_item = false;          // kList: one entry may stand without the list
-  std::string definition;
-  // The schema that `definition` names, where it holds itself; null elsewhere.
+  bool bare_item = false;          // kList: one entry may be given without a list
+  std::string definition;          // the name in FieldVisitor::definition(), if any
+  // Returns the schema that `definition` names, if that schema contains itself; else null.
   const Schema& (*recursive)() = nullptr;
   std::vector<Field> fields;         // kMap
   std::vector<std::string> choices;  // kMap: keys of which one, or at most one, is given
   bool choice_required = false;
-  Resume choice_resume = Resume::kWarn;  // whether another one may be chosen on resume
+  Resume choice_resume = Resume::kWarn;  // limits the choice of another one on resume
   std::vector<Group> groups;
   std::string shorthand;
 
@@ -44,9 +44,10 @@ struct Field {
   Node initial;  // the default
 };
 
+// Returns the schema of Config.
 const Schema& config_schema();
 
-// What a map or list entry is read by: `schema`, or the one that it repeats.
+// Returns the schema that a recursive schema stands for, or else `schema` itself.
 inline const Schema& resolved(const Schema& schema) {
   return schema.recursive == nullptr ? schema : schema.recursive();
 }
@@ -54,16 +55,17 @@ inline const Schema& resolved(const Schema& schema) {
 // Removes the first step of a path such as "a[2].b.c" and returns its name without the index: "a".
 std::string take_step(std::string& path);
 
-// What --set can name: the path of every key, those of alternatives (optimizer.sgd.momentum) and of
-// sections that a config may leave out included. Entries of lists have no name.
+// Returns the path of every key that --set accepts, including keys of alternatives
+// (optimizer.sgd.momentum) and of optional sections, but not entries of lists.
 std::vector<std::string> settable_keys();
 
-// Writes out every shorthand: `optimizer: adam` as {adam: null}, `dropout: 0.5` as {rate: 0.5}.
+// Replaces every shorthand by its full form: `optimizer: adam` by {adam: null}, `dropout: 0.5` by
+// {rate: 0.5}.
 void expand(Node& node, const Schema& schema);
-// As expand(), for the top level of `node` alone.
+// Replaces a shorthand at the top level of `node` only.
 void expand_top(Node& node, const Schema& schema);
 
-// Puts one override into the tree, which must be expanded where the path leads.
+// Applies one override to the tree. Shorthands along its path must have been expanded.
 void apply(const Override& override_, const Environment& environment, Node& root,
            std::vector<Diagnostic>& diagnostics);
 

@@ -63,7 +63,7 @@ static void fields(FieldVisitor& v, AutoAugment& s) {
 
 static void fields(FieldVisitor& v, RandomRotation& s) {
   v.shorthand("degrees");
-  v("degrees", s.degrees, "Largest angle to either side, in degrees.", within(0, 180).must());
+  v("degrees", s.degrees, "Largest angle to either side, in degrees.", within(0, 180).required());
 }
 
 static void fields(FieldVisitor& v, RandomShift& s) {

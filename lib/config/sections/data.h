@@ -15,9 +15,9 @@ namespace trainer::config {
 
 class FieldVisitor;
 
-// Where a split's files are. idx: images and labels files, or a folder with the four MNIST names
-// (.gz or not). npz: a file with arrays, npy: images and labels files. image_folder: a folder with
-// one sub-folder a class, or a glob whose files' parent folders name the class. csv: a file.
+// The files of a split. idx: images and labels files, or a folder with the four MNIST names (.gz or
+// not). npz: a file with arrays, npy: images and labels files. image_folder: a folder with one
+// sub-folder per class, or a glob whose files' parent folders name the class. csv: a file.
 struct SplitFiles {
   std::string path;    // a folder (idx, image_folder), an .npz or .csv file
   std::string images;  // idx or npy file, or the array's name in the .npz
@@ -36,9 +36,9 @@ struct SplitFiles {
 struct Csv {
   std::string image_column, label_column;  // of the header; usual names are recognised when empty
   std::string separator;                   // one character, or "tab"; found when empty
-  std::string root;           // folder from which paths count; that of the csv file when empty
-  std::string ending;         // added to every path, such as .png
-  std::string weight_column;  // of the header: what a sample's loss is multiplied by
+  std::string root;           // the folder of relative paths; that of the csv file when empty
+  std::string ending;         // appended to every path, such as .png
+  std::string weight_column;  // of the header: the factor of a sample's loss
 };
 
 enum class DataFormat {
@@ -55,16 +55,17 @@ enum class DataFormat {
 enum class Interpolation { kBilinear, kBicubic };
 enum class Fit { kStretch, kCrop };
 enum class OnError { kFail, kSkip, kReplace };
-// Which training samples an epoch has. kBalanced: as many of each class, so that a rare class's
-// samples come several times and a frequent class's not all.
+// The training samples of an epoch. kBalanced: equally many of each class, so that samples of rare
+// classes are repeated and samples of frequent classes are left out.
 enum class Sampling { kUniform, kBalanced };
 enum class ImageCache { kNone, kMemory, kDisk };
-// What keras.applications calls `mode` of preprocess_input: tf is [-1, 1], caffe is BGR without the
-// mean of ImageNet, torch is [0, 1] without mean and divided by deviation; scale is [0, 1].
+// The `mode` of preprocess_input() in keras.applications: tf scales to [-1, 1], caffe subtracts
+// ImageNet's mean in BGR, torch scales to [0, 1], subtracts the mean and divides by the standard
+// deviation. kScale scales to [0, 1].
 enum class PreprocessPreset { kTf, kCaffe, kTorch, kScale, kNone };
 
-// `synthetic` is random numbers in memory, for benchmarks. `digits` is the embedded, procedurally
-// drawn 28x28 ten-class set: written once as IDX files below `path`, then read from there.
+// `synthetic` has random numbers in memory, for benchmarks. `digits` is the built-in set of drawn
+// 28x28 digits in ten classes, which is written to IDX files below `path` once and read from there.
 struct Synthetic {
   std::vector<std::int64_t> shape{28, 28, 1};  // height, width, channels
   std::int64_t classes = 10;
@@ -76,11 +77,11 @@ struct Normalize {
   double scale = 1.0 / 255.0;     // x * scale, then (x - mean) / std per channel
   std::vector<double> mean;       // one number, or one per channel; 0 when empty
   std::vector<double> std;        // likewise; 1 when empty
-  bool reverse_channels = false;  // RGB becomes BGR before all that; mean and std count in BGR
+  bool reverse_channels = false;  // RGB becomes BGR first; mean and std are in the order BGR
 };
 
-// What the program may do in the folders that a config names. kReadOnly: no file is created,
-// changed or removed there.
+// The program's access to the folders that a config names. kReadOnly: it creates, changes and
+// removes no file there.
 enum class FolderAccess { kReadWrite, kReadOnly };
 
 struct Data {
@@ -89,13 +90,13 @@ struct Data {
   DataFormat format = DataFormat::kIdx;
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
-  std::optional<std::int64_t> num_classes;  // known from the names or the labels when left out
+  std::optional<std::int64_t> num_classes;  // counted in the names or labels when left out
   SplitFiles train;
   SplitFiles validation;               // optional
   SplitFiles test;                     // optional
-  double validation_split = 0;         // fraction of train set aside, when validation is not given
+  double validation_split = 0;         // fraction of train, used if validation is not given
   std::optional<std::int64_t> limit;   // use only the first N training samples
-  std::optional<Normalize> normalize;  // at most one of the two; Normalize{} when neither
+  std::optional<Normalize> normalize;  // excludes preprocess; Normalize{} if both are left out
   std::optional<PreprocessPreset> preprocess;
   Synthetic synthetic;
   Csv csv;
@@ -105,19 +106,20 @@ struct Data {
   Interpolation interpolation = Interpolation::kBilinear;
   bool antialias = true;
   Fit fit = Fit::kStretch;
-  double crop_fraction = 1;   // fit: crop keeps this share of the shorter side
-  bool scaled_decode = true;  // JPEG at 1/2, 1/4, 1/8 where that is still large enough
-                              // (off where antialias is given and this is not)
+  double crop_fraction = 1;  // fit: crop keeps this share of the shorter side
+  // Decodes JPEG at 1/2, 1/4 or 1/8 if that is large enough. False if only antialias is given.
+  bool scaled_decode = true;
   OnError on_error = OnError::kFail;
-  double error_budget = 0.01;  // files; a share of them when below 1
+  double error_budget = 0.01;  // a number of files, or below 1 a share of them
   ImageCache cache = ImageCache::kNone;
-  std::string cache_dir = "cache";  // of cache: disk
+  std::string cache_dir = "cache";  // for kDisk
   std::int64_t max_pixels = 100'000'000;
   std::int64_t max_file_size = 256 << 20;  // bytes
   bool shuffle = true;
   Sampling sampling = Sampling::kUniform;
-  std::int64_t repeats = 1;              // of a sample in an epoch, with other random changes each
-  std::optional<std::int64_t> prefetch;  // batches ready ahead; chosen when left out
+  std::int64_t repeats =
+      1;  // times per epoch that a sample is used, each with its own augmentation
+  std::optional<std::int64_t> prefetch;  // batches prepared ahead; chosen when left out
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;
 
@@ -126,10 +128,10 @@ struct Data {
   }
 };
 
-// The numbers of data.normalize or data.preprocess.
+// Returns the numbers of data.normalize or data.preprocess.
 Normalize find_normalize(const Data& data);
 bool is_image_format(DataFormat format);
-// Whether the training split has mixed samples, and with them shares of classes for labels.
+// Returns whether training samples are mixed, so that their labels are shares of classes.
 bool mixes_samples(const Data& data);
 
 template <>

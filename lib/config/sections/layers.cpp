@@ -118,7 +118,7 @@ static void fields(FieldVisitor& v, BatchNormLayer& s) {
 }
 
 static void fields(FieldVisitor& v, ConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).required());
   window_fields(v, s);
   v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMaxChannels));
   v("batch_norm", s.batch_norm,
@@ -140,7 +140,7 @@ static void fields(FieldVisitor& v, DepthwiseConvLayer& s) {
 }
 
 static void fields(FieldVisitor& v, SeparableConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).required());
   window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.",
     count_up_to(kMaxChannels));
@@ -178,7 +178,7 @@ static void fields(FieldVisitor&, MultiplyLayer&) {}
 
 static void fields(FieldVisitor& v, DenseLayer& s) {
   v.shorthand("units");
-  v("units", s.units, "Number of outputs.", count_up_to(kMaxChannels).must());
+  v("units", s.units, "Number of outputs.", count_up_to(kMaxChannels).required());
   output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
@@ -189,7 +189,7 @@ static void fields(FieldVisitor& v, DenseLayer& s) {
 static void fields(FieldVisitor& v, ReshapeLayer& s) {
   v.shorthand("target_shape");
   v("target_shape", s.target_shape, "Shape of a sample; one entry may be -1, for what is left.",
-    at_least(-1).items(1).must());
+    at_least(-1).items(1).required());
 }
 
 static void fields(FieldVisitor& v, DropoutLayer& s) {
@@ -213,7 +213,7 @@ static void fields(FieldVisitor& v, ReluLayer& s) {
 static void fields(FieldVisitor& v, ZeroPadLayer& s) {
   v.shorthand("padding");
   v("padding", s.padding, "Zeros added, in pixels: one number or [top, bottom, left, right].",
-    at_least(0).must());
+    at_least(0).required());
 }
 
 template <class L>
@@ -241,7 +241,7 @@ static void fields(FieldVisitor& v, UpSamplingLayer& s) {
 }
 
 static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).required());
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
   v("strides", s.strides, "Factor of the extents.", pixels(1));
   v("padding", s.padding, "valid or same.", pixels(0));
@@ -275,16 +275,16 @@ static void fields(FieldVisitor& v, LayerScaleLayer& s) {
 
 static void fields(FieldVisitor& v, RepeatLayer& s) {
   v("times", s.times, "How often the layers come, one round after the other.",
-    count_up_to(kMaxRounds).must());
+    count_up_to(kMaxRounds).required());
   v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
-    any().items(1).of_own_kind().unless_empty().must());
+    any().items(1).recursive().unless_empty().required());
 }
 
 static void fields(FieldVisitor& v, ResidualLayer& s) {
   v("layers", s.layers, "The layers whose output is added to the shortcut's.",
-    any().items(1).of_own_kind().unless_empty().must());
+    any().items(1).recursive().unless_empty().required());
   v("shortcut", s.shortcut, "The layers of the shortcut; its input itself is added when left out.",
-    any().of_own_kind().unless_empty());
+    any().recursive().unless_empty());
   v("activation", s.activation, "Function applied to the sum.", any());
 }
 
@@ -357,7 +357,7 @@ static void layer_kinds(FieldVisitor& v, Layer& s, std::variant<Kinds...>& kind)
          inner("inputs", s.inputs,
                "Names of the layers before this one, 'input' being the image; the previous layer "
                "when left out.",
-               any().or_one());
+               any().allow_scalar());
        }),
    ...);
 }

@@ -51,7 +51,7 @@ const Spellings<Backbone::BatchNorm>& spellings<Backbone::BatchNorm>() {
 static void fields(FieldVisitor& v, DenseClassifier& s) {
   v.located(s.loc);
   v("hidden_units", s.hidden_units, "Outputs of each hidden layer, e.g. [256, 32].",
-    at_least(1).items(1).must());
+    at_least(1).items(1).required());
   v("activation", s.activation, "Function after each hidden layer.", any());
   v("dropout", s.dropout, "Dropout rate after each hidden layer, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
@@ -60,7 +60,8 @@ static void fields(FieldVisitor& v, DenseClassifier& s) {
 
 static void fields(FieldVisitor& v, Unfreeze& s) {
   v.located(s.loc);
-  v("at", s.at, "Steps or epochs after which it takes effect, e.g. 3 epochs.", no_seconds().must());
+  v("at", s.at, "Steps or epochs after which it takes effect, e.g. 3 epochs.",
+    no_seconds().required());
   v("freeze", s.freeze, "Layers that stay frozen from there on, as in freeze; none when left out.",
     warn());
   v("learning_rate_multiplier", s.learning_rate_multiplier,
@@ -72,7 +73,7 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v.shorthand("name");
   v("name", s.name,
     "The network, of Keras's applications or torchvision; `trainer models` lists them.",
-    any().must());
+    any().required());
   v("weights", s.weights,
     "imagenet, or a file with its weights: Keras .h5, .weights.h5 or .keras, .safetensors or .npz; "
     "random when left out.",
@@ -88,7 +89,7 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v("unfreeze", s.unfreeze,
     "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; none when "
     "left out.",
-    warn().or_one());
+    warn().allow_scalar());
   v("batch_norm", s.batch_norm,
     "Trained layers normalise with the batch (train) or with the moving statistics, which then "
     "stay (eval).",

@@ -70,8 +70,8 @@ static void fields(FieldVisitor& v, Lamb& s) {
 
 static void fields(FieldVisitor& v, LearningRateMultiplier& s) {
   v.located(s.loc);
-  v("match", s.match, "Name of a layer, with * and ?.", any().must());
-  v("value", s.value, "Its learning rate is multiplied by this.", at_least(0).must());
+  v("match", s.match, "Name of a layer, with * and ?.", any().required());
+  v("value", s.value, "Its learning rate is multiplied by this.", at_least(0).required());
 }
 
 void fields(FieldVisitor& v, Optimizer& s) {

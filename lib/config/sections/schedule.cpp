@@ -35,7 +35,7 @@ static void fields(FieldVisitor& v, StepSchedule& s) {
 
 static void fields(FieldVisitor& v, MilestonesSchedule& s) {
   v("at", s.at, "Steps or epochs at which the rate changes, e.g. [30 epochs, 60 epochs].",
-    no_seconds().items(1).must());
+    no_seconds().items(1).required());
   v("factor", s.factor, "The rate is multiplied by this at each.", above(0));
 }
 
@@ -52,7 +52,7 @@ static void fields(FieldVisitor& v, CosineSchedule& s) {
 }
 
 static void fields(FieldVisitor& v, CosineRestartsSchedule& s) {
-  v("first_decay", s.first_decay, "Steps or epochs of the first decay.", no_seconds().must());
+  v("first_decay", s.first_decay, "Steps or epochs of the first decay.", no_seconds().required());
   v("t_mul", s.t_mul, "Each decay is this many times as long as the one before.", at_least(1));
   v("m_mul", s.m_mul, "Each decay starts this many times as high as the one before.", above(0));
   v("alpha", s.alpha, "Share of the rate left at the end of a decay.", within(0, 1));

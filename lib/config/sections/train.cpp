@@ -46,7 +46,7 @@ static void fields(FieldVisitor& v, StopAt& s) {
   v.located(s.loc);
   v("metric", s.metric, "Metric of an evaluation.", any());
   v("value", s.value, "Value at which the run ends: at least this, of a loss at most.",
-    any().must());
+    any().required());
 }
 
 void fields(FieldVisitor& v, Train& s) {
