@@ -26,6 +26,7 @@ import sys
 OWNERS = {
     "yaml-cpp": "config",
     "re2": "data",
+    "utf8proc.h": "data",
     "dnnl.hpp": "backend/cpu",
     "dnnl.h": "backend/cpu",
     "oneapi": "backend/cpu",

@@ -14,6 +14,7 @@ packages=(
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libgloo-dev                              # sums between processes
   libre2-dev                               # the pattern of data --group-by
+  libutf8proc-dev                          # names of classes that differ by Unicode form
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler  # parameter servers
   libssl-dev libdeflate-dev                # checksums, .gz data
   libjpeg62-turbo-dev libturbojpeg0-dev libpng-dev libgif-dev libwebp-dev libtiff-dev libstb-dev

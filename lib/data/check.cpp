@@ -140,7 +140,10 @@ bool divides_train(const config::Data& data) {
 Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitImages source,
                const std::vector<std::string>& classes) {
   Part part{split, std::move(source).list(classes), {}};
-  if (split == Split::kTrain) note_unused_folders(data, part.list);
+  if (split == Split::kTrain) {
+    note_unused_folders(data, part.list);
+    note_similar_names(classes, part.list);
+  }
   if (split == Split::kTrain && data.limit) {
     const std::size_t all = part.list.files.size();
     draw_files(part.list, *data.limit, seed);

@@ -20,8 +20,8 @@ class Dataset;
 struct Damage {
   std::int64_t skipped = 0, replaced = 0, files = 0;  // files: in the list
   std::vector<std::string> reasons = {};              // one a skipped file; begins with its path
-  // Lines on image files that lie in no folder of a class, and on what is named like one but is no
-  // file.
+  // Lines on classes with similar names, on image files that lie in no folder of a class, and on
+  // entries that are named like images but are not files.
   std::vector<std::string> left_aside = {};
   std::int64_t warned = 0;   // files that were decoded with a warning
   std::string warning = {};  // of the first of these; begins with the file

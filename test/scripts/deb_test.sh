@@ -18,7 +18,7 @@ fi
 package=$(ls "$work"/trainer_*.deb)
 [[ $(dpkg-deb --field "$package" Package) == trainer ]] || fail "the package has another name"
 depends=$(dpkg-deb --field "$package" Depends)
-for library in libc6 libdnnl2 libyaml-cpp0.7 libre2-9 libgrpc++; do
+for library in libc6 libdnnl2 libyaml-cpp0.7 libre2-9 libutf8proc2 libgrpc++; do
   [[ $depends == *"$library"* ]] || fail "does not depend on $library: $depends"
 done
 dpkg-deb --extract "$package" "$work/unpacked"

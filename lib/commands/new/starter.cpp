@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "config/rule.h"
 #include "data/image_size.h"
 #include "data/open_images.h"
+#include "data/similar_names.h"
 #include "data/split_folders.h"
 
 namespace trainer::commands {
@@ -27,17 +29,19 @@ ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::s
   split.path = path;
   if (path.empty()) return split;
   const std::vector<std::string> with_images = data::find_class_folders(path);
-  for (const std::string& name : classes) {
-    if (!fs::is_directory(path / name)) {
-      throw DataError(
-          path.string(),
-          concat("has no folder ", name,
-                 "; expected one for every class of the training split: ", join(classes)));
-    }
-    const bool has_images =
-        std::find(with_images.begin(), with_images.end(), name) != with_images.end();
-    const std::size_t images = has_images ? data::image_files((path / name).string()).size() : 0;
-    split.counts.push_back(static_cast<std::int64_t>(images));
+  const std::map<std::string, std::int32_t> labels = data::map_class_names(classes);
+  split.counts.resize(classes.size());
+  for (const std::string& folder : with_images) {
+    const auto found = labels.find(folder);
+    if (found == labels.end()) continue;
+    split.counts[static_cast<std::size_t>(found->second)] +=
+        static_cast<std::int64_t>(data::image_files((path / folder).string()).size());
+  }
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    if (split.counts[label] > 0 || fs::is_directory(path / classes[label])) continue;
+    throw DataError(path.string(), concat("has no folder ", classes[label],
+                                          "; expected one for every class of the training split: ",
+                                          join(classes)));
   }
   return split;
 }
@@ -193,6 +197,9 @@ ImageFolder look_at(const Path& folder) {
                     concat("has ", images.classes.size(),
                            " folders with images; expected one for each of at least two classes, "
                            "or train, validation and test with these"));
+  }
+  for (std::string& line : data::describe_similar_names(images.classes)) {
+    images.notes.push_back(std::move(line));
   }
   images.train = count_images(train.empty() ? folder : train, images.classes);
   images.validation = count_images(splits.paths[Split::kValidation], images.classes);

@@ -14,7 +14,10 @@ ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split whic
   ImageList list = std::move(source).list(classes);
   if (config.on_error == config::OnError::kFail) check_files_exist(list);
   const bool training = which == Split::kTrain;
-  if (training) note_unused_folders(config, list);
+  if (training) {
+    note_unused_folders(config, list);
+    note_similar_names(classes, list);
+  }
   if (training && config.limit) draw_files(list, *config.limit, seed);
   return make_image_dataset(config, std::move(list), classes, seed, training);
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/glob.h"
 #include "base/text.h"
 #include "data/decode/image_file.h"
+#include "data/similar_names.h"
 
 namespace trainer::data {
 namespace {
@@ -242,13 +244,13 @@ namespace {
 
 // Returns the note on folders from which no image is read; "" if there is none.
 std::string folders_without_images(const std::string& folder,
-                                   const std::vector<std::string>& classes) {
+                                   const std::map<std::string, std::int32_t>& labels) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::error_code error;
     const std::string name = entry.path().filename().string();
     if (!entry.is_directory(error) || name.starts_with('.')) continue;
-    if (std::find(classes.begin(), classes.end(), name) != classes.end()) continue;
+    if (labels.contains(name)) continue;
     names.push_back(name);
   }
   if (names.empty()) return "";
@@ -277,27 +279,32 @@ std::string files_without_class(const std::string& folder) {
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.path;
+  const std::map<std::string, std::int32_t> labels = map_class_names(classes);
+  // By class, its folder, and other folders whose names are the same in another Unicode form.
+  std::vector<std::set<fs::path>> folders(classes.size());
   for (const std::string& name : sub_folders(split.path)) {
-    const bool is_class = std::find(classes.begin(), classes.end(), name) != classes.end();
-    if (!is_class && holds_images(fs::path(split.path) / name)) {
-      throw DataError((fs::path(split.path) / name).string(),
-                      concat("is not a class: the classes are ", join(classes),
-                             "; name it in data.classes or move it away"));
+    const fs::path folder = fs::path(split.path) / name;
+    if (const auto found = labels.find(name); found != labels.end()) {
+      folders[static_cast<std::size_t>(found->second)].insert(folder);
+    } else if (holds_images(folder)) {
+      throw DataError(folder.string(), concat("is not a class: the classes are ", join(classes),
+                                              describe_similar_class(name, classes),
+                                              "; name it in data.classes or move it away"));
     }
   }
   note_left_aside(result, files_without_class(split.path));
-  note_left_aside(result, folders_without_images(split.path, classes));
+  note_left_aside(result, folders_without_images(split.path, labels));
   std::int64_t other = 0;
   std::string example;
   LeftAside left;
   for (std::size_t label = 0; label < classes.size(); ++label) {
-    const fs::path folder = fs::path(split.path) / classes[label];
-    if (!fs::exists(folder)) {
+    const fs::path own_folder = fs::path(split.path) / classes[label];
+    if (fs::exists(own_folder)) folders[label].insert(own_folder);
+    if (folders[label].empty()) {
       note_left_aside(result, concat(split.path, ": has no folder ", classes[label],
                                      "; no image of this class is in this split"));
       continue;
     }
-    check_folder(folder);
     const std::size_t before = result.files.size();
     const auto use = [&](const fs::path& path) {
       if (is_image(path)) {
@@ -306,9 +313,12 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
         example = path.string();
       }
     };
-    walk(folder, FolderLinks::kSkip, use, left);
+    for (const fs::path& folder : folders[label]) {
+      check_folder(folder);
+      walk(folder, FolderLinks::kSkip, use, left);
+    }
     if (result.files.size() == before) {
-      note_left_aside(result, concat(folder.string(),
+      note_left_aside(result, concat(folders[label].begin()->string(),
                                      ": contains no images; no image of this class is in this "
                                      "split"));
     }
@@ -331,14 +341,15 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
   ImageList result;
   result.source = split.glob;
   LeftAside left;
+  const std::map<std::string, std::int32_t> labels = map_class_names(classes);
   for (const std::string& path : files_of_glob(split, left)) {
     const std::string name = parent_name(path);
-    const auto found = std::find(classes.begin(), classes.end(), name);
-    if (found == classes.end()) {
-      throw DataError(
-          path, concat("its folder '", name, "' is not a class; the classes are ", join(classes)));
+    const auto found = labels.find(name);
+    if (found == labels.end()) {
+      throw DataError(path, concat("its folder '", name, "' is not a class; the classes are ",
+                                   join(classes), describe_similar_class(name, classes)));
     }
-    result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
+    result.files.push_back({path, found->second});
   }
   note_left_aside(result, split.glob, left);
   return result;

@@ -13,6 +13,7 @@
 #include "data/images/listing/labels.h"
 #include "data/images/listing/list_shards.h"
 #include "data/images/listing/shards.h"
+#include "data/similar_names.h"
 #include "data/split_folders.h"
 
 namespace trainer::data {
@@ -49,6 +50,13 @@ void note_unused_folders(const config::Data& data, ImageList& list) {
   }
 }
 
+void note_similar_names(const std::vector<std::string>& classes, ImageList& list) {
+  for (const std::string& line : describe_similar_names(classes)) {
+    list.notes.push_back(concat(list.source, ": ", line));
+    list.left_aside.push_back(list.notes.back());
+  }
+}
+
 std::string LabelledList::place(std::size_t file) const {
   if (!list.lines.empty()) return concat(list.source, ':', list.lines[file]);
   return list.files[file].describe();
@@ -75,7 +83,7 @@ std::vector<std::string> SplitImages::find_class_names() {
     };
     if (!labelled().classes.empty()) return labelled().classes;
     reject_several_labels(labelled().labels, fail);
-    return classes_of(labelled().labels, fail);
+    return find_classes(labelled().labels, fail);
   }
   if (!split_.glob.empty()) return glob_classes(split_);
   std::vector<std::string> names = find_class_folders(split_.path);
@@ -117,10 +125,10 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
     return split_.glob.empty() ? list_folder(split_, classes) : list_glob(split_, classes);
   }
   const LabelledList& read = labelled();
-  const auto indices = indices_of(classes);
+  const auto indices = map_class_names(classes);
   std::vector<std::int32_t> numbers;
   for (std::size_t i = 0; i < read.labels.size(); ++i) {
-    numbers.push_back(class_of(read.labels[i], indices, classes, [&](const std::string& what) {
+    numbers.push_back(find_label(read.labels[i], indices, classes, [&](const std::string& what) {
       throw DataError(read.place(i), what);
     }));
   }

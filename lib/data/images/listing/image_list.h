@@ -26,8 +26,8 @@ struct ImageList {
   std::string source;  // the folder, glob, csv or shards, for messages
   std::vector<ListedFile> files;
   std::vector<std::string> notes;  // what was left aside, and why
-  // The notes on classes without a folder, and on image files that lie in no folder of a class or
-  // cannot be opened.
+  // The notes that training prints as warnings: classes without a folder, classes with similar
+  // names, and image files that lie in no folder of a class or cannot be opened.
   std::vector<std::string> left_aside = {};
   std::vector<int> lines = {};  // of a csv, by file
   bool has_weights = false;     // whether a csv gave them
@@ -69,6 +69,8 @@ class SplitImages {
 
 // Adds a note for each folder in data.path that contains class folders and is not used.
 void note_unused_folders(const config::Data& data, ImageList& list);
+// Adds a note for each set of classes whose names a reader could take for the same name.
+void note_similar_names(const std::vector<std::string>& classes, ImageList& list);
 
 // Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
 void check_files_exist(const ImageList& list);

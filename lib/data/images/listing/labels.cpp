@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/samples/splits.h"
+#include "data/similar_names.h"
 
 namespace trainer::data {
 namespace {
@@ -92,7 +93,7 @@ void reject_several_labels(const std::vector<std::string>& labels,
   }
 }
 
-std::vector<std::string> classes_of(
+std::vector<std::string> find_classes(
     const std::vector<std::string>& labels,
     const std::function<void(std::size_t, const std::string&)>& fail) {
   std::set<std::string> names;
@@ -124,17 +125,10 @@ std::vector<std::string> classes_of(
   return result;
 }
 
-std::map<std::string, std::int32_t> indices_of(const std::vector<std::string>& classes) {
-  std::map<std::string, std::int32_t> indices;
-  for (const std::string& name : classes) {
-    indices.emplace(name, static_cast<std::int32_t>(indices.size()));
-  }
-  return indices;
-}
-
-std::int32_t class_of(const std::string& label, const std::map<std::string, std::int32_t>& indices,
-                      const std::vector<std::string>& classes,
-                      const std::function<void(const std::string&)>& fail) {
+std::int32_t find_label(const std::string& label,
+                        const std::map<std::string, std::int32_t>& indices,
+                        const std::vector<std::string>& classes,
+                        const std::function<void(const std::string&)>& fail) {
   if (const auto found = indices.find(label); found != indices.end()) return found->second;
   std::int32_t index = 0;
   const bool is_index = as_index(label, index);
@@ -150,7 +144,7 @@ std::int32_t class_of(const std::string& label, const std::map<std::string, std:
     const std::string positions =
         has_positions ? concat(" (or 0 to ", classes.size() - 1, ")") : std::string();
     fail(concat("the label '", escaped(label), "' is not a class; the classes are ", join(classes),
-                positions));
+                positions, describe_similar_class(label, classes)));
   }
   return index;
 }

@@ -1,0 +1,24 @@
+// Class names that a reader could take for the same name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trainer::data {
+
+// Returns a line for each set of class names that differ only by blanks, by case or by Unicode form
+// (NFC and NFD write accents differently). The lines contain the names, printable, in their order.
+std::vector<std::string> describe_similar_names(const std::vector<std::string>& classes);
+
+// Returns "; it differs from the class 'Cat' only by case" for the first class that is similar to
+// `name`, "" if there is none.
+std::string describe_similar_class(const std::string& name,
+                                   const std::vector<std::string>& classes);
+
+// Returns the label of each class by its name in every Unicode form, so that a folder or a label in
+// NFD is the class of the same name in NFC. Where two classes differ by form, each has its own.
+std::map<std::string, std::int32_t> map_class_names(const std::vector<std::string>& classes);
+
+}  // namespace trainer::data
