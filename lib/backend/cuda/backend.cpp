@@ -55,19 +55,19 @@ class CurrentDevice final : public ThreadBinding {
 
 void warn(const std::string& text) { std::cerr << "warning: " << text << '\n'; }
 
-// A folder that can be written to; "", with a warning, where there is none.
+// Returns the folder if it can be written to, and "" with a warning otherwise.
 std::string tuning_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!folder.empty() && ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0) return folder;
   warn(concat("parallel.autotune: ", folder.empty() ? "there is no folder" : folder,
               folder.empty() ? "" : " cannot be written to",
-              ", so that the fastest kernels are looked for at each start; set "
-              "TRAINER_CUDA_PLAN_CACHE to a folder that is kept"));
+              ", so the fastest kernels are searched for at each start; set "
+              "TRAINER_CUDA_PLAN_CACHE to a persistent folder"));
   return "";
 }
 
-// All that the time of a kernel depends on, of a device.
+// Returns the properties of a device that the time of a kernel depends on.
 std::string describe(const cudaDeviceProp& properties, int driver) {
   return concat(properties.name, ", compute capability ", properties.major, '.', properties.minor,
                 ", ", properties.multiProcessorCount, " multiprocessors, ",
@@ -86,7 +86,7 @@ Debugging debugging_from_environment() {
   return debugging;
 }
 
-Machine machine_of(int device, const DeviceOptions& options, std::shared_ptr<PeerWatch> peers) {
+Machine open_machine(int device, const DeviceOptions& options, std::shared_ptr<PeerWatch> peers) {
   Machine machine;
   machine.device = device;
   cudaDeviceProp properties{};
@@ -163,7 +163,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
   CudaBackend(int device, const DeviceOptions& options)
       : timeout_(options.timeout), streams_(std::make_shared<StreamList>()) {
     const DeviceGuard guard(device);
-    machine_ = machine_of(device, options, std::make_shared<PeerWatch>());
+    machine_ = open_machine(device, options, std::make_shared<PeerWatch>());
   }
 
   std::string describe() const override {
@@ -241,7 +241,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
   Machine machine_;
 };
 
-// A stream that its backend's list knows as long as it lives.
+// A stream that is in its backend's list during its lifetime.
 class ListedStream final : public CudaStream {
  public:
   ListedStream(int device, std::shared_ptr<PeerWatch> peers, std::shared_ptr<StreamList> list)

@@ -1,4 +1,4 @@
-// What lowering knows of a device.
+// The properties of a device that lowering uses.
 #pragma once
 
 #include <cstdint>

@@ -10,11 +10,11 @@
 
 namespace trainer::backend::cuda {
 
-// To be raised when a declaration changes that both sides see: here, in backend/backend.h, and in
-// what these include.
+// Must be raised when a declaration changes that both sides use: here, in backend/backend.h, and in
+// the headers that these include.
 inline constexpr int kPluginInterface = 7;
 
-// What the CUDA runtime says of this machine.
+// What the CUDA runtime reports about this machine.
 struct GpuSurvey {
   int status = 0;           // cudaError_t of counting the GPUs
   std::string status_text;  // "cudaErrorNoDevice: no CUDA-capable device is detected"

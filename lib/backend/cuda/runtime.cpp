@@ -19,8 +19,8 @@ void check(cudaError_t status, const char* what) {
 
 namespace {
 
-// The device that this thread works on by a guard, or -1. cudaGetDevice would say 0 on a thread
-// that has chosen none, and going back to GPU 0 would make a context on it.
+// The device that a guard made current on this thread, or -1. cudaGetDevice returns 0 on a thread
+// that has chosen none, and a return to GPU 0 would create a context on it.
 thread_local int current_device = -1;
 
 }  // namespace
@@ -43,7 +43,7 @@ DeviceGuard::~DeviceGuard() {
 
 namespace {
 
-// Addresses of the planned device. No two blocks overlap, so that they can tell blocks apart.
+// Returns addresses of the planned device. Blocks do not overlap, so an address identifies a block.
 Buffer allocate_planned(std::size_t bytes) {
   static std::atomic<std::uintptr_t> next{std::uintptr_t{1} << 44};
   constexpr std::uintptr_t kAlignment = 256;

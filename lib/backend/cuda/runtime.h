@@ -33,20 +33,20 @@ class DeviceGuard {
   int before_;
 };
 
-// Device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory
-// (backend/memory_planner.h) saying how much was wanted and how much is free.
+// Allocates device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory
+// (backend/memory_planner.h) with the wanted and the free bytes.
 Buffer allocate_device(int device, std::size_t bytes);
 
 // Allocates memory filled with zeros.
 Buffer allocate_zeros(int device, std::size_t bytes);
 
-// The same, holding what is at `from`.
+// Allocates memory with a copy of the bytes at `from`.
 Buffer allocate_copy(int device, const void* from, std::size_t bytes);
 
 // Pinned host memory of at least one byte, with the flags of cudaHostAlloc, which any device may
 // copy to and from while the host goes on; memory of the system on the planned device.
 HostBuffer allocate_pinned(std::size_t bytes, unsigned flags);
-// Whether the bytes are all of one such buffer; from any thread.
+// Returns whether all bytes belong to one such buffer. Any thread may call it.
 bool is_pinned(const void* memory, std::size_t bytes);
 
 // A stream and an event without timing, as owners; null on the planned device.

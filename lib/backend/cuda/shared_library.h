@@ -5,7 +5,7 @@
 
 namespace trainer::backend::cuda {
 
-// What messages say of one. They end in what the user may do.
+// Parts of the messages about a library. Each message ends with what the user can do.
 struct LibraryTexts {
   const char* file;         // "libnccl.so.2"
   const char* not_opened;   // "several GPUs need NCCL, and it cannot be opened"

@@ -141,7 +141,7 @@ TEST_CASE("cuda batch norm: inference form") {
       Array gamma = Array::random(kF32, {c}, 3, 0.5, 2), beta = Array::random(kF32, {c}, 4);
       Array mean = Array::random(kF32, {c}, 5), variance = Array::random(kF32, {c}, 6, 0.1, 3);
       Array inverse_std(kF32, Shape{c}), y(type, shape), dx(type, shape);
-      cuda::inverse_std_of(variance.as<float>(), 0.01f, inverse_std.as<float>(), c, nullptr);
+      cuda::compute_inverse_std(variance.as<float>(), 0.01f, inverse_std.as<float>(), c, nullptr);
       cuda::normalize(x.data(), gamma.as<float>(), beta.as<float>(), mean.as<float>(),
                       inverse_std.as<float>(), activation, y.data(), type, rows, c, nullptr);
       const graph::BatchNormInference op{0.01f, activation};

@@ -15,10 +15,10 @@
 
 namespace trainer::backend::cuda {
 
-// All calls but check() and abort(), which are for any thread, are one thread's. Calls enqueue and
-// return, but wait for the ranks of this process. The first error ends the group: every later call
-// throws. An error of another rank is a MemberFailed, so that the one that caused it is what a
-// thread team reports.
+// One thread makes all calls except check() and abort(), which any thread may make. A call enqueues
+// work and returns, but waits for the ranks of this process. The first error ends the group: every
+// later call throws. An error of another rank is a MemberFailed, so that a thread team reports the
+// error that caused it.
 class CudaCollective : public Collective {
  public:
   ~CudaCollective() override { leave_waiters(); }
@@ -28,9 +28,9 @@ class CudaCollective : public Collective {
   // to[rank * count ... ] = each rank's `from`, in rank order; `to` holds size() * count values.
   virtual void all_gather(const float* from, float* to, std::int64_t count,
                           cudaStream_t stream) = 0;
-  // Throws the error that ended the group, if any: what waiting loops ask now and then.
+  // Throws the error that ended the group, if any. Waiting loops call it periodically.
   virtual void check() = 0;
-  // Whether its calls may be captured into a CUDA graph.
+  // Returns whether calls may be captured into a CUDA graph.
   virtual bool capturable() const = 0;
   // Between begin_capture() and end_capture() calls become part of a graph and are not done. The
   // ranks capture the same calls, and replay their graphs in the same order. A graph must be
@@ -39,16 +39,16 @@ class CudaCollective : public Collective {
   virtual void end_capture() {}
   // Launches a graph with captured calls, unless the group has ended.
   virtual void replay(cudaStream_t stream, const std::function<void()>& launch) = 0;
-  // What the next calls are for, which errors name: "gradients" of an update.
+  // Sets what the next calls sum, which errors name: "gradients" of an update.
   void name_work(const char* what, std::uint64_t update) {
     work_.store(what, std::memory_order_relaxed);
     update_.store(update, std::memory_order_relaxed);
   }
 
-  std::function<void()> on_destroy;  // of whoever asks check()
+  std::function<void()> on_destroy;  // removes the collective from those that call check()
 
  protected:
-  // After it nobody asks check(). The first thing that a destructor does.
+  // Ends the calls of check(). A destructor must call it first.
   void leave_waiters() {
     if (on_destroy) std::exchange(on_destroy, nullptr)();
   }

@@ -16,12 +16,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two looks at a call of NCCL that goes on in the background.
+// The pause between two polls of a call that NCCL completes in the background.
 constexpr std::chrono::microseconds kNcclPollPause(50);
-// Connections between many hosts take seconds, whatever the limit for a sum is.
+// Connections between many hosts take seconds, so this limit does not follow that of a sum.
 constexpr std::chrono::milliseconds kConnectLimit = std::chrono::minutes(1);
 
-std::string seconds_of(std::chrono::milliseconds time) {
+std::string format_seconds(std::chrono::milliseconds time) {
   return concat(static_cast<double>(time.count()) / 1000, " s");
 }
 
@@ -42,7 +42,7 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   void abort(const std::string& reason) noexcept override;
 
  private:
-  // Why a call failed; "" when it did not.
+  // The reason why a call failed; empty if it succeeded.
   using Failure = std::string;
 
   void connect(const ncclUniqueId& id);
@@ -51,7 +51,7 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   void enqueue(const char* name, cudaStream_t stream, const Call& call);
   // Waits until a call is done that NCCL has taken. The lock is held.
   Failure settle(const char* name, ncclResult_t status, std::chrono::milliseconds limit);
-  Failure failure_of(const char* name, ncclResult_t status) const;
+  Failure describe_failure(const char* name, ncclResult_t status) const;
   Failure silence();
   [[noreturn]] void fail(const Failure& failure);
   std::string diagnose_peers();
@@ -75,10 +75,10 @@ NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
     : group_(std::move(group)), peers_(ranks.duplicate()), timeout_(timeout) {
   ncclUniqueId id;
   std::memset(&id, 0, sizeof id);
-  const NcclApi& api = nccl();  // also on ranks that draw no id: each says what it lacks
+  const NcclApi& api = nccl();  // on all ranks, so that each reports a library that is missing
   if (group_.rank == 0) {
     const ncclResult_t status = api.get_unique_id(&id);
-    if (status != ncclSuccess) throw DeviceError(failure_of("ncclGetUniqueId", status));
+    if (status != ncclSuccess) throw DeviceError(describe_failure("ncclGetUniqueId", status));
   }
   ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
   group_.process->join(*this);
@@ -110,7 +110,8 @@ void NcclCollective::connect(const ncclUniqueId& id) {
   if (!failure.empty()) fail(failure);
 }
 
-NcclCollective::Failure NcclCollective::failure_of(const char* name, ncclResult_t status) const {
+NcclCollective::Failure NcclCollective::describe_failure(const char* name,
+                                                         ncclResult_t status) const {
   const char* last = comm_ == nullptr ? nullptr : nccl().last_error(comm_);
   return concat(who(), ": ", name, ": ", nccl().error_string(status),
                 last == nullptr || *last == 0 ? "" : ": ", last == nullptr ? "" : last);
@@ -126,10 +127,10 @@ NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t st
     const ncclResult_t asked = nccl().get_async_error(comm_, &status);
     if (asked != ncclSuccess) status = asked;
     if (late && status == ncclInProgress) {
-      return concat(who(), ": ", name, " has waited for other ranks for ", seconds_of(limit));
+      return concat(who(), ": ", name, " has waited for other ranks for ", format_seconds(limit));
     }
   }
-  return status == ncclSuccess ? "" : failure_of(name, status);
+  return status == ncclSuccess ? "" : describe_failure(name, status);
 }
 
 // A call that is captured is in the graph once it has settled; its time runs when the graph does.
@@ -187,7 +188,7 @@ void NcclCollective::all_gather(const float* from, float* to, std::int64_t count
 
 NcclCollective::Failure NcclCollective::silence() {
   if (watch_.silence() <= timeout_) return "";
-  return concat(who(), ": the sum has waited for other ranks for ", seconds_of(timeout_),
+  return concat(who(), ": the sum has waited for other ranks for ", format_seconds(timeout_),
                 ", the limit of parallel.timeout");
 }
 
@@ -202,12 +203,12 @@ void NcclCollective::check() {
     if (asked != ncclSuccess) status = asked;
     failure = status == ncclSuccess || status == ncclInProgress
                   ? silence()
-                  : failure_of("ncclCommGetAsyncError", status);
+                  : describe_failure("ncclCommGetAsyncError", status);
   }
   if (!failure.empty()) fail(failure);
 }
 
-// What the host's connections know of the ranks that the device waits for.
+// Asks the hosts of the ranks that the device waits for, and returns what they answered.
 std::string NcclCollective::diagnose_peers() {
   if (const std::string late = group_.late_ranks(); !late.empty()) return "; " + late;
   int local = 0;

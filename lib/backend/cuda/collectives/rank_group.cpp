@@ -22,7 +22,7 @@ std::uint64_t draw_number() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-// What a rank tells the others. Its bytes travel.
+// What a rank sends to the others, as bytes.
 struct Announcement {
   std::array<char, 64> host{};
   std::uint64_t process = 0;

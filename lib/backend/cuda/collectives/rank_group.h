@@ -18,7 +18,7 @@ struct RankPlace {
   int device = 0;
 };
 
-// What a rank of a process must do when one of them has failed.
+// A rank of this process, which is stopped when one of them has failed.
 class GroupMember {
  public:
   // Ends the rank's work on the device that waits for others; from any thread, more than once.
@@ -28,7 +28,7 @@ class GroupMember {
   ~GroupMember() = default;
 };
 
-// What the ranks of one process share: who has failed, and how far each has come. Thread-safe.
+// State that the ranks of one process share: which has failed, and how far each is. Thread-safe.
 class ProcessGroup {
  public:
   explicit ProcessGroup(std::size_t ranks) : calls_(ranks) {}
@@ -39,8 +39,7 @@ class ProcessGroup {
   // Stops all members, which must hold no lock that stop() takes. The first failure is kept.
   void fail(int rank, const std::string& reason) noexcept;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // Throws once somebody has failed: the PeerError of `rank` itself, or MemberFailed for a rank
-  // that only hears of it.
+  // Throws if a rank has failed: PeerError on the rank that failed, MemberFailed on the others.
   void throw_if_failed(int rank) const;
 
   // An object that all ranks share, made by the first that asks; they must ask for the same type.

@@ -22,9 +22,9 @@ static_assert(offsetof(StepNumbers, finite) == offsetof(Numbers, finite));
 static_assert(offsetof(StepNumbers, skipped) == offsetof(Numbers, skipped));
 static_assert(offsetof(StepNumbers, gradient_norm) == offsetof(Numbers, gradient_norm));
 
-// Of operands, as kernels, cuDNN and cublasLt read them: plans/convolution.h, plans/matmul.h.
+// Kernels, cuDNN and cublasLt read operands of this alignment: plans/convolution.h, plans/matmul.h.
 constexpr std::int64_t kInputAlignment = 16;
-// Calls whose scalars may be on their way to the device at once.
+// The number of calls whose scalars may be in flight to the device at the same time.
 constexpr std::size_t kScalarSlots = 8;
 
 bool has_batch_statistics(const graph::Graph& graph) {
@@ -72,12 +72,12 @@ void CudaExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
   const DeviceGuard guard(variables_.device());
   Call call;
   call.samples = samples;
-  call.parts = parts_of(samples, all_samples);
+  call.parts = make_parts(samples, all_samples);
   call.idle = is_idle(samples);
   make_programs(call);
 }
 
-// Whether a call of so many samples only takes part in the other ranks' batch statistics.
+// Returns whether a call of so many samples only takes part in the other ranks' batch statistics.
 bool CudaExecutable::is_idle(std::int64_t samples) const {
   return samples == 0 && updates_ && batch_statistics_ && options_.reduction.statistics != nullptr;
 }
@@ -140,8 +140,8 @@ void CudaExecutable::check_options() const {
 }
 
 // Which samples make up a part of an ordered sum depends on the batch of all ranks alone.
-std::vector<CudaExecutable::Part> CudaExecutable::parts_of(std::int64_t samples,
-                                                           std::int64_t all_samples) const {
+std::vector<CudaExecutable::Part> CudaExecutable::make_parts(std::int64_t samples,
+                                                             std::int64_t all_samples) const {
   const ReductionOptions& reduction = options_.reduction;
   if (!reduction.ordered || !updates_) {
     return samples == 0 ? std::vector<Part>{} : std::vector<Part>{{0, samples}};
@@ -169,7 +169,8 @@ CudaExecutable::Call CudaExecutable::make_call(const Bindings& bindings, const S
   }
   Call call;
   call.samples = bindings.samples;
-  call.parts = parts_of(call.samples, scalars.all_samples > 0 ? scalars.all_samples : call.samples);
+  call.parts =
+      make_parts(call.samples, scalars.all_samples > 0 ? scalars.all_samples : call.samples);
   call.inputs.assign(bindings.inputs.begin(), bindings.inputs.end());
   call.outputs.assign(bindings.outputs.begin(), bindings.outputs.end());
   call.accumulate = scalars.accumulate;
@@ -189,7 +190,7 @@ Program& CudaExecutable::program(std::int64_t samples) {
   return programs_.emplace(lowered, std::move(made)).first->second;
 }
 
-// Everything that a call needs and that is allocated on first use.
+// Makes everything that a call needs and that is allocated on first use.
 void CudaExecutable::make_programs(const Call& call) {
   for (const Part& part : call.parts) {
     if (part.count > 0) program(part.count);

@@ -1,5 +1,5 @@
-// A graph on a CUDA device: one program a number of samples, captured with the sum over the ranks
-// and the update into one CUDA graph for each way of being called.
+// A graph on a CUDA device: one program per number of samples, captured with the sum over the ranks
+// and the update into one CUDA graph per key of a call.
 #pragma once
 
 #include <map>
@@ -54,8 +54,8 @@ class CudaExecutable final : public Executable {
     bool has_numbers = false;
     cudaStream_t stream = nullptr;
   };
-  // What makes two calls the same work on the same memory; with several ranks, what all of them
-  // know of it.
+  // Two calls with one key are the same work on the same memory. With several ranks the key holds
+  // only numbers that all ranks have.
   using Key = std::tuple<std::vector<std::int64_t>, std::vector<std::byte*>, bool, bool, bool>;
   struct CapturedCall {
     std::int64_t calls = 0;
@@ -72,9 +72,9 @@ class CudaExecutable final : public Executable {
   void launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream);
   void check_options() const;
   Call make_call(const Bindings& bindings, const Scalars& scalars, cudaStream_t stream) const;
-  std::vector<Part> parts_of(std::int64_t samples, std::int64_t all_samples) const;
+  std::vector<Part> make_parts(std::int64_t samples, std::int64_t all_samples) const;
   bool is_idle(std::int64_t samples) const;
-  static Key key_of(const Call& call);
+  static Key make_key(const Call& call);
   std::int64_t rank_count() const;
   std::int64_t rank() const;
   Partition leaves() const;  // of this rank, in an ordered sum
@@ -102,7 +102,7 @@ class CudaExecutable final : public Executable {
                              const Port& port);
   static bool is_aligned(const std::byte* address);
   void make_copied_inputs(const Call& call);
-  std::vector<std::byte*> inputs_of(const Call& call, const Part& part, const Program& program);
+  std::vector<std::byte*> place_inputs(const Call& call, const Part& part, const Program& program);
   void copy_outputs(const Call& call, const Part& part, bool first, const Program& program) const;
   void add_part_numbers(const Call& call, const Part& part, bool first, const Program* program);
   void move_statistics(const Call& call);
@@ -158,9 +158,9 @@ class CudaExecutable final : public Executable {
   std::size_t next_slot_ = 0;
   std::uint64_t update_number_ = 0;  // of the call that is launched
   Buffer idle_input_;
-  // Of parts that are shorter than their program or not aligned, one per input.
+  // Copies of inputs whose part is shorter than its program or not aligned, one per input.
   std::vector<Buffer> copied_inputs_;
-  // Of the part that was enqueued last: moving statistics follow it.
+  // The program of the part that was enqueued last, from which moving statistics are updated.
   const Program* last_program_ = nullptr;
   std::vector<std::byte*> pointers_;
   std::vector<float> host_gradient_, host_clip_scales_;

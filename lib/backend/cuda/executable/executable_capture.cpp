@@ -6,8 +6,8 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// Ways of being called that keep a captured graph; more of them start anew.
-constexpr std::size_t kMostGraphs = 64;
+// Limits the captured graphs of an executable. All are dropped when another one is needed.
+constexpr std::size_t kMaxGraphs = 64;
 
 // While it lives, a collective's calls are captured.
 class CaptureOfRanks {
@@ -23,7 +23,7 @@ class CaptureOfRanks {
 
 }  // namespace
 
-CudaExecutable::Key CudaExecutable::key_of(const Call& call) {
+CudaExecutable::Key CudaExecutable::make_key(const Call& call) {
   std::vector<std::int64_t> parts;
   for (const Part& part : call.parts) parts.insert(parts.end(), {part.first, part.count});
   std::vector<std::byte*> pointers;
@@ -33,7 +33,7 @@ CudaExecutable::Key CudaExecutable::key_of(const Call& call) {
 }
 
 CudaExecutable::CapturedCall& CudaExecutable::find_captured(Key key) {
-  if (captured_.size() >= kMostGraphs && !captured_.contains(key)) captured_.clear();
+  if (captured_.size() >= kMaxGraphs && !captured_.contains(key)) captured_.clear();
   return captured_[std::move(key)];
 }
 
@@ -41,7 +41,7 @@ CudaExecutable::CapturedCall& CudaExecutable::find_captured(Key key) {
 // need; the second is captured.
 void CudaExecutable::replay(const Call& call) {
   if (!machine_.debugging.capture) return enqueue(call);
-  CapturedCall& captured = find_captured(key_of(call));
+  CapturedCall& captured = find_captured(make_key(call));
   if (captured.calls++ == 0) return enqueue(call);
   if (!captured.graph) {
     captured.graph = std::make_unique<CallGraph>(call.stream, [&] { enqueue(call); });

@@ -1,4 +1,4 @@
-// What an executable says of itself: its memory, its steps, and all it has.
+// Reports of an executable: its memory, its steps and its programs.
 #include <algorithm>
 #include <ostream>
 
@@ -7,7 +7,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-std::int64_t bytes_of(const std::vector<Buffer>& buffers) {
+std::int64_t count_bytes(const std::vector<Buffer>& buffers) {
   std::size_t total = 0;
   for (const Buffer& buffer : buffers) total += buffer.bytes();
   return static_cast<std::int64_t>(total);
@@ -25,13 +25,13 @@ MemoryReport CudaExecutable::memory() const {
                                 other_roots_.bytes() + statistics_before_.bytes()) +
       pool_.bytes();
   report.activations = variables_.arena_bytes();
-  report.staging =
-      static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(copied_inputs_) + fixed_io_.bytes();
+  report.staging = static_cast<std::int64_t>(idle_input_.bytes()) + count_bytes(copied_inputs_) +
+                   fixed_io_.bytes();
   report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + numbers_.bytes() +
                                             clock_.bytes()) +
                   update_.bytes();
   for (const auto& [samples, program] : programs_) {
-    report.tables += bytes_of(program.constants);
+    report.tables += count_bytes(program.constants);
     for (const ProgramStep& step : program.steps_before_update()) {
       report.workspace = std::max(report.workspace, step.workspace);
     }

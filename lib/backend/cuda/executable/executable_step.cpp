@@ -45,7 +45,7 @@ ClockPhase clock_phase(graph::Phase phase) {
   return phase < graph::Phase::kBackward ? ClockPhase::kForward : ClockPhase::kBackward;
 }
 
-WorkRecord record_of(WorkRecord::Kind kind) {
+WorkRecord make_record(WorkRecord::Kind kind) {
   WorkRecord record;
   record.kind = kind;
   return record;
@@ -56,7 +56,7 @@ WorkRecord record_of(WorkRecord::Kind kind) {
 // An error of a kernel is reported by a later call, unless the host waits for each op.
 void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& context) {
   const Range layer(step.name);
-  WorkRecord record = record_of(WorkRecord::Kind::kLayer);
+  WorkRecord record = make_record(WorkRecord::Kind::kLayer);
   record.layer = step.name;
   record.implementation = step.implementation;
   record.phase = step.phase;
@@ -69,7 +69,7 @@ void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& co
 
 void CudaExecutable::enqueue(const Call& call) {
   if (updates_) {
-    const TimedPiece piece(timed(), record_of(WorkRecord::Kind::kPackWeights), call.stream);
+    const TimedPiece piece(timed(), make_record(WorkRecord::Kind::kPackWeights), call.stream);
     for (PackedWeights::Entry* entry : packed_entries(call)) {
       if (entry->changed_by_training) entry->make(call.stream);
     }
@@ -152,8 +152,8 @@ void CudaExecutable::run_parts(const Call& call) {
 
 // Where a part's inputs lie: in the caller's memory, or in a copy, where the program is for more
 // samples or the part does not begin where kernels and libraries may count on whole vectors.
-std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& part,
-                                                  const Program& program) {
+std::vector<std::byte*> CudaExecutable::place_inputs(const Call& call, const Part& part,
+                                                     const Program& program) {
   std::vector<std::byte*> inputs;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Port& port = program.inputs[i];
@@ -174,7 +174,7 @@ std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& 
 
 void CudaExecutable::run_part(const Call& call, const Part& part, bool first, float* to) {
   const Program& lowered = program(part.count);
-  pointers_ = lowered.make_pointers(inputs_of(call, part, lowered), to);
+  pointers_ = lowered.make_pointers(place_inputs(call, part, lowered), to);
   last_program_ = &lowered;
   run_steps(call, lowered, {{pointers_.data()}, call.stream, part.first, scalars(), state(), true});
   copy_outputs(call, part, first, lowered);
@@ -269,7 +269,7 @@ void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
   check(cudaEventRecord(bucket_events_[bucket].get(), stream), "cudaEventRecord");
   check(cudaStreamWaitEvent(reduction_stream_.get(), bucket_events_[bucket].get(), 0),
         "cudaStreamWaitEvent");
-  WorkRecord record = record_of(WorkRecord::Kind::kAllReduce);
+  WorkRecord record = make_record(WorkRecord::Kind::kAllReduce);
   record.thread = kReductionThread;
   record.bytes = slice.count() * static_cast<std::int64_t>(sizeof(float));
   const TimedPiece piece(timed(), record, reduction_stream_.get());
@@ -282,7 +282,7 @@ void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
 
 void CudaExecutable::reduce(const Call& call) {
   const Range range("reduce");
-  WorkRecord record = record_of(WorkRecord::Kind::kAllReduce);
+  WorkRecord record = make_record(WorkRecord::Kind::kAllReduce);
   const std::int64_t count = variables_.placement().flat.count + trailer_size_;
   record.bytes = count * static_cast<std::int64_t>(sizeof(float));
   const TimedPiece piece(timed(), record, call.stream);
@@ -316,7 +316,7 @@ void CudaExecutable::add_earlier_calls(const Call& call) {
 
 void CudaExecutable::decide_and_update(const Call& call) {
   const Range range("update");
-  const TimedPiece piece(timed(), record_of(WorkRecord::Kind::kUpdate), call.stream);
+  const TimedPiece piece(timed(), make_record(WorkRecord::Kind::kUpdate), call.stream);
   const bool reduced = reduces(call);
   if (reduced) {
     read_trailer(trailer(), trailer_statistics_ > 0, pointer_to<float>(statistics_before_.span()),

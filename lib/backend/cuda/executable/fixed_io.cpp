@@ -5,11 +5,11 @@
 namespace trainer::backend::cuda {
 namespace {
 
-std::int64_t bytes_of(const Port& port, std::int64_t samples) {
+std::int64_t port_bytes(const Port& port, std::int64_t samples) {
   return port.bytes_per_sample > 0 ? samples * port.bytes_per_sample : port.bytes;
 }
 
-// What the program does not read or make is nowhere.
+// Returns whether the program reads or makes port i and the caller has memory for it.
 bool is_used(const std::vector<Span>& spans, const std::vector<Port>& ports, std::size_t i) {
   return i < ports.size() && ports[i].buffer >= 0 && spans[i];
 }
@@ -32,7 +32,7 @@ std::vector<Span> FixedIo::places(std::vector<Buffer>& buffers, const std::vecto
   std::vector<Span> places(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!is_used(given, ports, i)) continue;
-    const std::int64_t bytes = std::max<std::int64_t>(bytes_of(ports[i], most), 1);
+    const std::int64_t bytes = std::max<std::int64_t>(port_bytes(ports[i], most), 1);
     if (buffers[i].bytes() == 0) {
       buffers[i] = allocate_device(device_, static_cast<std::size_t>(bytes));
     }
@@ -53,7 +53,7 @@ void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
                   const std::vector<Port>& ports, std::int64_t samples, cudaStream_t stream) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (!is_used(from, ports, i)) continue;
-    const std::int64_t bytes = bytes_of(ports[i], samples);
+    const std::int64_t bytes = port_bytes(ports[i], samples);
     if (bytes == 0) continue;
     check(cudaMemcpyAsync(to[i].address, from[i].address, static_cast<std::size_t>(bytes),
                           cudaMemcpyDeviceToDevice, stream),

@@ -12,11 +12,11 @@ class UpdatePhase {
  public:
   explicit UpdatePhase(CudaVariables& variables);
 
-  // Enqueues the update by these flat gradients: what decide_update() left in the state says
-  // whether it changes anything. Sets numbers->gradient_norm if it does.
+  // Enqueues the update by these flat gradients. It changes nothing unless decide_update() set
+  // state->updates_now. Sets numbers->gradient_norm if it does.
   void enqueue(const float* gradients, const StepScalars* scalars, const StepState* state,
                StepNumbers* numbers, cudaStream_t stream);
-  // Whether some parameter's gradient is clipped by its norm.
+  // Returns whether the gradient of a parameter is clipped by its norm.
   bool needs_norm() const { return needs_norm_; }
   // Enqueues the computation of the clip scales, one per segment, and returns where they will be.
   const float* enqueue_clip_scales(const float* gradients, const StepState* state,
@@ -26,7 +26,7 @@ class UpdatePhase {
 
  private:
   UpdateBuffers buffers(const float* gradients) const;
-  // Of steps by graph::LambRule; returns where they will be.
+  // Enqueues the computation of the trust ratios of graph::LambRule and returns where they will be.
   const float* enqueue_trust_ratios(const float* gradients, const float* clip_scales,
                                     const StepScalars* scalars, const StepState* state,
                                     cudaStream_t stream);

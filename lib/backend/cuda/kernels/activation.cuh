@@ -141,7 +141,7 @@ __device__ inline void activate_backward(const graph::Activation& activation, co
   }
 }
 
-// Whether the derivative needs a saved value.
+// Returns whether the derivative needs a saved value.
 inline bool needs_saved(const graph::Activation& activation) {
   return activation.kind != graph::Activation::Kind::kLinear;
 }

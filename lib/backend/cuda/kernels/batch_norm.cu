@@ -402,9 +402,9 @@ void norm_backward(const void* x, const void* dy, const void* y, const float* ga
   });
 }
 
-void inverse_std_of(const float* variance, float epsilon, float* inverse_std, std::int64_t c,
-                    cudaStream_t stream) {
-  launch("inverse_std_of", inverse_std_kernel, grid_over(c, 1), kThreads, 0, stream, variance,
+void compute_inverse_std(const float* variance, float epsilon, float* inverse_std, std::int64_t c,
+                         cudaStream_t stream) {
+  launch("compute_inverse_std", inverse_std_kernel, grid_over(c, 1), kThreads, 0, stream, variance,
          epsilon, inverse_std, c);
 }
 

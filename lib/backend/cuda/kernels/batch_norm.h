@@ -66,8 +66,8 @@ void norm_backward(const void* x, const void* dy, const void* y, const float* ga
 
 // 1 / sqrt(variance + epsilon), for the inference forms, which are normalize() and the two below
 // with it.
-void inverse_std_of(const float* variance, float epsilon, float* inverse_std, std::int64_t c,
-                    cudaStream_t stream);
+void compute_inverse_std(const float* variance, float epsilon, float* inverse_std, std::int64_t c,
+                         cudaStream_t stream);
 // dx = g * gamma * inverse_std.
 void norm_inference_backward(const void* dy, const void* y, const float* gamma,
                              const float* inverse_std, const graph::Activation& activation,

@@ -17,18 +17,18 @@ struct Channels {
   int multiplier;
   // N output channels from `channel` on read N input channels from here on; N is 1 unless the
   // multiplier is 1.
-  __device__ std::int64_t input_of(std::int64_t channel) const { return channel / multiplier; }
+  __device__ std::int64_t input_channel(std::int64_t channel) const { return channel / multiplier; }
 };
 
 // threadIdx.x runs over groups of output channels, threadIdx.y over runs of outputs of one row.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads, 2)
     depthwise_kernel(Window2 window, Channels c, const T* x, const float* kernel, const float* bias,
-                     Activation activation, T* y, unsigned runs, int runs_a_row) {
+                     Activation activation, T* y, unsigned runs, int runs_per_row) {
   const unsigned run = tile_pixel();
   const std::int64_t channel = tile_channel<N>();
   if (run >= runs || channel >= c.out) return;
-  const Pixel o = pixel_at(run, window.y.output, runs_a_row);
+  const Pixel o = pixel_at(run, window.y.output, runs_per_row);
   const int first = o.x * kRun;
   float sum[kRun][N] = {};
   if (bias != nullptr) {
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int row = window.y.position(o.y, i);
     if (!window.y.inside(row)) continue;
     const T* from =
-        x + (o.image * window.y.input + row) * window.x.input * c.in + c.input_of(channel);
+        x + (o.image * window.y.input + row) * window.x.input * c.in + c.input_channel(channel);
     for (int j = 0; j < window.x.size; ++j) {
       float w[N];
       load<N>(kernel + (i * window.x.size + j) * c.out + channel, w);
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int taps = window.y.size * window.x.size;
   float sum[kTaps][N] = {};
   if (channel < c.out) {
-    x += c.input_of(channel);
+    x += c.input_channel(channel);
     for (auto p = static_cast<unsigned>(tile_row()); p < outputs;
          p += static_cast<unsigned>(tile_row_step())) {
       const Pixel o = pixel_at(p, window.y.output, window.x.output);
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-Channels channels_of(const DepthwiseShape& shape) {
+Channels make_channels(const DepthwiseShape& shape) {
   return {shape.c, shape.c * shape.multiplier, static_cast<int>(shape.multiplier)};
 }
 
@@ -142,14 +142,14 @@ constexpr std::int64_t kWeightsVector = 4;
 void depthwise(const DepthwiseShape& shape, const void* x, const float* kernel, const float* bias,
                const Activation& activation, void* y, DType type, cudaStream_t stream) {
   const Window2 window = make_window(shape.window, shape.h, shape.w);
-  const Channels c = channels_of(shape);
-  const std::int64_t runs_a_row = divide_up(window.x.output, kRun);
-  const std::int64_t runs = shape.n * window.y.output * runs_a_row;
+  const Channels c = make_channels(shape);
+  const std::int64_t runs_per_row = divide_up(window.x.output, kRun);
+  const std::int64_t runs = shape.n * window.y.output * runs_per_row;
   with_channels(type, shape, aligned({x, kernel, bias, y}), [&]<class T, int N>() {
     const RowTiles tiles = pixel_tiles(runs, c.out / N);
     launch("depthwise", depthwise_kernel<T, N>, tiles.grid, tiles.block, 0, stream, window, c,
            static_cast<const T*>(x), kernel, bias, activation, static_cast<T*>(y),
-           pixel_count(runs), static_cast<int>(runs_a_row));
+           pixel_count(runs), static_cast<int>(runs_per_row));
   });
 }
 
@@ -160,7 +160,7 @@ void depthwise_backward_data(const DepthwiseShape& shape, const void* dy, const 
   with_channels(type, shape, aligned({dy, kernel, dx}), [&]<class T, int N>() {
     const RowTiles tiles = pixel_tiles(pixels, shape.c / N);
     launch("depthwise_backward_data", backward_data_kernel<T, N>, tiles.grid, tiles.block, 0,
-           stream, window, channels_of(shape), static_cast<const T*>(dy), kernel,
+           stream, window, make_channels(shape), static_cast<const T*>(dy), kernel,
            static_cast<T*>(dx), pixel_count(pixels));
   });
 }
@@ -176,7 +176,7 @@ std::int64_t depthwise_scratch(const DepthwiseShape& shape) {
 void depthwise_backward_weights(const DepthwiseShape& shape, const void* x, const void* dy,
                                 float* dkernel, DType type, void* scratch, cudaStream_t stream) {
   const Window2 window = make_window(shape.window, shape.h, shape.w);
-  const Channels c = channels_of(shape);
+  const Channels c = make_channels(shape);
   const std::int64_t outputs = shape.n * window.y.output * window.x.output;
   const int taps = window.y.size * window.x.size;
   const bool vectors = aligned({x, dy}) && shape.multiplier == 1 && shape.c % kWeightsVector == 0;

@@ -111,7 +111,7 @@ __device__ inline void store(const float (&from)[N], std::int64_t left, T* to) {
   }
 }
 
-// Whether all of these are aligned to 16 bytes; null is.
+// Returns whether all pointers are aligned to 16 bytes; null is aligned.
 inline bool aligned(std::initializer_list<const void*> pointers) {
   return std::all_of(pointers.begin(), pointers.end(), [](const void* pointer) {
     return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;

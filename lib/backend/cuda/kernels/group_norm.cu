@@ -50,14 +50,14 @@ __device__ inline void for_vectors(const GroupShape& s, std::int64_t group, cons
 }
 
 template <int N>
-__device__ inline float sum_of(const float (&v)[N]) {
+__device__ inline float sum_values(const float (&v)[N]) {
   float sum = 0;
   for (int k = 0; k < N; ++k) sum += v[k];
   return sum;
 }
 
 template <int N, class T>
-__device__ inline Moments moments_of(const GroupShape& s, const Team& team, const T* x) {
+__device__ inline Moments compute_moments(const GroupShape& s, const Team& team, const T* x) {
   const auto count = static_cast<float>(s.pixels * s.channels);
   // The sum is of differences from the first element, since a mean far from zero would cost digits.
   const float shift = to_float(x[first_place(s, team.group)]);
@@ -66,14 +66,14 @@ __device__ inline Moments moments_of(const GroupShape& s, const Team& team, cons
     float v[N];
     load<N>(x + at, v);
     for (int k = 0; k < N; ++k) v[k] -= shift;
-    sum += sum_of(v);
+    sum += sum_values(v);
   });
   const float mean = shift + team.sum(sum) / count;
   for_vectors<N>(s, team.group, [&](std::int64_t at, std::int64_t) {
     float v[N];
     load<N>(x + at, v);
     for (int k = 0; k < N; ++k) v[k] = (v[k] - mean) * (v[k] - mean);
-    square += sum_of(v);
+    square += sum_values(v);
   });
   return {mean, 1.0f / sqrtf(team.sum(square) / count + s.epsilon)};
 }
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
     group_norm_kernel(GroupShape s, const T* x, const float* gamma, const float* beta, T* y) {
   const Team team(shared_memory<float>());
   if (team.group >= s.outer * s.groups) return;
-  const Moments m = moments_of<N>(s, team, x);
+  const Moments m = compute_moments<N>(s, team, x);
   for_vectors<N>(s, team.group, [&](std::int64_t at, std::int64_t channel) {
     float v[N], scale[N], shift[N];
     load<N>(x + at, v);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
                                Moments* moments) {
   const Team team(shared_memory<float>());
   if (team.group >= s.outer * s.groups) return;
-  const Moments m = moments_of<N>(s, team, x);
+  const Moments m = compute_moments<N>(s, team, x);
   if (threadIdx.x == 0) moments[team.group] = m;
   const auto load_both = [&](std::int64_t at, std::int64_t channel, float(&n)[N], float(&q)[N]) {
     float scale[N];
@@ -115,9 +115,9 @@ __global__ void __launch_bounds__(kThreads)
   for_vectors<N>(s, team.group, [&](std::int64_t at, std::int64_t channel) {
     float n[N], q[N];
     load_both(at, channel, n, q);
-    sum_q += sum_of(q);
+    sum_q += sum_values(q);
     for (int k = 0; k < N; ++k) n[k] *= q[k];
-    sum_qn += sum_of(n);
+    sum_qn += sum_values(n);
   });
   const float share = 1.0f / static_cast<float>(s.pixels * s.channels);
   const float mean_q = team.sum(sum_q) * share, mean_qn = team.sum(sum_qn) * share;

@@ -60,16 +60,16 @@ __device__ inline T* shared_memory() {
 #endif
 }
 
-inline constexpr int kThreads = 256;  // of a block, unless a kernel says otherwise
+inline constexpr int kThreads = 256;  // per block, unless a kernel has another bound
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // For kernels that count pixels with 32 bits, which divide faster.
 inline unsigned pixel_count(std::int64_t pixels) {
-  constexpr std::int64_t kMost = 0x7fffffff;
-  if (pixels > kMost) {
-    throw DeviceError(concat("a batch of ", pixels, " pixels; kernels for GPUs take up to ", kMost,
-                             "; use a smaller train.batch_size"));
+  constexpr std::int64_t kMaxPixels = 0x7fffffff;
+  if (pixels > kMaxPixels) {
+    throw DeviceError(concat("a batch of ", pixels, " pixels; kernels for GPUs take up to ",
+                             kMaxPixels, "; use a smaller train.batch_size"));
   }
   return static_cast<unsigned>(pixels);
 }
@@ -92,7 +92,7 @@ __device__ inline void unrolled(const F& f) {
   (std::make_integer_sequence<int, N>{});
 }
 
-// As many blocks along y as a grid may have; kernels walk the rest.
+// Limits the blocks along y to what a grid may have; kernels loop over the rest.
 inline unsigned grid_y(std::int64_t blocks) {
   return static_cast<unsigned>(std::min<std::int64_t>(blocks, 65535));
 }

@@ -12,8 +12,8 @@ using graph::Activation;
 template <int N>
 using Winners = Pack<std::uint8_t, N>;
 
-// Whether v takes the place of a maximum: the first of equal ones stays. A NaN goes before all
-// numbers and stays too, so that it is seen in the loss.
+// Returns whether v replaces the maximum so far. The first of equal values stays. A NaN replaces
+// all numbers and stays too, so that it reaches the loss.
 __device__ inline bool wins(float v, float best) { return !(v <= best) && best == best; }
 
 // Calls f(window position, element of the pixel) for the pixels inside the image; `channel` is
@@ -246,7 +246,7 @@ RowTiles image_tiles(std::int64_t n, std::int64_t pixels, std::int64_t groups) {
   return tiles;
 }
 
-std::int64_t outputs_of(const PoolShape& shape, const Window2& window) {
+std::int64_t count_outputs(const PoolShape& shape, const Window2& window) {
   return shape.n * window.y.output * window.x.output;
 }
 
@@ -255,7 +255,7 @@ std::int64_t outputs_of(const PoolShape& shape, const Window2& window) {
 void max_pool(const PoolShape& shape, const void* x, void* y, std::uint8_t* index, DType type,
               cudaStream_t stream) {
   const Window2 window = make_window(shape.window, shape.h, shape.w);
-  const std::int64_t pixels = outputs_of(shape, window);
+  const std::int64_t pixels = count_outputs(shape, window);
   with_row_vectors(type, shape.c, aligned({x, y, index}), [&]<class T, int N>() {
     const RowTiles tiles = pixel_tiles(pixels, shape.c / N);
     launch("max_pool", max_pool_kernel<T, N>, tiles.grid, tiles.block, 0, stream, window,
@@ -265,7 +265,7 @@ void max_pool(const PoolShape& shape, const void* x, void* y, std::uint8_t* inde
 
 void average_pool(const PoolShape& shape, const void* x, void* y, DType type, cudaStream_t stream) {
   const Window2 window = make_window(shape.window, shape.h, shape.w);
-  const std::int64_t pixels = outputs_of(shape, window);
+  const std::int64_t pixels = count_outputs(shape, window);
   with_row_vectors(type, shape.c, aligned({x, y}), [&]<class T, int N>() {
     const RowTiles tiles = pixel_tiles(pixels, shape.c / N);
     launch("average_pool", average_pool_kernel<T, N>, tiles.grid, tiles.block, 0, stream, window,

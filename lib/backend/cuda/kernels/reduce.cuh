@@ -71,7 +71,7 @@ inline std::int64_t most_parts(std::int64_t rows, std::int64_t c) {
   return most;
 }
 
-// Of the running thread in such a grid.
+// Returns the first channel of the running thread in such a grid.
 template <int N>
 __device__ inline std::int64_t tile_channel() {
   return (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * N;

@@ -125,7 +125,8 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   const BufferId inverse_std = l.scratch(channels * kFloat);
   l.step("kernel", [=, gamma = values[0], beta = values[1], mean = values[2],
                     variance = values[3]](const StepContext& c) {
-    inverse_std_of(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels, c.stream);
+    compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,
+                        c.stream);
     normalize(c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
               c.at<float>(inverse_std), op.activation, c.at(y.buffer), x.type, x.rows(), channels,
               c.stream);
@@ -146,7 +147,8 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
   l.step("kernel", [=](const StepContext& c) {
     const void* output = y < 0 ? nullptr : c.at(y);
-    inverse_std_of(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels, c.stream);
+    compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,
+                        c.stream);
     norm_backward_sums(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(mean),
                        c.at<float>(inverse_std), op.activation, dx.type, rows, channels,
                        c.at<float>(sums), c.at(scratch), c.stream);

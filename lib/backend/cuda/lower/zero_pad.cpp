@@ -4,7 +4,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-BoxPitch pitch_of(const Operand& image) {
+BoxPitch make_pitch(const Operand& image) {
   const std::int64_t pixel = image.c() * static_cast<std::int64_t>(size_of(image.type));
   return {image.h() * image.w() * pixel, image.w() * pixel, pixel};
 }
@@ -15,7 +15,7 @@ template <>
 void lower(const graph::ZeroPad& op, Lowering& l) {
   const Operand y = l.output(0);
   const Operand x = l.input(0, y.type);
-  const BoxPitch from = pitch_of(x), to = pitch_of(y);
+  const BoxPitch from = make_pitch(x), to = make_pitch(y);
   const std::int64_t offset = op.top * to.row + op.left * to.pixel;
   l.step("copy", [=](const StepContext& c) {
     check(cudaMemsetAsync(c.at(y.buffer), 0, static_cast<std::size_t>(y.bytes()), c.stream),
@@ -29,7 +29,7 @@ template <>
 void lower(const graph::Crop& op, Lowering& l) {
   const Operand y = l.output(0);
   const Operand x = l.input(0, y.type);
-  const BoxPitch from = pitch_of(x), to = pitch_of(y);
+  const BoxPitch from = make_pitch(x), to = make_pitch(y);
   const std::int64_t offset = op.top * from.row + op.left * from.pixel;
   l.step("copy", [=](const StepContext& c) {
     copy_box(c.at<std::byte>(x.buffer) + offset, from, c.at(y.buffer), to, y.n(), y.h(), y.w(),

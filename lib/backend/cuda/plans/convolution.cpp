@@ -98,8 +98,8 @@ class CudnnConvolution final : public ConvolutionPlan {
   cudnnHandle_t handle_;
 };
 
-// Of a group, from which on tensor cores are worth their padding. cuDNN's heuristics now and then
-// puts an engine without them first that copies the whole image.
+// Tensor cores are worth their padding for groups of at least this many channels. cuDNN's
+// heuristics sometimes prefers an engine without them that copies the whole image.
 constexpr std::int64_t kTensorCoreChannels = 16;
 
 TensorCores tensor_cores_for(const ConvolutionProblem& p) {
@@ -108,8 +108,8 @@ TensorCores tensor_cores_for(const ConvolutionProblem& p) {
                                                                 : TensorCores::kAllowed;
 }
 
-// Engines of one graph that are timed; heuristics rarely put the fastest further back.
-constexpr std::size_t kMostTimed = 8;
+// Limits the engines that are timed per graph; heuristics rarely put the fastest further back.
+constexpr std::size_t kMaxTimedEngines = 8;
 
 // A plan as text: the engine's number, two flags, and cuDNN's JSON.
 std::string to_text(const Planned& planned) {
@@ -192,7 +192,8 @@ class CudnnPlanner final : public ConvolutionPlanner {
     if (rules.tensor_cores == TensorCores::kPreferred) rules.tensor_cores = TensorCores::kAllowed;
     const auto add_engines = [&](Epilogue epilogue) {
       const ConvolutionGraph graph(problem, epilogue, device_);
-      for (EnginePlan& engine : usable_engines(graph.descriptor(), device_, rules, kMostTimed)) {
+      for (EnginePlan& engine :
+           usable_engines(graph.descriptor(), device_, rules, kMaxTimedEngines)) {
         plans.push_back({std::move(engine), epilogue != Epilogue::kNone});
       }
     };
@@ -203,12 +204,12 @@ class CudnnPlanner final : public ConvolutionPlanner {
     for (Planned& planned : plans) {
       convolutions.push_back(
           std::make_unique<CudnnConvolution>(problem, std::move(planned), device_.handle()));
-      candidates.push_back(candidate_of(*convolutions.back(), problem));
+      candidates.push_back(make_candidate(*convolutions.back(), problem));
     }
     return std::move(*convolutions[fastest(candidates, *timer_)]).planned();
   }
 
-  static Candidate candidate_of(CudnnConvolution& convolution, const ConvolutionProblem& p) {
+  static Candidate make_candidate(CudnnConvolution& convolution, const ConvolutionProblem& p) {
     const auto element = static_cast<std::int64_t>(size_of(p.type));
     const std::int64_t y = p.n * p.window.output(p.h, 0) * p.window.output(p.w, 1) * p.out;
     const std::int64_t kernel = p.window.size[0] * p.window.size[1] * p.c / p.groups * p.out;

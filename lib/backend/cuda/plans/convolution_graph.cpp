@@ -60,7 +60,7 @@ class Builder {
   }
   const Descriptor& y() { return tensor(kTensorY, y_extents(), kStored); }
   const Descriptor& bias() { return tensor(kTensorBias, {1, p_.out, 1, 1}, kStored); }
-  // Of y's extents, never in memory.
+  // A tensor of y's extents that is never in memory.
   const Descriptor& between() { return tensor(next_virtual_++, y_extents(), kVirtual); }
 
   const Descriptor& window() {

@@ -24,7 +24,7 @@ enum class Epilogue { kNone, kBias, kBiasRelu };
 // ones.
 void check_problem(const ConvolutionProblem& problem);
 
-// All that tells a problem from another: "forward bfloat16 x 32x56x56x64 kernel 3x3 to 64 ...".
+// Returns a text that is unique per problem: "forward bfloat16 x 32x56x56x64 kernel 3x3 to 64 ...".
 std::string to_string(const ConvolutionProblem& problem);
 
 // The graph owns its parts and may be moved.

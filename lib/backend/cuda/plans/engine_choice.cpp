@@ -8,8 +8,8 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// Why an engine may not be used; empty when it may.
-std::string refusal_of(const Descriptor& engine, const EngineRules& rules, bool tensor_cores) {
+// Returns the reason why an engine may not be used; empty if it may.
+std::string find_rejection(const Descriptor& engine, const EngineRules& rules, bool tensor_cores) {
   for (const auto note : engine.get_behavior_notes()) {
     if (note == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return "compiled at run time";
   }
@@ -48,7 +48,7 @@ std::optional<EnginePlan> make_plan(Descriptor config, const CudnnDevice& device
   EnginePlan made;
   made.engine = engines.at(0).get_int(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   made.tensor_cores = uses_tensor_cores(engines[0]);
-  std::string refusal = refusal_of(engines[0], rules, made.tensor_cores);
+  std::string refusal = find_rejection(engines[0], rules, made.tensor_cores);
   if (refusal.empty() && !wanted(made)) return std::nullopt;
   try {
     if (refusal.empty()) {
@@ -72,7 +72,8 @@ std::optional<EnginePlan> make_plan(Descriptor config, const CudnnDevice& device
 template <class Offer>
 void for_each_engine(const Descriptor& graph, const CudnnDevice& device,
                      std::vector<std::string>* refusals, const Offer& offer) {
-  // Mode B estimates better than A, in some 10 ms, and is A for graphs that it does not know.
+  // Mode B estimates better than A, in about 10 ms, and equals A for graphs that it does not
+  // support.
   for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
@@ -96,7 +97,7 @@ class Choice {
   Choice(const CudnnDevice& device, const EngineRules& rules, std::vector<std::string>* refusals)
       : device_(device), rules_(rules), refusals_(refusals) {}
 
-  // Whether the engine of this configuration is the one to take.
+  // Returns whether the engine of this configuration is to be taken.
   bool offer(Descriptor config) {
     const auto can_be_better = [this](const EnginePlan& candidate) {
       return !best_ || !fits(*best_) || candidate.tensor_cores;
@@ -121,7 +122,7 @@ class Choice {
     return engine.workspace_bytes <= rules_.workspace_limit;
   }
 
-  // Whether to take a rather than b, which comes before it in cuDNN's list.
+  // Returns whether to take a rather than b, which precedes it in cuDNN's list.
   bool is_better(const EnginePlan& a, const EnginePlan& b) const {
     if (fits(a) != fits(b)) return fits(a);
     return fits(a) ? a.tensor_cores && !b.tensor_cores : a.workspace_bytes < b.workspace_bytes;

@@ -11,7 +11,7 @@
 
 namespace trainer::backend::cuda {
 
-// Whether engines that use tensor cores may be used; for float32 they round to TF32.
+// Use of engines with tensor cores; for float32 they round to TF32.
 enum class TensorCores { kForbidden, kAllowed, kPreferred };
 
 // What an engine must keep to. Run-time compilation, results that change from run to run, sums in

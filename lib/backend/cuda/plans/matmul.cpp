@@ -25,8 +25,8 @@ static void check(cublasStatus_t status, std::string_view what) {
 
 namespace {
 
-constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
-constexpr std::uint32_t kAddressAlignment = 16;                // of operands and bias
+constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;  // cuBLAS advises it for Hopper
+constexpr std::uint32_t kAddressAlignment = 16;               // of operands and bias
 
 template <auto destroy>
 struct Destroy {
@@ -84,9 +84,9 @@ Layout transposed_layout(DType type, std::int64_t rows, std::int64_t columns) {
   return Layout(layout);
 }
 
-// What cuBLASLt wants to know. It computes columns first: c' = b' a', where ' transposes, so that
-// its first operand is b and its second is a. Its bias is one number a row of c', which is one a
-// column of c.
+// The descriptors that cuBLASLt takes. It computes columns first: c' = b' a', where ' transposes,
+// so that its first operand is b and its second is a. Its bias has one number per row of c', which
+// is one per column of c.
 struct Parts {
   Description description;
   Layout a, b, c;
@@ -125,7 +125,7 @@ Preference make_preference() {
   cublasLtMatmulPreference_t raw = nullptr;
   check(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate");
   Preference preference(raw);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspace);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto operand :
@@ -158,7 +158,7 @@ std::optional<Chosen> from_text(const std::string& text) {
   in >> chosen.fused >> chosen.workspace_bytes;
   for (auto& word : chosen.algorithm.data) in >> word;
   const bool whole = in && (in >> std::ws).eof() && chosen.workspace_bytes >= 0 &&
-                     chosen.workspace_bytes <= static_cast<std::int64_t>(kMostWorkspace);
+                     chosen.workspace_bytes <= static_cast<std::int64_t>(kMaxWorkspace);
   return whole ? std::optional(chosen) : std::nullopt;
 }
 
@@ -224,14 +224,14 @@ class CublasMatmul final : public Matmul {
 
 // The epilogue that adds the bias; none when cuBLASLt has none, which is the case for a bias of
 // another type than the result.
-std::optional<cublasLtEpilogue_t> epilogue_of(const MatmulProblem& p) {
+std::optional<cublasLtEpilogue_t> find_epilogue(const MatmulProblem& p) {
   if (!p.bias) return CUBLASLT_EPILOGUE_DEFAULT;
   if (p.bias_type != p.result) return std::nullopt;
   return CUBLASLT_EPILOGUE_BIAS;
 }
 
-// Algorithms of one product that are timed; heuristics rarely put the fastest further back.
-constexpr int kMostTimed = 8;
+// Limits the algorithms that are timed per product; heuristics rarely put the fastest further back.
+constexpr int kMaxTimedAlgorithms = 8;
 
 class CublasPlanner final : public MatmulPlanner {
  public:
@@ -248,7 +248,7 @@ class CublasPlanner final : public MatmulPlanner {
     if (!timer_) return make(problem, first(problem), false);
     const auto tuning = lock_tuning();
     const std::string key = concat("timed; cublasLt ", cublasLtGetVersion(), "; ", device_, "; ",
-                                   to_string(problem), "; at most ", kMostWorkspace, " bytes");
+                                   to_string(problem), "; at most ", kMaxWorkspace, " bytes");
     std::optional<Chosen> chosen = load(key);
     if (!chosen) {
       chosen = find_fastest(problem);
@@ -269,7 +269,7 @@ class CublasPlanner final : public MatmulPlanner {
   std::unique_ptr<CublasMatmul> make(const MatmulProblem& problem, const Chosen& chosen,
                                      bool timed) const {
     const cublasLtEpilogue_t epilogue =
-        chosen.fused ? epilogue_of(problem).value_or(CUBLASLT_EPILOGUE_DEFAULT)
+        chosen.fused ? find_epilogue(problem).value_or(CUBLASLT_EPILOGUE_DEFAULT)
                      : CUBLASLT_EPILOGUE_DEFAULT;
     return std::make_unique<CublasMatmul>(handle_.get(), problem, Parts(problem, epilogue), chosen,
                                           timed);
@@ -285,7 +285,7 @@ class CublasPlanner final : public MatmulPlanner {
   std::vector<Chosen> algorithms(const MatmulProblem& problem, int most) const {
     std::vector<Chosen> found;
     std::string reason;
-    if (const auto epilogue = epilogue_of(problem)) {
+    if (const auto epilogue = find_epilogue(problem)) {
       add_algorithms(problem, *epilogue, true, most, found, reason);
     }
     if (problem.bias && (found.empty() || most > 1)) {
@@ -319,17 +319,17 @@ class CublasPlanner final : public MatmulPlanner {
   }
 
   Chosen find_fastest(const MatmulProblem& problem) const {
-    const std::vector<Chosen> found = algorithms(problem, kMostTimed);
+    const std::vector<Chosen> found = algorithms(problem, kMaxTimedAlgorithms);
     std::vector<std::unique_ptr<CublasMatmul>> products;
     std::vector<Candidate> candidates;
     for (const Chosen& chosen : found) {
       products.push_back(make(problem, chosen, true));
-      candidates.push_back(candidate_of(*products.back(), problem));
+      candidates.push_back(make_candidate(*products.back(), problem));
     }
     return found[fastest(candidates, *timer_)];
   }
 
-  static Candidate candidate_of(CublasMatmul& product, const MatmulProblem& p) {
+  static Candidate make_candidate(CublasMatmul& product, const MatmulProblem& p) {
     const auto values = [](std::int64_t count, DType type) {
       return TunedMemory{count * static_cast<std::int64_t>(size_of(type)), type};
     };
@@ -361,9 +361,9 @@ class CublasPlanner final : public MatmulPlanner {
 
 class MatmulBound final : public Matmul {
  public:
-  std::int64_t workspace_bytes() const override { return kMostWorkspace; }
+  std::int64_t workspace_bytes() const override { return kMaxWorkspace; }
   std::string describe() const override {
-    return concat("cublasLt, at most ", kMostWorkspace / 1024, " KiB");
+    return concat("cublasLt, at most ", kMaxWorkspace / 1024, " KiB");
   }
   void run(const void*, const void*, const void*, void*, void*, cudaStream_t) override {
     throw DeviceError(

@@ -22,7 +22,7 @@ struct MatmulProblem {
   bool tf32 = false;               // float32 may be rounded to TF32 for the tensor cores
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  bool bias = false;  // c = a b + bias[n], the bias being float32 or `result`, as bias_type says
+  bool bias = false;  // c = a b + bias[n]; the bias has type bias_type: float32 or `result`
   DType bias_type = DType::kFloat32;
   bool relu = false;
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kFormat = "trainer CUDA plan 2";
 
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
+std::span<const std::uint8_t> to_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
@@ -29,7 +29,7 @@ std::string read_plan(const std::string& content, const std::string& key, std::s
   if (!in || in.get() != '\n') return "it is damaged";
   const std::string_view rest =
       std::string_view(content).substr(static_cast<std::size_t>(in.tellg()));
-  if (crc32c(bytes_of(rest)) != checksum || key_bytes > rest.size()) return "it is damaged";
+  if (crc32c(to_bytes(rest)) != checksum || key_bytes > rest.size()) return "it is damaged";
   if (rest.substr(0, key_bytes) != key) {
     return "it is of another device, library version or shape";
   }
@@ -39,18 +39,18 @@ std::string read_plan(const std::string& content, const std::string& key, std::s
 
 }  // namespace
 
-Path PlanCache::file_of(const std::string& key) const {
+Path PlanCache::make_path(const std::string& key) const {
   Sha256 hash;
-  hash.update(bytes_of(key));
+  hash.update(to_bytes(key));
   return folder_ / (hash.hex() + ".plan");
 }
 
 std::optional<std::string> PlanCache::load(const std::string& key) const {
   std::error_code error;
-  if (!enabled() || !std::filesystem::exists(file_of(key), error)) return std::nullopt;
+  if (!enabled() || !std::filesystem::exists(make_path(key), error)) return std::nullopt;
   std::string content, plan;
   try {
-    content = read_text_file(file_of(key));
+    content = read_text_file(make_path(key));
   } catch (const DataError& unreadable) {
     reject(key, unreadable.what());
     return std::nullopt;
@@ -62,14 +62,14 @@ std::optional<std::string> PlanCache::load(const std::string& key) const {
 }
 
 void PlanCache::reject(const std::string& key, const std::string& why) const {
-  if (warn_) warn_(concat(file_of(key).string(), " is ignored and written anew: ", why));
+  if (warn_) warn_(concat(make_path(key).string(), " is ignored and written anew: ", why));
 }
 
 void PlanCache::store(const std::string& key, const std::string& plan) const {
   if (!enabled()) return;
   const std::string rest = key + plan;
-  write_file_atomic(file_of(key),
-                    concat(kFormat, '\n', crc32c(bytes_of(rest)), '\n', key.size(), '\n', rest));
+  write_file_atomic(make_path(key),
+                    concat(kFormat, '\n', crc32c(to_bytes(rest)), '\n', key.size(), '\n', rest));
 }
 
 }  // namespace trainer::backend::cuda

@@ -30,7 +30,7 @@ class PlanCache {
   void reject(const std::string& key, const std::string& why) const;
 
  private:
-  Path file_of(const std::string& key) const;
+  Path make_path(const std::string& key) const;
 
   Path folder_;
   Warn warn_;

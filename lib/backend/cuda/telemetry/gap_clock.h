@@ -18,7 +18,8 @@ class GapClock {
   void end(cudaStream_t stream);
   // The host waited for the stream: the time up to the next program is its own.
   void interrupt() { follows_ = false; }
-  // Of the programs that are so old that a caller with as many in flight has waited for them.
+  // Returns the gaps before programs that are so old that a caller with the maximum in flight has
+  // waited for them.
   StreamGaps gaps();
 
  private:

@@ -9,9 +9,9 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// "GPU-0a1b2c3d-...": as nvidia-smi -L writes it. Names the same GPU whatever CUDA_VISIBLE_DEVICES
-// makes of the indices.
-std::string uuid_of(int device) {
+// Returns "GPU-0a1b2c3d-...", as nvidia-smi -L writes it. It identifies a GPU independently of
+// CUDA_VISIBLE_DEVICES.
+std::string read_uuid(int device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   constexpr char kDigits[] = "0123456789abcdef";
@@ -28,7 +28,7 @@ std::string uuid_of(int device) {
 class GpuTelemetry final : public Telemetry {
  public:
   explicit GpuTelemetry(int device) : index_(device), nvml_(nvml::api()) {
-    const std::string uuid = uuid_of(device);
+    const std::string uuid = read_uuid(device);
     if (const int status = nvml_.handle_by_uuid(uuid.c_str(), &handle_)) {
       throw DeviceError(concat("nvmlDeviceGetHandleByUUID of GPU ", device, " (", uuid,
                                "): ", nvml_.error_string(status)));
@@ -67,7 +67,7 @@ class GpuTelemetry final : public Telemetry {
   }
 
  private:
-  // Whether the GPU answered. What it does not support, and what went wrong this once, is no error.
+  // Returns whether the GPU answered. A query that is not supported or failed once is not an error.
   template <class Function, class... Arguments>
   bool ask(Function* function, const char* name, Arguments... arguments) const {
     if (function == nullptr) return false;

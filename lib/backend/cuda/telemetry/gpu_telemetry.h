@@ -7,8 +7,8 @@
 
 namespace trainer::backend::cuda {
 
-// Of the CUDA runtime's device `device`. Throws DeviceError when NVML is missing or does not know
-// the GPU.
+// Makes the telemetry of the CUDA runtime's device `device`. Throws DeviceError if NVML is missing
+// or does not list the GPU.
 std::unique_ptr<Telemetry> make_gpu_telemetry(int device);
 
 }  // namespace trainer::backend::cuda

@@ -1,4 +1,4 @@
-// NVML, the library of the NVIDIA driver that says what a GPU is doing. It is looked up when a GPU
+// NVML, the library of the NVIDIA driver that reports the load of a GPU. It is looked up when a GPU
 // trains: the CUDA Toolkit may lack nvml.h, and a container may lack the library.
 //
 // Declarations follow the NVML API Reference Guide: "Device Queries" (the functions), "Device

@@ -8,8 +8,8 @@
 
 namespace trainer::backend::cuda {
 
-// Of the calling thread, from construction to destruction; ranges nest. In the NVTX domain
-// "trainer".
+// A range of the calling thread in the NVTX domain "trainer", from construction to destruction.
+// Ranges nest.
 class Range {
  public:
   explicit Range(const char* name);

@@ -29,7 +29,7 @@ TimedWork::Piece& TimedWork::begin(const WorkRecord& record, cudaStream_t stream
   return piece;
 }
 
-// Whatever is wrong, the calls that follow say it too.
+// An error is ignored here, because the calls that follow return it too.
 void TimedWork::end(Piece& piece, cudaStream_t stream) noexcept {
   cudaEventRecord(piece.end.get(), stream);
 }

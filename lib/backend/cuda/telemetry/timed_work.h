@@ -11,8 +11,8 @@
 
 namespace trainer::backend::cuda {
 
-// Of one call at a time, which is enqueued and not a captured graph. All calls are made with the
-// device of its streams current.
+// Times the work of one call at a time, which is enqueued and not a captured graph. The device of
+// its streams must be current in all calls.
 class TimedWork {
  public:
   // The streams have no work. Times of the call count from now.

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!finite) {
     statistics[i] = before[i];
   } else if (averaged && moved != 0.0f) {
-    // As Trailer::read() has it: a product, not a quotient.
+    // Trailer::read() multiplies too: a quotient would have other bits.
     statistics[i] = trailer[2 + i] * (1 / moved);
   }
 }

@@ -40,9 +40,9 @@ __global__ void __launch_bounds__(kClipThreads)
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   double all = 0;  // of this warp's segments
   for (std::int64_t s = warp; s < segment_count; s += blockDim.x / kWarp) {
-    const std::int64_t last = first_chunk_of(chunks, chunk_count, s + 1);
+    const std::int64_t last = find_first_chunk(chunks, chunk_count, s + 1);
     double sum = 0;
-    for (std::int64_t i = first_chunk_of(chunks, chunk_count, s) + lane; i < last; i += kWarp) {
+    for (std::int64_t i = find_first_chunk(chunks, chunk_count, s) + lane; i < last; i += kWarp) {
       sum += squares[i];
     }
     for (int d = kWarp / 2; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);

@@ -8,7 +8,7 @@ namespace {
 __global__ void __launch_bounds__(kThreads)
     add_numbers_kernel(const float* losses, const std::int32_t* ranks, const float* penalty,
                        std::int64_t samples, bool first, StepNumbers* numbers) {
-  double* shared = shared_memory<double>();  // 32 for over_block(), then a loss a thread
+  double* shared = shared_memory<double>();  // 32 for over_block(), then one loss per thread
   auto* values = reinterpret_cast<float*>(shared + kWarp);
   double loss = first ? 0 : numbers->loss;
   std::int32_t correct = 0, not_finite = 0;

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   double* sums = shared_memory<double>();
   Rates* rates = reinterpret_cast<Rates*>(sums + kWarp);
   if (threadIdx.x == 0) {
-    *rates = rates_of(s, chunk.segment, {clip_scales, nullptr}, *scalars, *state);
+    *rates = make_rates(s, chunk.segment, {clip_scales, nullptr}, *scalars, *state);
   }
   __syncthreads();
   LambSquares own{0, 0};
@@ -57,15 +57,15 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) squares[blockIdx.x] = own;
 }
 
-// A block a segment.
+// One block computes the ratio of one segment.
 __global__ void __launch_bounds__(kThreads)
     trust_ratios_kernel(const UpdateSegment* segments, const UpdateChunk* chunks,
                         std::int64_t chunk_count, const LambSquares* squares,
                         const StepState* state, float* ratios) {
   if (state->updates_now == 0 || segments[blockIdx.x].rule != kRule<graph::LambRule>) return;
-  const std::int64_t last = first_chunk_of(chunks, chunk_count, blockIdx.x + 1);
+  const std::int64_t last = find_first_chunk(chunks, chunk_count, blockIdx.x + 1);
   LambSquares sum{0, 0};
-  for (std::int64_t i = first_chunk_of(chunks, chunk_count, blockIdx.x) + threadIdx.x; i < last;
+  for (std::int64_t i = find_first_chunk(chunks, chunk_count, blockIdx.x) + threadIdx.x; i < last;
        i += blockDim.x) {
     sum.parameter += squares[i].parameter;
     sum.step += squares[i].step;

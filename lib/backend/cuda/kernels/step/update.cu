@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   const UpdateSegment& s = segments[chunk.segment];
   double* sums = shared_memory<double>();
   Rates* rates = reinterpret_cast<Rates*>(sums + kWarp);
-  if (threadIdx.x == 0) *rates = rates_of(s, chunk.segment, scales, *scalars, *state);
+  if (threadIdx.x == 0) *rates = make_rates(s, chunk.segment, scales, *scalars, *state);
   __syncthreads();
   const float square = chunk.first % 4 == 0 ? update_chunk<4>(s, *rates, buffers, chunk)
                                             : update_chunk<1>(s, *rates, buffers, chunk);
@@ -222,7 +222,7 @@ void assign(UpdateSegment& segment, const graph::LambRule& rule) {
   segment.epsilon = rule.epsilon;
 }
 
-Clip clip_of(graph::Clip::Kind kind) {
+Clip convert_clip(graph::Clip::Kind kind) {
   switch (kind) {
     case graph::Clip::Kind::kNone:
       break;
@@ -250,7 +250,7 @@ UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offs
   segment.weight_decay = update.weight_decay;
   segment.learning_rate_multiplier = update.learning_rate_multiplier;
   segment.ema = update.ema;
-  segment.clip = clip_of(update.clip.kind);
+  segment.clip = convert_clip(update.clip.kind);
   segment.clip_limit = update.clip.limit;
   segment.slots = slots;
   segment.average = average ? 1 : 0;

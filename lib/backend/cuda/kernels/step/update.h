@@ -65,15 +65,15 @@ struct UpdateChunk {
 };
 std::vector<UpdateChunk> make_chunks(std::span<const UpdateSegment> segments);
 
-// Whether all gradients are finite: state->overflowed becomes 1 otherwise (0 when all are). Only
-// with a loss scale.
+// Sets state->overflowed to 0 if all gradients are finite and to 1 otherwise. Used only with a loss
+// scale.
 void check_gradients(const float* gradients, std::int64_t count, StepState* state,
                      cudaStream_t stream);
 // Decides on the device what this call does. Without ranks `trailer` is null and the call's own
 // all_finite counts, otherwise trailer[0] (the number of ranks that are not finite) must be 0.
 // updates_now = scalars->apply and finite and not stopped and not overflowed; writes
-// numbers->finite and numbers->skipped, and a gradient_norm that is not a number; stopped as
-// backend::Scalars::stop_when_not_finite says. With `dynamic_loss_scale` the scale is halved (not
+// numbers->finite and numbers->skipped, and NaN as the gradient_norm; `stopped` follows
+// backend::Scalars::stop_when_not_finite. With `dynamic_loss_scale` the scale is halved (not
 // below 1) after an overflow and doubled (up to 2^24) after 2000 updates without one.
 void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScalars* scalars,
                    StepState* state, StepNumbers* numbers, cudaStream_t stream);

@@ -1,4 +1,4 @@
-// Whether a call updates, and the loss scale that it leaves.
+// Decides whether a call updates, and sets the loss scale of the next one.
 #include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/reduce.cuh"
 #include "backend/cuda/kernels/step/update.h"
@@ -6,7 +6,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-constexpr float kMostLossScale = 16777216.0f;
+constexpr float kMaxLossScale = 16777216.0f;
 constexpr std::uint32_t kUpdatesUntilDoubled = 2000;
 
 __global__ void clear_overflow_kernel(StepState* state) { state->overflowed = 0; }
@@ -31,7 +31,7 @@ __device__ inline void change_loss_scale(StepState& state) {
     state.loss_scale = fmaxf(state.loss_scale * 0.5f, 1.0f);
     state.good_updates = 0;
   } else if (++state.good_updates >= kUpdatesUntilDoubled) {
-    state.loss_scale = fminf(state.loss_scale * 2.0f, kMostLossScale);
+    state.loss_scale = fminf(state.loss_scale * 2.0f, kMaxLossScale);
     state.good_updates = 0;
   }
 }

@@ -38,9 +38,9 @@ __device__ inline float bias_correction(float beta, std::uint64_t t) {
   return static_cast<float>(1 / (1 - pow(static_cast<double>(beta), static_cast<double>(t))));
 }
 
-__device__ inline Rates rates_of(const UpdateSegment& s, std::int64_t segment,
-                                 const SegmentScales& scales, const StepScalars& scalars,
-                                 const StepState& state) {
+__device__ inline Rates make_rates(const UpdateSegment& s, std::int64_t segment,
+                                   const SegmentScales& scales, const StepScalars& scalars,
+                                   const StepState& state) {
   Rates rates;
   rates.learning_rate = scalars.learning_rate * s.learning_rate_multiplier;
   rates.step = rates.mean = rates.gradient = rates.square = 0;
