@@ -1,5 +1,6 @@
 #include "examples.h"
 
+#include <ostream>
 #include <string>
 
 namespace trainer::app {
@@ -20,6 +21,7 @@ constexpr struct {
      "  trainer evaluate runs/mnist\n"
      "  trainer plan configs/mnist.yaml\n"},
     {"train",
+     "  trainer train photos/\n"
      "  trainer train configs/digits.yaml\n"
      "  trainer train configs/mnist.yaml --epochs 3 --set optimizer.adam.learning_rate=5e-4\n"
      "  trainer train configs/mnist.yaml --resume\n"
@@ -47,10 +49,11 @@ constexpr struct {
      "  trainer profile configs/mnist.yaml --steps 20\n"
      "  trainer profile configs/cats_dogs_mobilenet_v2.yaml --trace mobilenet.json\n"},
     {"new",
-     "  trainer new photos/ && trainer train photos.yaml\n"
+     "  trainer new photos/ --output first.yaml && trainer train first.yaml\n"
+     "  trainer new list.csv\n"
      "  trainer new configs/mnist.yaml --output all_values.yaml\n"},
     {"data",
-     "  trainer data configs/cats_dogs_mobilenet_v2.yaml\n"
+     "  trainer data photos/\n"
      "  trainer data configs/cats_dogs_mobilenet_v2.yaml --sheet sheet.png --samples 100\n"
      "  trainer data configs/oct_vgg16.yaml --group-by '([A-Z]+-[0-9]+)-[0-9]+'\n"},
     {"plan",
@@ -99,7 +102,21 @@ constexpr struct {
      "  trainer devices --json\n"},
 };
 
+constexpr const char* kFirstSteps =
+    "trainer trains, evaluates and applies image classifiers.\n\n"
+    "  trainer train photos/            with a folder of images per class in photos/: writes the\n"
+    "                                   config photos.yaml and trains with it\n"
+    "  trainer data photos/             checks the images: damage, counts, duplicates\n"
+    "  trainer train photos.yaml        trains with a config; --epochs 5 and others change values\n"
+    "  trainer evaluate runs/photos     accuracy, and a table of the classes\n"
+    "  trainer predict runs/photos new/ classes of other images\n\n"
+    "A list of images and classes (CSV) may take the place of the folder.\n"
+    "No images at hand? `trainer explain data` describes `format: digits`, which draws some.\n"
+    "next: trainer --help lists all commands, trainer help COMMAND describes one.\n";
+
 }  // namespace
+
+void print_first_steps(std::ostream& out) { out << kFirstSteps; }
 
 void add_examples(CommandLine& line) {
   for (const auto& [name, examples] : kExamples) {

@@ -43,6 +43,10 @@ void check_command(const std::vector<CommandDescription>& commands, int argc, ch
   std::vector<std::string> names;
   for (const CommandDescription& command : commands) names.push_back(command.name);
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  if (std::filesystem::exists(argv[1])) {
+    throw ConfigError({}, concat("'", argv[1], "' is not a command; `trainer train ", argv[1],
+                                 "` trains with it, `trainer help` shows more"));
+  }
   throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
 }
 
@@ -128,6 +132,21 @@ int run(int argc, char** argv) {
     std::cout << version() << "\n\n";
     print_libraries(std::cout);
     return kExitOk;
+  }
+  if (words.empty()) {
+    print_first_steps(std::cerr);
+    return kExitConfig;
+  }
+  if (words[0] == "help") {
+    if (words.size() == 1) {
+      print_first_steps(std::cout);
+      return kExitOk;
+    }
+    // `help COMMAND` is `COMMAND --help`.
+    static char option[] = "--help";
+    argv[1] = argv[2];
+    argv[2] = option;
+    argc = 3;
   }
   const std::vector<CommandDescription> commands = line.commands();
   check_command(commands, argc, argv);

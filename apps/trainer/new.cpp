@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <vector>
@@ -6,40 +7,60 @@
 #include "base/error.h"
 #include "commands.h"
 #include "commands/new/starter.h"
+#include "commands/open_model/source.h"
 #include "config/describe/commented.h"
 #include "config/rule.h"
 #include "config/values.h"
+#include "train/run_dir.h"
 
 namespace trainer::app {
 namespace {
 
+using commands::SourceKind;
+
 struct NewArguments {
-  std::string source;  // a folder of images, or a config
+  std::string source;  // a folder of images, a list of images, a run or a config
   std::string output;
   bool overwrite = false;
-  std::optional<config::Backbone::Name> backbone;  // for a folder of images
+  std::optional<config::Backbone::Name> backbone;  // for images
 };
 
-// The folder's name, also of "." and of one with a slash at its end.
-std::string find_stem(const Path& source) {
-  const Path whole = std::filesystem::absolute(source).lexically_normal();
-  return (whole.has_filename() ? whole : whole.parent_path()).stem();
+// Returns a path without a slash at its end, also of ".".
+Path to_whole_path(const Path& path) {
+  const Path whole = std::filesystem::absolute(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+// Returns <name of the source>.yaml in the current folder.
+std::string default_output(const Path& source) {
+  return to_whole_path(source).stem().string() + ".yaml";
+}
+
+std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone) {
+  const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
+  const commands::ImageSource images = commands::look_at(source);
+  return commands::starting_config(
+      images, commands::find_weights(source, environment(), on_cpu, backbone), on_cpu, backbone);
 }
 
 std::string text_for(const NewArguments& arguments) {
   const Path source = arguments.source;
-  if (std::filesystem::is_regular_file(source)) {
-    if (arguments.backbone) {
-      throw ConfigError({}, concat("--backbone is for a folder of images; ", source.string(),
-                                   " is a file, whose model.backbone names the backbone"));
-    }
-    return config::commented_yaml(config::load_config(source, {}, environment()).config);
+  const SourceKind kind = commands::find_source_kind(source);
+  const bool is_config = kind == SourceKind::kConfig && std::filesystem::exists(source);
+  if (!is_config && kind != SourceKind::kRun) return text_for_images(source, arguments.backbone);
+  if (arguments.backbone) {
+    throw ConfigError({}, concat("--backbone is for a folder or a list of images; ",
+                                 source.string(), is_config ? " is a file" : " is a run",
+                                 ", whose model.backbone names the backbone"));
   }
-  const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
-  const commands::ImageFolder images = commands::look_at(source);
-  return commands::starting_config(
-      images, commands::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu,
-      arguments.backbone);
+  const Path file = is_config ? source : train::config_file(source);
+  return config::commented_yaml(config::load_config(file, {}, environment()).config);
+}
+
+void write_config(const std::string& text, const std::string& output) {
+  // What is written must be a config.
+  config::parse_config(text, output, {}, environment());
+  write_file_atomic(output, text);
 }
 
 config::Backbone::Name backbone_named(const std::string& name) {
@@ -52,28 +73,59 @@ config::Backbone::Name backbone_named(const std::string& name) {
 
 int create(const NewArguments& arguments) {
   const std::string output =
-      arguments.output.empty() ? find_stem(arguments.source) + ".yaml" : arguments.output;
+      arguments.output.empty() ? default_output(arguments.source) : arguments.output;
   check_output_path("--output", output, arguments.overwrite);
-  const std::string text = text_for(arguments);
-  // What is written must be a config.
-  config::parse_config(text, output, {}, environment());
-  write_file_atomic(output, text);
+  write_config(text_for(arguments), output);
   std::cout << output << "\nnext: trainer plan " << output << "\n      trainer train " << output
             << '\n';
   return kExitOk;
 }
 
+// Returns whether `path` is `source` or lies in it.
+bool is_within(const std::string& path, const Path& source) {
+  if (path.empty()) return false;
+  const Path inner = std::filesystem::weakly_canonical(to_whole_path(path));
+  const Path outer = std::filesystem::weakly_canonical(to_whole_path(source));
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+// Throws ConfigError if the config trains on other data than `source`, which has the same name.
+void check_reads(const std::string& file, const std::string& source) {
+  const config::Data data = config::load_config(file, {}, environment()).config.data;
+  for (const std::string& path : {data.path, data.train.path, data.train.glob}) {
+    if (is_within(path, source)) return;
+  }
+  throw ConfigError({}, concat(file, " exists and its data is not in ", source,
+                               "; write another config with `trainer new ", source,
+                               " --output FILE` and name that one"));
+}
+
 }  // namespace
+
+std::string find_config(const std::string& source) {
+  const SourceKind kind = commands::find_source_kind(source);
+  if (kind == SourceKind::kConfig) return source;
+  if (kind == SourceKind::kRun) return train::config_file(source).string();
+  const std::string file = default_output(source);
+  if (std::filesystem::exists(file)) {
+    check_reads(file, source);
+    warn(Notice::note(concat(file, " exists and is the config of ", source)));
+    return file;
+  }
+  write_config(text_for_images(source, std::nullopt), file);
+  warn(Notice::note(concat("wrote ", file, ", the config of ", source, "; edit it as you like")));
+  return file;
+}
 
 void add_new(CommandLine& line) {
   const auto arguments = std::make_shared<NewArguments>();
   const Command command = line.add_command(
-      "new", "A commented config to start with, for a folder of images or from another config");
+      "new", "A commented config to start with, for images or from another config");
   command
       .add_option(
           "source", arguments->source,
-          "Folder with one folder per class, or with train, validation and test; or a config, "
-          "whose every value is then written out")
+          "Folder with one folder per class, or with train, validation and test; a list of images "
+          "and classes (CSV); or a config or a run, whose every value is then written out")
       .required();
   command.add_option("--output", arguments->output,
                      "The file; <name of the source>.yaml here when left out");

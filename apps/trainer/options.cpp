@@ -9,7 +9,7 @@
 namespace trainer::app {
 
 void add_config(const Command& command, ConfigArguments& arguments) {
-  command.add_option("config", arguments.path, "Config file (YAML)").required();
+  command.add_option("config", arguments.path, kConfigHelp).required();
   add_overrides(command, arguments.overrides);
   command.add_flag("--json", arguments.json,
                    "One JSON object per line on standard output, nothing else");
@@ -17,11 +17,13 @@ void add_config(const Command& command, ConfigArguments& arguments) {
 }
 
 config::LoadedConfig load(const ConfigArguments& arguments) {
-  return config::load_config(arguments.path, arguments.overrides, environment());
+  return config::load_config(find_config(arguments.path), arguments.overrides, environment());
 }
 
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size) {
-  config::LoadedConfig loaded = load(arguments);
+  ConfigArguments every = arguments;
+  every.path = find_config(arguments.path);
+  config::LoadedConfig loaded = load(every);
   const config::Parallel& parallel = loaded.config.parallel;
   if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||
       parallel.strategy ==
@@ -32,7 +34,6 @@ config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int loca
   const std::size_t gpus = backend::list_gpus().gpus.size() / static_cast<std::size_t>(local_size);
   if (gpus < 2) return loaded;
   // Read anew, so that the rules for several replicas are checked.
-  ConfigArguments every = arguments;
   every.overrides.push_back({"parallel.replicas", std::to_string(gpus), "parallel.gpus: all"});
   return load(every);
 }

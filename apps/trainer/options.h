@@ -19,7 +19,10 @@ struct ConfigArguments {
 };
 // `arguments` must outlive the parsing.
 void add_config(const Command& command, ConfigArguments& arguments);
-// The config that they name, in this process's environment. Throws ConfigError.
+// Describes the argument that find_config() takes.
+inline constexpr const char* kConfigHelp =
+    "Config file (YAML), or a folder or CSV list of images, whose config is written as by `new`";
+// The config that they name, in this process's environment. See find_config(). Throws ConfigError.
 config::LoadedConfig load(const ConfigArguments& arguments);
 // The same for this machine's devices: `parallel.gpus: all` without parallel.replicas becomes a
 // replica for every GPU, which `local_size` processes of this machine share evenly. Opens the CUDA

@@ -26,6 +26,7 @@ struct SweepArguments : ConfigArguments {
 };
 
 commands::SweepPlan make_plan(const SweepArguments& arguments) {
+  const std::string file = find_config(arguments.path);
   std::vector<commands::Axis> axes;
   for (const std::string& text : arguments.over) axes.push_back(commands::parse_axis(text));
   config::Environment variables = environment();
@@ -37,13 +38,13 @@ commands::SweepPlan make_plan(const SweepArguments& arguments) {
   // Only its kind of optimizer and schedule matters here; lists would be no values of a run.
   config::Environment plain = variables;
   for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) plain.erase(name);
-  const config::Config config = config::load_config(arguments.path, overrides, plain).config;
+  const config::Config config = config::load_config(file, overrides, plain).config;
   for (auto& axis :
        commands::axes_of_environment(variables, axes, commands::learning_rate_key(config))) {
     axes.push_back(std::move(axis));
   }
-  return commands::plan_sweep(arguments.path, std::move(axes), overrides, variables,
-                              arguments.folder, arguments.max_points);
+  return commands::plan_sweep(file, std::move(axes), overrides, variables, arguments.folder,
+                              arguments.max_points);
 }
 
 int find_exit_code(const std::vector<PointState>& points) {
@@ -96,7 +97,7 @@ void add_sweep(CommandLine& line) {
   const auto arguments = std::make_shared<SweepArguments>();
   const Command command = line.add_command(
       "sweep", "Train every combination of some values: a run each, and one table");
-  command.add_option("config", arguments->path, "Config file (YAML)").required();
+  command.add_option("config", arguments->path, kConfigHelp).required();
   command
       .add_option("--over", arguments->over,
                   "A key and its values; also lists in NUM_GPUS, BATCH_SIZE, LEARNING_RATE, SEEDS")

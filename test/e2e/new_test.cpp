@@ -103,7 +103,7 @@ TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
   CHECK(contains(unknown.err, "unknown backbone 'resnet51', did you mean 'resnet50'?"));
   const Result config = create(folder.config, "vgg16");
   CHECK(config.code == 2);
-  CHECK(contains(config.err, "--backbone is for a folder of images"));
+  CHECK(contains(config.err, "--backbone is for a folder or a list of images"));
 }
 
 TEST_CASE("--backbone vgg16 takes torchvision's weights where `weights: imagenet` does") {

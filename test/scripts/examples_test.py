@@ -98,6 +98,8 @@ class Examples(unittest.TestCase):
         # Two patients of the names that --group-by of the example reads.
         shutil.copy(state / "datasets/oct2017/train/DME/0.ppm", state / "datasets/oct2017/train/DME/DME-15307-1.ppm")
         pictures.draw(state / "photos", ["left", "right"], 10, 32, 3)
+        files = sorted((state / "photos").glob("*/*.ppm"))
+        (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
         shutil.copy(state / "configs/mnist.yaml", state / "my.yaml")
         (state / "secret").write_text("a secret of one job\n")

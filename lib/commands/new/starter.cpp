@@ -14,6 +14,7 @@
 #include "data/open_images.h"
 #include "data/similar_names.h"
 #include "data/split_folders.h"
+#include "data/splits.h"
 
 namespace trainer::commands {
 namespace {
@@ -23,9 +24,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLookedAt = 64;        // images whose size is read
 constexpr double kValidationShare = 0.2;     // where there is no validation split
 constexpr std::int64_t kBackboneSide = 224;  // of the images that the weights were made with
+// The largest class has more than so many times the images of the smallest: weights are balanced.
+constexpr std::int64_t kMaxImbalance = 2;
 
-ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::string>& classes) {
-  ImageFolder::SplitFolder split;
+ImageSource::SplitImages count_images(const Path& path, const std::vector<std::string>& classes) {
+  ImageSource::SplitImages split;
   split.path = path;
   if (path.empty()) return split;
   const std::vector<std::string> with_images = data::find_class_folders(path);
@@ -52,17 +55,16 @@ std::int64_t find_median(std::vector<std::int64_t> values) {
   return values[values.size() / 2];
 }
 
-// Measures some images of every class.
-void measure_images(ImageFolder& images) {
+// Measures some images of every class. `files`: by class.
+void measure_images(ImageSource& images, const std::vector<std::vector<std::string>>& files) {
   std::vector<std::int64_t> heights, widths;
   images.is_grey = true;
-  const std::size_t each = std::max<std::size_t>(1, kLookedAt / images.classes.size());
-  for (const std::string& name : images.classes) {
-    const auto files = data::image_files((images.train.path / name).string());
-    for (std::size_t i = 0; i < std::min(each, files.size()); ++i) {
+  const std::size_t each = std::max<std::size_t>(1, kLookedAt / files.size());
+  for (const std::vector<std::string>& of_class : files) {
+    for (std::size_t i = 0; i < std::min(each, of_class.size()); ++i) {
       try {
         const data::ImageSize size =
-            data::image_size(files[i * files.size() / each % files.size()]);
+            data::image_size(of_class[i * of_class.size() / each % of_class.size()]);
         heights.push_back(size.height);
         widths.push_back(size.width);
         images.is_grey = images.is_grey && size.channels == 1;
@@ -78,18 +80,20 @@ void measure_images(ImageFolder& images) {
   images.width = find_median(widths);
 }
 
-// Letters, digits, '_' and '-' of the folder's name.
-std::string name_of(const Path& folder) {
+// Letters, digits, '_' and '-' of the name of the folder or list.
+std::string name_of(const ImageSource& images) {
+  const Path path = images.is_list
+                        ? images.path.stem()
+                        : fs::absolute(images.path / "x").lexically_normal().parent_path();
   std::string name;
-  for (const char letter :
-       fs::absolute(folder / "x").lexically_normal().parent_path().filename().string()) {
+  for (const char letter : path.filename().string()) {
     const bool keeps = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
     name += keeps ? letter : '_';
   }
   return name.empty() ? "images" : name;
 }
 
-std::string described(const ImageFolder& images) {
+std::string described(const ImageSource& images) {
   std::vector<std::string> classes;
   for (std::size_t i = 0; i < images.classes.size() && i < 12; ++i) {
     classes.push_back(concat(images.classes[i], " ", grouped(images.train.counts[i])));
@@ -114,7 +118,7 @@ std::int64_t batch_size(std::int64_t samples) {
   return size;
 }
 
-std::string backbone_model(const ImageFolder& images, const FoundWeights& weights,
+std::string backbone_model(const ImageSource& images, const FoundWeights& weights,
                            bool is_smallest) {
   return concat(
       "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
@@ -125,12 +129,14 @@ std::string backbone_model(const ImageFolder& images, const FoundWeights& weight
       "last\n"
       "    # ones too, which takes longer and may be more accurate: freeze: \"[:-20]\", with a\n"
       "    # learning rate of 1e-4.\n"
-      "    freeze: all\n  head:\n    - global_average_pool\n    - dropout: 0.2\n    - dense: "
+      "    freeze: all\n"
+      "    batch_norm: eval  # statistics of small batches would spoil those of the weights\n"
+      "  head:\n    - global_average_pool\n    - dropout: 0.2\n    - dense: "
       "{units: ",
       images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
 }
 
-std::string plain_model(const ImageFolder& images, const FoundWeights& weights) {
+std::string plain_model(const ImageSource& images, const FoundWeights& weights) {
   std::int64_t side = 32;
   while (side < 128 && side * 2 <= std::min(images.height, images.width)) side *= 2;
   std::vector<std::string> searched;
@@ -150,14 +156,16 @@ std::string plain_model(const ImageFolder& images, const FoundWeights& weights) 
       images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
 }
 
-std::string data_section(const ImageFolder& images, const FoundWeights& weights) {
+std::string data_section(const ImageSource& images, const FoundWeights& weights) {
   const bool has_backbone = !weights.backbone.empty();
   std::vector<std::string> classes;
   for (const std::string& name : images.classes) classes.push_back(config::to_yaml(name));
-  std::string text =
-      concat("data:\n  format: image_folder  # one folder per class\n  classes: [", join(classes),
-             "]\n  train: {path: ", config::to_yaml(images.train.path.string()),
-             has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n");
+  std::string text = concat("data:\n  format: ",
+                            images.is_list ? "csv  # a file and a class per line"
+                                           : "image_folder  # one folder per class",
+                            "\n  classes: [", join(classes),
+                            "]\n  train: {path: ", config::to_yaml(images.train.path.string()),
+                            has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n");
   if (images.validation.path.empty()) {
     text += concat("  validation_split: ", kValidationShare,
                    "  # share of the training images set aside, by the seed\n");
@@ -175,18 +183,42 @@ std::string data_section(const ImageFolder& images, const FoundWeights& weights)
   return text + "  on_error: skip  # a damaged file is left out and named; fail ends the run\n";
 }
 
-}  // namespace
-
-std::int64_t ImageFolder::SplitFolder::size() const {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+// Returns whether the classes differ so much in size that the loss must make up for it.
+bool is_imbalanced(const ImageSource& images) {
+  std::int64_t smallest = images.train.size(), largest = 0;
+  for (const std::int64_t count : images.train.counts) {
+    if (count > 0) smallest = std::min(smallest, count);
+    largest = std::max(largest, count);
+  }
+  return largest > kMaxImbalance * smallest;
 }
 
-ImageFolder look_at(const Path& folder) {
-  if (!fs::is_directory(folder)) {
-    throw DataError(folder.string(),
-                    "is not a folder; expected one with a folder of images per class");
+ImageSource look_at_list(const Path& list) {
+  ImageSource images;
+  images.path = list;
+  images.is_list = true;
+  config::Data config;
+  config.format = config::DataFormat::kCsv;
+  config.train.path = list;
+  config.resize = {1, 1};  // no image is read
+  const data::Datasets opened = data::open_datasets(config, 0, Split::kTrain);
+  images.classes = opened.classes;
+  if (images.classes.size() < 2) {
+    throw DataError(list.string(), concat("has the class ", join(images.classes),
+                                          " alone; expected images of at least two classes"));
   }
-  ImageFolder images;
+  images.train.path = list;
+  images.train.counts = data::class_counts(*opened.train, opened.num_classes);
+  std::vector<std::vector<std::string>> files(images.classes.size());
+  for (std::int64_t i = 0; i < opened.train->size(); ++i) {
+    files[static_cast<std::size_t>(opened.train->label_of(i))].push_back(opened.train->describe(i));
+  }
+  measure_images(images, files);
+  return images;
+}
+
+ImageSource look_at_folder(const Path& folder) {
+  ImageSource images;
   images.path = folder;
   data::SplitFolders splits = data::find_split_folders(folder);
   const Path train = splits.paths[Split::kTrain];
@@ -204,11 +236,13 @@ ImageFolder look_at(const Path& folder) {
   images.train = count_images(train.empty() ? folder : train, images.classes);
   images.validation = count_images(splits.paths[Split::kValidation], images.classes);
   images.test = count_images(splits.paths[Split::kTest], images.classes);
-  measure_images(images);
+  std::vector<std::vector<std::string>> files;
+  for (const std::string& name : images.classes) {
+    files.push_back(data::image_files((images.train.path / name).string()));
+  }
+  measure_images(images, files);
   return images;
 }
-
-namespace {
 
 Path folder_beside(const Path& data) { return (data / ".." / "weights").lexically_normal(); }
 
@@ -231,6 +265,18 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
 }
 
 }  // namespace
+
+std::int64_t ImageSource::SplitImages::size() const {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+ImageSource look_at(const Path& source) {
+  if (fs::is_directory(source)) return look_at_folder(source);
+  if (fs::is_regular_file(source)) return look_at_list(source);
+  throw DataError(source.string(),
+                  "is not a folder; expected one with a folder of images per class, or a list of "
+                  "images and classes (CSV)");
+}
 
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
                           std::optional<config::Backbone::Name> wanted) {
@@ -258,13 +304,13 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
   return weights;
 }
 
-std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu,
+std::string starting_config(const ImageSource& images, const FoundWeights& weights, bool on_cpu,
                             std::optional<config::Backbone::Name> wanted) {
   const bool has_backbone = !weights.backbone.empty();
   return concat(
       "# Written by `trainer new`: a start, of which every line may be changed.\n"
       "# `trainer plan` shows what follows from it, `trainer data` looks at the images.\n",
-      described(images), "name: ", config::to_yaml(name_of(images.path)),
+      described(images), "name: ", config::to_yaml(name_of(images)),
       "  # the run's folder is runs/<name>\nseed: 42  # of everything random: the same seed, the "
       "same run\n",
       has_backbone ? backbone_model(images, weights, on_cpu && !wanted)
@@ -274,7 +320,10 @@ std::string starting_config(const ImageFolder& images, const FoundWeights& weigh
       "schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training\n"
       "train:\n  epochs: ",
       has_backbone ? 10 : 30, "\n  batch_size: \"${BATCH_SIZE:-", batch_size(images.train.size()),
-      "}\"  # images per step and replica; `trainer find batch-size`\n"
+      "}\"  # images per step and replica; `trainer find batch-size`\n",
+      is_imbalanced(images)
+          ? "  class_weight: balanced  # an image of a rare class counts more in the loss\n"
+          : "",
       "parallel:\n  device: \"${DEVICE:-auto}\"\n"
       "  gpus: \"${NUM_GPUS:-all}\"  # on the CPU a number counts replicas\n"
       "  lr_scaling: none  # what more replicas make of the learning rate: none, linear, sqrt\n"

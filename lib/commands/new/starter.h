@@ -1,4 +1,4 @@
-// A starting config for a folder of images: what `trainer new` writes.
+// A starting config for images with classes: what `trainer new` writes.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,26 @@
 
 namespace trainer::commands {
 
-// What was found in a folder of images.
-struct ImageFolder {
-  struct SplitFolder {
-    Path path;                         // has one folder per class; empty: there is no such split
+// The images that a folder or a list (CSV) names.
+struct ImageSource {
+  struct SplitImages {
+    // A folder with one folder per class, or a list; empty: there is no such split.
+    Path path;
     std::vector<std::int64_t> counts;  // images by class
     std::int64_t size() const;
   };
   Path path;
+  bool is_list = false;
   std::vector<std::string> classes;  // sorted
-  SplitFolder train, validation, test;
+  SplitImages train, validation, test;
   std::vector<std::string> notes;      // on folders that are not used
   std::int64_t height = 0, width = 0;  // the median of some of the images
   bool is_grey = false;                // all of these
 };
-// `folder` contains a folder per class, or folders named after the splits (see
-// data/split_folders.h) with a folder per class each. Throws a DataError that states what is wrong.
-ImageFolder look_at(const Path& folder);
+// `source` is a folder that contains a folder per class, or folders named after the splits (see
+// data/split_folders.h) with a folder per class each; or a list of images and classes, as
+// data.format: csv reads it. Throws a DataError that states what is wrong.
+ImageSource look_at(const Path& source);
 
 // A file of Keras's weights for a backbone; the name is empty when none was found.
 struct FoundWeights {
@@ -45,7 +48,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
                           std::optional<config::Backbone::Name> wanted = {});
 
 // The config as YAML with comments. `wanted` as of find_weights().
-std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu,
+std::string starting_config(const ImageSource& images, const FoundWeights& weights, bool on_cpu,
                             std::optional<config::Backbone::Name> wanted = {});
 
 }  // namespace trainer::commands

@@ -4,13 +4,28 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "checkpoint/store.h"
 #include "commands/open_model/run_archive.h"
+#include "commands/open_model/source.h"
 #include "commands/open_model/untrained.h"
 #include "config/keys.h"
 
 namespace trainer::commands {
 
 namespace keys = config::keys;
+
+namespace {
+
+// Throws DataError for a folder that is not a run, with what it is.
+void reject_other_folders(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return;
+  if (!checkpoint::list_checkpoints(checkpoint::find_checkpoints(path)).empty()) return;
+  if (find_source_kind(path) != SourceKind::kImageFolder) return;
+  throw DataError(path, concat("is a folder of images, not a run; `trainer train ", path,
+                               "` trains a model on them"));
+}
+
+}  // namespace
 
 OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
                        const config::Environment& environment,
@@ -28,6 +43,7 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
     throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
                                  source.path, " has weights of its own"));
   }
+  reject_other_folders(source.path);
   if (source.average) {
     return open_average(source.path, *source.average, overrides, environment, warn);
   }

@@ -1,0 +1,33 @@
+#include "commands/open_model/source.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/data.h"
+
+namespace trainer::commands {
+namespace {
+
+bool contains_images(const Path& folder) {
+  try {
+    return !data::image_files(folder.string()).empty();
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+SourceKind find_source_kind(const Path& path) {
+  if (!std::filesystem::is_directory(path)) {
+    const std::string ending = to_lower(path.extension().string());
+    return ending == ".csv" || ending == ".tsv" ? SourceKind::kImageList : SourceKind::kConfig;
+  }
+  if (std::filesystem::exists(path / "run.json")) return SourceKind::kRun;
+  if (contains_images(path)) return SourceKind::kImageFolder;
+  throw DataError(path.string(),
+                  "is neither a run (it has no run.json) nor a folder of images (there are none in "
+                  "it or in its folders); expected a config, a run, a folder with a folder of "
+                  "images per class, or a list of images and classes (CSV)");
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,177 @@
+// From images to a model without a config, and what a user sees who begins.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "pictures.h"
+#include "support/contains.h"
+
+namespace trainer::e2e::first_steps_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using test::contains;
+
+// A folder in which the program runs, with photos of two classes and a list of some of them.
+struct Here {
+  Workspace work;
+  Path folder = work / "here";
+
+  Here() {
+    write_images(folder / "photos", 12, 1);
+    std::ofstream list(folder / "list.csv");
+    list << "path,label\n";
+    for (int i = 0; i < 9; ++i) list << "photos/left/" << i << ".ppm,cat\n";
+    for (int i = 0; i < 4; ++i) list << "photos/right/" << i << ".ppm,dog\n";
+  }
+
+  Result run(const Arguments& arguments) const {
+    Program program(arguments, {{"HOME", folder / "home"}, {"WEIGHTS_DIR", ""}}, [this] {
+      if (::chdir(folder.c_str()) != 0) ::_exit(126);
+    });
+    return program.wait();
+  }
+  std::string text(const std::string& name) const { return read_text_file(folder / name); }
+};
+
+const Arguments kShort{"--json", "--set", "train.max_steps=2"};
+
+Arguments train(const std::string& source, const Arguments& more = {}) {
+  Arguments arguments{"train", source};
+  arguments.insert(arguments.end(), kShort.begin(), kShort.end());
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+}  // namespace
+
+TEST_CASE("train: a folder of images, writes the config of `new` and trains with it") {
+  const Here here;
+  REQUIRE(here.run({"new", "photos", "--output", "new.yaml"}).code == 0);
+  const Result first = here.run(train("photos/"));
+  INFO(first.err);
+  REQUIRE(first.code == 0);
+  CHECK(contains(first.err, "note: wrote photos.yaml, the config of photos/"));
+  CHECK(first.event("finished")["run"] == "runs/photos");
+  CHECK(first.event("finished")["metrics"]["validation"]["count"] == 5);
+  // They differ in the path that was given.
+  std::string expected = here.text("new.yaml");
+  expected.replace(expected.find("path: photos"), 12, "path: photos/");
+  CHECK(here.text("photos.yaml") == expected);
+
+  // The config is the user's: it is used as it is.
+  std::ofstream(here.folder / "photos.yaml", std::ios::app) << "  dir: elsewhere\n";
+  const std::string edited = here.text("photos.yaml");
+  const Result second = here.run(train("photos"));
+  INFO(second.err);
+  REQUIRE(second.code == 0);
+  CHECK(contains(second.err, "note: photos.yaml exists and is the config of photos\n"));
+  CHECK(second.event("finished")["run"] == "elsewhere");
+  CHECK(here.text("photos.yaml") == edited);
+}
+
+TEST_CASE("train: a list of images, writes a config with its classes and balanced weights") {
+  const Here here;
+  const Result result = here.run(train("list.csv"));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const std::string text = here.text("list.yaml");
+  CHECK(contains(text, "# Found: 13 training images of 2 classes (cat 9, dog 4)"));
+  CHECK(contains(text, "at least 40 x 36 pixels"));
+  CHECK(contains(text, "name: list "));
+  CHECK(contains(text, "format: csv "));
+  CHECK(contains(text, "classes: [cat, dog]\n  train: {path: list.csv,"));
+  CHECK(contains(text, "class_weight: balanced"));  // 9 > 2 * 4
+  CHECK(result.event("finished")["run"] == "runs/list");
+}
+
+TEST_CASE("new: classes of up to twice the size, no weights of classes") {
+  const Here here;
+  for (int i = 0; i < 6; ++i) fs::remove(here.folder / concat("photos/right/", i, ".ppm"));
+  REQUIRE(here.run({"new", "photos"}).code == 0);  // 12 and 6
+  CHECK_FALSE(contains(here.text("photos.yaml"), "class_weight"));
+  fs::remove(here.folder / "photos/right/6.ppm");
+  REQUIRE(here.run({"new", "photos", "--overwrite"}).code == 0);  // 12 and 5
+  CHECK(contains(here.text("photos.yaml"), "class_weight: balanced"));
+}
+
+TEST_CASE("new: a backbone, whose batch norm uses the moving statistics") {
+  const Here here;
+  fs::create_directories(here.folder / "weights");
+  std::ofstream(here.folder /
+                "weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5")
+      << "not read";
+  REQUIRE(here.run({"new", "photos"}).code == 0);
+  CHECK(contains(here.text("photos.yaml"), "\n    batch_norm: eval "));
+  const Result valid = here.run({"validate", "photos.yaml"});
+  CHECK(valid.code == 0);
+  CHECK(valid.err == "");
+}
+
+TEST_CASE("train: a config of the same name and other data, is rejected") {
+  const Here here;
+  REQUIRE(here.run({"new", "photos"}).code == 0);
+  const std::string before = here.text("photos.yaml");
+  fs::create_directories(here.folder / "other");
+  fs::rename(here.folder / "photos", here.folder / "other/photos");
+  const Result result = here.run({"train", "other/photos"});
+  CHECK(result.code == 2);
+  CHECK(contains(result.err,
+                 "photos.yaml exists and its data is not in other/photos; write another config "
+                 "with `trainer new other/photos --output FILE`"));
+  CHECK(here.text("photos.yaml") == before);
+}
+
+TEST_CASE("data and plan: a folder of images, a list and a run, stand for their configs") {
+  const Here here;
+  const Result data = here.run({"data", "photos/"});
+  CHECK(data.code == 0);
+  CHECK(contains(data.err, "note: wrote photos.yaml"));
+  CHECK(contains(data.out, "train: 19 files"));
+  CHECK(contains(here.run({"data", "list.csv"}).out, "train: 10 files"));
+  REQUIRE(here.run(train("photos")).code == 0);
+  const Result plan = here.run({"plan", "runs/photos"});
+  CHECK(plan.code == 0);
+  CHECK(plan.err == "");
+  CHECK(contains(plan.out, "max_steps"));
+  const Result again = here.run({"train", "runs/photos"});
+  CHECK(again.code == 2);
+  CHECK(contains(again.err, "continue it with --resume"));
+  CHECK(here.run({"train", "runs/photos", "--resume"}).code == 0);
+}
+
+TEST_CASE("commands: a folder that is neither a run nor one of images, is rejected as neither") {
+  const Here here;
+  fs::create_directories(here.folder / "empty/inner");
+  for (const char* command : {"train", "data", "plan", "new", "evaluate", "predict"}) {
+    CAPTURE(command);
+    const Result result = here.run({command, "empty"});
+    CHECK(result.code == 3);
+    CHECK(contains(result.err,
+                   "error: empty: is neither a run (it has no run.json) nor a folder of images"));
+  }
+  const Result photos = here.run({"evaluate", "photos"});
+  CHECK(photos.code == 3);
+  CHECK(contains(photos.err,
+                 "photos: is a folder of images, not a run; `trainer train photos` trains"));
+}
+
+TEST_CASE("trainer: without a command and with help, prints how to begin") {
+  const Here here;
+  const Result alone = here.run({}), help = here.run({"help"});
+  CHECK(alone.code == 2);
+  CHECK(alone.out == "");
+  CHECK(help.code == 0);
+  CHECK(help.out == alone.err);
+  CHECK(contains(help.out, "\n  trainer train photos/ "));
+  CHECK(contains(help.out, "trainer --help lists all commands"));
+  CHECK(here.run({"help", "train"}).out == here.run({"train", "--help"}).out);
+  CHECK(contains(here.run({"help", "trian"}).err, "did you mean 'train'?"));
+  const Result path = here.run({"photos"});
+  CHECK(path.code == 2);
+  CHECK(contains(path.err, "'photos' is not a command; `trainer train photos` trains with it"));
+}
+
+}  // namespace trainer::e2e::first_steps_test
