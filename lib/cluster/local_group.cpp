@@ -1,17 +1,15 @@
 #include "cluster/local_group.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
-#include <mutex>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/sum_tree.h"
+#include "base/threads/barrier.h"
 #include "base/threads/thread_team.h"
 
 namespace trainer::cluster {
@@ -20,80 +18,32 @@ namespace {
 // Elements that are summed at once: the sources' pieces stay in the first-level cache.
 constexpr auto kChunk = static_cast<std::size_t>(kTreeChunk);
 
-// A barrier that can be aborted. It spins briefly before it sleeps, because ranks usually reach it
-// within microseconds of each other.
-class AbortableBarrier {
- public:
-  explicit AbortableBarrier(int parties) : parties_(parties) {}
-
-  void wait() {
-    const std::uint32_t round = round_.load(std::memory_order_acquire);
-    check();
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
-      arrived_.store(0, std::memory_order_relaxed);
-      round_.fetch_add(1, std::memory_order_acq_rel);
-      round_.notify_all();
-      return;
-    }
-    for (int i = 0; i < kSpins + kYields; ++i) {
-      if (round_.load(std::memory_order_acquire) != round) break;
-      if (i < kSpins) {
-        __builtin_ia32_pause();
-      } else {
-        std::this_thread::yield();
-      }
-    }
-    round_.wait(round, std::memory_order_acquire);
-    check();
-  }
-
-  // The first to fail is named.
-  void abort(int rank, const std::string& reason) noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      if (failed_.load(std::memory_order_relaxed) < 0) {
-        try {
-          reason_ = reason;
-        } catch (const std::exception&) {  // no memory: then without a reason
-        }
-        failed_.store(rank, std::memory_order_release);
-      }
-    }
-    round_.fetch_add(1, std::memory_order_acq_rel);
-    round_.notify_all();
-  }
-
- private:
-  static constexpr int kSpins = 2000, kYields = 200;
-
-  void check() const {
-    const int rank = failed_.load(std::memory_order_acquire);
-    if (rank >= 0) {
-      throw MemberFailed(concat("replica ", rank, " of this process has failed: ", reason_));
-    }
-  }
-
-  int parties_;
-  std::atomic<int> arrived_{0};
-  std::atomic<std::uint32_t> round_{0};
-  std::mutex mutex_;
-  std::string reason_;  // set before failed_, and not again
-  std::atomic<int> failed_{-1};
-};
-
 struct Shared {
   Shared(int count, Communicator* to_others)
-      : ranks(count), outer(to_others), barrier(count), slots(static_cast<std::size_t>(count)) {}
+      : ranks(count), outer(to_others), slots(static_cast<std::size_t>(count)) {}
+
+  void wait() { barrier.wait(ranks); }
+  void fail(int rank, const std::string& reason) noexcept {
+    std::string text;
+    try {
+      text = concat("replica ", rank, " of this process has failed: ", reason);
+    } catch (const std::exception&) {  // there is no memory: without a reason
+    }
+    barrier.abort(text);
+  }
 
   struct Slot {
     void* data = nullptr;
     std::size_t size = 0;  // elements
     std::span<float* const> roots;
   };
+  Slot& slot(int rank) { return slots[static_cast<std::size_t>(rank)]; }
+
   int ranks;
   Communicator* outer;
   std::unique_ptr<Communicator> own_outer;  // of a duplicate
-  AbortableBarrier barrier;
+  // Ranks usually reach it within microseconds of each other.
+  Barrier barrier{Barrier::Waiting::kSpinThenSleep};
   std::vector<Slot> slots;
   std::shared_ptr<Shared> next;  // the group that duplicate() is making
 };
@@ -120,8 +70,8 @@ void sum(const std::vector<Shared::Slot>& sources, std::size_t first, std::size_
   const int count = static_cast<int>(sources.size());
   if (std::has_single_bit(sources.size())) return tree_sum(sources.data(), count, first, n, out);
   tree_sum(sources.data(), 1, first, n, out);
-  for (int rank = 1; rank < count; ++rank) {
-    const auto* from = static_cast<const T*>(sources[static_cast<std::size_t>(rank)].data) + first;
+  for (const Shared::Slot& source : std::span(sources).subspan(1)) {
+    const auto* from = static_cast<const T*>(source.data) + first;
     for (std::size_t i = 0; i < n; ++i) out[i] += from[i];
   }
 }
@@ -168,22 +118,22 @@ class LocalCommunicator final : public Communicator {
         }
       }
     }
-    shared_->barrier.wait();
+    shared_->wait();
     if (!shared_->outer) return;
     outside([&] { shared_->outer->all_reduce_tree(leaves, process_roots_, count); });
     copy_from(0, std::as_writable_bytes(std::span(roots[0], count)));
-    shared_->barrier.wait();
+    shared_->wait();
   }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
     const int process = shared_->outer ? shared_->outer->rank() : 0;
     publish(bytes.data(), bytes.size());
     if (root / shared_->ranks == process) copy_from(root % shared_->ranks, bytes);
-    shared_->barrier.wait();
+    shared_->wait();
     if (!shared_->outer) return;
     outside([&] { shared_->outer->broadcast(bytes, root / shared_->ranks); });
     copy_from(0, bytes);
-    shared_->barrier.wait();
+    shared_->wait();
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
@@ -194,7 +144,7 @@ class LocalCommunicator final : public Communicator {
     publish(all.data(), all.size());
     auto* to = static_cast<std::byte*>(shared_->slots[0].data);
     std::memcpy(to + static_cast<std::size_t>(rank()) * mine.size(), mine.data(), mine.size());
-    shared_->barrier.wait();
+    shared_->wait();
     if (shared_->outer) {
       outside([&] {
         const std::size_t block = mine.size() * static_cast<std::size_t>(shared_->ranks);
@@ -205,11 +155,11 @@ class LocalCommunicator final : public Communicator {
       });
     }
     copy_from(0, all);
-    shared_->barrier.wait();
+    shared_->wait();
   }
 
   void barrier() override {
-    shared_->barrier.wait();
+    shared_->wait();
     if (shared_->outer) outside([&] { shared_->outer->barrier(); });
   }
 
@@ -222,50 +172,50 @@ class LocalCommunicator final : public Communicator {
       shared_->next = std::make_shared<Shared>(shared_->ranks, outer.get());
       shared_->next->own_outer = std::move(outer);
     }
-    shared_->barrier.wait();
+    shared_->wait();
     auto mine = std::make_unique<LocalCommunicator>(shared_->next, rank_);
-    shared_->barrier.wait();
+    shared_->wait();
     return mine;
   }
 
   void abort(const std::string& reason) noexcept override {
-    shared_->barrier.abort(rank_, reason);
+    shared_->fail(rank_, reason);
     if (shared_->outer) shared_->outer->abort(reason);
   }
 
  private:
   // Publishes where this rank's elements are, and waits for the other ranks to do so.
   void publish(void* data, std::size_t size, std::span<float* const> roots = {}) {
-    shared_->slots[static_cast<std::size_t>(rank_)] = {data, size, roots};
-    shared_->barrier.wait();
+    shared_->slot(rank_) = {data, size, roots};
+    shared_->wait();
     if (size == shared_->slots[0].size) return;
     const std::string reason = concat("rank ", rank_, " of a group calls with ", size,
                                       " elements, rank 0 with ", shared_->slots[0].size);
-    shared_->barrier.abort(rank_, reason);
+    shared_->fail(rank_, reason);
     throw std::logic_error(reason);
   }
 
   void copy_from(int rank, std::span<std::byte> to) {
     if (rank == rank_) return;
-    std::memcpy(to.data(), shared_->slots[static_cast<std::size_t>(rank)].data, to.size());
+    std::memcpy(to.data(), shared_->slot(rank).data, to.size());
   }
 
-  // An error of this rank must reach the others, who wait for it.
+  // Runs `call`; its error also reaches the other ranks, which wait for this one.
   template <class Call>
   void guarded(const Call& call) {
     try {
       call();
     } catch (...) {
-      shared_->barrier.abort(rank_, handled_message());
+      shared_->fail(rank_, handled_message());
       throw;
     }
   }
 
-  // `call` on the thread of rank 0, while the others wait.
+  // Runs `call` on the thread of rank 0, while the other ranks wait.
   template <class Call>
   void outside(const Call& call) {
     if (rank_ == 0) guarded(call);
-    shared_->barrier.wait();
+    shared_->wait();
   }
 
   static void add_floats(float* out, const float* a, const float* b, std::int64_t n) {
@@ -281,7 +231,7 @@ class LocalCommunicator final : public Communicator {
       sources_.insert(sources_.end(), slot.roots.begin(), slot.roots.end());
     }
     if (blocks_.size() != sources_.size()) {
-      shared_->barrier.wait();  // all ranks throw, but only after all have read the roots
+      shared_->wait();  // all ranks throw, but only after all have read the roots
       throw std::logic_error(concat("all_reduce_tree: ", sources_.size(), " roots of ", leaves,
                                     " leaves on ", shared_->ranks, " ranks, expected ",
                                     blocks_.size()));
@@ -334,11 +284,11 @@ class LocalCommunicator final : public Communicator {
         std::copy(total, total + n, static_cast<T*>(slots[slot].data) + i);
       }
     }
-    shared_->barrier.wait();
+    shared_->wait();
     if (!shared_->outer) return;
     outside([&] { shared_->outer->all_reduce(values); });
     copy_from(0, std::as_writable_bytes(values));
-    shared_->barrier.wait();
+    shared_->wait();
   }
 
   std::shared_ptr<Shared> shared_;
