@@ -9,6 +9,8 @@
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
 #include "base/partition.h"
+#include "base/threads/barrier.h"
+#include "base/threads/thread_team.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -29,23 +31,6 @@ class Meetings {
 
   explicit Meetings(std::size_t ranks) : slots_(ranks) {}
 
-  // Until all ranks are here: false when one of them is not by `limit`. Ends early when `over`.
-  template <class Over>
-  bool meet(std::chrono::steady_clock::time_point limit, const Over& over) {
-    std::unique_lock lock(mutex_);
-    const std::uint64_t round = round_;
-    if (++arrived_ == slots_.size()) {
-      arrived_ = 0;
-      ++round_;
-      changed_.notify_all();
-      return true;
-    }
-    return changed_.wait_until(lock, limit, [&] { return round_ != round || over(); });
-  }
-  void wake() {
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  }
   // A rank is in a call while it may enqueue work on the others' values.
   void begin_call() {
     const std::lock_guard lock(mutex_);
@@ -64,11 +49,11 @@ class Meetings {
   // To be written by its rank before a meeting and read by the others until a later one.
   Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
 
+  Barrier barrier{Barrier::Waiting::kSleep};
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t arrived_ = 0;
-  std::uint64_t round_ = 0;
   int calls_ = 0;  // in progress
   std::vector<Slot> slots_;
 };
@@ -111,7 +96,7 @@ class SharedDeviceCollective final : public CudaCollective, private GroupMember 
   Partition slice(std::int64_t count, int rank) const {
     return aligned_partition(count, size(), rank, kSliceUnit);
   }
-  void stop() noexcept override { meetings_->wake(); }
+  void stop() noexcept override { meetings_->barrier.abort("another rank of this GPU has failed"); }
 
   RankGroup group_;
   std::chrono::milliseconds timeout_;
@@ -160,8 +145,13 @@ void SharedDeviceCollective::fail(const std::string& reason) {
 }
 
 void SharedDeviceCollective::meet() {
-  const bool all_here = meetings_->meet(std::chrono::steady_clock::now() + timeout_,
-                                        [this] { return group_.process->failed(); });
+  bool all_here = false;
+  try {
+    all_here = meetings_->barrier.wait_until(size(), Barrier::Clock::now() + timeout_);
+  } catch (const MemberFailed&) {
+    check();  // throws what the failed rank has reported
+    throw;
+  }
   check();
   if (all_here) return;
   fail(concat(group_.own_name(), named_work(), ": a sum has waited for other ranks for ",
