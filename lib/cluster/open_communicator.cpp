@@ -32,7 +32,33 @@ AlgorithmTable one_row(Algorithm algorithm) {
   return {{std::numeric_limits<std::size_t>::max(), algorithm}};
 }
 
+bool is_ordered(const Parallel& parallel) {
+  return parallel.reduction == Parallel::Reduction::kOrdered;
+}
+
+bool is_power_of_two(std::int64_t processes) {
+  return std::has_single_bit(static_cast<std::uint64_t>(processes));
+}
+
 }  // namespace
+
+void check_process_count(const Parallel& parallel, std::int64_t processes) {
+  const Algorithm algorithm = select_algorithm(parallel.collective);
+  if (algorithm != Algorithm::kHalvingDoubling || is_power_of_two(processes)) return;
+  throw ConfigError(
+      parallel.loc,
+      concat("parallel.collective: ", config::spell(parallel.collective),
+             " needs 2, 4, 8, ... processes, but there are ", processes, "; use auto"));
+}
+
+std::string describe_rule(const Parallel& parallel, std::int64_t processes) {
+  // From three ranks on, other orders of summation give other bits, so that no time may decide.
+  const bool by_rule_only = parallel.collective == config::Collective::kAuto && processes > 2 &&
+                            (parallel.deterministic || is_ordered(parallel));
+  if (!by_rule_only) return "";
+  if (is_ordered(parallel) && !is_power_of_two(processes)) return "exchanging the roots of a tree";
+  return to_string(by_rule(static_cast<int>(processes)));
+}
 
 std::unique_ptr<Communicator> open_communicator(
     const std::shared_ptr<Rendezvous>& rendezvous, const Parallel& parallel, std::size_t bytes,
@@ -45,14 +71,10 @@ std::unique_ptr<Communicator> open_communicator(
   if (parallel.collective != config::Collective::kAuto) {
     return open_gloo(rendezvous, one_row(select_algorithm(parallel.collective)));
   }
-  const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
-  // From three ranks on, other orders of summation give other bits, so that no time may decide.
-  if (size > 2 && (parallel.deterministic || ordered)) {
+  if (const std::string rule = describe_rule(parallel, size); !rule.empty()) {
     if (rendezvous->rank() == 0) {
-      const bool by_roots = ordered && !std::has_single_bit(static_cast<unsigned>(size));
-      say(concat("gradients are summed by ",
-                 by_roots ? "exchanging the roots of a tree" : to_string(by_rule(size)), ": ",
-                 ordered ? "parallel.reduction: ordered" : "parallel.deterministic",
+      say(concat("gradients are summed by ", rule, ": ",
+                 is_ordered(parallel) ? "parallel.reduction: ordered" : "parallel.deterministic",
                  " allows no choice by time"));
     }
     return open_gloo(rendezvous, one_row(by_rule(size)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,5 +20,13 @@ namespace trainer::cluster {
 std::unique_ptr<Communicator> open_communicator(const std::shared_ptr<Rendezvous>& rendezvous,
                                                 const config::Parallel& parallel, std::size_t bytes,
                                                 const std::function<void(const std::string&)>& say);
+
+// Throws ConfigError if parallel.collective cannot sum over this number of processes.
+void check_process_count(const config::Parallel& parallel, std::int64_t processes);
+
+// Returns the way in which processes sum if their sums must not depend on a measured time:
+// "halving_doubling", "ring" or "exchanging the roots of a tree". Returns "" if parallel.collective
+// names the algorithm, or if the fastest one is measured.
+std::string describe_rule(const config::Parallel& parallel, std::int64_t processes);
 
 }  // namespace trainer::cluster

@@ -10,6 +10,7 @@
 #include "base/sum_tree.h"
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
+#include "cluster/open_communicator.h"
 #include "config/rule.h"
 #include "engine/fit_batch.h"
 
@@ -88,15 +89,9 @@ std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
   if (parallel.collective != config::Collective::kAuto) {
     return concat("by ", config::spell(parallel.collective));
   }
-  const bool by_rule = workers > 2 && (parallel.deterministic ||
-                                       parallel.reduction == Parallel::Reduction::kOrdered);
-  if (!by_rule) return "by the algorithm that is fastest when the run starts";
-  const bool power = std::has_single_bit(static_cast<std::uint64_t>(workers));
-  const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
-  const char* algorithm = power     ? "halving_doubling"
-                          : ordered ? "exchanging the roots of a tree"
-                                    : "ring";
-  return concat("by ", algorithm, ", the rule for ", workers, " processes whose bits must repeat");
+  const std::string rule = cluster::describe_rule(parallel, workers);
+  if (rule.empty()) return "by the algorithm that is fastest when the run starts";
+  return concat("by ", rule, ", the rule for ", workers, " processes whose bits must repeat");
 }
 
 void check_collective(const Parallel& parallel, std::int64_t workers) {

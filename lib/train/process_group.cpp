@@ -54,6 +54,7 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                              " workers, whose batch is as many times as large: none, linear or "
                              "sqrt"));
   }
+  cluster::check_process_count(parallel, who.size);
   if (parallel.reduction != Parallel::Reduction::kOrdered) return;
   const std::int64_t ranks = who.size * parallel.replicas;
   const std::int64_t lanes = parallel.lanes.value_or(1);
@@ -66,16 +67,10 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                "; set a larger power of two for all runs that must agree"));
   }
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(who.size));
-  const bool halving = parallel.collective == config::Collective::kTree ||
-                       parallel.collective == config::Collective::kHalvingDoubling;
-  const bool tree = halving || parallel.collective == config::Collective::kAuto ||
+  const bool tree = parallel.collective == config::Collective::kTree ||
+                    parallel.collective == config::Collective::kHalvingDoubling ||
+                    parallel.collective == config::Collective::kAuto ||
                     parallel.collective == config::Collective::kNccl;
-  if (!power && halving) {
-    throw ConfigError(parallel.loc,
-                      concat("parallel.collective: ", config::spell(parallel.collective),
-                             " needs 2, 4, 8, ... processes, but there are ", who.size,
-                             "; reduction: ordered sums in a tree of its own with auto"));
-  }
   if (who.size > 2 && !tree) {
     throw ConfigError(
         parallel.loc,

@@ -58,6 +58,10 @@ TEST_CASE("workers: what does not fit their number is refused") {
   check_contains(problem(ordered, 9), "at least one for each of the 9 lanes");
   check_contains(problem(ordered + ", lanes: 3", 3), "at least one for each of the 9 lanes");
   check_contains(problem(ordered + ", collective: tree", 3), "needs 2, 4, 8, ... processes");
+  CHECK(problem("lr_scaling: none, collective: tree", 3) ==
+        problem(ordered + ", collective: tree", 3));
+  CHECK(problem("lr_scaling: none, collective: tree", 4) == "");
+  CHECK(problem("lr_scaling: none, collective: ring", 3) == "");
   CHECK(problem(ordered + ", collective: ring", 2) == "");
   check_contains(problem(ordered + ", collective: ring", 4),
                  "needs auto or tree: ring does not sum in the order of a tree");

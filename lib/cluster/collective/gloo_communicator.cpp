@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "cluster/collective/gloo_context.h"
@@ -190,8 +191,9 @@ std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         std::shared_ptr<const AlgorithmTable> table) {
   for (const AlgorithmRow& row : *table) {
     if (row.algorithm == Algorithm::kHalvingDoubling && !power_of_two(rendezvous->size())) {
-      throw ConfigError({}, concat("halving_doubling needs 2, 4, 8, ... ranks, but there are ",
-                                   rendezvous->size(), "; use ring"));
+      throw std::logic_error(concat("halving_doubling over ", rendezvous->size(),
+                                    " ranks, which are not a power of two; internal error, please "
+                                    "report it"));
     }
   }
   std::string name = rendezvous->next_group();

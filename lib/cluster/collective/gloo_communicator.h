@@ -28,11 +28,11 @@ struct AlgorithmRow {
 using AlgorithmTable = std::vector<AlgorithmRow>;  // not empty, by bytes
 
 // Every rank makes one with the same table, in the same order as its other communicators. Throws
-// ConfigError when halving_doubling is used with a number of ranks that is not a power of two,
-// PeerError when a rank is gone.
+// std::logic_error if the table has halving_doubling and the number of ranks is not a power of two,
+// PeerError if a rank is gone.
 //
 // Errors of calls are PeerErrors that name the rank, its host, the call and the phase. Once one was
-// thrown, all groups of the rendezvous are of no use.
+// thrown, all groups of the rendezvous are unusable.
 std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         AlgorithmTable table);
 // Does the same with a table that the caller may change between calls, on all ranks alike.
