@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "backend/exchange.h"
 #include "backend/fuse/grouping.h"
 #include "backend/lowering/packed_weights.h"
 
@@ -521,13 +520,6 @@ TEST_CASE("Lowering: a prepared value, made before what is packed of it") {
   std::vector<float> gradients(static_cast<std::size_t>(variables.flat_count()));
   CHECK(run(program, std::vector<float>(8, 1.0f), gradients.data()) ==
         std::vector<float>(8, 107.0f));
-}
-
-TEST_CASE("find_bucket_steps: a bucket, never before the buckets in front of it") {
-  const std::vector<std::pair<int, std::int64_t>> steps{{2, 16}, {3, 48}, {7, 0}, {9, 32}};
-  const std::vector<backend::Slice> buckets{{0, 16}, {16, 32}, {32, 64}};
-  const std::vector<std::pair<int, std::size_t>> expected{{7, 0}, {7, 1}, {9, 2}};
-  CHECK(backend::find_bucket_steps(steps, buckets) == expected);
 }
 
 }  // namespace trainer::test::lowering_test
