@@ -14,7 +14,7 @@ struct Lifetime {
 };
 
 struct ArenaPlan {
-  std::vector<std::int64_t> offsets;  // one a buffer
+  std::vector<std::int64_t> offsets;  // one per buffer
   std::int64_t bytes = 0;
 };
 

@@ -25,7 +25,7 @@
 
 namespace trainer::backend {
 
-// A contiguous run of trained elements: one parameter with its rule.
+// The elements of one trained parameter in the flat buffers, and how they are updated.
 struct Segment {
   std::string parameter;
   std::int64_t offset = 0;  // into the flat parameter, gradient and slot buffers
@@ -35,9 +35,9 @@ struct Segment {
   bool average = false;
 };
 
-// Layout of the values that training steps change, as flat float32 buffers: all trained parameters,
-// their first slots, second slots, ... and their averages, each buffer of `count` elements in the
-// order of the segments, with gaps between segments; and the moving statistics without gaps.
+// The layout of the values that training steps change, as flat float32 buffers. Each of the buffers
+// for trained parameters, first slots, second slots, ... and averages has `count` elements in the
+// order of the segments, with gaps between segments. The moving statistics have no gaps.
 struct Flat {
   std::vector<Segment> segments;
   std::int64_t count = 0;
@@ -51,15 +51,15 @@ struct FlatBuffer {
 };
 
 // The persistent values of a model on a device: parameters, statistics, optimizer slots, averages.
-// Shared by the executables compiled with them. Reads and writes are float32 in logical layout from
-// and to host memory, and wait until the device has finished the launched work.
+// The executables that were compiled with them share them. Reads and writes copy float32 values in
+// logical layout from and to host memory, and wait until the device has finished the launched work.
 class Variables {
  public:
   virtual ~Variables() = default;
   virtual const std::vector<graph::Value>& values() const = 0;
   virtual void read(std::string_view name, std::span<float> to) const = 0;
   virtual void write(std::string_view name, std::span<const float> from) = 0;
-  // The same values in flat buffers: elements [first, first + size) of one.
+  // The same values in flat buffers. Both copy elements [first, first + size) of one buffer.
   virtual Flat flat() const = 0;
   virtual void read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const = 0;
   virtual void write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) = 0;
@@ -82,21 +82,21 @@ struct Scalars {
   std::int64_t all_samples = 0;
   bool accumulate = false;  // add to the gradients of the calls before instead of replacing them
   bool apply = true;        // update the parameters; moving averages follow every call
-  // Whether a call that is not finite is the last: later calls, which may have been launched
-  // already, then change nothing and count as not finite too.
+  // True if a call that is not finite is the last one: later calls, which may have been launched
+  // already, then change nothing and count as not finite, too.
   bool stop_when_not_finite = false;
 };
 
-// Bytes of a model on a device.
+// The bytes that a model takes on a device.
 struct MemoryReport {
   std::int64_t variables = 0;    // parameters, statistics, slots, averages
-  std::int64_t gradients = 0;    // and what sums of them need
+  std::int64_t gradients = 0;    // gradients and the buffers of their sums
   std::int64_t activations = 0;  // arenas
   std::int64_t derived = 0;      // reordered and folded weights
   std::int64_t staging = 0;      // copies of batches and of results on the device
   std::int64_t tables = 0;       // constants, scalars and tables of the programs
-  // Parts of the above: of `variables` the optimizer's slots and averages, of `activations` the
-  // most that one step needs beside its operands.
+  // Parts of the above: `slots` is the part of `variables` for the optimizer's slots and averages,
+  // `workspace` the largest part of `activations` that one step needs beside its operands.
   std::int64_t slots = 0;
   std::int64_t workspace = 0;
 
@@ -117,22 +117,22 @@ struct Numbers {
   double loss = 0;           // sum over this call's samples, without the penalty
   std::int64_t correct = 0;  // samples whose label no other class outranks
   double penalty = 0;        // the L2 penalty
-  // Whether the loss of every sample was finite: of this rank, or of all ranks when the call
-  // updates, accumulated calls included. No rank updates when it is false.
+  // True if the loss of every sample was finite: of this rank or, if the call updates, of all ranks
+  // and accumulated calls. No rank updates if it is false.
   bool finite = true;
-  // Whether an update was left out because a gradient overflowed under the loss scale
+  // True if an update was left out because a gradient overflowed under the loss scale
   // (CompileOptions::loss_scale); the losses were finite then.
   bool skipped = false;
   // The L2 norm over all parameters of the gradient that this call's update was made from, with the
-  // gradient of the penalty and before clipping. Not a number when the call did not update here.
+  // gradient of the penalty and before clipping. NaN if the call did not update here.
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
   PhaseTimes times;
 };
 
-// What a dynamic loss scale (CompileOptions::loss_scale) has come to.
+// The state of a dynamic loss scale (CompileOptions::loss_scale).
 struct LossScaleState {
   float value = 1;
-  std::uint32_t good_updates = 0;  // since it was changed
+  std::uint32_t good_updates = 0;  // updates without an overflow since the last change
   bool operator==(const LossScaleState&) const = default;
 };
 
@@ -147,7 +147,7 @@ struct Bindings {
   Numbers* numbers = nullptr;
 };
 
-// A graph compiled for up to `max_samples` samples a call.
+// A graph compiled for up to CompileOptions::max_samples samples per call.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -157,34 +157,36 @@ class Executable {
   virtual void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) = 0;
   // Plans and allocates for calls with `samples` samples of this rank, of `all_samples` of all
   // ranks, which launch() otherwise does at the first such call. compile() has done so for
-  // max_samples. No collective; no call may be in flight.
+  // max_samples. Not collective; no call may be in flight.
   virtual void prepare(std::int64_t samples, std::int64_t all_samples) = 0;
-  // The gradient of the last call, which did not update (Scalars::apply), accumulated calls
-  // included, in host memory. Waits for the stream. Valid until the next call. No collective.
+  // Returns the gradient of the last call, which must not have updated (Scalars::apply), with the
+  // gradients of accumulated calls, in host memory. Waits for the stream. The result is valid until
+  // the next call. Not collective.
   virtual Gradient gradient(Stream& stream) = 0;
-  // Of a graph that updates, after all calls that were given to the stream; waits for it. Backends
-  // without float16 have none to keep.
+  // Returns the loss scale of a graph that updates after all calls that were given to the stream,
+  // and waits for them. Backends without float16 keep none.
   virtual LossScaleState loss_scale(Stream& stream) {
     static_cast<void>(stream);
     return {};
   }
-  // For the calls that follow; waits for those before.
+  // Sets the loss scale of the calls that follow; waits for the calls before.
   virtual void set_loss_scale(const LossScaleState& scale, Stream& stream) {
     static_cast<void>(scale), static_cast<void>(stream);
   }
   virtual MemoryReport memory() const = 0;
-  // The forward and backward steps of the largest call; none where a backend does not tell.
+  // Returns the forward and backward steps of the largest call; empty if a backend has no list.
   virtual std::vector<StepPlan> steps() const { return {}; }
-  // One line a step: what runs, in which layout, by which implementation.
+  // Prints one line per step: the layer and its implementation.
   virtual void print(std::ostream& out) const = 0;
-  // Calls from now on are recorded, until null is given; the recorder must live as long. False
-  // where a device cannot tell what it does when.
+  // Records all later calls until null is passed; the recorder must live as long. Returns false if
+  // the device cannot measure its work.
   virtual bool record(WorkRecorder* recorder) { return recorder == nullptr; }
 };
 
 // How the gradients of several ranks become one update. Every rank makes the same calls.
 struct ReductionOptions {
-  // Sums over the ranks, made by the same backend; null: one rank. Must outlive the executable.
+  // Sums gradients over the ranks; made by the same backend; null: one rank. It must outlive the
+  // executable.
   Collective* gradients = nullptr;
   // A collective of the same ranks: batch norm takes its statistics over all ranks. It is
   // `gradients` where Backend::shares_collectives(), a second one elsewhere. Null: each rank takes
@@ -209,10 +211,10 @@ struct CompileOptions {
   std::int64_t max_samples = 1;
   ReductionOptions reduction;
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;
-  // Whether a sample's result must not depend on the number of samples in its call: algorithms are
-  // then chosen for a usual number of samples, not for each.
+  // True if a sample's result must not depend on the number of samples in its call: algorithms are
+  // then chosen for one default number of samples.
   bool same_for_any_batch = false;
-  // Whether products of float32 numbers may be rounded to TF32, where the device has it.
+  // True if products of float32 numbers may be rounded to TF32, where the device has it.
   bool tf32 = false;
   // The factor of all gradients during backward, which keeps small ones from vanishing in float16.
   // Dynamic: starts at `value`, is halved (and the update left out) when a gradient overflows, and
@@ -246,10 +248,10 @@ class ThreadBinding {
 class Backend {
  public:
   virtual ~Backend() = default;
-  // "cpu, 2 lanes x 1 thread, x86-64-v4, oneDNN 2.6.3": as training programs compiled so far use
-  // it.
+  // Describes the device as the training programs compiled so far use it, for example "cpu, 2 lanes
+  // x 1 thread, x86-64-v4, oneDNN 2.6.3".
   virtual std::string describe() const = 0;
-  // The devices of a run with `replicas` replicas, for its closing lines: "1 CPU(s)", "4 replicas".
+  // Describes the devices of a run with `replicas` replicas, for its closing lines: "1 CPU(s)".
   virtual std::string describe_devices(std::int64_t replicas) const {
     return std::to_string(replicas) + (replicas == 1 ? " device" : " replicas");
   }
@@ -257,7 +259,7 @@ class Backend {
   virtual ChosenSettings chosen_settings() const { return {}; }
   virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;
-  // Whether the device supports CompileOptions::tf32.
+  // Returns whether the device supports CompileOptions::tf32.
   virtual bool has_tf32() const { return false; }
 
   // Allocates uninitialised device memory, aligned for any value. Throws DeviceError when there is
@@ -265,29 +267,29 @@ class Backend {
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Allocates host memory that the device copies from and to directly (pinned, where that exists).
   virtual HostBuffer allocate_host(std::size_t bytes) = 0;
-  // Whether a Span may also point to host memory, which the device then reads in place.
+  // Returns whether a Span may also point to host memory, which the device then reads in place.
   virtual bool reads_host_memory() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
-  // How many calls are worth launching before the first one's numbers are read; at least 1. A
-  // backend whose launch() blocks returns 1.
+  // Returns how many calls are worth launching before the numbers of the first one are read, at
+  // least 1. A backend whose launch() blocks returns 1.
   virtual int launches_in_flight() const = 0;
   // Prepares the calling thread for this backend's calls (its device, its core) until the result is
   // destroyed.
   virtual std::unique_ptr<ThreadBinding> bind_thread() { return nullptr; }
 
-  // Variables for every persistent value of the graph, zero-filled.
+  // Allocates variables for every persistent value of the graph, filled with zeros.
   virtual std::unique_ptr<Variables> allocate(const graph::Graph& graph) = 0;
   // `variables` must outlive the executable and hold every persistent value of the graph.
   virtual std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                               const CompileOptions& options) = 0;
   // Joins the devices of the ranks of `ranks`, which must outlive the result. Collective.
   virtual std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) = 0;
-  // Whether one collective sums an executable's gradients and its batch statistics: the calls of
-  // both are made in one order.
+  // Returns whether one collective sums an executable's gradients and its batch statistics: the
+  // calls of both are made in one order.
   virtual bool shares_collectives() const { return false; }
-  // Reads what the device says of its load and power; null where devices say nothing. It must not
-  // outlive the backend. Throws DeviceError saying what this machine lacks for it.
+  // Opens the readings of the device's load and power; null if the device has none. The result must
+  // not outlive the backend. Throws DeviceError that names what this machine lacks for it.
   virtual std::unique_ptr<Telemetry> make_telemetry() { return nullptr; }
 };
 

@@ -11,8 +11,8 @@
 namespace trainer::backend {
 
 // A group of ranks with a device each. Every rank makes the same calls in the same order with the
-// same sizes. An error of a call (PeerError: a rank has gone or is silent) is thrown by the wait
-// for its stream.
+// same sizes. The wait for a stream throws the error of a call on it, such as PeerError if a
+// rank has exited or does not answer.
 class Collective {
  public:
   virtual ~Collective() = default;

@@ -12,7 +12,8 @@ using Cause = NoGpu::Cause;
 
 constexpr char kFile[] = "libtrainer_cuda.so";
 
-// cudaError_t's of a machine without a GPU. The program is built without the CUDA Toolkit.
+// The values of cudaError_t for a machine without a GPU. The program is built without the CUDA
+// Toolkit.
 constexpr int kStubLibrary = 34, kInsufficientDriver = 35, kNoDevice = 100;
 
 std::string find_library() {
@@ -36,8 +37,8 @@ NoGpu no_driver() {
           "there is a GPU"};
 }
 
-// Asked before the backend is opened: its libraries take longer to load than a program takes to
-// start.
+// Checks for the driver before the backend is opened, because the backend's libraries take longer
+// to load than the program takes to start.
 void require_driver() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr) throw no_driver();
@@ -45,7 +46,7 @@ void require_driver() {
 }
 
 void* open_library(const std::string& file) {
-  // RTLD_LOCAL: the library has copies of functions of the program, which must not replace any.
+  // RTLD_LOCAL: the library has copies of functions of the program, which must not replace them.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library != nullptr) return library;
   throw NoGpu(Cause::kBroken,
@@ -69,7 +70,7 @@ std::string cuda_version(int version) {  // 13020 is 13.2
   return concat(version / 1000, ".", version % 1000 / 10);
 }
 
-NoGpu reason_of(const cuda::GpuSurvey& survey) {
+NoGpu explain(const cuda::GpuSurvey& survey) {
   if (survey.status == kStubLibrary) {
     return {
         Cause::kBroken,
@@ -89,10 +90,10 @@ NoGpu reason_of(const cuda::GpuSurvey& survey) {
     return {
         Cause::kNone,
         "the NVIDIA driver finds no GPU; check that CUDA_VISIBLE_DEVICES is unset or names one, "
-        "and what nvidia-smi says"};
+        "and what nvidia-smi prints"};
   }
   return {Cause::kBroken, concat("the CUDA runtime cannot list the GPUs: ", survey.status_text,
-                                 "; check what nvidia-smi says")};
+                                 "; check what nvidia-smi prints")};
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ CudaPlugin::CudaPlugin(const std::string& path, Driver driver) {
 std::vector<Gpu> CudaPlugin::gpus() const {
   cuda::GpuSurvey survey;
   list_(survey);
-  if (survey.status != 0 || survey.gpus.empty()) throw reason_of(survey);
+  if (survey.status != 0 || survey.gpus.empty()) throw explain(survey);
   return std::move(survey.gpus);
 }
 

@@ -14,7 +14,7 @@
 
 namespace trainer::backend {
 
-// Why there is no GPU to use. The message is a sentence without its full stop.
+// The reason why there is no GPU to use. The message is a sentence without its full stop.
 class NoGpu : public DeviceError {
  public:
   enum class Cause {
@@ -32,15 +32,15 @@ class NoGpu : public DeviceError {
 // outlive every backend.
 class CudaPlugin {
  public:
-  // Whether a machine without a driver is refused before the library is opened. Plans need none.
+  // kNeeded rejects a machine without a driver before the library is opened. Plans need no driver.
   enum class Driver { kNeeded, kNotNeeded };
   // Opens the library at `path`; "": libtrainer_cuda.so beside the program, else in
   // ../lib/trainer. Throws NoGpu.
   explicit CudaPlugin(const std::string& path, Driver driver = Driver::kNeeded);
 
-  // At least one. Throws NoGpu, or DeviceError when a GPU does not answer.
+  // Lists the GPUs, at least one. Throws NoGpu, or DeviceError if a GPU does not answer.
   std::vector<Gpu> gpus() const;
-  // A backend for each of options.gpus, or of the planned GPU. Throws DeviceError.
+  // Opens a backend for each of options.gpus, or for the planned GPU. Throws DeviceError.
   std::vector<std::unique_ptr<Backend>> open(const DeviceOptions& options) const;
 
  private:

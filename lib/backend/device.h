@@ -17,7 +17,7 @@ struct Span {
   std::size_t bytes = 0;
 
   explicit operator bool() const { return address != nullptr; }
-  // The range from `offset` on; of an empty span, an empty one.
+  // Returns the range from `offset` on; an empty span for an empty span.
   Span from(std::size_t offset) const {
     return address == nullptr ? Span{} : Span{address + offset, bytes - offset};
   }
@@ -54,22 +54,23 @@ class Buffer {
   Free free_;
 };
 
-// A point in the work of a stream, set by Stream::record(). An event that was never set is done.
+// A point in the work of a stream, which Stream::record() sets. An event that was never set is
+// done.
 class Event {
  public:
   virtual ~Event() = default;
-  // Whether the work before it is done. Any thread may ask.
+  // Returns whether the work before it is done. Any thread may call this.
   virtual bool done() const = 0;
   // Blocks until done(). Rethrows what the work before it threw.
   virtual void wait() const = 0;
 };
 
-// How long a device had nothing of a stream's to do between one program and the next, by its own
-// clock: article R's gap between batches. Only of programs that the host launched without having
-// waited for the stream since the one before.
+// The times in which a device had no work of a stream between one program and the next, by its own
+// clock. Only programs count that the host launched without having waited for the stream since the
+// program before.
 struct StreamGaps {
   std::int64_t count = 0;
-  double seconds = 0;  // of all of them
+  double seconds = 0;  // all gaps together
 };
 
 // A queue of device work, done in order; work of different streams overlaps. One thread at a time
@@ -77,8 +78,9 @@ struct StreamGaps {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Copy in stream order; 0 bytes are a no-op for any pointer. Host memory must stay valid, and the
-  // source unchanged, until the copy is done: if not pinned, until synchronize() returns or throws.
+  // Both copy in stream order; 0 bytes are a no-op for any pointer. Host memory must stay valid,
+  // and the source unchanged, until the copy is done: if not pinned, until synchronize() returns or
+  // throws.
   virtual void upload(Span to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, Span from, std::size_t bytes) = 0;
   // Sets the event, of the same backend, to the point after all work enqueued so far.
@@ -88,7 +90,8 @@ class Stream {
   virtual void wait_for(const Event& event) = 0;
   // Blocks until all work enqueued so far is done. Rethrows what that work threw.
   virtual void synchronize() = 0;
-  // Of the programs launched so far, but for the newest; nothing where the device has no clock.
+  // Returns the gaps between the programs launched so far, without the newest; empty if the device
+  // has no clock.
   virtual std::optional<StreamGaps> gaps() { return std::nullopt; }
 };
 

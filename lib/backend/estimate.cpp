@@ -22,11 +22,12 @@ constexpr std::int64_t kFloat = sizeof(float);
 constexpr std::int64_t kAlignment = 256;  // of cudaMalloc
 constexpr std::int64_t kTrailer = 2;      // floats that travel behind the gradients
 
-[[noreturn]] void refuse_to_run() {
-  throw std::logic_error("a plan for a GPU that is not here was run");
+[[noreturn]] void throw_plan_only() {
+  throw std::logic_error(
+      "a plan for a GPU of another machine was run; internal error, please report it");
 }
 
-std::int64_t bytes_of(const graph::Value& value, std::int64_t samples) {
+std::int64_t count_bytes(const graph::Value& value, std::int64_t samples) {
   return value.shape.elements() * (value.shape.batched() ? samples : 1) *
          static_cast<std::int64_t>(size_of(value.type));
 }
@@ -39,10 +40,10 @@ class NoEvent final : public Event {
 
 class NoStream final : public Stream {
  public:
-  void upload(Span, const void*, std::size_t) override { refuse_to_run(); }
-  void download(void*, Span, std::size_t) override { refuse_to_run(); }
-  void record(Event&) override { refuse_to_run(); }
-  void wait_for(const Event&) override { refuse_to_run(); }
+  void upload(Span, const void*, std::size_t) override { throw_plan_only(); }
+  void download(void*, Span, std::size_t) override { throw_plan_only(); }
+  void record(Event&) override { throw_plan_only(); }
+  void wait_for(const Event&) override { throw_plan_only(); }
   void synchronize() override {}
 };
 
@@ -70,8 +71,7 @@ class EstimatedVariables final : public Variables {
     return (flat.count + flat.statistics + placement_.rest) * kFloat + slot_bytes();
   }
 
-  // What the executables of a model share: the largest arena, and copies of weights by what they
-  // are made of.
+  // The executables of a model share the largest arena, and copies of weights by their sources.
   std::int64_t arena = 0;
   std::map<std::string, std::int64_t> copies;
 
@@ -79,10 +79,11 @@ class EstimatedVariables final : public Variables {
   Placement placement_;
 };
 
-// The life of every value that lies in an arena. A reshaped value is the one that it was made of.
-class Lives {
+// The lifetime of every value that lies in an arena. A reshaped value shares the memory of the
+// value that it was made of.
+class Lifetimes {
  public:
-  Lives(const graph::Graph& graph, const Placement& placement, std::int64_t samples)
+  Lifetimes(const graph::Graph& graph, const Placement& placement, std::int64_t samples)
       : graph_(graph), placement_(placement), samples_(samples), at_(graph.values.size(), -1) {
     int step = 0;
     for (const graph::Node& node : graph.nodes) {
@@ -101,36 +102,36 @@ class Lives {
     for (const ValueId id : graph.outputs) use(id, step);
   }
 
-  std::int64_t arena_bytes() const { return plan_arena(lives_, kAlignment).bytes; }
+  std::int64_t arena_bytes() const { return plan_arena(lifetimes_, kAlignment).bytes; }
 
  private:
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 
   void use(ValueId id, int step) {
-    const int life = at_[index(id)];
-    if (life >= 0) lives_[static_cast<std::size_t>(life)].last = step;
+    const int lifetime = at_[index(id)];
+    if (lifetime >= 0) lifetimes_[static_cast<std::size_t>(lifetime)].last = step;
   }
 
   void make(ValueId id, int step) {
     const graph::Value& value = graph_[id];
     if (at_[index(id)] >= 0) return use(id, step);
-    const bool elsewhere = value.role == Role::kGradient &&
-                           placement_.places.contains(value.name.substr(0, value.name.rfind('/')));
+    const bool elsewhere =
+        value.role == Role::kGradient && placement_.places.contains(parameter_name(value.name));
     if (elsewhere || graph::is_persistent(value.role)) return;
-    at_[index(id)] = static_cast<int>(lives_.size());
-    lives_.push_back({bytes_of(value, samples_), step, step});
+    at_[index(id)] = static_cast<int>(lifetimes_.size());
+    lifetimes_.push_back({count_bytes(value, samples_), step, step});
   }
 
   const graph::Graph& graph_;
   const Placement& placement_;
   std::int64_t samples_;
-  std::vector<int> at_;  // by value: which life; -1: not in the arena
-  std::vector<Lifetime> lives_;
+  std::vector<int> at_;  // by value: the index of its lifetime; -1: it is not in the arena
+  std::vector<Lifetime> lifetimes_;
 };
 
-// The kernel of a product that a library computes; kNoValue for other nodes. Depthwise
-// convolutions take theirs as it is.
-ValueId copied_kernel(const graph::Graph& graph, const graph::Node& node) {
+// Returns the kernel of a product that a library computes and that it reads as a copy; kNoValue for
+// other nodes. Depthwise convolutions read the parameter itself.
+ValueId find_copied_kernel(const graph::Graph& graph, const graph::Node& node) {
   const auto grouped = [&](std::int64_t groups, std::size_t image) {
     return groups > 1 && groups == graph[node.inputs[image]].shape[3];
   };
@@ -153,7 +154,7 @@ class EstimatedExecutable final : public Executable {
       : variables_(variables), options_(options), updates_(has_updates(graph)) {
     const std::int64_t samples = largest_part();
     variables_.arena =
-        std::max(variables_.arena, Lives(graph, variables_.placement(), samples).arena_bytes());
+        std::max(variables_.arena, Lifetimes(graph, variables_.placement(), samples).arena_bytes());
     add_copies(graph);
     for (const graph::Node& node : graph.nodes) {
       if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
@@ -161,9 +162,9 @@ class EstimatedExecutable final : public Executable {
     }
   }
 
-  void launch(const Bindings&, const Scalars&, Stream&) override { refuse_to_run(); }
+  void launch(const Bindings&, const Scalars&, Stream&) override { throw_plan_only(); }
   void prepare(std::int64_t, std::int64_t) override {}
-  Gradient gradient(Stream&) override { refuse_to_run(); }
+  Gradient gradient(Stream&) override { throw_plan_only(); }
   MemoryReport memory() const override {
     MemoryReport report;
     report.variables = variables_.bytes();
@@ -213,10 +214,10 @@ class EstimatedExecutable final : public Executable {
       if (node.phase == graph::Phase::kPrepare) {
         for (const ValueId id : node.outputs) {
           variables_.copies[concat(node.name, "/", graph::name_of(node.op), id)] =
-              bytes_of(graph[id], 1);
+              count_bytes(graph[id], 1);
         }
       }
-      const ValueId kernel = copied_kernel(graph, node);
+      const ValueId kernel = find_copied_kernel(graph, node);
       if (kernel == graph::kNoValue) continue;
       const DType type = graph[node.inputs[0]].type;
       const bool image = graph[kernel].shape.rank() == 4;
@@ -246,7 +247,7 @@ class EstimatedBackend final : public Backend, public MemoryPlanner {
   std::string describe_devices(std::int64_t replicas) const override {
     return concat(replicas, " GPU(s)");
   }
-  // As of the CUDA backend.
+  // These equal the capabilities of the CUDA backend.
   compile::Capabilities capabilities() const override { return {}; }
   bool supports(DType activations) const override { return is_float(activations); }
   bool has_tf32() const override { return true; }

@@ -1,4 +1,4 @@
-// A GPU that is not here, where the CUDA backend cannot be opened either.
+// A backend for a GPU that this machine does not have, if the CUDA backend cannot be opened either.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace trainer::backend {
 
-// Compiles graphs to nothing but what they take: activations by the life of each value, without the
-// workspaces of cuDNN and of kernels, everything else as the CUDA backend keeps it. Runs nothing;
-// variables read as zeros. `reason`: why the CUDA backend cannot be opened, for describe().
+// Makes a backend that computes the memory of graphs and runs nothing: activations by the lifetime
+// of each value, without the workspaces of cuDNN and of kernels, everything else as the CUDA
+// backend keeps it. Variables read as zeros. describe() gives `reason`, why the CUDA backend cannot
+// be opened.
 std::unique_ptr<Backend> make_estimate(const GpuModel& model, const std::string& reason);
 
 }  // namespace trainer::backend

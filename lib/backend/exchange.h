@@ -1,5 +1,5 @@
-// Layout of what the ranks of a group exchange for one update, the same in every backend: the flat
-// gradients in buckets, and after the last bucket a trailer of numbers.
+// The layout of the numbers that the ranks of a group exchange for one update, which all backends
+// share: the flat gradients in buckets and, after the last bucket, a trailer of numbers.
 // Reasons: lib/decisions/backend.md#ordered-sums-follow-a-binary-tree.
 #pragma once
 
@@ -33,19 +33,20 @@ std::vector<std::pair<int, std::size_t>> find_bucket_steps(
 // Returns the most samples of one call of all `ranks` ranks together.
 std::int64_t max_all_samples(const CompileOptions& options, std::int64_t ranks);
 
-// The trailer: whether this rank's loss is finite, whether its moving statistics have moved since
-// the last update, and the moving statistics. Summed over the ranks like gradients. An update sets
-// the moving statistics to the mean over the ranks that moved them.
+// The trailer shows all ranks whether the losses are finite and which ranks have moved their moving
+// statistics since the last update, and holds these statistics. It is summed over the ranks like
+// gradients. An update sets the moving statistics to the mean over the ranks that moved them.
 class Trailer {
  public:
-  // `statistics`: all moving statistics. They travel if they are averaged, which they are not when
-  // batch norm takes its statistics over all ranks: every rank then has the same.
+  // `statistics` are all moving statistics. They are sent only if they are averaged, which is not
+  // the case if batch norm takes its statistics over all ranks: every rank then has the same.
   explicit Trailer(std::vector<std::span<float>> statistics = {}, bool averaged = true);
 
   std::size_t size() const { return 2 + (averaged_ ? count_ : 0); }  // float32 values
   // Records that a call has moved the statistics since the last update.
   void statistics_moved() { moved_ = true; }
-  // Saves the statistics, before the first call of an update moves them, in case it is left out.
+  // Saves the statistics before the first call of an update moves them, in case the update is left
+  // out.
   void remember();
   // Writes this rank's trailer.
   void write(std::span<float> to, bool finite) const;

@@ -9,20 +9,20 @@
 
 namespace trainer::backend {
 
-// The device has no more memory for what was asked of it.
+// Thrown if the device has too little memory for an allocation.
 class OutOfMemory : public DeviceError {
  public:
   using DeviceError::DeviceError;
 };
 
-// What a Backend also is, by dynamic_cast, where its device has memory of its own.
+// A Backend whose device has memory of its own is also a MemoryPlanner; use dynamic_cast.
 class MemoryPlanner {
  public:
   virtual ~MemoryPlanner() = default;
-  // Bytes of the device that allocations may still take.
+  // Returns the bytes of the device that allocations may still take.
   virtual std::int64_t free_memory() const = 0;
-  // A backend that compiles as this one does, and must not outlive it, but takes no memory of the
-  // device and runs nothing: its executables tell what they would take.
+  // Returns a backend that compiles as this one does, but takes no memory of the device and runs
+  // nothing: its executables report what they would take. It must not outlive this one.
   virtual std::unique_ptr<Backend> plan_only() = 0;
 };
 

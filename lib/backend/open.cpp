@@ -12,7 +12,7 @@
 namespace trainer::backend {
 namespace {
 
-constexpr char kNoGpusThere[] = "the machine that is planned for has no GPU";
+constexpr char kNoGpusThere[] = "the machine to plan for has no GPU";
 
 std::string& plugin_path() {
   static std::string path;
@@ -39,16 +39,16 @@ std::optional<Topology>& planned_machine() {
   return machine;
 }
 
-std::string count_of(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
+std::string describe_count(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
 
-// The GPU of each replica, of `available` ones.
+// Chooses a GPU for each replica among `available` GPUs.
 std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available) {
   std::vector<int> chosen = options.gpus;
   if (chosen.empty()) {
     if (options.replicas > static_cast<std::int64_t>(available)) {
       throw DeviceError(concat(
           "parallel.gpus: ", options.replicas, " replicas need a GPU each, and this machine has ",
-          count_of(available), "; train fewer, or list GPUs more than once, such as [0, 0]"));
+          describe_count(available), "; train fewer, or list GPUs more than once, such as [0, 0]"));
     }
     chosen.resize(static_cast<std::size_t>(options.replicas));
     const auto each = static_cast<int>(options.replicas);
@@ -58,7 +58,7 @@ std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available
   for (const int gpu : chosen) {
     if (gpu < 0 || static_cast<std::size_t>(gpu) >= available) {
       throw DeviceError(concat("parallel.gpus: there is no GPU ", gpu, "; this machine has ",
-                               count_of(available), ", counted from 0"));
+                               describe_count(available), ", counted from 0"));
     }
   }
   if (static_cast<std::int64_t>(chosen.size()) != options.replicas) {
@@ -76,7 +76,7 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, Device
   return plugin.open(options);
 }
 
-// A GPU of the planned model for each replica.
+// Opens a GPU of the planned model for each replica.
 std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
   options.planned = planned_gpu();
   options.plan_cache = plan_cache_folder();
@@ -142,8 +142,8 @@ GpuList list_gpus() {
 
 namespace {
 
-// The config's number or list of GPUs; "" where it takes those that are there, or none.
-std::string asked_gpus(const DeviceOptions& options) {
+// Returns the config's number or list of GPUs; "" if the config names none.
+std::string print_configured_gpus(const DeviceOptions& options) {
   if (options.gpu_count) return concat(*options.gpu_count);
   std::string list;
   for (const int gpu : options.gpus) list += concat(list.empty() ? "[" : ", ", gpu);
@@ -157,7 +157,7 @@ std::string device_warning(const DeviceOptions& options) {
   if (options.kind == DeviceKind::kAuto) {
     const GpuList list = list_gpus();
     if (!list.gpus.empty()) return "";
-    const std::string gpus = asked_gpus(options);
+    const std::string gpus = print_configured_gpus(options);
     if (!gpus.empty()) {
       return concat("parallel.gpus: ", gpus, ", but device: auto uses the CPU: ", list.reason);
     }

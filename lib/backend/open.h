@@ -19,21 +19,23 @@ struct DeviceOptions {
   // The index of each replica's GPU, from 0; a GPU listed twice has two replicas. Empty: each of
   // the first GPUs has one replica. The CPU ignores it.
   std::vector<int> gpus;
-  // Which of the processes of this machine that train together this is. Where there are GPUs for
-  // the replicas of all of them, each takes its share; otherwise each is taken to see its own.
+  // The number of this process among the processes of this machine that train together. If there
+  // are GPUs for the replicas of all these processes, each takes its share; otherwise each process
+  // is assumed to see GPUs of its own.
   int local_rank = 0, local_size = 1;
-  // Set by open_backends(): see use_cuda_plan_cache() and use_cuda_tuning_cache().
+  // open_backends() sets both; see use_cuda_plan_cache() and use_cuda_tuning_cache().
   std::string plan_cache, tuning_cache;
-  // Set by open_backends(): the name of a GpuModel to plan for, of which `gpus` are so many; "":
-  // the GPUs are here. See plan_for_gpu().
+  // The name of a GpuModel to plan for; "" for the GPUs of this machine. open_backends() sets it;
+  // see plan_for_gpu().
   std::string planned;
-  // Set by open_backends(): see plan_for_machine(); none: this machine.
+  // The machine to plan for; empty for this machine. open_backends() sets it; see
+  // plan_for_machine().
   std::optional<Topology> machine;
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   // The value of parallel.gpus if it is a number above 0, for messages.
   std::optional<std::int64_t> gpu_count;
-  // Settings of the CPU backend, which chooses those that are left out.
+  // Settings of the CPU backend, which chooses the ones that are left out.
   struct Cpu {
     std::optional<std::int64_t> threads = {};  // processor cores of all replicas together
     // Micro-batches that each replica computes side by side.
@@ -64,12 +66,12 @@ struct Gpu {
 struct GpuList {
   std::vector<Gpu> gpus;  // by index
   std::string reason;     // why the list is empty, a sentence without its full stop; else ""
-  // Whether a library or driver is there that does not work. Otherwise this machine or build has
+  // True if there is a library or driver that does not work. Otherwise this machine or build has
   // nothing for GPUs.
   bool broken = false;
 };
-// The GPUs that open_backends() can use. Opens the CUDA backend; does not throw when there is no
-// GPU.
+// Lists the GPUs that open_backends() can use. Opens the CUDA backend; does not throw if there is
+// no GPU.
 GpuList list_gpus();
 
 // Sets the path of the CUDA backend's library; "" is the one beside the program. Call it before any
@@ -83,24 +85,24 @@ void use_cuda_plan_cache(const std::string& folder);
 // which is made when it is missing; "" (the default) is none. Call it before any device is opened.
 void use_cuda_tuning_cache(const std::string& folder);
 
-// From now on every backend but a CPU's is of a GPU of this model (gpu_model.h), which need not be
-// here: it compiles and tells what that takes, but runs nothing and holds no values. Where the CUDA
-// backend cannot be opened it is an estimate, whose description says why. "", as at first: GPUs of
-// this machine. Throws ConfigError when there is no such model.
+// Plans for a GPU of this model (gpu_model.h), which this machine need not have: every backend that
+// is not a CPU's compiles for it from now on and reports what the program takes, but runs nothing
+// and holds no values. If the CUDA backend cannot be opened, the backend is an estimate whose
+// description gives the reason. The default "" stands for the GPUs of this machine. Throws
+// ConfigError if there is no such model.
 void plan_for_gpu(const std::string& model);
 
-// From now on the CPU backend is of this machine, which need not be here: it takes as many threads
-// and chooses lanes as there, and keeps none on a processor. That machine has no GPUs. None, as at
-// first: this machine.
+// Plans for another machine without GPUs: from now on the CPU backend takes as many threads and
+// chooses lanes as there, and pins no thread. The default is this machine.
 void plan_for_machine(const std::optional<Topology>& machine);
-// The processors of the CPU backend.
+// Returns the processors of the CPU backend.
 Topology machine_topology();
 
-// The same devices with every sum in another order, so that a second run shows how much rounding
-// changes a model; nothing where a backend has one order only.
+// Returns the same devices with every sum in another order, so that a second run shows how much
+// rounding changes a model; empty if a backend has only one order.
 std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options);
 
-// A warning for the user about options that this machine cannot serve well; "" when there is
+// Returns a warning for the user about options that this machine cannot serve well; "" if there is
 // none.
 std::string device_warning(const DeviceOptions& options);
 

@@ -1,15 +1,15 @@
-// Where the time of a call went, as a device tells.
+// The time of a call by phase, as a device measures it.
 #pragma once
 
 namespace trainer::backend {
 
-// Seconds of one rank's calls. Their sum is the time of the calls, all_reduce_hidden left aside. A
-// backend that cannot tell leaves `measured` false and everything 0.
+// The seconds of one rank's calls. Their sum without all_reduce_hidden is the time of the calls. A
+// backend that cannot measure them leaves `measured` false and all times 0.
 struct PhaseTimes {
   bool measured = false;
-  double copy = 0;     // of inputs to the device, as far as it waits for them
+  double copy = 0;     // copies of inputs that the device waits for
   double forward = 0;  // packing of weights included
-  // Until all threads of the device are done with backward, their gradients summed.
+  // Lasts until all threads of the device are done with backward and their gradients are summed.
   double backward = 0;
   double all_reduce = 0;         // sums over ranks, waiting for the ranks included
   double all_reduce_hidden = 0;  // the same, while backward went on

@@ -49,7 +49,7 @@ std::set<std::string> moved_statistics(const graph::Graph& graph) {
 
 const Placement::Place& Placement::at(std::string_view name) const {
   const auto found = places.find(name);
-  if (found == places.end()) throw std::logic_error(concat("no variable is called ", name));
+  if (found == places.end()) throw std::logic_error(concat("there is no variable ", name));
   return found->second;
 }
 

@@ -12,13 +12,13 @@ namespace trainer::backend {
 // Elements [first, last) of all flat buffers but the statistics. Not thread-safe.
 class ParameterShard {
  public:
-  // Zero-filled. Throws DeviceError when this processor cannot run the kernels.
+  // Fills the shard with zeros. Throws DeviceError if this processor cannot run the kernels.
   ParameterShard(const Flat& flat, std::int64_t first, std::int64_t last);
   ~ParameterShard();
   ParameterShard(const ParameterShard&) = delete;
   ParameterShard& operator=(const ParameterShard&) = delete;
 
-  // The values of this shard in a buffer.
+  // Returns the values of this shard in a buffer.
   std::span<float> values(FlatBuffer buffer);
   // Updates the shard with the same bits as the executable of a whole model. `gradient.values` has
   // as many elements as the shard, `gradient.clip_scales` one for each segment of the model. Of the

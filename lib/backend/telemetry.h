@@ -1,4 +1,4 @@
-// What a device says of its load, power and health while it works.
+// The load, power and health of a device while it works.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,25 @@
 
 namespace trainer::backend {
 
-// One reading. Nothing where the device does not say.
+// One reading. Values that the device does not report are empty.
 struct DeviceReading {
-  std::optional<double> utilization;         // share of the last moment in which a kernel ran
-  std::optional<double> memory_utilization;  // the same, in which device memory was read or written
-  std::optional<double> memory_bytes;        // in use, of all processes
+  std::optional<double> utilization;         // the share of a short time in which a kernel ran
+  std::optional<double> memory_utilization;  // the share in which device memory was accessed
+  std::optional<double> memory_bytes;        // in use by all processes
   std::optional<double> power_watts;
   std::optional<double> temperature_celsius;
   std::optional<double> sm_clock_mhz;
   std::optional<double> memory_clock_mhz;
-  std::optional<double> energy_joules;  // used up since a moment before the first reading
+  std::optional<double> energy_joules;  // used since a time before the first reading
 };
 
-// A device as its driver sees it, with the work of all processes on it. One thread at a time.
+// Reads a device's driver, whose numbers include all processes. One thread at a time may use it.
 class Telemetry {
  public:
   virtual ~Telemetry() = default;
-  // "gpu0": the same for replicas that share a device. Part of the names of metrics.
+  // Returns the name of the device for metrics: "gpu0". Replicas that share a device share it.
   virtual std::string device() const = 0;
-  // Takes milliseconds. Throws DeviceError when the device no longer answers.
+  // Reads all values, which takes milliseconds. Throws DeviceError if the device no longer answers.
   virtual DeviceReading read() = 0;
 };
 

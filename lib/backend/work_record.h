@@ -1,4 +1,4 @@
-// What a device does in a call, piece by piece, for profiles.
+// The pieces of work that a device does in a call, for profiles.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,22 @@
 
 namespace trainer::backend {
 
-// A piece of work of one thread. Texts are of the executable and live as long as it.
+// A piece of work of one thread. Its texts belong to the executable and live as long as it.
 struct WorkRecord {
   using Clock = std::chrono::steady_clock;
   enum class Kind {
     kLayer,
-    kPackWeights,     // into the layout that layers read them in
-    kWaitForThreads,  // for the other threads of the device
+    kPackWeights,     // into the layouts that layers read
+    kWaitForThreads,  // waiting for the other threads of the device
     kSumGradients,    // over threads and calls
-    kAllReduce,       // over ranks, waiting for them included
+    kAllReduce,       // over ranks, with the wait for them
     kUpdate
   };
   Kind kind = Kind::kLayer;
   std::string_view layer;           // of kLayer: the node's name
   std::string_view implementation;  // of kLayer
   graph::Phase phase = graph::Phase::kForward;
-  int thread = 0;          // of the device; kReductionThread: the one that sums over ranks
+  int thread = 0;          // kReductionThread for the thread that sums over ranks
   std::int64_t bytes = 0;  // of kAllReduce
   Clock::time_point start, end;
 };
@@ -41,7 +41,7 @@ class WorkRecorder {
     const std::lock_guard lock(mutex_);
     records_.push_back(record);
   }
-  // Those since the last call.
+  // Returns the records since the last call.
   std::vector<WorkRecord> take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(records_, {});
@@ -52,7 +52,7 @@ class WorkRecorder {
   std::vector<WorkRecord> records_;
 };
 
-// Records what is done while it lives; nothing without a recorder.
+// Records the work of its own lifetime; does nothing if the recorder is null.
 class RecordedWork {
  public:
   RecordedWork(WorkRecorder* recorder, WorkRecord::Kind kind, int thread, std::int64_t bytes = 0)
@@ -81,7 +81,7 @@ class RecordedWork {
   WorkRecord record_;
 };
 
-// "all-reduce"
+// Returns the name of a kind for tables: "all-reduce".
 inline const char* name_of(WorkRecord::Kind kind) {
   switch (kind) {
     case WorkRecord::Kind::kLayer:

@@ -22,7 +22,7 @@ using backend::cpu::Memory;
 using backend::cpu::simd::AmxKernels;
 using backend::cpu::simd::AmxShape;
 using backend::cpu::simd::BFloat16;
-using backend::cpu::simd::Gate;
+using backend::cpu::simd::FusedActivation;
 
 constexpr std::int64_t kBlock = 16;
 
@@ -36,8 +36,10 @@ struct Spec {
 AmxShape forward_shape(const Spec& s) {
   const std::int64_t oh = s.h + s.top + s.bottom - (s.kh - 1) * s.dilation;
   const std::int64_t ow = s.w + s.left + s.right - (s.kw - 1) * s.dilation;
-  return {s.n,   s.h,    s.w,  oh,    ow,    s.kh,        s.kw, s.dilation, s.dilation,
-          s.top, s.left, s.in, s.out, false, Gate::kNone, 0,    0,          s.out};
+  return {s.n,    s.h,  s.w,        oh,         ow,
+          s.kh,   s.kw, s.dilation, s.dilation, s.top,
+          s.left, s.in, s.out,      false,      FusedActivation::kNone,
+          0,      0,    s.out};
 }
 
 AmxShape backward_shape(const Spec& s) {

@@ -14,10 +14,10 @@ ReductionOptions ordered(std::int64_t micro_batches) {
   return options;
 }
 
-// The first samples of all micro-batches of all workers, then the end.
-std::vector<std::int64_t> cuts_of(std::span<const WorkerShare> shares) {
+// The first samples of all micro-batches of all lanes, then the end.
+std::vector<std::int64_t> cuts_of(std::span<const LaneShare> shares) {
   std::vector<std::int64_t> cuts;
-  for (const WorkerShare& share : shares) {
+  for (const LaneShare& share : shares) {
     cuts.insert(cuts.end(), share.bounds.begin(), share.bounds.end() - 1);
   }
   cuts.push_back(shares.back().bounds.back());
@@ -25,13 +25,13 @@ std::vector<std::int64_t> cuts_of(std::span<const WorkerShare> shares) {
 }
 
 TEST_CASE("batch shares: every sample once, evenly, in micro-batches of a bounded size") {
-  for (const int workers : {1, 2, 3, 8}) {
-    BatchShares shares(workers, 64, {});
+  for (const int lanes : {1, 2, 3, 8}) {
+    BatchShares shares(lanes, 64, {});
     for (const std::int64_t samples : {0, 1, 2, 7, 64, 65, 127, 128, 129, 1000}) {
-      CAPTURE(workers);
+      CAPTURE(lanes);
       CAPTURE(samples);
       std::int64_t next = 0, most = 0, least = samples;
-      for (const WorkerShare& share : shares.of(samples, samples)) {
+      for (const LaneShare& share : shares.of(samples, samples)) {
         CHECK(share.bounds.front() == next);
         next = share.bounds.back();
         most = std::max(most, share.count());
@@ -48,28 +48,28 @@ TEST_CASE("batch shares: every sample once, evenly, in micro-batches of a bounde
   }
 }
 
-TEST_CASE("batch shares: the first workers have the samples that do not divide") {
+TEST_CASE("batch shares: the first lanes have the samples that do not divide") {
   BatchShares shares(4, 64, {});
   std::vector<std::int64_t> counts;
-  for (const WorkerShare& share : shares.of(6, 6)) counts.push_back(share.count());
+  for (const LaneShare& share : shares.of(6, 6)) counts.push_back(share.count());
   CHECK(counts == std::vector<std::int64_t>{2, 2, 1, 1});
   CHECK(shares.of(2, 2)[2].micro_batches() == 0);
 }
 
-TEST_CASE("batch shares: ordered micro-batches are the same for every number of workers") {
+TEST_CASE("batch shares: ordered micro-batches are the same for every number of lanes") {
   for (const std::int64_t samples : {3, 8, 61, 64, 1000}) {
     CAPTURE(samples);
     BatchShares one(1, 64, ordered(8));
     const std::vector<std::int64_t> expected = cuts_of(one.of(samples, samples));
     CHECK(expected.size() == 9);
-    for (const int workers : {2, 3, 4, 5, 6, 7, 8}) {
-      BatchShares several(workers, 64, ordered(8));
+    for (const int lanes : {2, 3, 4, 5, 6, 7, 8}) {
+      BatchShares several(lanes, 64, ordered(8));
       CHECK(cuts_of(several.of(samples, samples)) == expected);
     }
   }
 }
 
-TEST_CASE("batch shares: ordered sums need a power of two with a micro-batch per worker") {
+TEST_CASE("batch shares: ordered sums need a power of two with a micro-batch per lane") {
   CHECK_THROWS_AS(BatchShares(2, 64, ordered(6)), std::logic_error);
   CHECK_THROWS_AS(BatchShares(9, 64, ordered(8)), std::logic_error);
   CHECK_THROWS_AS(BatchShares(16, 64, ordered(8)), std::logic_error);

@@ -130,18 +130,18 @@ TEST_CASE("lanes: all processors of the nodes that a lane is on") {
         Numbers{{0, 1, 2, 3, 4, 5}});
 }
 
-TEST_CASE("a worker and its threads stay on the worker's cores, and the caller comes back") {
+TEST_CASE("a lane and its threads stay on the lane's cores, and the caller comes back") {
   const std::vector<int> before = cores_of_this_thread();
   const std::vector<int> last{before.back()}, first{before.front()};
-  WorkerThreads workers(2, 2, {last, first});
+  LaneThreads lanes(2, 2, {last, first});
   std::mutex mutex;
   std::multiset<std::vector<int>> seen[2];
   StepContext context;
-  context.threads = workers.threads_per_worker();
-  workers.run([&](int worker) {
+  context.threads = lanes.threads_per_lane();
+  lanes.run([&](int lane) {
     over_parts(context, context.threads, [&](std::int64_t, std::int64_t, int) {
       const std::lock_guard lock(mutex);
-      seen[worker].insert(cores_of_this_thread());
+      seen[lane].insert(cores_of_this_thread());
     });
   });
   CHECK(seen[0] == std::multiset<std::vector<int>>{last, last});
@@ -159,22 +159,22 @@ TEST_CASE("what a lane writes is not in memory before the lane writes it") {
   CHECK(resident(memory.data(), kBytes) >= 1);
 }
 
-TEST_CASE("each worker touches its slice of the parameters, and changes nothing") {
+TEST_CASE("each lane touches its slice of the parameters, and changes nothing") {
   const graph::Graph graph = test::training_graph(test::kWide);
   CpuVariables variables(graph);
   const std::int64_t bytes = variables.flat_count() * 4;
   REQUIRE(resident(variables.flat_parameters(), bytes) == 0);
   variables.flat_parameters()[1024] = 3;
-  WorkerThreads one(1, 1);
+  LaneThreads one(1, 1);
   touch_slices(variables, one);
   CHECK(resident(variables.flat_parameters(), bytes) == pages_of(bytes));
   CHECK(variables.flat_parameters()[1024] == 3);
   CHECK(variables.flat_parameters()[0] == 0);
 
-  // Half of the pages by this thread, which is worker 0.
-  const auto faults_with = [&](int workers) {
+  // Half of the pages by this thread, which is lane 0.
+  const auto faults_with = [&](int lanes) {
     const CpuVariables fresh(graph);
-    WorkerThreads threads(workers, 1);
+    LaneThreads threads(lanes, 1);
     const std::int64_t before = faults_of_this_thread();
     touch_slices(fresh, threads);
     CHECK(resident(fresh.flat_parameters(), bytes) == pages_of(bytes));

@@ -12,7 +12,7 @@
 namespace trainer::test::winograd_test {
 namespace {
 
-using backend::cpu::simd::Gate;
+using backend::cpu::simd::FusedActivation;
 using backend::cpu::simd::Kernels;
 using backend::cpu::simd::WinogradShape;
 
@@ -36,7 +36,8 @@ std::int64_t padded(std::int64_t channels, const Kernels& kernels) {
 // Only whole blocks of channels, so that no padding has to be zero.
 constexpr std::int64_t kIn = 32, kOut = 48;
 WinogradShape shape_of(std::int64_t n, std::int64_t tiles, bool transposed) {
-  return {n, 13, 18, 13, 18, 1, 1, kIn, kOut, transposed, Gate::kRelu, 0, tiles, false, 0, kOut};
+  return {n, 13,    18,    13, 18,  1, 1, kIn, kOut, transposed, FusedActivation::kRelu,
+          0, tiles, false, 0,  kOut};
 }
 
 struct Operands {
@@ -116,9 +117,11 @@ TEST_CASE("Winograd: no bit depends on whether y is stored past the caches") {
   const Operands in;
   for (const Kernels* k : all_kernels()) {
     INFO(std::string(k->name));
-    for (const Gate gate : {Gate::kNone, Gate::kRelu, Gate::kRelu6, Gate::kLeakyRelu}) {
+    for (const FusedActivation activation :
+         {FusedActivation::kNone, FusedActivation::kRelu, FusedActivation::kRelu6,
+          FusedActivation::kLeakyRelu}) {
       WinogradShape shape = shape_of(3, 16, false);
-      shape.gate = gate;
+      shape.activation = activation;
       shape.alpha = 0.3f;
       const auto cached = forward(*k, shape, in);
       shape.non_temporal = true;

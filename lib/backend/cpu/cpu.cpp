@@ -36,7 +36,7 @@ Machine inspect(const std::string& instruction_set) {
   return machine;
 }
 
-// Keeps a thread on the cores of a replica, whose first worker it is while it launches.
+// Keeps a thread, which runs the first lane of a replica while it launches, on the replica's cores.
 class PinnedThread final : public ThreadBinding {
  public:
   explicit PinnedThread(std::span<const int> cores) : pinned_(cores) {}
@@ -45,15 +45,17 @@ class PinnedThread final : public ThreadBinding {
   Pinned pinned_;
 };
 
-// The workers of programs with one number of lanes.
-struct LaneWorkers {
-  LaneWorkers(Machine machine_of_all, int lanes, int threads, std::vector<std::vector<int>> cores)
-      : machine(std::move(machine_of_all)), workers(lanes, threads / lanes, std::move(cores)) {
-    machine.threads = workers.threads_per_worker();
+// The lanes of all programs that have the same number of lanes.
+struct LaneGroup {
+  LaneGroup(Machine machine_of_all, int lanes, int threads_of_all,
+            std::vector<std::vector<int>> cores)
+      : machine(std::move(machine_of_all)),
+        threads(lanes, threads_of_all / lanes, std::move(cores)) {
+    machine.threads = threads.threads_per_lane();
   }
 
   Machine machine;
-  WorkerThreads workers;
+  LaneThreads threads;
 };
 
 using CoreBinding = CpuOptions::Binding;
@@ -64,11 +66,11 @@ class CpuBackend : public Backend {
       : machine_(inspect(options.instruction_set)),
         threads_(threads),
         all_threads_(options.all_threads > 0 ? options.all_threads : threads),
-        given_lanes_(std::min(options.lanes, kMostLanes)),
+        given_lanes_(std::min(options.lanes, kMaxLanes)),
         processors_(options.processors),
         binding_(options.binding),
-        lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMostLanes), ""},
-        arenas_(kMostLanes) {}
+        lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMaxLanes), ""},
+        arenas_(kMaxLanes) {}
 
   std::string describe() const override {
     const dnnl_version_t* version = dnnl_version();
@@ -124,14 +126,14 @@ class CpuBackend : public Backend {
     auto& own = dynamic_cast<CpuVariables&>(variables);
     Lanes lanes{given_lanes_, ""};
     if (given_lanes_ == 0) lanes = choose_lanes(graph, own, options, threads_, processors_);
-    LaneWorkers& with = workers_of(lanes.count);
+    LaneGroup& group = find_group(lanes.count);
     if (has_updates(graph)) {
       lanes_ = lanes;
       if (binding_ != CoreBinding::kNone && count_nodes(processors_) > 1) {
-        touch_slices(own, with.workers);
+        touch_slices(own, group.threads);
       }
     }
-    return std::make_unique<CpuExecutable>(graph, own, with.workers, arenas_, with.machine,
+    return std::make_unique<CpuExecutable>(graph, own, group.threads, arenas_, group.machine,
                                            options);
   }
 
@@ -140,16 +142,16 @@ class CpuBackend : public Backend {
   }
 
  private:
-  LaneWorkers& workers_of(int lanes) {
-    std::unique_ptr<LaneWorkers>& workers = workers_[lanes];
-    if (!workers) {
-      workers = std::make_unique<LaneWorkers>(machine_, lanes, threads_, cores_of(lanes));
+  LaneGroup& find_group(int lanes) {
+    std::unique_ptr<LaneGroup>& group = groups_[lanes];
+    if (!group) {
+      group = std::make_unique<LaneGroup>(machine_, lanes, threads_, choose_cores(lanes));
     }
-    return *workers;
+    return *group;
   }
 
-  // What each lane's threads are kept on; none: anything.
-  std::vector<std::vector<int>> cores_of(int lanes) const {
+  // Returns the cores that the threads of each lane stay on; empty if they may run anywhere.
+  std::vector<std::vector<int>> choose_cores(int lanes) const {
     if (binding_ == CoreBinding::kNone) return {};
     const LaneCores cores = place_lanes(processors_, lanes, threads_ / lanes);
     if (binding_ == CoreBinding::kNodes) return node_cores(cores, processors_);
@@ -161,11 +163,12 @@ class CpuBackend : public Backend {
   Machine machine_;
   int threads_;
   int all_threads_;
-  int given_lanes_;  // 0: chosen for each program
+  int given_lanes_;  // 0: choose_lanes() chooses for each program
   std::vector<Processor> processors_;
   CoreBinding binding_;
-  Lanes lanes_;  // of the training program compiled last; the most before there is one
-  std::map<int, std::unique_ptr<LaneWorkers>> workers_;  // by lanes
+  // The lanes of the training program that was compiled last; before that, the most there can be.
+  Lanes lanes_;
+  std::map<int, std::unique_ptr<LaneGroup>> groups_;  // by the number of lanes
   Arenas arenas_;
 };
 
@@ -173,7 +176,7 @@ class CpuBackend : public Backend {
 
 std::unique_ptr<Backend> open_backend(const CpuOptions& options) {
   const int threads = options.threads > 0 ? options.threads : static_cast<int>(usable_core_count());
-  return std::make_unique<CpuBackend>(std::max(threads, std::min(options.lanes, kMostLanes)),
+  return std::make_unique<CpuBackend>(std::max(threads, std::min(options.lanes, kMaxLanes)),
                                       options);
 }
 

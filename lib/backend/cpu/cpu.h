@@ -12,27 +12,27 @@
 namespace trainer::backend::cpu {
 
 struct CpuOptions {
-  int threads = 0;      // 0: all cores this process may use
-  int all_threads = 0;  // of all replicas of this process; 0: there is one
-  int lanes = 0;  // parallel.lanes: worker threads, each with threads / lanes threads; 0: chosen
-  // Which of the kernels compiled for several instruction sets to use: "x86-64-v3", "x86-64-v4", or
-  // "amx", which is the latter with AMX for bfloat16; the best that this processor runs when empty.
+  int threads = 0;      // 0: as many as cores that this process may use
+  int all_threads = 0;  // threads of all replicas of this process; 0: there is one replica
+  int lanes = 0;        // each lane has threads / lanes threads; 0: the backend chooses
+  // The kernels to use: "x86-64-v3", "x86-64-v4", or "amx", which is the latter with AMX for
+  // bfloat16. If empty, the best kernels that this processor can run.
   std::string instruction_set;
-  // What the threads run on, in the order of Topology::processors: lanes are chosen for them.
-  // Empty: unknown, or fewer than threads.
+  // The processors that the threads run on, in the order of Topology::processors; lanes are chosen
+  // for them. Empty if they are unknown or fewer than the threads.
   std::vector<Processor> processors;
-  // What the threads of a lane are kept on: nothing, the processors of the lane's nodes, or as many
-  // processors as it has threads.
+  // Where the threads of a lane stay: anywhere, on the processors of the lane's nodes, or on as
+  // many processors as the lane has threads.
   enum class Binding { kNone, kNodes, kProcessors } binding = Binding::kNone;
 };
-// Throws DeviceError when this processor has no such kernels.
+// Throws DeviceError if this processor cannot run the kernels.
 std::unique_ptr<Backend> open_backend(const CpuOptions& options);
 
-// A backend a replica, each with its share of the cores.
+// Opens a backend per replica, each with its share of the cores.
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options);
-// One worker thread more in each replica, which divides batches otherwise.
+// Returns options with one more lane in each replica, which divides batches differently.
 DeviceOptions with_other_sums(DeviceOptions options);
-// Says which option asks for more cores than there are; "" when none does.
+// Returns a warning about the options that ask for more cores than there are; "" if none does.
 std::string core_warning(const DeviceOptions& options);
 
 }  // namespace trainer::backend::cpu

@@ -11,7 +11,7 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-// The C interface takes an array that is made once; the C++ one allocates at every call.
+// The C interface takes an array that is made once; the C++ interface allocates in every call.
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              const std::vector<dnnl_exec_arg_t>& arguments) {
   const dnnl_status_t status = dnnl_primitive_execute(
@@ -20,8 +20,8 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
     throw DeviceError(concat("oneDNN: primitive failed, status ", status));
 }
 
-// One primitive with its memories made at the first run. Most buffers are bound for good then;
-// those of the caller's inputs move from call to call.
+// A primitive, whose memories are made at the first run. Only the buffers of the caller's inputs
+// move from call to call.
 class Call {
  public:
   Call(dnnl::primitive primitive, std::vector<DnnlArgument> arguments)
@@ -53,7 +53,7 @@ class Call {
   std::vector<DnnlArgument> arguments_;
   dnnl::stream stream_;
   std::vector<memory> memories_;
-  std::vector<void*> places_;  // of the memories
+  std::vector<void*> places_;  // the addresses of memories_
   std::vector<dnnl_exec_arg_t> slots_;
 };
 
@@ -75,7 +75,8 @@ class Reorder {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-std::string bytes_of(const memory::desc& desc) {
+// Returns a key that distinguishes formats.
+std::string make_key(const memory::desc& desc) {
   return {reinterpret_cast<const char*>(&desc.data), sizeof desc.data};
 }
 
@@ -207,7 +208,7 @@ BufferId dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
                       const memory::desc& wanted) {
   if (plain == wanted) return l.input(input, Layout::kPlain).buffer;
   const auto bytes = static_cast<std::int64_t>(wanted.get_size());
-  return l.packed_weights(input, bytes_of(wanted), bytes,
+  return l.packed_weights(input, make_key(wanted), bytes,
                           [plain, wanted](const float* from, std::byte* to) {
                             const auto reorder = std::make_shared<Reorder>(plain, from, wanted, to);
                             return [reorder] { reorder->run(); };
@@ -220,10 +221,8 @@ bool dnnl_is_reference(const char* implementation) {
 
 void dnnl_reorder_step(Lowering& l, const memory::desc& from, BufferId from_buffer,
                        const memory::desc& to, BufferId to_buffer) {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::reorder::primitive_desc descriptor(dnnl_engine(), from, dnnl_engine(), to,
-                                                 attributes);
+                                                 dnnl_attributes({}));
   dnnl_step(l, dnnl::reorder(descriptor), descriptor,
             {{DNNL_ARG_FROM, from, from_buffer}, {DNNL_ARG_TO, to, to_buffer}});
 }

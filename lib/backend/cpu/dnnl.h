@@ -1,4 +1,4 @@
-// The only door to oneDNN (version 2.6's API): descriptors of operands and primitives as steps.
+// All use of oneDNN (API of version 2.6): descriptors of operands, and primitives as steps.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -13,17 +13,18 @@ namespace trainer::backend::cpu {
 dnnl::engine& dnnl_engine();
 dnnl::memory::data_type dnnl_type(DType type);
 
-// NCHW dimensions of a 4-D operand, as they are for others.
+// Returns NCHW dimensions for a 4-D operand, the logical dimensions for other operands.
 dnnl::memory::dims dnnl_dims(const Operand& operand);
-// Where an operand lies. A 2-D operand in blocked layout counts as [n, c, 1, 1].
+// Returns the layout of an operand. A 2-D operand in blocked layout counts as [n, c, 1, 1].
 dnnl::memory::desc dnnl_desc(const Operand& operand, const Lowering& l);
 
-// The algorithm of an activation for forward, or for backward from the output where it has one.
+// Returns the algorithm of an activation; `from_output`: for backward from the output, if there is
+// one.
 dnnl::algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output);
 float dnnl_alpha(const graph::Activation& activation);
 float dnnl_beta(const graph::Activation& activation);
 
-// Appends the activation, if any.
+// Returns attributes that apply the activation to the result, if there is one.
 dnnl::primitive_attr dnnl_attributes(const graph::Activation& activation);
 
 struct DnnlArgument {
@@ -32,19 +33,19 @@ struct DnnlArgument {
   BufferId buffer;
 };
 
-// A step that executes a primitive; asks for its scratchpad.
+// Adds a step that executes a primitive, with its scratchpad.
 void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments);
 
-// A persistent input in the format a primitive wants. `plain` describes the float32 values as the
-// variables hold them.
+// Returns a persistent input in the format `wanted` of a primitive. `plain` describes the float32
+// values as the variables hold them.
 BufferId dnnl_weights(Lowering& l, std::size_t input, const dnnl::memory::desc& plain,
                       const dnnl::memory::desc& wanted);
 
-// Whether an implementation is the slow reference.
+// Returns whether an implementation is the slow reference.
 bool dnnl_is_reference(const char* implementation);
 
-// Reorders between two formats, as a step.
+// Adds a step that reorders between two formats.
 void dnnl_reorder_step(Lowering& l, const dnnl::memory::desc& from, BufferId from_buffer,
                        const dnnl::memory::desc& to, BufferId to_buffer);
 

@@ -13,29 +13,28 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Off only in builds that show what measuring costs: scripts/bench/step_times.
+// False only in builds that show what measuring costs: scripts/bench/step_times.
 constexpr bool kStepTimes = TRAINER_STEP_TIMES;
 
 }  // namespace
 
-CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
-                             WorkerThreads& workers, Arenas& arenas, const Machine& machine,
-                             const CompileOptions& options)
+CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables, LaneThreads& lanes,
+                             Arenas& arenas, const Machine& machine, const CompileOptions& options)
     : graph_(graph),
       variables_(variables),
-      workers_(workers),
+      lanes_(lanes),
       arenas_(arenas),
       machine_(machine),
       options_(options),
       whole_batch_(needs_whole_batch(graph)),
-      shares_(workers.count(), whole_batch_ ? options.max_samples : kMicroBatch, options.reduction),
-      states_(static_cast<std::size_t>(workers.count())),
-      update_(variables, *machine.kernels, workers.count()),
+      shares_(lanes.count(), whole_batch_ ? options.max_samples : kMicroBatch, options.reduction),
+      states_(static_cast<std::size_t>(lanes.count())),
+      update_(variables, *machine.kernels, lanes.count()),
       updates_(has_updates(graph)),
-      ranks_(ranks_of(options.reduction.gradients)),
-      statistics_ranks_(ranks_of(options.reduction.statistics)),
-      exchange_(static_cast<std::size_t>(workers.count())) {
-  if (options.reduction.ordered && (workers.threads_per_worker() != 1 || whole_batch_)) {
+      ranks_(find_host_ranks(options.reduction.gradients)),
+      statistics_ranks_(find_host_ranks(options.reduction.statistics)),
+      exchange_(static_cast<std::size_t>(lanes.count())) {
+  if (options.reduction.ordered && (lanes.threads_per_lane() != 1 || whole_batch_)) {
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
   if (updates_) allocate_gradients();
@@ -50,12 +49,12 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
 }
 
 void CpuExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
-  const std::span<const WorkerShare> shares = shares_.of(samples, all_samples);
+  const std::span<const LaneShare> shares = shares_.of(samples, all_samples);
   if (updates_) allocate_partial_sums(shares);
-  for (int worker = 0; worker < workers_.count(); ++worker) {
-    const WorkerShare& share = shares[static_cast<std::size_t>(worker)];
+  for (int lane = 0; lane < lanes_.count(); ++lane) {
+    const LaneShare& share = shares[static_cast<std::size_t>(lane)];
     for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
-      if (share.micro_batch_count(i) > 0) program(worker, share.micro_batch_count(i));
+      if (share.micro_batch_count(i) > 0) program(lane, share.micro_batch_count(i));
     }
   }
 }
@@ -64,44 +63,44 @@ void CpuExecutable::allocate_gradients() {
   const bool has_ranks = ranks_ != nullptr;
   if (has_ranks) trailer_ = Trailer(moving_statistics(graph_), statistics_ranks_ == nullptr);
   if (!options_.reduction.ordered) {
-    const int lanes = workers_.count();
+    const int lanes = lanes_.count();
     joint_ = JointLayers(graph_, variables_, lanes, samples_at_once(graph_, options_, lanes));
     if (!joint_.empty()) joint_.allocate();
   }
   const auto trailer = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
   const std::int64_t own = variables_.flat_count() - joint_.gradient_count() + trailer;
-  for (WorkerState& state : states_) {
-    state.gradients = Memory(own * static_cast<std::int64_t>(sizeof(float)));
+  for (LaneState& state : states_) {
+    state.gradients = Memory(own * kFloatBytes);
   }
   if (!has_ranks) return;
   reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction,
                                            trailer_.size());
 }
 
-// What the micro-batches of these shares are added up in.
-void CpuExecutable::allocate_partial_sums(std::span<const WorkerShare> shares) {
-  for (std::size_t worker = 0; worker < states_.size(); ++worker) {
-    const WorkerShare& share = shares[worker];
+// Allocates the buffers in which the micro-batches of these shares are added up.
+void CpuExecutable::allocate_partial_sums(std::span<const LaneShare> shares) {
+  for (std::size_t lane = 0; lane < states_.size(); ++lane) {
+    const LaneShare& share = shares[lane];
     if (share.micro_batches() < 2) continue;
     const std::size_t sums =
         options_.reduction.ordered
             ? max_waiting_roots(share.first_leaf, share.first_leaf + share.micro_batches())
             : 1;
-    WorkerState& state = states_[worker];
+    LaneState& state = states_[lane];
     while (state.partial.size() < sums) state.partial.emplace_back(state.gradients.bytes());
   }
 }
 
-Lowered& CpuExecutable::program(int worker, std::int64_t samples) {
-  WorkerState& state = states_[static_cast<std::size_t>(worker)];
+Lowered& CpuExecutable::program(int lane, std::int64_t samples) {
+  LaneState& state = lane_state(lane);
   std::unique_ptr<Lowered>& lowered = state.programs[samples];
   if (!lowered) {
     // Primitives plan for the number of threads that they will run with.
-    omp_set_num_threads(workers_.threads_per_worker());
+    omp_set_num_threads(lanes_.threads_per_lane());
     const GradientPlaces gradients{state.gradients.as<float>(), joint_.empty() ? nullptr : &joint_};
     Lowering lowering(graph_, samples, machine_, variables_, gradients, options_);
     lowered = std::make_unique<Lowered>(Lowered{lowering.lower(), {}, {}});
-    lowered->arena = reinterpret_cast<std::byte*>(arenas_.get(worker, lowered->arena_bytes));
+    lowered->arena = reinterpret_cast<std::byte*>(arenas_.get(lane, lowered->arena_bytes));
     lowered->pointers = lowered->make_pointers({}, nullptr);
     if (reduction_) {
       lowered->bucket_steps = find_bucket_steps(lowered->gradient_steps, reduction_->buckets());
@@ -112,8 +111,8 @@ Lowered& CpuExecutable::program(int worker, std::int64_t samples) {
 
 void CpuExecutable::find_stale(const Call& call) {
   for (auto& entries : stale_) entries.clear();
-  const auto add = [&](std::size_t worker, std::int64_t count) {
-    for (PackedWeights::Entry* entry : program(static_cast<int>(worker), count).packed_weights) {
+  const auto add = [&](std::size_t lane, std::int64_t count) {
+    for (PackedWeights::Entry* entry : program(static_cast<int>(lane), count).packed_weights) {
       std::vector<PackedWeights::Entry*>& entries = stale_[entry->order];
       if (!variables_.packed_weights().is_stale(*entry)) continue;
       if (std::find(entries.begin(), entries.end(), entry) == entries.end())
@@ -121,26 +120,25 @@ void CpuExecutable::find_stale(const Call& call) {
     }
   };
   if (call.idle) add(0, 1);
-  for (std::size_t worker = 0; worker < call.shares.size(); ++worker) {
-    const WorkerShare& share = call.shares[worker];
+  for (std::size_t lane = 0; lane < call.shares.size(); ++lane) {
+    const LaneShare& share = call.shares[lane];
     for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
       const std::int64_t count = share.micro_batch_count(i);
       if (count == 0 || (i > 0 && count == share.micro_batch_count(i - 1))) continue;
-      add(worker, count);
+      add(lane, count);
     }
   }
 }
 
-void CpuExecutable::rebuild_packed_weights(int worker, int workers) {
-  const RecordedWork work(recorder_, WorkRecord::Kind::kPackWeights, worker);
+void CpuExecutable::rebuild_packed_weights(int lane, int lanes) {
+  const RecordedWork work(recorder_, WorkRecord::Kind::kPackWeights, lane);
   for (const auto& entries : stale_) {
     if (entries.empty()) continue;
-    for (std::size_t i = static_cast<std::size_t>(worker); i < entries.size();
-         i += static_cast<std::size_t>(workers)) {
+    for_each_of_lane(entries.size(), lane, lanes, [&](std::size_t i) {
       entries[i]->make();
       variables_.packed_weights().mark_made(*entries[i]);
-    }
-    barrier_.wait(workers);
+    });
+    barrier_.wait(lanes);
   }
 }
 
@@ -149,7 +147,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   try {
     Call call{bindings, scalars, bindings.samples, {}, 0, 0, false, false};
     prepare(call);
-    workers_.run([&](int worker) { run_worker(worker, call); }, [this](int) { abort(); });
+    lanes_.run([&](int lane) { run_lane(lane, call); }, [this](int) { abort(); });
   } catch (...) {
     abort();
     barrier_.reset();
@@ -168,7 +166,7 @@ void CpuExecutable::lap(PhaseClock::Phase phase) {
   if (kStepTimes) clock_.lap(phase);
 }
 
-// Sums in the order of the samples, so that they do not depend on the workers.
+// The sums follow the order of the samples, so that they do not depend on the lanes.
 void CpuExecutable::write_numbers(const Bindings& bindings, const Scalars& scalars) const {
   const CompileOptions::NumberOutputs& outputs = options_.numbers;
   const auto values = [&]<class T>(int output, T) {
@@ -204,11 +202,11 @@ PhaseTimes CpuExecutable::times() const {
   return times;
 }
 
-// Wakes whoever waits for this rank or one of its workers; called while an error is handled.
+// Wakes all that wait for this rank or one of its lanes. Called while an error is handled.
 void CpuExecutable::abort() {
   const std::string reason = handled_message();
-  barrier_.abort();
-  active_barrier_.abort();
+  barrier_.abort(reason);
+  active_barrier_.abort(reason);
   if (reduction_) reduction_->abort();
   if (ranks_ != nullptr) ranks_->abort(reason);
   if (statistics_ranks_ != nullptr) statistics_ranks_->abort(reason);
@@ -221,9 +219,9 @@ void CpuExecutable::prepare(Call& call) {
   }
   const std::int64_t all = call.scalars.all_samples > 0 ? call.scalars.all_samples : call.samples;
   call.shares = shares_.of(call.samples, all);
-  for (std::size_t worker = call.shares.size(); worker-- > 0;) {
-    if (call.shares[worker].count() == 0) continue;
-    call.first_active = static_cast<int>(worker);
+  for (std::size_t lane = call.shares.size(); lane-- > 0;) {
+    if (call.shares[lane].count() == 0) continue;
+    call.first_active = static_cast<int>(lane);
     ++call.active;
   }
   call.idle = call.samples == 0 && updates_ && statistics_ranks_ != nullptr && whole_batch_;
@@ -265,7 +263,7 @@ MemoryReport CpuExecutable::memory() const {
   MemoryReport report;
   report.variables = variables_.bytes();
   report.derived = variables_.packed_weights().bytes();
-  for (const WorkerState& state : states_) {
+  for (const LaneState& state : states_) {
     report.gradients += state.gradients.bytes();
     for (const Memory& sum : state.partial) report.gradients += sum.bytes();
   }
@@ -283,7 +281,7 @@ bool CpuExecutable::record(WorkRecorder* recorder) {
 
 void CpuExecutable::print(std::ostream& out) const {
   for (const auto& [samples, lowered] : states_[0].programs) {
-    out << "program for " << samples << " samples a lane, " << states_.size() << " lanes, arena "
+    out << "program for " << samples << " samples per lane, " << states_.size() << " lanes, arena "
         << lowered->arena_bytes << " bytes\n";
     for (const Step& step : lowered->steps) {
       out << "  " << step.name << ": " << step.implementation << '\n';

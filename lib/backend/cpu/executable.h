@@ -1,4 +1,4 @@
-// A graph on the CPU: one lowered program a worker and micro-batch size, run side by side.
+// A graph on the CPU: a lowered program per lane and size of micro-batch; lanes run side by side.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,17 @@
 #include "backend/cpu/lanes/arenas.h"
 #include "backend/cpu/lanes/batch_shares.h"
 #include "backend/cpu/lanes/joint_layers.h"
+#include "backend/cpu/lanes/lane_threads.h"
 #include "backend/cpu/lowering.h"
 
 namespace trainer::backend::cpu {
 
 class CpuExecutable : public Executable {
  public:
-  CpuExecutable(const graph::Graph& graph, CpuVariables& variables, WorkerThreads& workers,
+  CpuExecutable(const graph::Graph& graph, CpuVariables& variables, LaneThreads& lanes,
                 Arenas& arenas, const Machine& machine, const CompileOptions& options);
 
-  // Runs the call on the workers before it returns.
+  // Runs the call on the lanes before it returns.
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
   void prepare(std::int64_t samples, std::int64_t all_samples) override;
   Gradient gradient(Stream& stream) override;
@@ -29,12 +30,12 @@ class CpuExecutable : public Executable {
   bool record(WorkRecorder* recorder) override;
 
  private:
-  struct WorkerState {
-    // Of one micro-batch, but for joint layers; with an ordered sum, of all micro-batches after the
-    // last. Behind it, room for the trailer.
+  struct LaneState {
+    // The gradients of one micro-batch without those of joint layers, and room for the trailer.
+    // With an ordered sum, the gradients of all micro-batches once the last one has run.
     Memory gradients;
-    // Sums of earlier micro-batches. Ordered: number k is of 2^k micro-batches, waiting for the
-    // next 2^k. As large.
+    // The sums of earlier micro-batches, as large as `gradients`. With an ordered sum, element k is
+    // the sum of 2^k micro-batches that waits for the next 2^k.
     std::vector<Memory> partial;
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
@@ -42,47 +43,50 @@ class CpuExecutable : public Executable {
     const Bindings& bindings;
     const Scalars& scalars;
     std::int64_t samples;
-    std::span<const WorkerShare> shares;
-    int active = 0;        // workers with samples
-    int first_active = 0;  // the first of them
-    bool idle = false;     // no samples, but batch statistics that the other ranks wait for
+    std::span<const LaneShare> shares;
+    int active = 0;        // the number of lanes with samples
+    int first_active = 0;  // the first lane with samples
+    bool idle = false;     // no samples, but other ranks wait for batch statistics
     bool overlap = false;  // gradients are reduced over ranks while backward runs
+
+    const LaneShare& share(int lane) const { return shares[static_cast<std::size_t>(lane)]; }
   };
 
+  LaneState& lane_state(int lane) { return states_[static_cast<std::size_t>(lane)]; }
   void allocate_gradients();
-  void allocate_partial_sums(std::span<const WorkerShare> shares);
+  void allocate_partial_sums(std::span<const LaneShare> shares);
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
-  Lowered& program(int worker, std::int64_t samples);
+  Lowered& program(int lane, std::int64_t samples);
   void find_stale(const Call& call);
-  void rebuild_packed_weights(int worker, int workers);
+  void rebuild_packed_weights(int lane, int lanes);
   void prepare(Call& call);
   void prepare_sums(Call& call);
   void abort();
-  StepContext context_of(int worker, const Call& call, const Lowered& lowered);
-  void run_worker(int worker, const Call& call);
-  void run_micro_batches(int worker, const Call& call);
-  void run_micro_batch(int worker, const Call& call, std::int64_t batch);
+  StepContext make_context(int lane, const Call& call, const Lowered& lowered);
+  void run_lane(int lane, const Call& call);
+  void run_micro_batches(int lane, const Call& call);
+  void run_micro_batch(int lane, const Call& call, std::int64_t batch);
   void run_idle(const Call& call);
-  void run_steps(int worker, const Call& call, std::int64_t batch, const StepContext& context,
+  void run_steps(int lane, const Call& call, std::int64_t batch, const StepContext& context,
                  const Lowered& lowered);
-  void arrive_last(int worker, const Call& call, std::int64_t batch, const Lowered& lowered);
+  void arrive_last(int lane, const Call& call, std::int64_t batch, const Lowered& lowered);
   void copy_outputs(const Call& call, std::int64_t first, const StepContext& context,
                     const Lowered& lowered);
 
-  void fold(int worker, const Call& call, std::int64_t batch, Slice slice);
+  void fold(int lane, const Call& call, std::int64_t batch, Slice slice);
 
   void write_numbers(const Bindings& bindings, const Scalars& scalars) const;
   PhaseTimes times() const;
-  void lap(PhaseClock::Phase phase);  // of worker 0
-  PhaseClock* step_clock();           // null where phases are not measured
+  void lap(PhaseClock::Phase phase);  // called by lane 0
+  PhaseClock* step_clock();           // null if phases are not measured
 
-  // What is left of a call after backward: executable_reduce.cpp.
-  void finish_alone(int worker, const Call& call);
-  void finish_with_ranks(int worker, const Call& call);
+  // The rest of a call after backward is in executable_reduce.cpp.
+  void finish_alone(int lane, const Call& call);
+  void finish_with_ranks(int lane, const Call& call);
   void find_sources(const Call& call);
-  JointRound round_of(int worker, const Call& call, std::int64_t batch) const;
-  float* source(std::size_t worker, const Call& call) const;
-  void add_roots(std::size_t worker, const Call& call);
+  JointRound make_round(int lane, const Call& call, std::int64_t batch) const;
+  float* source(std::size_t lane, const Call& call) const;
+  void add_roots(std::size_t lane, const Call& call);
   float* first_source(const Call& call) const;
   bool reduces(const Scalars& scalars) const;
   void write_trailer(const Call& call);
@@ -91,33 +95,35 @@ class CpuExecutable : public Executable {
 
   graph::Graph graph_;
   CpuVariables& variables_;
-  WorkerThreads& workers_;
+  LaneThreads& lanes_;
   Arenas& arenas_;
   const Machine& machine_;
   CompileOptions options_;
-  bool whole_batch_;  // has batch norm over the batch
+  bool whole_batch_;  // the graph has batch norm over the whole batch
   BatchShares shares_;
-  std::vector<WorkerState> states_;
+  std::vector<LaneState> states_;
   UpdatePhase update_;
-  bool updates_ = false;  // has an update phase
+  bool updates_ = false;  // the graph has an update phase
   WorkRecorder* recorder_ = nullptr;
-  PhaseClock clock_;  // worker 0's; waiting for other workers counts as backward
+  PhaseClock clock_;  // measures lane 0; its wait for other lanes counts as backward
   std::unique_ptr<Reduction> reduction_;
   Memory accumulated_;    // ordered: the sum of the calls so far, each reduced over the ranks
-  bool stopped_ = false;  // by a call that was not finite: Scalars::stop_when_not_finite
-  std::atomic<bool> finite_{true};  // of this call's guarded output; of all ranks' after reduction
-  bool all_finite_ = true;          // of the calls since the last that did not accumulate
-  cluster::Communicator* ranks_;    // that gradients are summed over; null: there is one
-  cluster::Communicator* statistics_ranks_;  // that batch statistics are taken over; null likewise
+  bool stopped_ = false;  // after a call that was not finite: stop_when_not_finite
+  std::atomic<bool> finite_{true};  // the losses of this call; of all ranks after the reduction
+  bool all_finite_ = true;          // the losses since the last call that did not accumulate
+  cluster::Communicator* ranks_;    // the ranks of gradient sums; null: there is one rank
+  cluster::Communicator* statistics_ranks_;  // the ranks of batch statistics; null: this one
   Trailer trailer_;                          // with the moving statistics that are averaged
-  Barrier barrier_, active_barrier_;
+  // Lanes meet many times per millisecond.
+  Barrier barrier_{Barrier::Waiting::kSpin};         // for all lanes
+  Barrier active_barrier_{Barrier::Waiting::kSpin};  // for the lanes with samples
   JointLayers joint_;
-  GradientSources sources_;  // of the call
-  GradientSources summed_;   // the one buffer that holds their sum
+  GradientSources sources_;  // the gradients of the call
+  GradientSources summed_;   // the buffer that holds their sum
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<std::byte> idle_input_;
-  std::vector<PackedWeights::Entry*> stale_[2];  // by order, each once
+  std::vector<PackedWeights::Entry*> stale_[2];  // by Entry::order, each entry once
 };
 
 }  // namespace trainer::backend::cpu

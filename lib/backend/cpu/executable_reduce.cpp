@@ -1,5 +1,5 @@
-// What is left of a call after backward: gradients are summed over workers, calls and ranks, moving
-// statistics follow, parameters are updated.
+// The part of a call after backward: gradients are summed over lanes, calls and ranks, moving
+// statistics are updated, parameters are updated.
 #include <algorithm>
 #include <span>
 #include <stdexcept>
@@ -26,43 +26,43 @@ bool CpuExecutable::reduces(const Scalars& scalars) const {
   return reduction_ && (scalars.apply || options_.reduction.ordered);
 }
 
-void CpuExecutable::finish_alone(int worker, const Call& call) {
+void CpuExecutable::finish_alone(int lane, const Call& call) {
   if (!finite_) return;
-  if (worker == 0) update_statistics(call);
+  if (lane == 0) update_statistics(call);
   const Scalars& scalars = call.scalars;
   const bool tree = options_.reduction.ordered && sources_.own.size() > 2;
   const bool sums = update_.needs_sum() || scalars.accumulate || !scalars.apply || tree;
   if (sums) {
-    const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
-    reduction_->sum(worker_slice(variables_.flat_count(), worker, workers_.count()), sources_,
+    const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, lane);
+    reduction_->sum(lane_slice(variables_.flat_count(), lane, lanes_.count()), sources_,
                     scalars.accumulate);
   }
   if (!scalars.apply) return;
-  const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, worker);
-  update_.run(worker, workers_.count(), barrier_, sums ? summed_ : sources_, scalars);
+  const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, lane);
+  update_.run(lane, lanes_.count(), barrier_, sums ? summed_ : sources_, scalars);
 }
 
-void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
-  const int workers = workers_.count();
+void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
+  const int lanes = lanes_.count();
   const Scalars& scalars = call.scalars;
   const bool ordered = options_.reduction.ordered;
-  const Slice mine = worker_slice(variables_.flat_count(), worker, workers);
+  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
   if (!call.overlap) {
-    const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
+    const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, lane);
     reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
   }
-  if (worker == 0 && !scalars.accumulate) trailer_.remember();
+  if (lane == 0 && !scalars.accumulate) trailer_.remember();
   if (!reduces(scalars)) {
-    if (worker == 0) {
+    if (lane == 0) {
       all_finite_ = all_finite_ && finite_;
       if (finite_) update_statistics(call);
     }
     return;
   }
-  if (worker == 0) write_trailer(call);
-  if (!call.overlap) barrier_.wait(workers);
-  if (worker == 0) {
-    const std::int64_t all = static_cast<std::int64_t>(sizeof(float)) * variables_.flat_count();
+  if (lane == 0) write_trailer(call);
+  if (!call.overlap) barrier_.wait(lanes);
+  if (lane == 0) {
+    const std::int64_t all = kFloatBytes * variables_.flat_count();
     const RecordedWork work(recorder_, WorkRecord::Kind::kAllReduce, 0, call.overlap ? 0 : all);
     lap(PhaseClock::Phase::kBackward);
     if (call.overlap) {
@@ -75,42 +75,41 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
     read_trailer();
   }
   {
-    // For worker 0, which sums.
-    const RecordedWork work(worker == 0 ? nullptr : recorder_, WorkRecord::Kind::kAllReduce,
-                            worker);
-    barrier_.wait(workers);
+    // The other lanes wait for lane 0, which sums.
+    const RecordedWork work(lane == 0 ? nullptr : recorder_, WorkRecord::Kind::kAllReduce, lane);
+    barrier_.wait(lanes);
   }
   if (!finite_) return;
-  const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, worker);
+  const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, lane);
   if (ordered && (scalars.accumulate || !scalars.apply)) {
     const float* source = reduction_->values() + mine.first;
     machine_.kernels->sum(accumulated_.as<float>() + mine.first, &source, 1, mine.count(),
                           scalars.accumulate);
   }
-  if (scalars.apply) update_.run(worker, workers, barrier_, summed_, scalars);
+  if (scalars.apply) update_.run(lane, lanes, barrier_, summed_, scalars);
 }
 
 void CpuExecutable::find_sources(const Call& call) {
   sources_.own.clear();
   sources_.blocks.clear();
-  sources_.workers = 0;
-  for (std::size_t worker = 0; worker < states_.size(); ++worker) {
-    if (call.shares[worker].micro_batches() == 0) continue;
-    ++sources_.workers;
+  sources_.lanes = 0;
+  for (std::size_t lane = 0; lane < states_.size(); ++lane) {
+    if (call.shares[lane].micro_batches() == 0) continue;
+    ++sources_.lanes;
     if (options_.reduction.ordered) {
-      add_roots(worker, call);
+      add_roots(lane, call);
     } else {
-      sources_.own.push_back(source(worker, call));
+      sources_.own.push_back(source(lane, call));
     }
   }
   sources_.joint_count = joint_.gradient_count();
   sources_.joint = sources_.own.empty() ? nullptr : joint_.gradient();
 }
 
-// Adds the roots of a worker's micro-batches, where fold() leaves them, to the sources.
-void CpuExecutable::add_roots(std::size_t worker, const Call& call) {
-  const WorkerShare& share = call.shares[worker];
-  const WorkerState& state = states_[worker];
+// Adds the roots of a lane's micro-batches, where fold() leaves them, to the sources.
+void CpuExecutable::add_roots(std::size_t lane, const Call& call) {
+  const LaneShare& share = call.shares[lane];
+  const LaneState& state = states_[lane];
   std::int64_t leaf = share.first_leaf;
   const std::int64_t end = leaf + share.micro_batches();
   for (std::size_t root = 0; leaf < end; ++root) {
@@ -121,9 +120,9 @@ void CpuExecutable::add_roots(std::size_t worker, const Call& call) {
   }
 }
 
-float* CpuExecutable::source(std::size_t worker, const Call& call) const {
-  const bool in_partial = call.shares[worker].micro_batches() > 1;
-  const WorkerState& state = states_[worker];
+float* CpuExecutable::source(std::size_t lane, const Call& call) const {
+  const bool in_partial = call.shares[lane].micro_batches() > 1;
+  const LaneState& state = states_[lane];
   return (in_partial ? state.partial[0] : state.gradients).as<float>();
 }
 
@@ -153,10 +152,10 @@ Gradient CpuExecutable::gradient(Stream&) {
   return gradient;
 }
 
-// Moving averages, once a call: all workers hold the same statistics of the whole batch.
+// Updates the moving statistics once per call: all lanes hold the same statistics of the batch.
 void CpuExecutable::update_statistics(const Call& call) {
   if (!whole_batch_ || (call.active == 0 && !call.idle)) return;
-  const WorkerShare& share = call.shares[0];
+  const LaneShare& share = call.shares[0];
   const Lowered& lowered = *states_[0].programs.at(call.idle ? 1 : share.micro_batch_count(0));
   StepContext context;
   context.pointers = lowered.pointers.data();

@@ -1,9 +1,9 @@
 #include "backend/cpu/lowering.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "backend/cpu/dnnl.h"
+#include "backend/fuse/pattern.h"
 
 namespace trainer::backend {
 template class Lowering<cpu::CpuPolicy>;
@@ -25,10 +25,9 @@ const char* to_string(Layout layout) {
 
 bool has_one_reader(const graph::Graph& graph, graph::ValueId id) {
   if (graph[id].role != graph::Role::kActivation || graph.consumers(id).size() != 1) return false;
-  if (std::count(graph.outputs.begin(), graph.outputs.end(), id) > 0) return false;
+  if (is_output(graph, id)) return false;
   const int maker = graph.producer(id);
-  return maker >= 0 &&
-         !std::holds_alternative<graph::Reshape>(graph.nodes[static_cast<std::size_t>(maker)].op);
+  return maker >= 0 && !std::holds_alternative<graph::Reshape>(node_at(graph, maker).op);
 }
 
 Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
@@ -52,7 +51,7 @@ std::int64_t Lowering::padded_elements(const Shape& shape, Layout layout) const 
   const std::int64_t elements = shape.elements();
   if (layout != Layout::kBlocked || shape.rank() < 2) return elements;
   const std::int64_t channels = shape[shape.rank() - 1];
-  return elements / channels * ((channels + machine_.block - 1) / machine_.block * machine_.block);
+  return elements / channels * machine_.count_blocks(channels) * machine_.block;
 }
 
 std::int64_t Lowering::arena_bytes(const Operand& operand) const {

@@ -1,5 +1,5 @@
-// The lowering of a graph on the CPU, for one lane and one number of samples: what
-// backend/lowering/lowering.h leaves to a backend, and what ops need.
+// The lowering of a graph on the CPU for one lane and one number of samples: the parts that
+// backend/lowering/lowering.h leaves to a backend, and helpers for ops.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,46 @@
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lanes/joint_layers.h"
 #include "backend/cpu/lanes/phase_clock.h"
-#include "backend/cpu/lanes/worker_threads.h"
 #include "backend/cpu/simd/amx.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
 #include "backend/lowering/lowering.h"
+#include "base/threads/barrier.h"
 #include "graph/graph.h"
 
 namespace trainer::backend::cpu {
 
-// Physical layouts of activations. Blocked: [n, ceil(c / block), h, w, block], channels padded with
-// zeros; every 4-D activation except images of few channels. Plain: row-major logical order.
-// Planar: [n, c, h, w], images of few channels.
+// Physical layouts of activations. kBlocked is [n, ceil(c / block), h, w, block] with channels
+// padded with zeros, the layout of every 4-D activation except images of few channels. kPlain is
+// row-major logical order. kPlanar is [n, c, h, w], for images of few channels.
 enum class Layout { kPlain, kBlocked, kPlanar };
 const char* to_string(Layout layout);
 
-// The rows of a joint layer: the micro-batches that all workers run at once, in worker order.
+// The rows of a joint layer: the micro-batches that all lanes run at once, in lane order.
 struct JointRound {
-  std::int64_t first = 0;    // row of this worker's first sample
-  std::int64_t samples = 0;  // of all workers
-  bool add = false;          // to the gradient of the rounds before
+  std::int64_t first = 0;    // the row of this lane's first sample
+  std::int64_t samples = 0;  // the samples of all lanes
+  bool add = false;          // adds to the gradient of the rounds before
 };
 
-// What steps see while running.
+// The state that a step reads while it runs.
 struct StepContext : BufferPointers {
   std::int64_t samples = 0;
   std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
   const Scalars* scalars = nullptr;
-  int worker = 0;
-  int workers = 1;    // workers that run together
-  bool first = true;  // the first worker's first micro-batch: what is done once is done here
-  int threads = 1;    // of the worker
+  int lane = 0;
+  int lanes = 1;      // lanes that run together
+  bool first = true;  // the first micro-batch of the first lane, which does work that is done once
+  int threads = 1;    // threads of the lane
   Barrier* barrier = nullptr;
-  std::vector<void*>* exchange = nullptr;  // one pointer per worker, for sums over all workers
-  std::int64_t all_samples = 0;            // of all workers, and of all ranks with `statistics`
-  // Samples that count in batch statistics: all, or none where a program runs only so that this
-  // rank takes part in the other ranks' exchange.
+  std::vector<void*>* exchange = nullptr;  // one pointer per lane, for sums over all lanes
+  std::int64_t all_samples = 0;            // of all lanes, and of all ranks with `statistics`
+  // The samples that count in batch statistics: all samples, or none if a program runs only so that
+  // this rank takes part in the exchange of the other ranks.
   std::int64_t counted = 0;
-  cluster::Communicator* statistics = nullptr;  // batch statistics of all ranks; used by worker 0
-  std::vector<double>* numbers = nullptr;       // of all workers, what worker 0 got from the ranks
-  PhaseClock* clock = nullptr;                  // worker 0's
+  cluster::Communicator* statistics = nullptr;  // ranks of batch statistics; lane 0 uses it
+  std::vector<double>* numbers = nullptr;       // all lanes read what lane 0 received from ranks
+  PhaseClock* clock = nullptr;                  // null except in lane 0
   JointRound round;
 };
 
@@ -66,31 +66,33 @@ struct Operand : backend::Operand {
   void set_format(Layout format) { layout = format; }
 };
 
-// Facts that all lowering shares.
+// The properties of this machine that the lowering depends on.
 struct Machine {
   const simd::Kernels* kernels = nullptr;
-  std::int64_t block = 16;  // channels in a block
+  std::int64_t block = 16;  // channels per block
   bool bf16 = false;
-  const simd::AmxKernels* amx = nullptr;  // null: none
-  int threads = 1;                        // of a worker
+  const simd::AmxKernels* amx = nullptr;  // null: AMX is not used
+  int threads = 1;                        // threads per lane
   std::string isa;
 
+  std::int64_t count_blocks(std::int64_t channels) const { return (channels + block - 1) / block; }
   // True if work that threads divide by blocks of channels has at least one block per thread.
   bool keeps_threads_busy(std::int64_t channels) const { return channels > (threads - 1) * block; }
 };
 
-// A worker's gradients: of element i of the flat gradient.
+// The places of a lane's gradients.
 struct GradientPlaces {
-  float* own = nullptr;          // of all but the joint layers; null: no place in a flat buffer
-  JointLayers* joint = nullptr;  // of all workers; null: none
+  float* own = nullptr;          // all gradients but those of joint layers; null: not in a buffer
+  JointLayers* joint = nullptr;  // the joint layers of all lanes; null: none
 
+  // Returns the place of element i of the flat gradient.
   float* at(std::int64_t i) const {
     const std::int64_t joined = joint == nullptr ? 0 : joint->gradient_count();
     return i < joined ? joint->gradient() + i : own + (i - joined);
   }
 };
 
-// True if one op alone reads the value, so that it may write over its memory.
+// Returns whether only one op reads the value, so that this op may write over its memory.
 bool has_one_reader(const graph::Graph& graph, graph::ValueId id);
 
 struct CpuPolicy {
@@ -109,7 +111,7 @@ struct CpuPolicy {
 
 // A program with its table of pointers.
 struct Lowered : Program<CpuPolicy> {
-  std::vector<std::byte*> pointers;                       // those of inputs are set before a run
+  std::vector<std::byte*> pointers;                       // inputs are set before a run
   std::vector<std::pair<int, std::size_t>> bucket_steps;  // find_bucket_steps()
 };
 

@@ -13,13 +13,13 @@ constexpr std::int64_t kHugePage = 2 << 20;
 
 Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  void* data = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto size = static_cast<std::size_t>(bytes);
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     throw DeviceError(concat("cannot get ", bytes >> 20,
                              " MiB of memory; use a smaller train.batch_size or fewer lanes"));
   }
-  if (bytes >= kHugePage) ::madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  if (bytes >= kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
   data_ = static_cast<char*>(data);
 }
 

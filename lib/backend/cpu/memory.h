@@ -1,5 +1,5 @@
-// Zero-filled memory on huge pages where the kernel has them: page faults and TLB misses are a
-// measurable share of a training step.
+// Memory filled with zeros, on huge pages if the kernel has them, because page faults and TLB
+// misses take a measurable share of a training step.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 namespace trainer::backend::cpu {
 
 inline constexpr std::int64_t kAlignment = 64;
+inline constexpr std::int64_t kFloatBytes = sizeof(float);
 
 inline std::int64_t align_up(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;

@@ -39,12 +39,12 @@ ParameterShard::ParameterShard(const Flat& flat, std::int64_t first, std::int64_
   }
   const int buffers = 1 + flat.slots + (flat.average ? 1 : 0);
   for (int i = 0; i < buffers; ++i) {
-    const std::int64_t bytes = state.count * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t bytes = state.count * cpu::kFloatBytes;
     state.memory.emplace_back(std::max<std::int64_t>(bytes, cpu::kAlignment));
   }
   state.buffers.parameters = state.memory[0].as<float>();
   for (int slot = 0; slot < flat.slots; ++slot) {
-    state.buffers.slot[slot] = state.memory[static_cast<std::size_t>(1 + slot)].as<float>();
+    state.buffers.slot[slot] = state.memory.data()[1 + slot].as<float>();
   }
   if (flat.average) state.buffers.average = state.memory.back().as<float>();
 }

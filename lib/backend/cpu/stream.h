@@ -1,4 +1,4 @@
-// The processor's streams: work is done before the call that gives it returns.
+// The streams of the CPU: work is done before the call that enqueues it returns.
 #pragma once
 
 #include <cstring>

@@ -6,9 +6,7 @@
 namespace trainer::backend::cpu {
 namespace {
 
-Memory floats(std::int64_t count) {
-  return Memory(count * static_cast<std::int64_t>(sizeof(float)));
-}
+Memory floats(std::int64_t count) { return Memory(count * kFloatBytes); }
 
 }  // namespace
 

@@ -25,9 +25,9 @@ class CpuVariables : public Variables {
   void read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const override;
   void write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) override;
 
-  float* at(std::string_view name) const;  // throws std::logic_error when unknown
+  float* at(std::string_view name) const;  // throws std::logic_error if there is no such variable
   const std::vector<Segment>& segments() const { return placement_.flat.segments; }
-  // Offset of a trained parameter in the flat buffers, or -1.
+  // Returns the offset of a trained parameter in the flat buffers, or -1.
   std::int64_t gradient_offset(std::string_view parameter) const {
     return placement_.gradient_offset(parameter);
   }

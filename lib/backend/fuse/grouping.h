@@ -31,7 +31,7 @@ class Grouping {
   }
 
   const graph::Graph& graph() const { return graph_; }
-  bool is_taken(int node) const { return taken_[static_cast<std::size_t>(node)]; }
+  bool is_taken(int node) const { return taken_[index(node)]; }
 
   // Runs `nodes` as `group` in the place of the node `at`, which is one of them. Throws
   // std::logic_error if one of the nodes is already taken.
@@ -55,7 +55,8 @@ class Grouping {
     return std::get<T>(at_.at(node));
   }
 
-  // All groups, in an order in which they can run; nodes that no group has taken run alone. Throws
+  // Returns all groups in an order in which they can run. A node that no group has taken is a group
+  // of its own. Throws
   // std::logic_error if a group would run before what it reads.
   std::vector<Group> groups() const {
     check_order();

@@ -16,8 +16,8 @@ inline bool is_output(const graph::Graph& graph, graph::ValueId id) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
 }
 
-// The only node that reads the value; empty if several nodes read it or it is an output of the
-// graph.
+// Returns the only node that reads the value; empty if several nodes read it or it is an output of
+// the graph.
 inline std::optional<int> only_consumer(const graph::Graph& graph, graph::ValueId id) {
   if (is_output(graph, id)) return std::nullopt;
   const std::vector<int> consumers = graph.consumers(id);
@@ -25,14 +25,14 @@ inline std::optional<int> only_consumer(const graph::Graph& graph, graph::ValueI
   return consumers[0];
 }
 
-// The op of the node that makes the value, if it is an Op; null otherwise.
+// Returns the op of the node that makes the value, if it is an Op; null otherwise.
 template <class Op>
 const Op* made_by(const graph::Graph& graph, graph::ValueId id) {
   const int producer = graph.producer(id);
   return producer < 0 ? nullptr : std::get_if<Op>(&node_at(graph, producer).op);
 }
 
-// True if all inputs of `node` exist when node `at` has run.
+// Returns whether all inputs of `node` exist when node `at` has run.
 inline bool inputs_exist_at(const graph::Graph& graph, const graph::Node& node, int at) {
   return std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](graph::ValueId id) { return graph.producer(id) <= at; });

@@ -37,7 +37,7 @@ bool is_depthwise(const Graph& graph, const Node& node) {
 // norm's output again for its activation, so that the forward node must exist.
 bool can_leave_gradient(const Graph& graph, ValueId dy) {
   const auto* norm = made_by<graph::BatchNormBackward>(graph, dy);
-  if (norm == nullptr || is_output(graph, dy) || !has_gate(norm->activation)) return false;
+  if (norm == nullptr || is_output(graph, dy) || !is_fusable(norm->activation)) return false;
   const Node& after = node_at(graph, graph.producer(dy));
   if (after.outputs[0] != dy) return false;
   return norm->activation.linear() || find_forward(graph, after) != nullptr;
@@ -89,7 +89,7 @@ std::vector<BackwardChain> backward_chains(const Graph& graph) {
 bool can_leave_output(const Graph& graph, const Node& norm,
                       const std::map<int, ValueId>& reads_in_chain, const Machine& machine) {
   const auto* op = std::get_if<graph::BatchNorm>(&norm.op);
-  if (op == nullptr || op->activation.linear() || !has_gate(op->activation)) return false;
+  if (op == nullptr || op->activation.linear() || !is_fusable(op->activation)) return false;
   const ValueId z = norm.outputs[0];
   if (graph[z].shape.rank() != 4 || is_output(graph, z)) return false;
   if (!machine.keeps_threads_busy(graph[z].shape[3])) return false;

@@ -1,5 +1,7 @@
 #include "backend/cpu/fuse/groups.h"
 
+#include "backend/fuse/pattern.h"
+
 namespace trainer::backend::cpu {
 namespace {
 
@@ -13,7 +15,7 @@ const char* name_of_group(const Fused&) {
 }  // namespace
 
 UnwrittenNorm Grouping::leave_output(int norm) {
-  const graph::Node& node = graph().nodes[static_cast<std::size_t>(norm)];
+  const graph::Node& node = node_at(graph(), norm);
   const bool training = std::holds_alternative<graph::BatchNorm>(node.op);
   ExtraId& coefficients = training ? change<PartialNorm>(norm).coefficients
                                    : change<PartialNormInference>(norm).coefficients;

@@ -15,8 +15,8 @@ struct JointLayer;
 class JointLayers;
 struct Machine;
 
-// A value that one fused op makes for others and that the graph does not have. It holds numbers per
-// channel.
+// A value that one fused op makes for others and that the graph does not have. It holds numbers for
+// each channel.
 using ExtraId = int;
 constexpr ExtraId kNoExtra = -1;
 

@@ -30,7 +30,7 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     const graph::Node& node = node_at(graph, i);
     const auto* op = std::get_if<graph::ActivateBackward>(&node.op);
-    if (op == nullptr || op->activation.linear() || !has_gate(op->activation)) continue;
+    if (op == nullptr || op->activation.linear() || !is_fusable(op->activation)) continue;
     const ValueId dy = node.inputs[1], dx = node.outputs[0];
     if (graph[dx].shape.rank() != 4) continue;
     ResidualGradient gradient{&node, {dy, graph::kNoValue}};

@@ -38,7 +38,7 @@ void fuse_residual_sums(Grouping& grouping) {
     std::vector<int> nodes{i};
     if (const auto next = only_consumer(graph, add.outputs[0])) {
       const auto* activate = std::get_if<graph::Activate>(&node_at(graph, *next).op);
-      if (activate != nullptr && has_gate(activate->activation)) {
+      if (activate != nullptr && is_fusable(activate->activation)) {
         sum.activation = activate->activation;
         nodes.push_back(*next);
       }

@@ -1,5 +1,5 @@
-// Where the gradient of a call lies before its parts are added up: the gradients of joint layers
-// (lanes/joint_layers.h) exist once, those of all others once per worker.
+// The places of a call's gradients before they are added up. The gradients of joint layers
+// (lanes/joint_layers.h) exist once, the gradients of other layers once per lane.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace trainer::backend::cpu {
 
-// The most buffers that are added up. There is one per worker or, in ordered sums, one per root of
-// the tree, of which there are at most as many as micro-batches.
+// The maximum number of buffers that are added up. There is one per lane or, in ordered sums, one
+// per root of the tree; there are at most as many roots as micro-batches.
 inline constexpr std::size_t kMaxSources = 4096;
 
 // Buffers whose elements are added up in their order, element by element.
@@ -22,15 +22,15 @@ using Summands = std::span<const float* const>;
 
 struct GradientSources {
   std::int64_t joint_count = 0;  // elements [0, joint_count) of the flat gradient are joint layers'
-  const float* joint = nullptr;  // null: no worker had samples
-  // Gradients from element joint_count on: one of each worker that had samples or, ordered, the
-  // roots of every worker, in the order of the tree.
+  const float* joint = nullptr;  // null: no lane had samples
+  // Gradients from element joint_count on: one of each lane that had samples or, ordered, the
+  // roots of every lane, in the order of the tree.
   std::vector<const float*> own;
   std::vector<TreeBlock> blocks;  // ordered: the block of each buffer in `own`
-  std::size_t workers = 0;        // the number of workers that write into `own`
+  std::size_t lanes = 0;          // the number of lanes that write into `own`
 
-  // Calls add(part, summands) for the parts of `slice` that have the same summands; each summand
-  // points to its number of the part's first element.
+  // Calls add(part, summands) for the parts of `slice` that have the same summands. Each summand
+  // points to its value for the first element of the part.
   template <class Add>
   void for_each_part(Slice slice, const Add& add) const {
     const Slice shared{slice.first, std::min(slice.last, joint_count)};

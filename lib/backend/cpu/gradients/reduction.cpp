@@ -11,15 +11,15 @@
 
 namespace trainer::backend::cpu {
 
-cluster::Communicator* ranks_of(Collective* collective) {
+cluster::Communicator* find_host_ranks(Collective* collective) {
   if (collective == nullptr) return nullptr;
   cluster::Communicator* ranks = collective->host_ranks();
   if (ranks == nullptr) throw std::logic_error("a collective of the CPU backend sums host memory");
   return ranks;
 }
 
-Slice worker_slice(std::int64_t count, int worker, int workers) {
-  const Partition mine = aligned_partition(count, workers, worker, 16);
+Slice lane_slice(std::int64_t count, int lane, int lanes) {
+  const Partition mine = aligned_partition(count, lanes, lane, 16);
   return {mine.first, mine.first + mine.count};
 }
 
@@ -28,7 +28,7 @@ Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels
     : kernels_(kernels),
       ordered_(options.ordered),
       micro_batches_(options.micro_batches),
-      ranks_(ranks_of(options.gradients)),
+      ranks_(find_host_ranks(options.gradients)),
       count_(variables.flat_count()),
       trailer_size_(trailer_size) {
   if (ranks_ == nullptr || options.bucket_bytes <= 0) return;
@@ -54,8 +54,7 @@ void Reduction::sum_in(float* first_source) {
   values_ = first_source;
   if (first_source != nullptr) return;
   if (sum_.bytes() == 0) {
-    sum_ = Memory((count_ + static_cast<std::int64_t>(trailer_size_)) *
-                  static_cast<std::int64_t>(sizeof(float)));
+    sum_ = Memory((count_ + static_cast<std::int64_t>(trailer_size_)) * kFloatBytes);
   }
   values_ = sum_.as<float>();
 }
@@ -147,7 +146,7 @@ void Reduction::begin(const GradientSources& sources, bool add) {
 
 void Reduction::arrive(std::size_t bucket) {
   const std::lock_guard lock(mutex_);
-  if (++arrived_[bucket] == sources_.workers) changed_.notify_all();
+  if (++arrived_[bucket] == sources_.lanes) changed_.notify_all();
 }
 
 void Reduction::trailer_written() {
@@ -191,14 +190,15 @@ void Reduction::serve() {
   }
 }
 
-// In the order of the buckets, whatever order they are written in: all ranks send the same.
+// Buckets are sent in their order, whatever order they are written in, so that all ranks send the
+// same.
 void Reduction::reduce_buckets() {
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const bool last = i + 1 == buckets_.size();
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {
-        return aborted_ || (arrived_[i] >= sources_.workers && (!last || trailer_written_));
+        return aborted_ || (arrived_[i] >= sources_.lanes && (!last || trailer_written_));
       });
       if (aborted_) return;
     }

@@ -1,4 +1,4 @@
-// Gradients between backward and the update: summed over workers, calls and ranks into one flat
+// Gradients between backward and the update: summed over lanes, calls and ranks into one flat
 // buffer, at the end of a call or bucket by bucket while backward still runs.
 #pragma once
 
@@ -20,25 +20,32 @@
 
 namespace trainer::backend::cpu {
 
-// The ranks that a collective of the CPU backend sums over; null for none.
-cluster::Communicator* ranks_of(Collective* collective);
+// Returns the ranks that a collective of the CPU backend sums over; null if there is no collective.
+cluster::Communicator* find_host_ranks(Collective* collective);
 
-// A worker's slice of `count` elements; whole cache lines.
-Slice worker_slice(std::int64_t count, int worker, int workers);
+// Returns a lane's slice of `count` elements, in whole cache lines.
+Slice lane_slice(std::int64_t count, int lane, int lanes);
+
+// Calls f(i) for every `lanes`-th i from `lane` to `count` - 1.
+template <class F>
+void for_each_of_lane(std::size_t count, int lane, int lanes, const F& f) {
+  const auto step = static_cast<std::size_t>(lanes);
+  for (auto i = static_cast<std::size_t>(lane); i < count; i += step) f(i);
+}
 
 class Reduction {
  public:
-  // `trailer_size`: numbers behind the gradients that are summed over the ranks with the last of
-  // them.
+  // `trailer_size` is the number of values behind the gradients that are summed over the ranks with
+  // the last gradients.
   Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
             const ReductionOptions& options, std::size_t trailer_size);
   ~Reduction();
   Reduction(const Reduction&) = delete;
   Reduction& operator=(const Reduction&) = delete;
 
-  // Where the next call's sum lies: in the buffer of its first source, which must hold all elements
-  // and have room for the trailer behind them, or, given null, in a buffer of its own, which is
-  // allocated the first time.
+  // Sets where the sum of the next call lies: in the buffer of its first source, which must hold
+  // all elements and have room for the trailer behind them, or, if null, in a buffer that this
+  // object allocates the first time.
   void sum_in(float* first_source);
 
   float* values() const { return values_; }
@@ -59,24 +66,24 @@ class Reduction {
   // Sums values and trailer over the ranks.
   void reduce();
 
-  // Sums over the ranks on the thread of buckets are recorded; null: not any more.
+  // Records the sums over the ranks on the thread of buckets; null ends the recording.
   void record(WorkRecorder* recorder) { recorder_ = recorder; }
 
   // ---- Bucket by bucket, on a thread of its own ----
   const std::vector<Slice>& buckets() const { return buckets_; }
-  // Whether calls may be reduced so.
+  // Returns whether calls may be reduced bucket by bucket.
   bool overlaps() const { return thread_.joinable(); }
-  // Before a call: `sources` are what workers will have written, each into every bucket.
+  // Called before a call: the lanes will write `sources`, each lane into every bucket.
   void begin(const GradientSources& sources, bool add);
-  // By each worker with samples, when it has written its part of a bucket.
+  // Called by each lane with samples once it has written its part of a bucket.
   void arrive(std::size_t bucket);
-  // Called when the trailer is written.
+  // Called once the trailer is written.
   void trailer_written();
   // Blocks until all buckets and the trailer are summed over the ranks; throws what went wrong.
   void finish();
-  // The seconds of this call's sums over the ranks before finish() was called.
+  // Returns the seconds of this call's sums over the ranks before finish() was called.
   double hidden_seconds() const { return hidden_seconds_; }
-  // No worker will arrive any more: this call has failed.
+  // Called if the call has failed, so that no lane will arrive any more.
   void abort() noexcept;
 
  private:
@@ -89,13 +96,13 @@ class Reduction {
   const simd::Kernels& kernels_;
   bool ordered_;
   std::int64_t micro_batches_;
-  cluster::Communicator* ranks_;  // null: there is one
+  cluster::Communicator* ranks_;  // null: there is one rank
   std::int64_t count_;
   std::size_t trailer_size_;
   Memory sum_;  // gradients, then the trailer
   float* values_ = nullptr;
   // Ordered: the place of each root, and the end of its sources. Calls with equally many sources
-  // have the same ends, because a worker keeps its leaves.
+  // have the same ends, because a lane keeps its leaves.
   std::vector<float*> roots_;
   std::vector<std::size_t> root_ends_;
   std::vector<float*> shifted_roots_;  // scratch of all_reduce(): roots_ from its first element on
@@ -108,9 +115,9 @@ class Reduction {
   std::condition_variable changed_;
   GradientSources sources_;
   bool add_ = false, trailer_written_ = false, busy_ = false, stop_ = false, aborted_ = false;
-  std::vector<std::size_t> arrived_;  // a bucket
+  std::vector<std::size_t> arrived_;  // the number of lanes, by bucket
   std::exception_ptr error_;
-  double reducing_seconds_ = 0;  // of this call's sums over the ranks, by thread_
+  double reducing_seconds_ = 0;  // the time that thread_ spent on this call's sums
   double hidden_seconds_ = 0;
   std::thread thread_;
 };

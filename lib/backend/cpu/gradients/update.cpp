@@ -10,14 +10,14 @@ namespace {
 
 using graph::Clip;
 
-// Sums of squares are taken over chunks of this size whatever the number of workers.
+// Sums of squares are taken over chunks of this size whatever the number of lanes.
 constexpr std::int64_t kUpdateChunk = 16384;
 
 bool is_lamb(const Segment& segment) {
   return std::holds_alternative<graph::LambRule>(segment.update.rule);
 }
 
-// The run of elements [first, last) of a segment, without gradients.
+// Returns the run of elements [first, last) of a segment, without gradients.
 simd::UpdateRun make_run(const UpdateBuffers& buffers, const Segment& segment, std::int64_t first,
                          std::int64_t last, const UpdateScales& scales, const Scalars& scalars) {
   const graph::Update& op = segment.update;
@@ -36,16 +36,16 @@ simd::UpdateRun make_run(const UpdateBuffers& buffers, const Segment& segment, s
   return run;
 }
 
-// The number of this update of the parameter, from 1.
+// Returns the number of this update of the parameter, from 1.
 std::uint64_t own_update(const Segment& segment, const Scalars& scalars) {
   return scalars.update - segment.update.updates_before;
 }
 
 }  // namespace
 
-UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers)
+UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int lanes)
     : variables_(variables), kernels_(kernels) {
-  gradient_squares_.resize(static_cast<std::size_t>(workers));
+  gradient_squares_.resize(static_cast<std::size_t>(lanes));
   const std::vector<Segment>& segments = variables.segments();
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Clip::Kind kind = segments[i].update.clip.kind;
@@ -66,16 +66,16 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
   lamb_squares_.resize(needs_trust_ ? chunks_.size() : 0);
 }
 
-void UpdatePhase::run(int worker, int workers, Barrier& barrier, const GradientSources& gradients,
+void UpdatePhase::run(int lane, int lanes, Barrier& barrier, const GradientSources& gradients,
                       const Scalars& scalars) {
-  const Slice mine = worker_slice(variables_.flat_count(), worker, workers);
+  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
   if (needs_norm_) {
-    barrier.wait(workers);
-    clip_scales(worker, workers, barrier, gradients.own.front());
+    barrier.wait(lanes);
+    clip_scales(lane, lanes, barrier, gradients.own.front());
   }
   if (needs_trust_) {
-    barrier.wait(workers);
-    trust_ratios(worker, workers, barrier, gradients.own.front(), scalars);
+    barrier.wait(lanes);
+    trust_ratios(lane, lanes, barrier, gradients.own.front(), scalars);
   }
   double square = 0;
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
@@ -88,7 +88,7 @@ void UpdatePhase::run(int worker, int workers, Barrier& barrier, const GradientS
                       {scales_[i], needs_trust_ ? trust_[i] : 1.0f}, summands, scalars, &square);
     });
   }
-  gradient_squares_[static_cast<std::size_t>(worker)] = square;
+  gradient_squares_[static_cast<std::size_t>(lane)] = square;
 }
 
 double UpdatePhase::gradient_norm() const {
@@ -98,23 +98,22 @@ double UpdatePhase::gradient_norm() const {
 }
 
 std::span<const float> UpdatePhase::clip_scales(const float* gradients) {
-  Barrier alone;
+  Barrier alone(Barrier::Waiting::kSpin);
   clip_scales(0, 1, alone, gradients);
   return scales_;
 }
 
-void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const float* gradients) {
+void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float* gradients) {
   const std::vector<Segment>& segments = variables_.segments();
-  for (std::size_t p = static_cast<std::size_t>(worker); p < chunks_.size();
-       p += static_cast<std::size_t>(workers)) {
+  for_each_of_lane(chunks_.size(), lane, lanes, [&](std::size_t p) {
     const Segment& segment = segments[chunks_[p].segment];
     const std::int64_t at = segment.offset + chunks_[p].first;
     squares_[p] = kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
                                            segment.update.l2, segment.update.l1,
                                            chunks_[p].last - chunks_[p].first);
-  }
-  barrier.wait(workers);
-  if (worker == 0) {
+  });
+  barrier.wait(lanes);
+  if (lane == 0) {
     std::fill(sums_.begin(), sums_.end(), 0.0);
     double all = 0;
     for (std::size_t p = 0; p < chunks_.size(); ++p) sums_[chunks_[p].segment] += squares_[p];
@@ -126,17 +125,16 @@ void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const f
       scales_[i] = static_cast<float>(norm > limit ? limit / norm : 1.0);
     }
   }
-  barrier.wait(workers);
+  barrier.wait(lanes);
 }
 
-void UpdatePhase::trust_ratios(int worker, int workers, Barrier& barrier, const float* gradients,
+void UpdatePhase::trust_ratios(int lane, int lanes, Barrier& barrier, const float* gradients,
                                const Scalars& scalars) {
   const std::vector<Segment>& segments = variables_.segments();
-  for (std::size_t p = static_cast<std::size_t>(worker); p < chunks_.size();
-       p += static_cast<std::size_t>(workers)) {
+  for_each_of_lane(chunks_.size(), lane, lanes, [&](std::size_t p) {
     const Segment& segment = segments[chunks_[p].segment];
     const auto* rule = std::get_if<graph::LambRule>(&segment.update.rule);
-    if (rule == nullptr) continue;
+    if (rule == nullptr) return;
     const std::int64_t first = segment.offset + chunks_[p].first;
     const float* source = gradients + first;
     simd::UpdateRun run = make_run(buffers_, segment, first, segment.offset + chunks_[p].last,
@@ -145,9 +143,9 @@ void UpdatePhase::trust_ratios(int worker, int workers, Barrier& barrier, const 
     run.gradient_count = 1;
     lamb_squares_[p] = simd::find_kernels<simd::UpdateKernels>(kernels_).lamb_squares(
         run, simd::lamb_factors(*rule, own_update(segment, scalars)));
-  }
-  barrier.wait(workers);
-  if (worker == 0) {
+  });
+  barrier.wait(lanes);
+  if (lane == 0) {
     std::vector<simd::LambSquares>& sums = lamb_sums_;
     sums.assign(segments.size(), {});
     for (std::size_t p = 0; p < chunks_.size(); ++p) {
@@ -160,7 +158,7 @@ void UpdatePhase::trust_ratios(int worker, int workers, Barrier& barrier, const 
           parameter > 0 && step > 0 ? static_cast<float>(std::sqrt(parameter / step)) : 1.0f;
     }
   }
-  barrier.wait(workers);
+  barrier.wait(lanes);
 }
 
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,

@@ -4,8 +4,8 @@
 
 namespace trainer::backend::cpu {
 
-char* Arenas::get(int worker, std::int64_t bytes) {
-  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(worker)];
+char* Arenas::get(int lane, std::int64_t bytes) {
+  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(lane)];
   for (const Memory& memory : mine) {
     if (memory.bytes() >= bytes) return memory.data();
   }
@@ -15,8 +15,8 @@ char* Arenas::get(int worker, std::int64_t bytes) {
 
 std::int64_t Arenas::bytes() const {
   std::int64_t total = 0;
-  for (const std::vector<Memory>& worker : memory_) {
-    for (const Memory& memory : worker) total += memory.bytes();
+  for (const std::vector<Memory>& lane : memory_) {
+    for (const Memory& memory : lane) total += memory.bytes();
   }
   return total;
 }

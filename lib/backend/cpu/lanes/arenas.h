@@ -1,4 +1,4 @@
-// Memory for activations.
+// The memory of activations.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace trainer::backend::cpu {
 
-// One arena a worker, shared by all executables of a backend: only one of
-// them runs at a time.
+// Arenas per lane, which all executables of a backend share, because only one of them runs at a
+// time.
 class Arenas {
  public:
-  explicit Arenas(int workers) : memory_(static_cast<std::size_t>(workers)) {}
-  // At least `bytes` for this worker. Arenas handed out before stay valid.
-  char* get(int worker, std::int64_t bytes);
+  explicit Arenas(int lanes) : memory_(static_cast<std::size_t>(lanes)) {}
+  // Returns at least `bytes` of memory for this lane. Earlier results stay valid.
+  char* get(int lane, std::int64_t bytes);
   std::int64_t bytes() const;
 
  private:

@@ -5,9 +5,9 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// The first value of the slice in each page; `values` begins a page.
+// Writes the first value of the slice in each page; `values` begins a page.
 void touch(float* values, Slice slice) {
-  constexpr std::int64_t kPage = 4096 / static_cast<std::int64_t>(sizeof(float));
+  constexpr std::int64_t kPage = 4096 / kFloatBytes;
   for (std::int64_t i = slice.first; i < slice.last; i = (i / kPage + 1) * kPage) {
     volatile float& value = values[i];
     value = value;
@@ -16,10 +16,10 @@ void touch(float* values, Slice slice) {
 
 }  // namespace
 
-void touch_slices(const CpuVariables& variables, WorkerThreads& workers) {
+void touch_slices(const CpuVariables& variables, LaneThreads& lanes) {
   const Flat flat = variables.flat();
-  workers.run([&](int worker) {
-    const Slice mine = worker_slice(variables.flat_count(), worker, workers.count());
+  lanes.run([&](int lane) {
+    const Slice mine = lane_slice(variables.flat_count(), lane, lanes.count());
     touch(variables.flat_parameters(), mine);
     for (int slot = 0; slot < flat.slots; ++slot) touch(variables.flat_slot(slot), mine);
     if (flat.average) touch(variables.flat_average(), mine);

@@ -8,9 +8,9 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Below this a kernel and its gradient stay in the caches, and meeting the other workers costs more
-// than moving them.
-constexpr std::int64_t kFewestParameters = 1 << 18;
+// A smaller kernel and its gradient stay in the caches, so that waiting for the other lanes costs
+// more than moving them.
+constexpr std::int64_t kMinParameters = 1 << 18;
 
 // A dense layer that could be joint.
 struct Candidate {
@@ -26,8 +26,8 @@ bool is_float(const graph::Graph& graph, graph::ValueId id) {
   return graph[id].type == DType::kFloat32;
 }
 
-// Dense layers by their kernels, float32, each computed once forward and once backward.
-Candidates candidates_in(const graph::Graph& graph, const CpuVariables& variables) {
+// Returns the float32 dense layers that are computed once forward and once backward.
+Candidates find_candidates(const graph::Graph& graph, const CpuVariables& variables) {
   Candidates all;
   for (const graph::Node& node : graph.nodes) {
     if (!std::holds_alternative<graph::Dense>(node.op)) continue;
@@ -57,38 +57,39 @@ Candidates candidates_in(const graph::Graph& graph, const CpuVariables& variable
   return all;
 }
 
-// Workers on their own move the kernel and its gradient once each; together they move the
-// activations of all samples instead, in and out.
-bool pays(const Candidate& layer, int workers, std::int64_t samples) {
+// Separate lanes each move the kernel and its gradient; joint lanes move the activations of all
+// samples instead, in and out.
+bool pays(const Candidate& layer, int lanes, std::int64_t samples) {
   const std::int64_t parameters = layer.inputs * layer.units;
-  return parameters >= kFewestParameters &&
-         (workers - 1) * parameters > 2 * samples * (layer.inputs + layer.units);
+  return parameters >= kMinParameters &&
+         (lanes - 1) * parameters > 2 * samples * (layer.inputs + layer.units);
 }
 
 }  // namespace
 
-JointLayers::JointLayers(const graph::Graph& graph, const CpuVariables& variables, int workers,
+JointLayers::JointLayers(const graph::Graph& graph, const CpuVariables& variables, int lanes,
                          std::int64_t samples)
     : samples_(samples) {
-  if (workers < 2) return;
-  const Candidates candidates = candidates_in(graph, variables);
-  std::map<std::string, const Candidates::value_type*> layer_of;  // by parameter
+  if (lanes < 2) return;
+  const Candidates candidates = find_candidates(graph, variables);
+  std::map<std::string, const Candidates::value_type*> layer_by_parameter;
   for (const auto& candidate : candidates) {
     for (const std::string& parameter : candidate.second.parameters) {
-      layer_of[parameter] = &candidate;
+      layer_by_parameter[parameter] = &candidate;
     }
   }
-  // The layers of the longest range from the start whose last layer pays.
+  // Takes the layers of the longest range from the start whose last layer pays.
   const std::vector<Segment>& segments = variables.segments();
   std::vector<const Candidates::value_type*> range;
   std::size_t taken = 0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    const auto found = layer_of.find(segments[i].parameter);
-    if (found == layer_of.end()) break;
+    const auto found = layer_by_parameter.find(segments[i].parameter);
+    if (found == layer_by_parameter.end()) break;
     if (range.empty() || range.back() != found->second) range.push_back(found->second);
-    const bool ends = i + 1 == segments.size() || !layer_of.contains(segments[i + 1].parameter) ||
-                      layer_of.at(segments[i + 1].parameter) != found->second;
-    if (!ends || !pays(found->second->second, workers, samples)) continue;
+    const bool ends = i + 1 == segments.size() ||
+                      !layer_by_parameter.contains(segments[i + 1].parameter) ||
+                      layer_by_parameter.at(segments[i + 1].parameter) != found->second;
+    if (!ends || !pays(found->second->second, lanes, samples)) continue;
     taken = range.size();
     gradient_count_ = i + 1 < segments.size() ? segments[i + 1].offset : variables.flat_count();
   }
@@ -105,11 +106,10 @@ JointLayer* JointLayers::find(std::string_view kernel) {
 }
 
 void JointLayers::allocate() {
-  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
-  gradient_ = Memory(gradient_count_ * kFloat);
+  gradient_ = Memory(gradient_count_ * kFloatBytes);
   for (auto& [kernel, layer] : layers_) {
-    const std::int64_t inputs = samples_ * layer.inputs * kFloat;
-    const std::int64_t units = samples_ * layer.units * kFloat;
+    const std::int64_t inputs = samples_ * layer.inputs * kFloatBytes;
+    const std::int64_t units = samples_ * layer.units * kFloatBytes;
     layer.x = Memory(inputs);
     layer.dx = Memory(inputs);
     layer.y = Memory(units);

@@ -1,11 +1,10 @@
-// Dense layers with so many parameters for so few activations that the workers of a training
-// program compute them together: each takes some of the units, or of the inputs, for the samples of
-// all workers. The kernel is then read once a step and its gradient exists once, where workers on
-// their own would read and write them once each.
+// Dense layers with so many parameters for so few activations that the lanes of a training program
+// compute them together: each lane takes some of the units, or of the inputs, for the samples of
+// all lanes. The kernel is then read once per step and its gradient exists once. Otherwise each
+// lane would read the kernel and write a gradient.
 //
-// A joint layer meets the other workers in each pass, so that all workers need the same number of
-// micro-batches.
-// Reasons: lib/decisions/backend.md#lanes-share-the-largest-dense-layers.
+// The lanes wait for each other in each pass of a joint layer, so that all lanes need the same
+// number of micro-batches. Reasons: lib/decisions/backend.md#lanes-share-the-largest-dense-layers.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,8 @@
 
 namespace trainer::backend::cpu {
 
-// What the workers of a joint layer exchange: rows of all of their samples, in worker order. An
-// array belongs to one pass, so that a worker may begin the next while others still read.
+// The arrays that the lanes of a joint layer exchange: rows of all samples, in lane order. An array
+// belongs to one pass, so that a lane may begin the next pass while others still read.
 struct JointLayer {
   std::int64_t inputs = 0, units = 0;
   Memory x;  // [samples, inputs]: written in forward, read until the last pass
@@ -32,18 +31,18 @@ struct JointLayer {
 class JointLayers {
  public:
   JointLayers() = default;
-  // Of a training program with so many workers, whose calls run at most `samples` at once. Its
-  // layers are the first ones in the order of the flat buffers, those that backward reaches first:
-  // the gradients that exist once are then one range. None with one worker.
-  JointLayers(const graph::Graph& graph, const CpuVariables& variables, int workers,
+  // Chooses the joint layers of a training program whose calls run at most `samples` at once; none
+  // with one lane. They are the first layers in the order of the flat buffers, which backward
+  // reaches first, so that the gradients that exist once are one range.
+  JointLayers(const graph::Graph& graph, const CpuVariables& variables, int lanes,
               std::int64_t samples);
 
-  // Elements [0, n) of the flat gradient are of joint layers.
+  // Returns n if elements [0, n) of the flat gradient belong to joint layers.
   std::int64_t gradient_count() const { return gradient_count_; }
-  // The layer with this kernel; null when it is not a joint layer.
+  // Returns the layer with this kernel; null if it is not a joint layer.
   JointLayer* find(std::string_view kernel);
   bool empty() const { return layers_.empty(); }
-  // Allocates what the workers exchange, and the gradient.
+  // Allocates the arrays that the lanes exchange, and the gradient.
   void allocate();
   float* gradient() const { return gradient_.as<float>(); }
   std::int64_t gradient_bytes() const { return gradient_.bytes(); }

@@ -6,8 +6,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Whether two processors share what the threads of a lane must share.
-bool together(const Processor& a, const Processor& b, Locality locality) {
+// Returns whether two processors share what the threads of a lane must share.
+bool are_together(const Processor& a, const Processor& b, Locality locality) {
   switch (locality) {
     case Locality::kDomain:
       return a.domain == b.domain;
@@ -19,14 +19,14 @@ bool together(const Processor& a, const Processor& b, Locality locality) {
   return true;
 }
 
-// The lanes that there is room for, at most `lanes`.
+// Places as many lanes as there is room for, at most `lanes`.
 std::vector<std::vector<Processor>> place(std::span<const Processor> processors, std::size_t lanes,
                                           std::size_t threads, Locality locality) {
   std::vector<std::vector<Processor>> placed;
   for (std::size_t first = 0; placed.size() < lanes && first + threads <= processors.size();) {
     const std::span<const Processor> mine = processors.subspan(first, threads);
     // Processors that share something follow each other.
-    const bool fits = together(mine.front(), mine.back(), locality);
+    const bool fits = are_together(mine.front(), mine.back(), locality);
     if (fits) placed.emplace_back(mine.begin(), mine.end());
     first += fits ? threads : 1;
   }
@@ -46,10 +46,10 @@ LaneCores place_lanes(std::span<const Processor> processors, int lanes, int thre
 }
 
 std::int64_t bytes_across_nodes(const LaneCores& cores, std::int64_t gradient_bytes) {
-  std::map<int, std::int64_t> on_node;  // lanes
+  std::map<int, std::int64_t> on_node;  // the number of lanes
   for (const std::vector<Processor>& lane : cores.lanes) ++on_node[lane.front().node];
   const auto lanes = static_cast<std::int64_t>(cores.lanes.size());
-  std::int64_t pairs = 0;  // of a lane and one on another node
+  std::int64_t pairs = 0;  // of two lanes on different nodes
   for (const auto& [node, count] : on_node) pairs += count * (lanes - count);
   return lanes == 0 ? 0 : gradient_bytes * pairs / lanes;
 }

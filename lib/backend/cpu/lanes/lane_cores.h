@@ -1,4 +1,4 @@
-// Which processors each lane's threads run on.
+// The processors that the threads of each lane run on.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,16 @@ struct LaneCores {
   std::vector<std::vector<Processor>> lanes;  // empty: there are fewer processors than threads
 };
 
-// Gives each of `lanes` lanes `threads` processors, in the order in which they come, as those of
-// Topology do: of one L3 domain each if the domains have room for that, else of one node each, else
-// the next ones.
+// Gives each of `lanes` lanes `threads` of the processors, which have the order of Topology: of one
+// L3 domain each if the domains have room for that, else of one node each, else the next ones.
 LaneCores place_lanes(std::span<const Processor> processors, int lanes, int threads);
 
-// Bytes of gradients on other nodes that the lanes read when each of them sums its slice of the
-// gradients of all, which are of `gradient_bytes` each. A lane's own lies where its first thread
-// is.
+// Returns the bytes of gradients on other nodes that the lanes read if each lane sums its slice of
+// the gradients of all lanes, each `gradient_bytes` long. A lane's gradient lies on the node of its
+// first thread.
 std::int64_t bytes_across_nodes(const LaneCores& cores, std::int64_t gradient_bytes);
 
-// The numbers of all `processors` on the nodes of each lane.
+// Returns, for each lane, the numbers of all `processors` on the lane's nodes.
 std::vector<std::vector<int>> node_cores(const LaneCores& cores,
                                          std::span<const Processor> processors);
 

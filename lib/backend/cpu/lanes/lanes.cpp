@@ -12,13 +12,13 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Of the memory of the trained parameters.
-constexpr std::int64_t kMostGradients = 4;
+// The maximum memory of all gradients, as a multiple of the trained parameters.
+constexpr std::int64_t kMaxGradients = 4;
 
-// Elements of the gradients of a training program.
+// The elements of the gradients of a training program.
 struct Gradients {
-  std::int64_t all = 0;   // of all buffers
-  std::int64_t lane = 0;  // of what one lane leaves to be summed
+  std::int64_t all = 0;   // in all buffers
+  std::int64_t lane = 0;  // in the buffer that one lane leaves to be summed
 };
 
 Gradients count_gradients(const graph::Graph& graph, const CpuVariables& variables,
@@ -36,30 +36,31 @@ Gradients count_gradients(const graph::Graph& graph, const CpuVariables& variabl
 // A lane of k threads is k^0.75 times as fast as a lane of one: about 1.7 times for two threads, as
 // measured with MobileNetV2 and ResNet50 on up to two threads.
 constexpr double kThreadsOfLane = 0.75;
-// More lanes are taken unless, by this model, they need over 1 / 0.85 of the least time.
+// More lanes are chosen unless they need more than 1 / 0.85 of the shortest time by this model.
 constexpr double kTolerance = 0.85;
 
-// Whether lanes of equally many threads leave out more than a quarter of the threads.
+// Returns whether lanes of equally many threads leave more than a quarter of the threads idle.
 bool leaves_idle(int lanes, int threads) { return 4 * (threads % lanes) > threads; }
 
 // One way to divide the threads.
 struct Division {
   int lanes = 1;
-  int threads = 1;  // of each lane
+  int threads = 1;  // per lane
   LaneCores cores;
-  double time = 0;  // of a step, in the time of a sample on one thread
+  double time = 0;  // of a step, in units of the time of a sample on one thread
 };
 
 Division divide(std::int64_t samples, int lanes, int threads,
                 std::span<const Processor> processors) {
   const int each = threads / lanes;
-  const std::int64_t most = (samples + lanes - 1) / lanes;  // of a lane
+  const std::int64_t most = (samples + lanes - 1) / lanes;  // samples of the slowest lane
   return {lanes, each, place_lanes(processors, lanes, each),
           static_cast<double>(most) / std::pow(each, kThreadsOfLane)};
 }
 
-// The most lanes among those whose threads are nearest to each other and that are not slower.
-const Division& best_of(const std::vector<Division>& divisions) {
+// Returns the division with the most lanes among the divisions whose threads are nearest to each
+// other and that are not slower.
+const Division& find_best(const std::vector<Division>& divisions) {
   const auto nearest = std::min_element(
       divisions.begin(), divisions.end(),
       [](const Division& a, const Division& b) { return a.cores.locality < b.cores.locality; });
@@ -75,9 +76,9 @@ const Division& best_of(const std::vector<Division>& divisions) {
   });
 }
 
-// Why these lanes were taken; "" for a lane a thread. `most`: the most lanes that fit.
-std::string reason_for(const Division& best, const Division& most, int threads,
-                       std::int64_t samples) {
+// Returns the reason for this division; "" for one lane per thread. `most` has the most lanes that
+// fit.
+std::string explain(const Division& best, const Division& most, int threads, std::int64_t samples) {
   if (best.lanes == threads) return "";
   if (best.lanes < most.lanes) {
     const std::string others = concat(most.lanes, " lanes of ", most.threads, " threads would ");
@@ -87,23 +88,22 @@ std::string reason_for(const Division& best, const Division& most, int threads,
     return concat(others, "span ",
                   most.cores.locality == Locality::kNode ? "L3 domains" : "NUMA nodes");
   }
-  const int useful = static_cast<int>(std::min<std::int64_t>({threads, samples, kMostLanes}));
+  const int useful = static_cast<int>(std::min<std::int64_t>({threads, samples, kMaxLanes}));
   if (best.lanes == useful && useful == samples) {
     return concat("a call has at most ", samples, " samples");
   }
-  if (best.lanes == useful) return concat("there are at most ", kMostLanes, " lanes");
+  if (best.lanes == useful) return concat("there are at most ", kMaxLanes, " lanes");
   if (leaves_idle(useful, threads)) {
     return concat(useful, " lanes would leave ", threads % useful, " of ", threads,
                   " threads idle");
   }
-  return concat(useful, " lanes would hold gradients of more than ", kMostGradients,
+  return concat(useful, " lanes would hold gradients of more than ", kMaxGradients,
                 " times the parameters");
 }
 
-// What lanes on several nodes cost; "" on one.
-std::string cost_of_nodes(const LaneCores& cores, std::int64_t gradient_elements) {
-  const std::int64_t bytes =
-      bytes_across_nodes(cores, gradient_elements * static_cast<std::int64_t>(sizeof(float)));
+// Returns the cost of lanes on several nodes; "" for one node.
+std::string describe_node_cost(const LaneCores& cores, std::int64_t gradient_elements) {
+  const std::int64_t bytes = bytes_across_nodes(cores, gradient_elements * kFloatBytes);
   if (bytes == 0) return "";
   return concat("a step reads ", (bytes + (1 << 20) - 1) >> 20,
                 " MiB of gradients across NUMA nodes");
@@ -125,10 +125,10 @@ std::int64_t samples_at_once(const graph::Graph& graph, const CompileOptions& op
 Lanes choose_lanes(const graph::Graph& graph, const CpuVariables& variables,
                    const CompileOptions& options, int threads,
                    std::span<const Processor> processors) {
-  if (!has_updates(graph)) return {std::min(threads, kMostLanes), ""};
+  if (!has_updates(graph)) return {std::min(threads, kMaxLanes), ""};
   const std::int64_t samples = options.max_samples;
-  const auto most = static_cast<int>(std::min<std::int64_t>({threads, samples, kMostLanes}));
-  const std::int64_t limit = kMostGradients * variables.flat_count();
+  const auto most = static_cast<int>(std::min<std::int64_t>({threads, samples, kMaxLanes}));
+  const std::int64_t limit = kMaxGradients * variables.flat_count();
   std::vector<Division> divisions{divide(samples, 1, threads, processors)};
   for (int lanes = 2; lanes <= most; ++lanes) {
     const bool fits = count_gradients(graph, variables, options, lanes).all <= limit;
@@ -136,10 +136,10 @@ Lanes choose_lanes(const graph::Graph& graph, const CpuVariables& variables,
       divisions.push_back(divide(samples, lanes, threads, processors));
     }
   }
-  const Division& best = best_of(divisions);
-  std::string reason = reason_for(best, divisions.back(), threads, samples);
+  const Division& best = find_best(divisions);
+  std::string reason = explain(best, divisions.back(), threads, samples);
   const std::string cost =
-      cost_of_nodes(best.cores, count_gradients(graph, variables, options, best.lanes).lane);
+      describe_node_cost(best.cores, count_gradients(graph, variables, options, best.lanes).lane);
   if (!reason.empty() && !cost.empty()) reason += "; ";
   return {best.lanes, reason + cost};
 }

@@ -1,4 +1,4 @@
-// A call on each thread of a worker.
+// Calls a function on each thread of a lane.
 #pragma once
 
 #ifdef __SANITIZE_THREAD__
@@ -7,7 +7,7 @@
 
 namespace trainer::backend::cpu {
 
-// The order that OpenMP keeps, told to ThreadSanitizer, which does not know its runtime.
+// Both declare the order that OpenMP keeps to ThreadSanitizer, which does not see OpenMP's runtime.
 inline void tsan_release([[maybe_unused]] void* point) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(point);
@@ -19,9 +19,9 @@ inline void tsan_acquire([[maybe_unused]] void* point) {
 #endif
 }
 
-// Calls f(0) to f(count - 1), each on a thread of its own, and returns when all have ended. The
-// threads are OpenMP's, as those of oneDNN's primitives: threads of our own would wait while
-// OpenMP's still spin. f must not throw.
+// Calls f(0) to f(count - 1), each on a thread of its own, and returns when all have ended. It
+// uses the threads of OpenMP, as oneDNN's primitives do: other threads would wait while OpenMP's
+// threads still spin. f must not throw.
 template <class F>
 __attribute__((no_sanitize("thread"))) void on_threads(int count, const F& f) {
   char begin = 0, end = 0;

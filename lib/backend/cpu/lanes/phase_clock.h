@@ -6,7 +6,7 @@
 
 namespace trainer::backend::cpu {
 
-// Used by one thread at a time.
+// One thread at a time may use it.
 class PhaseClock {
  public:
   enum class Phase { kForward, kBackward, kAllReduce, kUpdate };
@@ -15,7 +15,7 @@ class PhaseClock {
     seconds_ = {};
     last_ = Clock::now();
   }
-  // The time since the last lap, or the start, was this phase's.
+  // Adds the time since the last lap, or since the start, to this phase.
   void lap(Phase phase) {
     const Clock::time_point now = Clock::now();
     seconds_[static_cast<std::size_t>(phase)] += std::chrono::duration<double>(now - last_).count();

@@ -19,7 +19,7 @@ dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
 
 }  // namespace
 
-// Also used by ops that cannot apply an activation themselves.
+// Ops that cannot apply an activation themselves also use it.
 void activate(Lowering& l, const graph::Activation& activation, const Operand& x,
               const Operand& y) {
   const dnnl::memory::desc desc = dnnl_desc(x, l);

@@ -1,5 +1,5 @@
-// Batch normalisation over the whole batch: the workers, and the ranks where there are several, add
-// their sums up before they normalise.
+// Batch normalisation over the whole batch: the lanes, and the ranks if there are several, add up
+// their sums before they normalise.
 #include <cmath>
 
 #include "backend/cpu/ops/norm_gradient.h"
@@ -31,7 +31,7 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
       normalize(c, kernels, c.at<T>(x.buffer), ch, block, rows, c.at<T>(y.buffer));
     });
   });
-  activate_without_gate(l, op.activation, y);
+  activate_unfused(l, op.activation, y);
 }
 
 template <>
@@ -74,7 +74,7 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   });
 }
 
-// The fold is done once, when parameters are bound.
+// The fold is computed once per change of the parameters.
 template <>
 void lower(const graph::FoldBatchNorm& op, Lowering& l) {
   const std::size_t first = op.bias ? 2 : 1;  // of gamma, beta, mean, variance

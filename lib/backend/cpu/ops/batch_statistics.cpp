@@ -10,19 +10,20 @@ namespace {
 using simd::GradientSums;
 using Take = std::function<void(std::int64_t, const GradientSums&)>;
 
-// Calls use(worker -> what it shows) when all have written theirs, and returns when all have read
-// them. All workers show the same type.
+// Calls use(find), where find(lane) returns the argument `mine` of that lane, once all lanes have
+// called; returns once use() has returned on all lanes. All lanes pass the same type.
 template <class Shown, class Use>
-void with_all_workers(const StepContext& c, const Shown& mine, const Use& use) {
-  (*c.exchange)[static_cast<std::size_t>(c.worker)] = const_cast<Shown*>(&mine);
-  c.barrier->wait(c.workers);
-  use([&](int worker) -> const Shown& {
-    return *static_cast<const Shown*>((*c.exchange)[static_cast<std::size_t>(worker)]);
+void with_all_lanes(const StepContext& c, const Shown& mine, const Use& use) {
+  c.exchange->data()[c.lane] = const_cast<Shown*>(&mine);
+  c.barrier->wait(c.lanes);
+  use([&](int lane) -> const Shown& {
+    return *static_cast<const Shown*>(c.exchange->data()[lane]);
   });
-  c.barrier->wait(c.workers);
+  c.barrier->wait(c.lanes);
 }
 
-// Count, mean and sum of squared distances from the mean; Chan et al.'s pairwise update.
+// The count, the mean and the sum of squared distances from the mean. add() is Chan et al.'s
+// pairwise update.
 struct Spread {
   double count = 0, mean = 0, square = 0;
 
@@ -35,13 +36,13 @@ struct Spread {
   }
 };
 
-// One channel over all workers, in worker order.
-template <class WorkerMomentsOf>
-Spread over_workers(const WorkerMomentsOf& worker_moments, int workers, std::int64_t k,
-                    std::int64_t pixels) {
+// Combines one channel of all lanes, in lane order.
+template <class FindMoments>
+Spread combine_lanes(const FindMoments& lane_moments, int lanes, std::int64_t k,
+                     std::int64_t pixels) {
   Spread all;
-  for (int worker = 0; worker < workers; ++worker) {
-    const WorkerMoments& own = worker_moments(worker);
+  for (int lane = 0; lane < lanes; ++lane) {
+    const LaneMoments& own = lane_moments(lane);
     if (own.samples == 0) continue;
     const double n = static_cast<double>(own.samples * pixels);
     const double d = own.moments[k].sum / n;
@@ -50,23 +51,23 @@ Spread over_workers(const WorkerMomentsOf& worker_moments, int workers, std::int
   return all;
 }
 
-// Calls use(numbers) with what fill(numbers) wrote, `count` of them, summed over the ranks; fill
-// runs on worker 0, whose time before it was of `phase`.
+// Lets lane 0 exchange `count` numbers with the ranks by fill(numbers), then calls use(numbers) on
+// all lanes. The time of lane 0 before that belongs to `phase`.
 template <class Fill, class Use>
 void over_ranks(const StepContext& c, PhaseClock::Phase phase, std::size_t count, const Fill& fill,
                 const Use& use) {
   std::vector<double>& numbers = *c.numbers;
-  if (c.worker == 0) {
+  if (c.lane == 0) {
     if (numbers.size() < count) numbers.resize(count);
     if (c.clock != nullptr) c.clock->lap(phase);
     fill(numbers);
     if (c.clock != nullptr) c.clock->lap(PhaseClock::Phase::kAllReduce);
   }
-  c.barrier->wait(c.workers);
+  c.barrier->wait(c.lanes);
   use(numbers);
 }
 
-// The spreads of all ranks, in rank order, so that all get the same bits.
+// Combines the spreads of all ranks in rank order, so that all ranks get the same bits.
 void gather_spreads(const StepContext& c, std::vector<double>& numbers, std::size_t own) {
   const auto ranks = static_cast<std::size_t>(c.statistics->size());
   const std::span<double> mine(numbers.data(), own), all(numbers.data() + own, own * ranks);
@@ -83,60 +84,61 @@ void gather_spreads(const StepContext& c, std::vector<double>& numbers, std::siz
   }
 }
 
-// Inside of with_all_workers().
-template <class WorkerSumsOf>
-void take_sums(const StepContext& c, const WorkerSumsOf& worker_sums, std::int64_t channels,
+// Called inside with_all_lanes().
+template <class FindSums>
+void take_sums(const StepContext& c, const FindSums& lane_sums, std::int64_t channels,
                const Take& take) {
-  const auto sums_of = [&](std::int64_t k) {
+  const auto sum_lanes = [&](std::int64_t k) {
     GradientSums sums{0, 0};
-    for (int worker = 0; worker < c.workers; ++worker) {
-      if (worker_sums(worker).samples == 0) continue;
-      sums.sum_g += worker_sums(worker).sums[k].sum_g;
-      sums.sum_g_xhat += worker_sums(worker).sums[k].sum_g_xhat;
+    for (int lane = 0; lane < c.lanes; ++lane) {
+      if (lane_sums(lane).samples == 0) continue;
+      sums.sum_g += lane_sums(lane).sums[k].sum_g;
+      sums.sum_g_xhat += lane_sums(lane).sums[k].sum_g_xhat;
     }
     return sums;
   };
   if (c.statistics == nullptr) {
-    for (std::int64_t k = 0; k < channels; ++k) take(k, sums_of(k));
+    for (std::int64_t k = 0; k < channels; ++k) take(k, sum_lanes(k));
     return;
   }
+  const auto count = static_cast<std::size_t>(2 * channels);
   const auto fill = [&](std::vector<double>& numbers) {
     for (std::int64_t k = 0; k < channels; ++k) {
-      const GradientSums sums = sums_of(k);
-      numbers[static_cast<std::size_t>(2 * k)] = sums.sum_g;
-      numbers[static_cast<std::size_t>(2 * k + 1)] = sums.sum_g_xhat;
+      const GradientSums sums = sum_lanes(k);
+      double* to = numbers.data() + 2 * k;
+      to[0] = sums.sum_g;
+      to[1] = sums.sum_g_xhat;
     }
-    c.statistics->all_reduce(std::span(numbers.data(), static_cast<std::size_t>(2 * channels)));
+    c.statistics->all_reduce(std::span(numbers.data(), count));
   };
-  over_ranks(c, PhaseClock::Phase::kBackward, static_cast<std::size_t>(2 * channels), fill,
-             [&](const std::vector<double>& numbers) {
-               for (std::int64_t k = 0; k < channels; ++k) {
-                 const double* from = numbers.data() + 2 * k;
-                 take(k, GradientSums{from[0], from[1]});
-               }
-             });
+  over_ranks(c, PhaseClock::Phase::kBackward, count, fill, [&](const std::vector<double>& numbers) {
+    for (std::int64_t k = 0; k < channels; ++k) {
+      const double* from = numbers.data() + 2 * k;
+      take(k, GradientSums{from[0], from[1]});
+    }
+  });
 }
 
 }  // namespace
 
-void combine_moments(const StepContext& c, const WorkerMoments& mine, const Channels& ch,
-                     float* mean, float* inverse_std, float epsilon) {
+void combine_moments(const StepContext& c, const LaneMoments& mine, const Channels& ch, float* mean,
+                     float* inverse_std, float epsilon) {
   const auto take = [&](std::int64_t k, const Spread& spread) {
     const double variance = std::max(spread.square / spread.count, 0.0);
     mean[k] = static_cast<float>(spread.mean);
     inverse_std[k] = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
   };
-  with_all_workers(c, mine, [&](const auto& worker_moments) {
+  with_all_lanes(c, mine, [&](const auto& lane_moments) {
     if (c.statistics == nullptr) {
       for (std::int64_t k = 0; k < ch.count; ++k) {
-        take(k, over_workers(worker_moments, c.workers, k, ch.shape.pixels));
+        take(k, combine_lanes(lane_moments, c.lanes, k, ch.shape.pixels));
       }
       return;
     }
     const auto own = static_cast<std::size_t>(3 * ch.count);
     const auto fill = [&](std::vector<double>& numbers) {
       for (std::int64_t k = 0; k < ch.count; ++k) {
-        const Spread spread = over_workers(worker_moments, c.workers, k, ch.shape.pixels);
+        const Spread spread = combine_lanes(lane_moments, c.lanes, k, ch.shape.pixels);
         double* to = numbers.data() + 3 * k;
         to[0] = spread.count;
         to[1] = spread.mean;
@@ -155,10 +157,9 @@ void combine_moments(const StepContext& c, const WorkerMoments& mine, const Chan
   });
 }
 
-void combine_sums(const StepContext& c, const WorkerSums& mine, std::int64_t channels,
+void combine_sums(const StepContext& c, const LaneSums& mine, std::int64_t channels,
                   const Take& take) {
-  with_all_workers(c, mine,
-                   [&](const auto& worker_sums) { take_sums(c, worker_sums, channels, take); });
+  with_all_lanes(c, mine, [&](const auto& lane_sums) { take_sums(c, lane_sums, channels, take); });
 }
 
 }  // namespace trainer::backend::cpu

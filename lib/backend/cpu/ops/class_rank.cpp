@@ -5,7 +5,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Classes that come before `label`, largest logit first and the lower class first of equals.
+// Returns the number of classes before `label` in the order of falling logits; of equal logits the
+// lower class comes first.
 template <class T>
 std::int32_t rank_of(const T* logits, std::int64_t classes, std::int64_t label) {
   const float own = as_float(logits[label]);

@@ -10,7 +10,7 @@ bool whole_blocks(std::int64_t channels, const Lowering& l) {
   return channels % l.machine().block == 0;
 }
 
-// Bytes of one sample's (blocked) or one pixel's (plain) share of `channels` channels.
+// The rows that are copied: a sample in blocked layout, a pixel in plain layout.
 struct Rows {
   std::int64_t count;
   std::int64_t bytes_per_channel;

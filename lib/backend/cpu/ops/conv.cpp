@@ -12,16 +12,16 @@ using dnnl::prop_kind;
 
 constexpr dnnl::algorithm kDirect = dnnl::algorithm::convolution_direct;
 
-// oneDNN wants NCHW-ordered dimensions; where things lie is the descriptor's matter.
+// oneDNN takes dimensions in the order NCHW; the descriptor gives the layout.
 struct Problem {
   memory::dims strides, dilates, pad_before, pad_after;
   bool grouped;
   memory::dims kernel_dims;
-  memory::desc kernel;  // as the variables hold it: HWIO float32
+  memory::desc kernel;  // the format of the variables: HWIO float32
 };
 
 // A kernel [kh, kw, in / groups, out] has its outputs group by group: the format hwigo.
-Problem problem(const graph::Window& window, std::int64_t groups, const Shape& kernel) {
+Problem make_problem(const graph::Window& window, std::int64_t groups, const Shape& kernel) {
   using tag = memory::format_tag;
   Problem p;
   p.strides = {window.stride[0], window.stride[1]};
@@ -44,8 +44,8 @@ memory::desc bias_desc(std::int64_t channels) {
   return {{channels}, memory::data_type::f32, memory::format_tag::x};
 }
 
-// The first pair of layouts for which oneDNN has a good implementation; the reference only when
-// there is nothing else.
+// Chooses the first pair of layouts for which oneDNN has an optimised implementation; takes its
+// slow reference only if there is no other.
 template <class Make>
 auto choose(const std::vector<std::pair<Layout, Layout>>& layouts, const Make& make) {
   using Result = decltype(make(layouts[0].first, layouts[0].second));
@@ -63,11 +63,12 @@ auto choose(const std::vector<std::pair<Layout, Layout>>& layouts, const Make& m
       if (error.status != dnnl_unimplemented) throw;
     }
   }
-  if (!reference) throw DeviceError("oneDNN has no convolution of this kind");
+  if (!reference) throw DeviceError("oneDNN has no implementation of this convolution");
   return *reference;
 }
 
-// Layout pairs of (x, y) to try. Few channels are better read as planes.
+// Returns the layouts of (x, y) to try, in order. Images of few channels are faster in planar
+// layout.
 std::vector<std::pair<Layout, Layout>> layout_pairs(const Operand& x) {
   if (x.layout == Layout::kPlanar || (x.layout == Layout::kPlain && x.c() <= 4)) {
     return {{Layout::kPlanar, Layout::kBlocked},
@@ -92,7 +93,7 @@ dnnl::convolution_forward::primitive_desc forward_descriptor(
           dnnl_engine()};
 }
 
-// A hint for the backward descriptors: the forward they belong to.
+// Returns the forward descriptor that backward descriptors need as a hint.
 dnnl::convolution_forward::primitive_desc hint(const Lowering& l, const Problem& p,
                                                const Operand& x, const Operand& y) {
   return forward_descriptor(l, p, x, y, false, {});
@@ -114,7 +115,7 @@ void lower(const graph::Conv& op, Lowering& l) {
     return lower_winograd(op, l);
   }
   if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
-  const Problem p = problem(op.window, op.groups, kernel);
+  const Problem p = make_problem(op.window, op.groups, kernel);
   const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
   const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
     return forward_descriptor(l, p, shaped(x0.shape, in, x0.type), shaped(y_shape, out, x0.type),
@@ -142,17 +143,15 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
     return lower_winograd(op, l);
   }
   if (amx_chosen(l, op.window, op.groups, dy0.type, kernel)) return lower_amx(op, l);
-  const Problem p = problem(op.window, op.groups, kernel);
+  const Problem p = make_problem(op.window, op.groups, kernel);
   const std::vector<std::pair<Layout, Layout>> layouts{{Layout::kBlocked, Layout::kBlocked},
                                                        {Layout::kPlain, Layout::kPlain}};
   const auto choice = choose(layouts, [&](Layout in, Layout out) {
     const Operand dx = shaped(x_shape, in, dy0.type), dy = shaped(dy0.shape, out, dy0.type);
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return dnnl::convolution_backward_data::primitive_desc(
         {kDirect, dnnl_desc(dx, l), any(p.kernel_dims, dy0.type), dnnl_desc(dy, l), p.strides,
          p.dilates, p.pad_before, p.pad_after},
-        attributes, dnnl_engine(), hint(l, p, dx, dy));
+        dnnl_attributes({}), dnnl_engine(), hint(l, p, dx, dy));
   });
   const Operand dy = l.input(0, choice.y);
   const BufferId weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
@@ -173,16 +172,14 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
     return lower_winograd(op, l);
   }
   if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
-  const Problem p = problem(op.window, op.groups, kernel);
+  const Problem p = make_problem(op.window, op.groups, kernel);
   const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
     const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return dnnl::convolution_backward_weights::primitive_desc(
         {kDirect, dnnl_desc(x, l), any(p.kernel_dims, DType::kFloat32),
          op.bias ? bias_desc(kernel[3]) : memory::desc(), dnnl_desc(dy, l), p.strides, p.dilates,
          p.pad_before, p.pad_after},
-        attributes, dnnl_engine(), hint(l, p, x, dy));
+        dnnl_attributes({}), dnnl_engine(), hint(l, p, x, dy));
   });
   const Operand x = l.input(0, choice.x);
   const Operand dy = l.input(1, choice.y);

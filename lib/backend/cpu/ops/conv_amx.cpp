@@ -13,37 +13,33 @@ using simd::AmxKernels;
 using simd::AmxShape;
 using simd::BFloat16;
 
-// With fewer channels than this most of a tile would be padding.
-constexpr std::int64_t kFewestChannels = 16;
+// With fewer channels, most of a tile would be padding.
+constexpr std::int64_t kMinChannels = 16;
 
-AmxShape shape_of(const graph::Window& window, const Shape& x, const Shape& y) {
-  return {x[0],
-          x[1],
-          x[2],
-          y[1],
-          y[2],
-          window.size[0],
-          window.size[1],
-          window.dilation[0],
-          window.dilation[1],
-          window.pad_before[0],
-          window.pad_before[1],
-          x[3],
-          y[3],
-          false,
-          simd::Gate::kNone,
-          0,
-          0,
-          y[3]};
+AmxShape make_shape(const graph::Window& window, const Shape& x, const Shape& y) {
+  return {.n = x[0],
+          .h = x[1],
+          .w = x[2],
+          .oh = y[1],
+          .ow = y[2],
+          .kh = window.size[0],
+          .kw = window.size[1],
+          .dh = window.dilation[0],
+          .dw = window.dilation[1],
+          .top = window.pad_before[0],
+          .left = window.pad_before[1],
+          .in = x[3],
+          .out = y[3],
+          .out_end = y[3]};
 }
 
-// What is padded before the gradient so that the taps, turned, meet what they met in forward.
+// Returns the padding before the gradient with which the turned taps meet the pixels of forward.
 std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
   return {(w.size[0] - 1) * w.dilation[0] - w.pad_before[0],
           (w.size[1] - 1) * w.dilation[1] - w.pad_before[1]};
 }
 
-// Appends the step that computes y from x with the kernel that is input 1; bias -1: none.
+// Adds the step that computes y from x with the kernel, which is input 1; bias -1: none.
 void convolution_step(Lowering& l, const AmxShape& shape, BufferId x, BufferId bias, BufferId y) {
   const AmxKernels* k = l.machine().amx;
   const BufferId kernel = l.packed_weights(
@@ -74,7 +70,7 @@ bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t gro
   const auto turned = turned_padding(window);
   return l.machine().amx != nullptr && type == DType::kBFloat16 && groups == 1 &&
          window.stride[0] == 1 && window.stride[1] == 1 &&
-         std::min(kernel[2], kernel[3]) >= kFewestChannels &&
+         std::min(kernel[2], kernel[3]) >= kMinChannels &&
          std::min(window.pad_before[0], window.pad_before[1]) >= 0 &&
          std::min(turned[0], turned[1]) >= 0;
 }
@@ -83,23 +79,20 @@ void lower_amx(const graph::Conv& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kBlocked);
-  AmxShape shape = shape_of(op.window, x.shape, y.shape);
-  const bool gated = has_gate(op.activation);
-  if (gated) {
-    shape.gate = gate_of(op.activation);
-    shape.alpha = op.activation.alpha;
-  }
+  AmxShape shape = make_shape(op.window, x.shape, y.shape);
+  shape.activation = fused_activation(op.activation);
+  shape.alpha = op.activation.alpha;
   convolution_step(l, shape, x.buffer, bias, y.buffer);
-  if (gated) return;
+  if (is_fusable(op.activation)) return;
   l.use(y.buffer);
   activate(l, op.activation, y, y);
 }
 
-// The same convolution with turned kernels, over the gradient padded by what the input was not.
+// The gradient is the same convolution with turned kernels, over dy with turned_padding().
 void lower_amx(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const Operand dx = l.output(0, Layout::kBlocked);
-  AmxShape shape = shape_of(op.window, dy.shape, dx.shape);
+  AmxShape shape = make_shape(op.window, dy.shape, dx.shape);
   const auto turned = turned_padding(op.window);
   shape.top = turned[0];
   shape.left = turned[1];
@@ -113,8 +106,9 @@ void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
   const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
   const AmxKernels* k = l.machine().amx;
-  const auto parts = divide_convolution(shape_of(op.window, x.shape, dy.shape), l.machine().threads,
-                                        simd::kAmxPanel, k->weights_scratch_bytes);
+  const auto parts =
+      divide_convolution(make_shape(op.window, x.shape, dy.shape), l.machine().threads,
+                         simd::kAmxPanel, k->weights_scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, k->weights_scratch_bytes);
   l.step("amx", [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<AmxShape>& part) {

@@ -6,7 +6,7 @@
 
 namespace trainer::backend::cpu {
 
-// Whether such a convolution is to be computed on AMX; `kernel` as in forward.
+// Returns whether such a convolution is computed on AMX. `kernel` has the shape of forward.
 bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t groups, DType type,
                 const Shape& kernel);
 

@@ -1,4 +1,4 @@
-// Convolution over few channels with its activation and max pooling: our own kernel.
+// A convolution over few channels with its activation and max pooling, on our own kernel.
 #include "backend/cpu/simd/ops/conv_max_pool.inl"
 
 #include <algorithm>
@@ -12,22 +12,22 @@ namespace {
 using simd::ConvMaxPoolShape;
 
 ConvMaxPoolShape conv_max_pool_shape(const graph::Conv& conv, const Operand& x, const Shape& kernel,
-                                     const Operand& y, std::int64_t block) {
+                                     const Operand& y, const Lowering& l) {
   const auto& w = conv.window;
-  return {x.n(),
-          x.c(),
-          x.h(),
-          x.w(),
-          (kernel[3] + block - 1) / block,
-          kernel[0],
-          kernel[1],
-          w.pad_before[0],
-          w.pad_before[1],
-          w.output(x.h(), 0),
-          w.output(x.w(), 1),
-          y.h(),
-          y.w(),
-          conv.activation.kind == graph::Activation::Kind::kRelu};
+  return {.n = x.n(),
+          .c = x.c(),
+          .h = x.h(),
+          .w = x.w(),
+          .oc_blocks = l.machine().count_blocks(kernel[3]),
+          .kh = kernel[0],
+          .kw = kernel[1],
+          .top = w.pad_before[0],
+          .left = w.pad_before[1],
+          .conv_h = w.output(x.h(), 0),
+          .conv_w = w.output(x.w(), 1),
+          .oh = y.h(),
+          .ow = y.w(),
+          .relu = conv.activation.kind == graph::Activation::Kind::kRelu};
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlanar);
   const Operand y = l.output(0, Layout::kBlocked);
   const Operand index = l.output(1, Layout::kBlocked);
-  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, kernel, y, l.machine().block);
+  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, kernel, y, l);
   const std::int64_t oc = kernel[3], padded = shape.oc_blocks * l.machine().block;
   const BufferId weights = padded_rows(l, 1, oc, padded);
   const BufferId bias = op.conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
@@ -64,7 +64,7 @@ void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const Operand dy = l.input(1, Layout::kBlocked);
   const Operand y = l.input(2, Layout::kBlocked);
   const Operand index = l.input(3);
-  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, op.kernel, y, l.machine().block);
+  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, op.kernel, y, l);
   const std::int64_t oc = op.kernel[3], padded = shape.oc_blocks * l.machine().block;
   const std::int64_t rows = op.kernel.elements() / oc;
   const BufferId dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);

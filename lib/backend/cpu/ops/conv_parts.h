@@ -1,4 +1,4 @@
-// How the threads of a worker share one convolution.
+// Divides a convolution among the threads of a lane.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace trainer::backend::cpu {
 
-// What one thread of a worker computes. Shape has n samples and the output channels [out_begin,
+// The part of one thread. `shape` has its number of samples and its output channels [out_begin,
 // out_end).
 template <class Shape>
 struct ConvPart {
@@ -20,9 +20,8 @@ struct ConvPart {
   std::int64_t scratch = 0;  // offset of its own scratch, in bytes
 };
 
-// At most one part a thread: of the samples, or of the output channels in whole panels of `panel`
-// of them where that is not 0. `scratch_bytes(shape)` is the scratch that a part of this shape
-// needs.
+// Returns at most one part per thread: of the samples if `panel` is 0, else of the output channels
+// in whole panels of `panel` channels. scratch_bytes(shape) returns the scratch of a part.
 template <class Shape, class ScratchBytes>
 std::vector<ConvPart<Shape>> divide_convolution(const Shape& shape, int threads, std::int64_t panel,
                                                 const ScratchBytes& scratch_bytes) {
@@ -46,14 +45,14 @@ std::vector<ConvPart<Shape>> divide_convolution(const Shape& shape, int threads,
   return parts;
 }
 
-// Scratch of the next step for all parts.
+// Allocates the scratch of the next step for all parts.
 template <class Shape, class ScratchBytes>
 BufferId scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
                      const ScratchBytes& scratch_bytes) {
   return l.scratch(parts.back().scratch + scratch_bytes(parts.back().shape));
 }
 
-// Calls run(part) for each part on the threads of the worker, which are as many.
+// Calls run(part) for each part, each on a thread of the lane.
 template <class Shape, class Run>
 void run_parts(const std::vector<ConvPart<Shape>>& parts, const Run& run) {
   if (parts.size() == 1) return run(parts[0]);

@@ -8,8 +8,8 @@ namespace {
 
 using simd::WinogradShape;
 
-// What a choice is made for where it may not depend on the number of samples.
-constexpr std::int64_t kUsualSamples = 16;
+// The number of samples that a choice assumes if it may not depend on that of the call.
+constexpr std::int64_t kDefaultSamples = 16;
 
 bool fits(const graph::Window& window, std::int64_t groups, DType type) {
   const auto& w = window;
@@ -20,12 +20,11 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
 // weighing the transforms of images and kernel; the weights were fitted to measurements of both on
 // one AVX-512 core, with transforms that took 1.8 times as long as these, so that it errs towards
-// the direct convolution. `n`: samples to decide for.
+// the direct convolution. `n` is the number of samples to decide for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
-          std::int64_t block) {
-  const auto padded = [block](std::int64_t channels) {
-    const std::int64_t blocks = (channels + block - 1) / block;
-    return static_cast<double>(blocks * block);
+          const Machine& machine) {
+  const auto padded = [&machine](std::int64_t channels) {
+    return static_cast<double>(machine.count_blocks(channels) * machine.block);
   };
   const bool weights = direction == Direction::kBackwardWeights;
   const double in = padded(kernel[2]), out = padded(kernel[3]);
@@ -46,33 +45,34 @@ constexpr std::int64_t kStripTiles = 112, kGradientStripTiles = 256;
 // An output of this size has left a core's share of the caches before the next layer reads it.
 constexpr std::int64_t kNonTemporalBytes = 16 << 20;
 
-// A kernel that is small when transformed may be transformed by every thread of a worker.
+// A kernel that is small when transformed may be transformed by every thread of a lane.
 bool has_small_kernel(const WinogradShape& shape) { return shape.in * shape.out <= 128 * 128; }
 
-// Output channels that the kernels compute together.
-std::int64_t panel_of(const Lowering& l) { return simd::kWinogradPanel * l.machine().block; }
+// Returns the number of output channels that the kernels compute together.
+std::int64_t count_panel_channels(const Lowering& l) {
+  return simd::kWinogradPanel * l.machine().block;
+}
 
-// In bytes what the kernels say in floats.
-auto bytes_of(std::int64_t (*floats)(const WinogradShape&)) {
+// Converts a function that returns a number of floats into one that returns bytes.
+auto in_bytes(std::int64_t (*floats)(const WinogradShape&)) {
   return [floats](const WinogradShape& shape) { return floats(shape) * 4; };
 }
 
-// Appends the step that computes y from x; bias -1: none.
+// Adds the step that computes y from x; bias -1: none.
 void convolution_step(Lowering& l, WinogradShape shape, BufferId x, BufferId weights, BufferId bias,
                       BufferId y) {
   const simd::Kernels* k = &l.kernels();
-  const auto sample = [block = k->block](std::int64_t pixels, std::int64_t channels) {
-    return (channels + block - 1) / block * block * pixels;
-  };
-  const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
-  const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
+  const std::int64_t x_sample =
+      l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
+  const std::int64_t y_sample =
+      l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
   shape.tiles = kStripTiles;
-  // In rows of whole cache lines, so that none is stored in two parts.
+  // Only for rows of whole cache lines, so that no line is stored in two parts.
   shape.non_temporal = shape.n * y_sample * 4 >= kNonTemporalBytes && shape.ow * k->block % 16 == 0;
   const bool by_channels = !has_small_kernel(shape) || shape.n < l.machine().threads;
-  const auto scratch_bytes = bytes_of(k->winograd_scratch);
-  const auto parts =
-      divide_convolution(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
+  const auto scratch_bytes = in_bytes(k->winograd_scratch);
+  const auto parts = divide_convolution(shape, l.machine().threads,
+                                        by_channels ? count_panel_channels(l) : 0, scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, scratch_bytes);
   l.step(concat("winograd ", k->name), [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
@@ -91,9 +91,8 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
                      const Shape& kernel) {
   using Choice = ConvolutionAlgorithm;
   if (!fits(window, groups, type) || l.convolution() == Choice::kDirect) return false;
-  const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
-  return l.convolution() == Choice::kWinograd ||
-         pays(n, x, y, kernel, direction, l.machine().block);
+  const std::int64_t n = l.same_for_any_batch() ? kDefaultSamples : x[0];
+  return l.convolution() == Choice::kWinograd || pays(n, x, y, kernel, direction, l.machine());
 }
 
 void lower_winograd(const graph::Conv& op, Lowering& l) {
@@ -102,51 +101,41 @@ void lower_winograd(const graph::Conv& op, Lowering& l) {
   const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kBlocked);
-  const bool gated = has_gate(op.activation);
-  const WinogradShape shape{x.n(),
-                            x.h(),
-                            x.w(),
-                            y.h(),
-                            y.w(),
-                            op.window.pad_before[0],
-                            op.window.pad_before[1],
-                            kernel[2],
-                            kernel[3],
-                            false,
-                            gated ? gate_of(op.activation) : simd::Gate::kNone,
-                            op.activation.alpha,
-                            0,
-                            false,
-                            0,
-                            kernel[3]};
+  const WinogradShape shape{.n = x.n(),
+                            .h = x.h(),
+                            .w = x.w(),
+                            .oh = y.h(),
+                            .ow = y.w(),
+                            .top = op.window.pad_before[0],
+                            .left = op.window.pad_before[1],
+                            .in = kernel[2],
+                            .out = kernel[3],
+                            .activation = fused_activation(op.activation),
+                            .alpha = op.activation.alpha,
+                            .out_end = kernel[3]};
   convolution_step(l, shape, x.buffer, weights, bias, y.buffer);
-  if (gated) return;
+  if (is_fusable(op.activation)) return;
   l.use(y.buffer);
   activate(l, op.activation, y, y);
 }
 
-// The same convolution with turned kernels, over the gradient padded by what the input was not.
+// The gradient is the same convolution with turned kernels, over dy with the complementary padding.
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
   const Shape kernel = l.input_shape(1);
   const Operand dy = l.input(0, Layout::kBlocked);
   const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const Operand dx = l.output(0, Layout::kBlocked);
-  const WinogradShape shape{dy.n(),
-                            dy.h(),
-                            dy.w(),
-                            dx.h(),
-                            dx.w(),
-                            2 - op.window.pad_before[0],
-                            2 - op.window.pad_before[1],
-                            kernel[3],
-                            kernel[2],
-                            true,
-                            simd::Gate::kNone,
-                            0,
-                            0,
-                            false,
-                            0,
-                            kernel[2]};
+  const WinogradShape shape{.n = dy.n(),
+                            .h = dy.h(),
+                            .w = dy.w(),
+                            .oh = dx.h(),
+                            .ow = dx.w(),
+                            .top = 2 - op.window.pad_before[0],
+                            .left = 2 - op.window.pad_before[1],
+                            .in = kernel[3],
+                            .out = kernel[2],
+                            .transposed = true,
+                            .out_end = kernel[2]};
   convolution_step(l, shape, dy.buffer, weights, -1, dx.buffer);
 }
 
@@ -155,25 +144,21 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand dy = l.input(1, Layout::kBlocked);
   const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  const WinogradShape shape{x.n(),
-                            x.h(),
-                            x.w(),
-                            dy.h(),
-                            dy.w(),
-                            op.window.pad_before[0],
-                            op.window.pad_before[1],
-                            op.kernel[2],
-                            op.kernel[3],
-                            false,
-                            simd::Gate::kNone,
-                            0,
-                            kGradientStripTiles,
-                            false,
-                            0,
-                            op.kernel[3]};
+  const WinogradShape shape{.n = x.n(),
+                            .h = x.h(),
+                            .w = x.w(),
+                            .oh = dy.h(),
+                            .ow = dy.w(),
+                            .top = op.window.pad_before[0],
+                            .left = op.window.pad_before[1],
+                            .in = op.kernel[2],
+                            .out = op.kernel[3],
+                            .tiles = kGradientStripTiles,
+                            .out_end = op.kernel[3]};
   const simd::Kernels* k = &l.kernels();
-  const auto scratch_bytes = bytes_of(k->winograd_weights_scratch);
-  const auto parts = divide_convolution(shape, l.machine().threads, panel_of(l), scratch_bytes);
+  const auto scratch_bytes = in_bytes(k->winograd_weights_scratch);
+  const auto parts =
+      divide_convolution(shape, l.machine().threads, count_panel_channels(l), scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, scratch_bytes);
   l.step(concat("winograd ", k->name), [=](const StepContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {

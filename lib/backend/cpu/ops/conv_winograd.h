@@ -1,5 +1,5 @@
-// Convolutions 3x3 of stride 1 in float32 by our own Winograd kernels (simd/winograd*.inl).
-// Reasons: lib/decisions/backend.md#winograd-or-direct-convolution.
+// Lowers 3x3 convolutions of stride 1 in float32 onto our own Winograd kernels
+// (simd/winograd*.inl). Reasons: lib/decisions/backend.md#winograd-or-direct-convolution.
 #pragma once
 
 #include "backend/cpu/lowering.h"
@@ -8,9 +8,9 @@ namespace trainer::backend::cpu {
 
 enum class Direction { kForward, kBackwardData, kBackwardWeights };
 
-// Whether such a convolution is to be computed by Winograd F(4x4, 3x3): by a rule and not by
-// timing, so that the same config gives the same bits every time. `x`, `y` and `kernel` as in
-// forward.
+// Returns whether such a convolution is computed by Winograd F(4x4, 3x3). A rule decides, not a
+// timing, so that the same config always gives the same bits. `x`, `y` and `kernel` have the shapes
+// of forward.
 bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window& window,
                      std::int64_t groups, DType type, const Shape& x, const Shape& y,
                      const Shape& kernel);

@@ -11,7 +11,7 @@ using tag = memory::format_tag;
 memory::desc plain2(std::int64_t rows, std::int64_t columns, DType type) {
   return {{rows, columns}, dnnl_type(type), tag::ab};
 }
-// oneDNN's dimensions are [units, inputs]; ours lie as [inputs, units].
+// oneDNN's dimensions are [units, inputs]; variables hold [inputs, units].
 memory::desc stored_kernel(const Shape& kernel) {
   return {{kernel[1], kernel[0]}, memory::data_type::f32, tag::ba};
 }
@@ -31,13 +31,8 @@ dnnl::inner_product_forward::primitive_desc forward(const Operand& x, const Shap
           dnnl_engine()};
 }
 
-dnnl::primitive_attr scratchpad_attributes() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
-// dy in the type of x: oneDNN wants both alike, while logits stay float32 in a bf16 graph.
+// Returns the operand in another type. oneDNN takes x and dy in one type, but logits stay float32
+// in a bf16 graph.
 BufferId as_type(Lowering& l, const Operand& operand, DType type) {
   if (operand.type == type) return operand.buffer;
   Operand to = operand;
@@ -75,7 +70,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const dnnl::inner_product_backward_data::primitive_desc descriptor(
       {plain2(l.samples(), op.inputs, type), any_kernel(kernel, type),
        plain2(l.samples(), kernel[1], type)},
-      scratchpad_attributes(), dnnl_engine(), forward(dx, kernel, false, type, {}));
+      dnnl_attributes({}), dnnl_engine(), forward(dx, kernel, false, type, {}));
   const BufferId weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
   l.use(dy);
   l.use(dx.buffer);
@@ -94,7 +89,7 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const dnnl::inner_product_backward_weights::primitive_desc descriptor(
       {plain2(x.n(), x.c(), x.type), any_kernel(kernel, DType::kFloat32),
        op.bias ? dense_bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], x.type)},
-      scratchpad_attributes(), dnnl_engine(), forward(x, kernel, false, x.type, {}));
+      dnnl_attributes({}), dnnl_engine(), forward(x, kernel, false, x.type, {}));
   const memory::desc wanted = descriptor.diff_weights_desc();
   const bool direct = wanted == stored_kernel(kernel);
   const BufferId target =

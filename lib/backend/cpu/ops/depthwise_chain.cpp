@@ -14,20 +14,20 @@ using simd::GradientSums;
 
 DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, const Lowering& l) {
   const std::int64_t blocks = find_channels(x, l).shape.blocks;
-  return {x.n(),
-          blocks,
-          x.h(),
-          x.w(),
-          window.output(x.h(), 0),
-          window.output(x.w(), 1),
-          window.stride[0],
-          window.pad_before[0],
-          window.pad_before[1],
-          0,
-          blocks};
+  return {.n = x.n(),
+          .blocks = blocks,
+          .h = x.h(),
+          .w = x.w(),
+          .oh = window.output(x.h(), 0),
+          .ow = window.output(x.w(), 1),
+          .stride = window.stride[0],
+          .top = window.pad_before[0],
+          .left = window.pad_before[1],
+          .block_begin = 0,
+          .block_end = blocks};
 }
 
-// Calls run(shape, scratch) for the blocks of each thread of the worker. `scratch` has `floats`
+// Calls run(shape, scratch) for the blocks of each thread of the lane. `scratch` has `floats`
 // floats per thread.
 template <class Run>
 void over_blocks(const StepContext& c, const DepthwiseShape& shape, float* scratch,

@@ -16,12 +16,9 @@ void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const std::int64_t samples = x.n(), elements = x.shape.elements() / samples;
   const std::int64_t units = op.unit == graph::Dropout::Unit::kChannel ? x.c() : 1;
-  const auto floats = [](std::int64_t count) {
-    return count * static_cast<std::int64_t>(sizeof(float));
-  };
-  const BufferId ones = l.scratch(floats(samples * units));
-  const BufferId factors = l.scratch(floats(samples * units));
-  const BufferId repeated = l.scratch(floats(elements));
+  const BufferId ones = l.scratch(samples * units * kFloatBytes);
+  const BufferId factors = l.scratch(samples * units * kFloatBytes);
+  const BufferId repeated = l.scratch(elements * kFloatBytes);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, draw = find_kernels<simd::DropoutKernels<float>>(l).dropout,
                               multiply = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](

@@ -6,24 +6,25 @@
 
 namespace trainer::backend::cpu {
 
-inline bool has_gate(const graph::Activation& activation) {
+// Returns whether our own kernels can apply an activation.
+inline bool is_fusable(const graph::Activation& activation) {
   using Kind = graph::Activation::Kind;
   return activation.linear() || activation.kind == Kind::kRelu || activation.kind == Kind::kRelu6 ||
          activation.kind == Kind::kLeakyRelu;
 }
 
-// The simd::Gate by which our kernels apply an activation; kNone if has_gate() is false.
-inline simd::Gate gate_of(const graph::Activation& activation) {
+// Returns the simd::FusedActivation of an activation; kNone if it is not fusable.
+inline simd::FusedActivation fused_activation(const graph::Activation& activation) {
   using Kind = graph::Activation::Kind;
   switch (activation.kind) {
     case Kind::kRelu:
-      return simd::Gate::kRelu;
+      return simd::FusedActivation::kRelu;
     case Kind::kRelu6:
-      return simd::Gate::kRelu6;
+      return simd::FusedActivation::kRelu6;
     case Kind::kLeakyRelu:
-      return simd::Gate::kLeakyRelu;
+      return simd::FusedActivation::kLeakyRelu;
     default:
-      return simd::Gate::kNone;
+      return simd::FusedActivation::kNone;
   }
 }
 

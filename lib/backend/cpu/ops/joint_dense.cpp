@@ -1,5 +1,5 @@
-// The passes of a joint layer (joint_layers.h): workers copy the rows of their own samples to where
-// all can read them, wait for each other, and each multiplies for its part of the units or inputs.
+// The passes of a joint layer (lanes/joint_layers.h): lanes copy the rows of their samples into a
+// shared array, wait for each other, and each multiplies for its part of the units or inputs.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -13,13 +13,13 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// A worker's part of `count` units or inputs: whole cache lines.
+// Returns a lane's part of `count` units or inputs, in whole cache lines.
 Slice find_part(std::int64_t count, const StepContext& context) {
-  const Partition part = aligned_partition(count, context.workers, context.worker, 16);
+  const Partition part = aligned_partition(count, context.lanes, context.lane, 16);
   return {part.first, part.first + part.count};
 }
 
-// Rows of this worker's samples from and to the array of all.
+// Both copy the rows of this lane's samples to or from the array of all lanes.
 void copy_in(const StepContext& context, const float* own, std::int64_t columns,
              const Memory& all) {
   std::memcpy(all.as<float>() + context.round.first * columns, own,
@@ -30,7 +30,7 @@ void copy_out(const StepContext& context, const Memory& all, std::int64_t column
               static_cast<std::size_t>(context.samples * columns) * sizeof(float));
 }
 
-void wait_for_workers(const StepContext& context) { context.barrier->wait(context.workers); }
+void wait_for_lanes(const StepContext& context) { context.barrier->wait(context.lanes); }
 
 // c[m, n] = op(a) op(b) + (add ? c : 0), row-major; a "T" transposes.
 void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -68,15 +68,15 @@ void lower(const JointDense& group, Lowering& l) {
   const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kPlain);
   l.step("sgemm", [&layer, x, kernel, bias, y = y.buffer](const StepContext& context) {
-    // The others may still read what they had of the micro-batch before.
-    wait_for_workers(context);
+    // The other lanes may still read the array of the micro-batch before.
+    wait_for_lanes(context);
     copy_in(context, context.at<float>(x), layer.inputs, layer.x);
-    wait_for_workers(context);
+    wait_for_lanes(context);
     const Slice units = find_part(layer.units, context);
     multiply('N', 'N', context.round.samples, units.count(), layer.inputs, layer.x.as<float>(),
              layer.inputs, context.at<float>(kernel) + units.first, layer.units, false,
              layer.y.as<float>() + units.first, layer.units);
-    wait_for_workers(context);
+    wait_for_lanes(context);
     float* own = context.at<float>(y);
     copy_out(context, layer.y, layer.units, own);
     if (bias >= 0) add_bias(own, context.samples, layer.units, context.at<float>(bias));
@@ -95,13 +95,13 @@ void lower(const JointDenseBackwardData& group, Lowering& l) {
   const BufferId dx = l.output(0, Layout::kPlain).buffer;
   l.step("sgemm", [&layer, dy, kernel, dx](const StepContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
-    wait_for_workers(context);
+    wait_for_lanes(context);
     const Slice inputs = find_part(layer.inputs, context);
     multiply('N', 'T', context.round.samples, inputs.count(), layer.units,
              layer.dy_of_data.as<float>(), layer.units,
              context.at<float>(kernel) + inputs.first * layer.units, layer.units, false,
              layer.dx.as<float>() + inputs.first, layer.inputs);
-    wait_for_workers(context);
+    wait_for_lanes(context);
     copy_out(context, layer.dx, layer.inputs, context.at<float>(dx));
   });
 }
@@ -110,13 +110,13 @@ template <>
 void lower(const JointDenseBackwardWeights& group, Lowering& l) {
   const auto& op = std::get<graph::DenseBackwardWeights>(group.node->op);
   JointLayer& layer = *group.layer;
-  // The input lies in layer.x since forward.
+  // layer.x holds the input since forward.
   const BufferId dy = l.input(1, Layout::kPlain).buffer;
   const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
   l.step("sgemm", [&layer, dy, dkernel, dbias](const StepContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
-    wait_for_workers(context);
+    wait_for_lanes(context);
     const float* all = layer.dy_of_weights.as<float>();
     const Slice inputs = find_part(layer.inputs, context);
     multiply('T', 'N', inputs.count(), layer.units, context.round.samples,

@@ -7,12 +7,12 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// The targets of one sample, from a class index or from numbers, smoothed as Keras does.
+// The targets of samples, from class indices or from numbers.
 struct Targets {
   const std::int32_t* index = nullptr;
   const float* numbers = nullptr;
   std::int64_t n = 1;
-  std::int64_t row = 1;  // numbers per sample: n, and its weight where samples have one
+  std::int64_t row = 1;  // numbers per sample: n, or n + 1 if samples have weights
 
   float at(std::int64_t sample, std::int64_t i) const {
     if (numbers != nullptr) return numbers[sample * row + i];
@@ -21,12 +21,12 @@ struct Targets {
   }
 };
 
-// The class of a sample: the index, or the place of the largest target, the first of equals.
-std::size_t find_class(const Targets& t, std::int64_t s) {
-  if (t.index != nullptr) return static_cast<std::size_t>(t.index[s]);
+// Returns the class of a sample: the index, or the place of the first largest target.
+std::int64_t find_class(const Targets& t, std::int64_t s) {
+  if (t.index != nullptr) return t.index[s];
   const float* row = t.numbers + s * t.row;
   if (t.n == 1) return row[0] > 0.5f ? 1 : 0;
-  return static_cast<std::size_t>(std::max_element(row, row + t.n) - row);
+  return std::max_element(row, row + t.n) - row;
 }
 
 // With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
@@ -167,7 +167,8 @@ void lower(const graph::Loss& op, Lowering& l) {
       const T* in = c.at<T>(x.buffer);
       T* out = dx >= 0 ? c.at<T>(dx) : nullptr;
       for (std::int64_t s = 0; s < c.samples; ++s) {
-        float weight = op.class_weight.empty() ? 1.0f : op.class_weight[find_class(targets, s)];
+        float weight =
+            op.class_weight.empty() ? 1.0f : op.class_weight.data()[find_class(targets, s)];
         if (op.sample_weight && targets.numbers != nullptr)
           weight *= targets.numbers[s * targets.row + n];
         c.at<float>(loss)[s] = weight * one(in + s * n, out != nullptr ? out + s * n : nullptr,

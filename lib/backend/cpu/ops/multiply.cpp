@@ -1,4 +1,4 @@
-// Products with a factor that is repeated, and their sums.
+// Products with a factor that is repeated over the pixels or samples, and their sums.
 #include "backend/cpu/simd/ops/multiply.inl"
 
 #include "backend/cpu/ops/kernel_helpers.h"
@@ -12,17 +12,16 @@ struct Repeated {
 };
 
 // Returns whether there is one number per sample and channel.
-bool is_of_channels(const Shape& x, const Shape& part) {
+bool is_per_channel(const Shape& x, const Shape& part) {
   return x.rank() == 4 && part.rank() == 4 && part != x;
 }
 
-// A factor of one number per sample and channel is repeated for the pixels of a block of channels.
-Repeated of_channels(const Shape& x, const Lowering& l) {
-  const std::int64_t block = l.machine().block;
-  return {x[0] * ((x[3] + block - 1) / block), x[1] * x[2], block};
+// Repeats a factor of one number per sample and channel for the pixels of a block of channels.
+Repeated repeat_channels(const Shape& x, const Lowering& l) {
+  return {x[0] * l.machine().count_blocks(x[3]), x[1] * x[2], l.machine().block};
 }
 
-Repeated trailing(const Shape& x, const Shape& part) {
+Repeated repeat_trailing(const Shape& x, const Shape& part) {
   return {1, x.elements() / part.elements(), part.elements()};
 }
 
@@ -31,13 +30,13 @@ Repeated trailing(const Shape& x, const Shape& part) {
 template <>
 void lower(const graph::Multiply&, Lowering& l) {
   const Shape shape = l.input_shape(0), part = l.input_shape(1);
-  const bool channels = is_of_channels(shape, part);
+  const bool channels = is_per_channel(shape, part);
   if (channels || shape == part) {
     Layout layout = channels ? Layout::kBlocked : l.input(0).layout;
     if (layout == Layout::kPlanar) layout = Layout::kBlocked;
     const Operand x = l.input(0, layout), factor = l.input(1, layout), y = l.output(0, layout);
     const Repeated r =
-        channels ? of_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
+        channels ? repeat_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
     with_type(x.type, [&]<class T>() {
       l.step(l.kernels().name, [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply](
                                    const StepContext& c) {
@@ -48,7 +47,7 @@ void lower(const graph::Multiply&, Lowering& l) {
   }
   const Operand x = l.input(0, Layout::kPlain), factor = l.input(1, Layout::kPlain);
   const Operand y = l.output(0, Layout::kPlain);
-  const Repeated r = trailing(shape, part);
+  const Repeated r = repeat_trailing(shape, part);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
            [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const StepContext& c) {
@@ -62,16 +61,16 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   const Shape shape = l.input_shape(0);
   const Shape part = op.shape.batched() ? op.shape.with_batch(l.samples()) : op.shape;
   const bool two = l.input_count() == 2;
-  const bool channels = is_of_channels(shape, part), whole = shape == part;
+  const bool channels = is_per_channel(shape, part), whole = shape == part;
   Layout layout = channels ? Layout::kBlocked : Layout::kPlain;
   if (whole) layout = l.input(0).layout;
   if (whole && layout == Layout::kPlanar) layout = Layout::kBlocked;
   const Operand a = l.input(0, layout);
   const BufferId b = two ? l.input(1, layout).buffer : -1;
   const Operand sum = l.output(0, layout);
-  Repeated r = channels ? of_channels(shape, l) : trailing(shape, part);
+  Repeated r = channels ? repeat_channels(shape, l) : repeat_trailing(shape, part);
   if (whole) r = {1, 1, l.padded_elements(shape, layout)};
-  const BufferId scratch = l.scratch(2 * r.width * static_cast<std::int64_t>(sizeof(float)));
+  const BufferId scratch = l.scratch(2 * r.width * kFloatBytes);
   with_type(a.type, [&]<class T>() {
     l.step(l.kernels().name,
            [=, of_values = find_kernels<simd::MultiplyKernels<T>>(l).sum_product,

@@ -9,10 +9,10 @@ namespace {
 
 using simd::GradientSums;
 
-// dy before the activation when our kernels have no gate for it; dy itself otherwise.
-Operand ungated(Lowering& l, const graph::Activation& activation, std::size_t y_input,
-                const Operand& dy) {
-  if (has_gate(activation)) return dy;
+// Returns the gradient before an activation that our kernels cannot apply; dy itself otherwise.
+Operand gradient_before_activation(Lowering& l, const graph::Activation& activation,
+                                   std::size_t y_input, const Operand& dy) {
+  if (is_fusable(activation)) return dy;
   Operand g = dy;
   g.buffer = l.scratch(l.padded_elements(dy.shape, dy.layout) *
                        static_cast<std::int64_t>(size_of(dy.type)));
@@ -33,11 +33,11 @@ NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, flo
   b.epsilon = epsilon;
   b.training = training;
   b.x = l.input(0, Layout::kBlocked);
-  b.dy = ungated(l, activation, 5, l.input(1, Layout::kBlocked));
+  b.dy = gradient_before_activation(l, activation, 5, l.input(1, Layout::kBlocked));
   b.gamma = l.input(2, Layout::kPlain).buffer;
   b.mean = l.input(3, Layout::kPlain).buffer;
   b.scale = l.input(4, Layout::kPlain).buffer;
-  if (gate_of(activation) != simd::Gate::kNone) {
+  if (fused_activation(activation) != simd::FusedActivation::kNone) {
     if (const graph::Node* forward = find_forward(l.graph(), l.node())) {
       b.beta = l.value(forward->inputs[2], Layout::kPlain).buffer;
     } else {
@@ -69,7 +69,7 @@ void NormGradient::fill_norm(const StepContext& c) const {
                     c.at<float>(mean), rows);
 }
 
-// The gradients of gamma and beta are this worker's share; the update phase adds the workers up.
+// The gradients of gamma and beta are this lane's share; the update phase adds the lanes up.
 // In training form the mean and the variance depend on x, so dx has two more terms: dx = gamma * is
 // * (g - sum(g) / n - xhat * sum(g * xhat) / n), as p * g + q * (x - mean) + r.
 void NormGradient::finish_sums(const StepContext& c) const {

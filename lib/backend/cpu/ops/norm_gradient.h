@@ -7,7 +7,7 @@
 
 namespace trainer::backend::cpu {
 
-// What the gradient of a batch norm, of either form, reads and writes.
+// The operands of the gradient of a batch norm, of either form.
 struct NormGradient {
   Operand x, dy;                // dy: before the activation if the kernels do not apply it
   BufferId y = -1;              // for the activation; -1: not needed, or computed again from x
@@ -26,7 +26,7 @@ struct NormGradient {
   void finish_sums(const StepContext& c) const;
 };
 
-// The memory of NormGradient::sums and rows, which the caller allocates.
+// The memory of NormGradient::sums and NormGradient::rows, which the caller allocates.
 struct NormGradientMemory {
   BufferId sums, rows;
 };

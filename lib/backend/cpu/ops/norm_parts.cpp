@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cpu/ops/batch_statistics.h"
+#include "backend/fuse/pattern.h"
 
 namespace trainer::backend::cpu {
 
@@ -13,11 +14,11 @@ void pad(const float* from, std::int64_t count, std::int64_t padded, float* to) 
 }
 
 std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows) {
-  return rows * ch.padded * static_cast<std::int64_t>(sizeof(float));
+  return rows * ch.padded * kFloatBytes;
 }
 
 NormRows norm_rows(BufferId buffer, const Channels& ch, const graph::Activation& activation) {
-  return {buffer, ch.padded, gate_of(activation), activation.alpha};
+  return {buffer, ch.padded, fused_activation(activation), activation.alpha};
 }
 
 void fill_coefficients(const StepContext& c, const Channels& ch, const float* gamma,
@@ -69,8 +70,8 @@ MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
           rows};
 }
 
-void activate_without_gate(Lowering& l, const graph::Activation& activation, const Operand& y) {
-  if (has_gate(activation)) return;
+void activate_unfused(Lowering& l, const graph::Activation& activation, const Operand& y) {
+  if (is_fusable(activation)) return;
   l.use(y.buffer);
   activate(l, activation, y, y);
 }
@@ -79,7 +80,7 @@ const graph::Node* find_forward(const graph::Graph& graph, const graph::Node& ba
   if (backward.inputs.size() < 6) return nullptr;
   const int maker = graph.producer(backward.inputs[5]);
   if (maker < 0) return nullptr;
-  const graph::Node& node = graph.nodes[static_cast<std::size_t>(maker)];
+  const graph::Node& node = node_at(graph, maker);
   const bool is_norm = std::holds_alternative<graph::BatchNorm>(node.op) ||
                        std::holds_alternative<graph::BatchNormInference>(node.op);
   return is_norm && node.inputs[0] == backward.inputs[0] ? &node : nullptr;

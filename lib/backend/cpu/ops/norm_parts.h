@@ -10,15 +10,14 @@ namespace trainer::backend::cpu {
 
 struct Channels {
   simd::PlaneShape shape;
-  std::int64_t count;   // true channels
-  std::int64_t padded;  // to whole blocks
+  std::int64_t count;   // channels of the operand
+  std::int64_t padded;  // channels in whole blocks
 };
 
 inline Channels find_channels(const Operand& x, const Lowering& l) {
-  const std::int64_t block = l.machine().block;
-  const std::int64_t blocks = (x.c() + block - 1) / block;
+  const std::int64_t blocks = l.machine().count_blocks(x.c());
   const std::int64_t pixels = x.shape.rank() == 4 ? x.h() * x.w() : 1;
-  return {{x.n(), blocks, pixels}, x.c(), blocks * block};
+  return {{x.n(), blocks, pixels}, x.c(), blocks * l.machine().block};
 }
 
 // Copies `count` floats and sets those up to `padded` to zero.
@@ -32,7 +31,7 @@ struct NormRows {
 
   BufferId buffer = -1;
   std::int64_t padded = 0;
-  simd::Gate gate = simd::Gate::kNone;
+  simd::FusedActivation activation = simd::FusedActivation::kNone;
   float alpha = 0;
 
   float* row(const StepContext& c, Row row, std::int64_t first_channel = 0) const {
@@ -40,7 +39,7 @@ struct NormRows {
   }
   simd::NormCoefficients at(const StepContext& c, std::int64_t first_channel = 0) const {
     return {row(c, kMean, first_channel), row(c, kA, first_channel), row(c, kB, first_channel),
-            gate, alpha};
+            activation, alpha};
   }
   simd::NormGradientCoefficients gradient_at(const StepContext& c,
                                              std::int64_t first_channel = 0) const {
@@ -73,7 +72,7 @@ struct MomentRows {
 template <class T>
 void take_moments(const StepContext& c, const simd::Typed<T>& kernels, const T* x,
                   const Channels& ch, std::int64_t block, const MomentRows& rows) {
-  // The shift is the values of the first pixel, so that large means cost no precision.
+  // The shift is the first pixel of each channel, so that large means cost no precision.
   for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
     kernels.to_f32(x + k * ch.shape.pixels * block, rows.shift(c) + k * block, block);
   }
@@ -92,7 +91,7 @@ struct BatchStatistics {
   float epsilon;
   NormRows rows;
 
-  // Combines the workers' moments into the mean and the inverse deviation and fills the rows.
+  // Combines the lanes' moments into the mean and the inverse deviation and fills the rows.
   void finish(const StepContext& c) const;
 };
 BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
@@ -119,10 +118,10 @@ void normalize(const StepContext& c, const simd::Typed<T>& kernels, const T* x, 
 }
 
 // Adds a step that applies the activation to y in place, if the norm's kernels do not apply it.
-void activate_without_gate(Lowering& l, const graph::Activation& activation, const Operand& y);
+void activate_unfused(Lowering& l, const graph::Activation& activation, const Operand& y);
 
-// The batch norm, of either form, that made the output of a backward form with an activation; null
-// if it is not in the graph.
+// Returns the batch norm, of either form, that made the output of a backward form with an
+// activation; null if it is not in the graph.
 const graph::Node* find_forward(const graph::Graph& graph, const graph::Node& backward);
 
 }  // namespace trainer::backend::cpu

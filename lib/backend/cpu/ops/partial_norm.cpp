@@ -1,5 +1,4 @@
-// Batch norms, and gradients of them, of which neighbouring groups may compute a part
-// (fuse/groups.h).
+// Batch norms and their gradients, parts of which neighbouring groups may compute (fuse/groups.h).
 #include "backend/cpu/ops/norm_gradient.h"
 
 namespace trainer::backend::cpu {
@@ -28,7 +27,7 @@ void lower(const PartialNorm& group, Lowering& l) {
       if (writes) normalize(c, kernels, from, ch, block, rows, c.at<T>(y.buffer));
     });
   });
-  if (writes) activate_without_gate(l, op.activation, y);
+  if (writes) activate_unfused(l, op.activation, y);
 }
 
 template <>

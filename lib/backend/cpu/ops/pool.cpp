@@ -10,28 +10,24 @@ using graph::Pool;
 using simd::PlaneShape;
 using simd::PoolShape;
 
-std::int64_t count_blocks(std::int64_t channels, const Lowering& l) {
-  return (channels + l.machine().block - 1) / l.machine().block;
-}
-
 PoolShape pool_shape(const graph::Window& w, const Shape& x, const Shape& y, const Lowering& l) {
-  return {x[0] * count_blocks(x[3], l),
-          x[1],
-          x[2],
-          y[1],
-          y[2],
-          w.size[0],
-          w.size[1],
-          w.stride[0],
-          w.stride[1],
-          w.dilation[0],
-          w.dilation[1],
-          w.pad_before[0],
-          w.pad_before[1]};
+  return {.planes = x[0] * l.machine().count_blocks(x[3]),
+          .h = x[1],
+          .w = x[2],
+          .oh = y[1],
+          .ow = y[2],
+          .kh = w.size[0],
+          .kw = w.size[1],
+          .sh = w.stride[0],
+          .sw = w.stride[1],
+          .dh = w.dilation[0],
+          .dw = w.dilation[1],
+          .top = w.pad_before[0],
+          .left = w.pad_before[1]};
 }
 
 PlaneShape plane_shape(const Shape& x, const Lowering& l) {
-  return {x[0], count_blocks(x[3], l), x[1] * x[2]};
+  return {x[0], l.machine().count_blocks(x[3]), x[1] * x[2]};
 }
 
 // Calls run(planes, first element of x, of y, thread) for parts of the planes.
@@ -44,7 +40,7 @@ void over_pools(const StepContext& c, const PoolShape& all, std::int64_t block, 
   });
 }
 
-// The same for planes of which each is pooled to one pixel.
+// The same for planes that are each pooled to one pixel.
 template <class Run>
 void over_global_pools(const StepContext& c, const PlaneShape& all, std::int64_t block,
                        const Run& run) {
@@ -93,10 +89,10 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   BufferId y = dy.buffer;
   if (!op.activation.linear()) {
     const Operand pooled = l.input(y_input, Layout::kBlocked);
-    if (max && has_gate(op.activation)) {
+    if (max && is_fusable(op.activation)) {
       y = pooled.buffer;
     } else {
-      // Our kernels apply gates only, and only for maxima.
+      // Our kernels apply fused activations only, and only for maxima.
       Operand g = dy;
       g.buffer = l.scratch(l.padded_elements(dy.shape, dy.layout) *
                            static_cast<std::int64_t>(size_of(dy.type)));
@@ -111,7 +107,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   const PoolShape shape = pool_shape(op.window, dx.shape, dy.shape, l);
   const std::int64_t block = l.machine().block, plane_floats = shape.h * shape.w * block;
   const BufferId planes = l.scratch(plane_floats * l.machine().threads * 4);
-  const simd::Gate gate = gate_of(op.activation);
+  const simd::FusedActivation activation = fused_activation(op.activation);
   with_type(dy.type, [&]<class T>() {
     if (max) {
       l.step(l.kernels().name, [=, alpha = op.activation.alpha,
@@ -120,7 +116,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
         over_pools(c, shape, block,
                    [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                      run(part, c.at<T>(dy.buffer) + out, c.at<std::uint8_t>(index) + out,
-                         c.at<T>(y) + out, gate, alpha, c.at<T>(dx.buffer) + in,
+                         c.at<T>(y) + out, activation, alpha, c.at<T>(dx.buffer) + in,
                          c.at<float>(planes) + thread * plane_floats);
                    });
       });

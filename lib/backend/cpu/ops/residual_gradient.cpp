@@ -1,4 +1,4 @@
-// The gradient at the end of a residual block, and the sums of it that a norm's gradient needs.
+// The gradient at the end of a residual block, and its sums that a norm's gradient needs.
 // Finite values have the same bits as those of separate steps.
 #include <algorithm>
 
@@ -42,20 +42,20 @@ void lower(const ResidualGradient& group, Lowering& l) {
   const Channels ch = find_channels(dx, l);
   const bool with_norm = group.norm != nullptr;
   const NormSums norm = with_norm ? norm_sums(group, ch, l) : NormSums{};
-  const simd::Gate gate = gate_of(op.activation);
+  const simd::FusedActivation activation = fused_activation(op.activation);
   const std::int64_t block = l.machine().block;
   with_type(dx.type, [&]<class T>() {
     l.step(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
            [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const StepContext& c) {
              const auto make_gradient = [&](const PlanePart& part) {
-               return simd::GatedGradient<T>{c.at<T>(a.buffer) + part.element,
-                                             b >= 0 ? c.at<T>(b) + part.element : nullptr,
-                                             c.at<T>(saved.buffer) + part.element, gate, alpha};
+               return simd::ActivationGradient<T>{
+                   c.at<T>(a.buffer) + part.element, b >= 0 ? c.at<T>(b) + part.element : nullptr,
+                   c.at<T>(saved.buffer) + part.element, activation, alpha};
              };
              T* to = c.at<T>(dx.buffer);
              if (!with_norm) {
                over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-                 kernels.gate_gradient(part.shape, make_gradient(part), to + part.element);
+                 kernels.activation_gradient(part.shape, make_gradient(part), to + part.element);
                });
                return;
              }
@@ -65,9 +65,9 @@ void lower(const ResidualGradient& group, Lowering& l) {
              auto* sums = c.at<simd::GradientSums>(norm.sums);
              std::fill(sums, sums + ch.padded, simd::GradientSums{});
              over_channels(c, ch.shape, block, [&](const PlanePart& part) {
-               kernels.gate_gradient_sums(part.shape, make_gradient(part), to + part.element,
-                                          c.at<T>(norm.x) + part.element, mean + part.channel,
-                                          std + part.channel, sums + part.channel);
+               kernels.activation_gradient_sums(part.shape, make_gradient(part), to + part.element,
+                                                c.at<T>(norm.x) + part.element, mean + part.channel,
+                                                std + part.channel, sums + part.channel);
              });
            });
   });

@@ -1,5 +1,5 @@
-// Our own kernels on the threads of a worker: each takes a part of the samples, planes or elements.
-// A result's bits do not depend on the number of threads.
+// Runs our own kernels on the threads of a lane, each of which takes a part of the samples, planes
+// or elements. The bits of a result do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace trainer::backend::cpu {
 
-// Calls run(first, count, thread) for parts of `total` items, one on each thread of the worker.
+// Calls run(first, count, thread) for parts of `total` items, one on each thread of the lane.
 template <class Run>
 void over_parts(const StepContext& c, std::int64_t total, const Run& run) {
   if (c.threads == 1) return run(std::int64_t{0}, total, 0);
@@ -23,11 +23,12 @@ void over_parts(const StepContext& c, std::int64_t total, const Run& run) {
 // A part of blocked planes.
 struct PlanePart {
   simd::PlaneShape shape;
-  std::int64_t element = 0;  // its first, of all planes
-  std::int64_t channel = 0;  // its first
+  std::int64_t element = 0;  // its first element among those of all planes
+  std::int64_t channel = 0;  // its first channel
 };
 
-// Calls run(part) for some blocks of some samples: once for whole samples, which lie side by side.
+// Calls run(part) for some blocks of some samples: once for whole samples, because they lie side by
+// side.
 template <class Run>
 void over_samples(const simd::PlaneShape& all, Partition samples, Partition blocks,
                   std::int64_t block, const Run& run) {
@@ -58,7 +59,7 @@ void over_groups(const StepContext& c, const simd::PlaneShape& all, std::int64_t
   });
 }
 
-// Calls run(part) for parts of the planes on the threads of the worker.
+// Calls run(part) for parts of the planes on the threads of the lane.
 template <class Run>
 void over_planes(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
                  const Run& run) {

@@ -9,10 +9,11 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Along one axis: the two pixels that each pixel of the larger image lies between.
+// The two pixels of the smaller image that each pixel of the larger image lies between, on one
+// axis.
 struct Axis {
   std::vector<std::int32_t> before, after;
-  std::vector<float> weight;  // of the pixel after
+  std::vector<float> weight;  // of the pixel in `after`
 };
 
 Axis make_axis(graph::UpSample::Kind kind, std::int64_t size, std::int64_t factor) {
@@ -41,20 +42,19 @@ struct Tables {
   simd::UpSampleShape shape;
 };
 
-// `x` is the smaller image.
+// Makes the tables for the smaller image `x`.
 template <class Op>
 std::shared_ptr<const Tables> make_tables(const Op& op, const Shape& x, const Lowering& l) {
-  const std::int64_t block = l.machine().block;
   auto tables = std::make_shared<Tables>();
   Tables& t = *tables;
   t.rows = make_axis(op.kind, x[1], op.height);
   t.columns = make_axis(op.kind, x[2], op.width);
-  t.shape = {x[0] * ((x[3] + block - 1) / block),
+  t.shape = {x[0] * l.machine().count_blocks(x[3]),
              x[1],
              x[2],
              x[1] * op.height,
              x[2] * op.width,
-             block,
+             l.machine().block,
              t.rows.before.data(),
              t.rows.after.data(),
              t.columns.before.data(),
@@ -84,8 +84,7 @@ void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const Operand dx = l.output(0, Layout::kBlocked);
   const auto tables = make_tables(op, dx.shape, l);
-  const BufferId plane =
-      l.scratch(dx.h() * dx.w() * tables->shape.lanes * static_cast<std::int64_t>(sizeof(float)));
+  const BufferId plane = l.scratch(dx.h() * dx.w() * tables->shape.block * kFloatBytes);
   with_type(dy.type, [&]<class T>() {
     l.step(l.kernels().name,
            [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const StepContext& c) {

@@ -17,9 +17,10 @@ void lower_rectangle(const Op& op, Lowering& l) {
   const Operand& small = enlarge ? x : y;
   const Operand& large = enlarge ? y : x;
   const std::int64_t block = l.machine().block;
-  const std::int64_t planes = x.layout == Layout::kPlain    ? x.n()
-                              : x.layout == Layout::kPlanar ? x.n() * x.c()
-                                                            : x.n() * ((x.c() + block - 1) / block);
+  const std::int64_t planes = x.layout == Layout::kPlain ? x.n()
+                              : x.layout == Layout::kPlanar
+                                  ? x.n() * x.c()
+                                  : x.n() * l.machine().count_blocks(x.c());
   const std::int64_t inner = (x.layout == Layout::kPlain    ? x.c()
                               : x.layout == Layout::kPlanar ? 1
                                                             : block) *

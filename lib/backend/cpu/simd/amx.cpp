@@ -1,6 +1,7 @@
-// See amx.h. A convolution is a sum of matrix products, one for each tap and 32 input channels:
-// pixels by input channels times input channels by output channels. Images are packed so that a
-// tile's 16 rows, one a pixel, lie evenly apart whatever the tap: the tap only moves the beginning.
+// A convolution is a sum of matrix products, one for each tap and 32 input channels:
+// pixels by input channels times input channels by output channels. Images are packed so that the
+// 16 rows of a tile, one per pixel, lie evenly apart for every tap: the tap only moves the
+// beginning.
 #include "backend/cpu/simd/amx.h"
 
 #include <immintrin.h>
@@ -37,7 +38,8 @@ class Tiles {
     std::uint16_t row_bytes[16];
     std::uint8_t rows[16];
   };
-  // Not a local: GCC 12 thinks that the intrinsic reads eight bytes, and stores no more of it.
+  // It is static, because GCC 12 assumes that the intrinsic reads eight bytes and stores no more of
+  // a local variable.
   static constexpr Config kConfig{
       1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 };
@@ -51,7 +53,7 @@ inline Pixels in_turn(Pixels both) {
 
 // ---- How images are packed ----
 
-// Part of the images of a call: whole images, or rows of one.
+// A part of the images of a call: whole images, or rows of one image.
 struct Strip {
   std::int64_t image, images, row, rows;  // of the output
 };
@@ -69,36 +71,38 @@ struct Packing {
   }
 };
 
-inline std::int64_t most(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
+inline std::int64_t greatest(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
 inline std::int64_t round_to(std::int64_t a, std::int64_t step) { return ceil_div(a, step) * step; }
 
-inline Packing packing_of(const AmxShape& s, std::int64_t rows) {
+inline Packing make_packing(const AmxShape& s, std::int64_t rows) {
   const std::int64_t padded = s.ow + (s.kw - 1) * s.dw;
   Packing p{};
   p.rows = rows;
-  p.columns = most(0, least(s.w, padded - s.left));
-  p.pitch = most(most(s.ow, s.left + p.columns), padded - s.left);
+  p.columns = greatest(0, least(s.w, padded - s.left));
+  p.pitch = greatest(greatest(s.ow, s.left + p.columns), padded - s.left);
   p.reach = (s.kh - 1) * s.dh * p.pitch + (s.kw - 1) * s.dw;
   const std::int64_t in_rows = rows + (s.kh - 1) * s.dh;
   // An odd number of 32: rows of 64 bytes that lie evenly apart spread over all sets of the cache.
-  const std::int64_t needed = most(in_rows * p.pitch, round_to(p.span(rows, s), kRow) + p.reach);
+  const std::int64_t needed =
+      greatest(in_rows * p.pitch, round_to(p.span(rows, s), kRow) + p.reach);
   p.pixels = (ceil_div(needed, kRow) | 1) * kRow;
   p.images = 1;
   return p;
 }
 
-// As many images, or rows of one, as take `limit` bytes at `pixel_bytes` a packed pixel.
+// Returns the packing of as many images, or rows of one image, as take `limit` bytes with
+// `pixel_bytes` per packed pixel.
 inline Packing fit(const AmxShape& s, std::int64_t limit, std::int64_t pixel_bytes) {
-  Packing p = packing_of(s, s.oh);
+  Packing p = make_packing(s, s.oh);
   const std::int64_t image = p.pixels * pixel_bytes;
   if (image <= limit) {
     p.images = least(s.n, limit / image);
     return p;
   }
   const std::int64_t halo = p.reach + 2 * kRow;
-  const std::int64_t fitting = most(1, (limit / pixel_bytes - halo) / p.pitch);
+  const std::int64_t fitting = greatest(1, (limit / pixel_bytes - halo) / p.pitch);
   const std::int64_t strips = ceil_div(s.oh, least(fitting, s.oh));
-  return packing_of(s, ceil_div(s.oh, strips));
+  return make_packing(s, ceil_div(s.oh, strips));
 }
 
 template <class F>
@@ -108,8 +112,8 @@ inline void each_strip(const AmxShape& s, const Packing& p, F&& f) {
       f(Strip{image, least(p.images, s.n - image), row, least(p.rows, s.oh - row)});
 }
 
-inline std::int64_t chunks_of(const AmxShape& s) { return ceil_div(s.in, kRow); }
-inline std::int64_t taps_of(const AmxShape& s) { return s.kh * s.kw; }
+inline std::int64_t count_chunks(const AmxShape& s) { return ceil_div(s.in, kRow); }
+inline std::int64_t count_taps(const AmxShape& s) { return s.kh * s.kw; }
 
 inline void zero(BFloat16* p, std::int64_t count) {
   if (count > 0) __builtin_memset(p, 0, static_cast<std::size_t>(count) * sizeof *p);
@@ -154,7 +158,7 @@ inline void pack_chunk(const AmxShape& s, const Packing& p, const Strip& strip, 
 
 // ---- The kernel ----
 
-// Numbers of rows a and b in turn.
+// Returns the numbers of rows a and b in turn.
 inline Pixels rounded_pairs(V a, V b) {
   return in_turn(reinterpret_cast<Pixels>(_mm512_cvtne2ps_pbh(b, a)));
 }
@@ -172,7 +176,7 @@ inline void pack_tile(const AmxShape& s, const float* kernel, std::int64_t tap, 
   }
   V rows[16];
   for (std::int64_t o = 0; o < 16; ++o) {
-    const float* from = kernel + ((taps_of(s) - 1 - tap) * s.out + n + o) * s.in + k;
+    const float* from = kernel + ((count_taps(s) - 1 - tap) * s.out + n + o) * s.in + k;
     const bool inside = n + o < s.out;
     const V low = inside ? load_first(from, s.in - k) : V{};
     const V high = inside && s.in - k > B ? load_first(from + B, s.in - k - B) : V{};
@@ -183,14 +187,14 @@ inline void pack_tile(const AmxShape& s, const float* kernel, std::int64_t tap, 
 }
 
 std::int64_t kernel_bytes(const AmxShape& s) {
-  return taps_of(s) * chunks_of(s) * ceil_div(s.out, B) * kTile * 2;
+  return count_taps(s) * count_chunks(s) * ceil_div(s.out, B) * kTile * 2;
 }
 
 // [panel][tap][chunk][tile of the panel]
 void pack_kernel(const AmxShape& s, const float* kernel, BFloat16* to) {
   for (std::int64_t panel = 0; panel < s.out; panel += kPanel)
-    for (std::int64_t tap = 0; tap < taps_of(s); ++tap)
-      for (std::int64_t chunk = 0; chunk < chunks_of(s); ++chunk)
+    for (std::int64_t tap = 0; tap < count_taps(s); ++tap)
+      for (std::int64_t chunk = 0; chunk < count_chunks(s); ++chunk)
         for (std::int64_t n = panel; n < least(panel + kPanel, s.out); n += B, to += kTile)
           pack_tile(s, kernel, tap, chunk * kRow, n, to);
 }
@@ -230,14 +234,14 @@ void multiply(const BFloat16* a0, const BFloat16* a1, const std::int64_t* offset
 }
 
 // Writes 16 pixels from `first` of a strip's image to `plane`, where its rows begin.
-template <Gate gate>
+template <FusedActivation activation>
 inline void finish(const AmxShape& s, const Packing& p, std::int64_t rows, const float* sums,
                    V bias, std::int64_t first, BFloat16* plane) {
   std::int64_t row = first / p.pitch, column = first % p.pitch;
   for (std::int64_t i = 0; i < 16 && row < rows; ++row, column = 0) {
     BFloat16* to = plane + (row * s.ow + column - i) * B;
     for (const std::int64_t end = least(16, i + s.ow - column); i < end; ++i) {
-      const V v = activate<gate>(load(sums + i * B) + bias, s.alpha);
+      const V v = activate<activation>(load(sums + i * B) + bias, s.alpha);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * B),
                           reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
     }
@@ -246,7 +250,7 @@ inline void finish(const AmxShape& s, const Packing& p, std::int64_t rows, const
   }
 }
 
-// What one call of convolution() works with.
+// The arguments of one call of convolution() and its packed images.
 struct Forward {
   const AmxShape& s;
   const Packing& p;
@@ -255,17 +259,17 @@ struct Forward {
   float* sums;
 
   const BFloat16* tile(std::int64_t image, std::int64_t first) const {
-    return packed + (image * chunks_of(s) * p.pixels + first) * kRow;
+    return packed + (image * count_chunks(s) * p.pixels + first) * kRow;
   }
 };
 
 // All pixels of a strip, output channels from n: one tile of them or two.
-template <bool two_outputs, Gate gate>
+template <bool two_outputs, FusedActivation activation>
 void compute_panel(const Forward& f, const Strip& strip, std::int64_t n, const BFloat16* kernel,
                    const float* bias, BFloat16* y) {
   const AmxShape& s = f.s;
   const std::int64_t tiles = ceil_div(f.p.span(strip.rows, s), 16), all = tiles * strip.images;
-  const std::int64_t steps = taps_of(s) * chunks_of(s), blocks = ceil_div(s.out, B);
+  const std::int64_t steps = count_taps(s) * count_chunks(s), blocks = ceil_div(s.out, B);
   constexpr std::int64_t kOutputs = two_outputs ? 2 : 1;
   V biases[2] = {};
   for (std::int64_t o = 0; o < kOutputs && bias != nullptr; ++o)
@@ -281,8 +285,8 @@ void compute_panel(const Forward& f, const Strip& strip, std::int64_t n, const B
       const std::int64_t image = strip.image + (tile + i) / tiles;
       for (std::int64_t o = 0; o < kOutputs; ++o) {
         BFloat16* plane = y + ((image * blocks + n / B + o) * s.oh + strip.row) * s.ow * B;
-        finish<gate>(s, f.p, strip.rows, f.sums + (2 * i + o) * kSums, biases[o],
-                     (tile + i) % tiles * 16, plane);
+        finish<activation>(s, f.p, strip.rows, f.sums + (2 * i + o) * kSums, biases[o],
+                           (tile + i) % tiles * 16, plane);
       }
     }
   };
@@ -294,41 +298,42 @@ void compute_panel(const Forward& f, const Strip& strip, std::int64_t n, const B
 // Bytes of a strip: with a kernel that fills the cache, long ones, so that it is read less often.
 constexpr std::int64_t kShortStrip = 128 << 10, kLongStrip = 768 << 10, kSmallKernel = 512 << 10;
 
-inline Packing packing_of(const AmxShape& s) {
+inline Packing make_packing(const AmxShape& s) {
   return fit(s, kernel_bytes(s) <= kSmallKernel ? kShortStrip : kLongStrip,
-             chunks_of(s) * kRow * 2);
+             count_chunks(s) * kRow * 2);
 }
 inline std::int64_t offsets_bytes(const AmxShape& s) {
-  return round_to(taps_of(s) * chunks_of(s) * 8, 64);
+  return round_to(count_taps(s) * count_chunks(s) * 8, 64);
 }
 
 std::int64_t scratch_bytes(const AmxShape& s) {
-  const Packing p = packing_of(s);
-  return 4 * kSums * 4 + offsets_bytes(s) + p.images * chunks_of(s) * p.pixels * kRow * 2;
+  const Packing p = make_packing(s);
+  return 4 * kSums * 4 + offsets_bytes(s) + p.images * count_chunks(s) * p.pixels * kRow * 2;
 }
 
 void convolution(const AmxShape& s, const BFloat16* x, const BFloat16* packed_kernel,
                  const float* bias, BFloat16* y, char* scratch) {
   const Tiles configured;
-  const Packing p = packing_of(s);
-  const std::int64_t chunks = chunks_of(s);
+  const Packing p = make_packing(s);
+  const std::int64_t chunks = count_chunks(s);
   float* sums = reinterpret_cast<float*>(scratch);
   auto* offsets = reinterpret_cast<std::int64_t*>(scratch + 4 * kSums * 4);
   auto* packed = reinterpret_cast<BFloat16*>(scratch + 4 * kSums * 4 + offsets_bytes(s));
-  for (std::int64_t tap = 0; tap < taps_of(s); ++tap)
+  for (std::int64_t tap = 0; tap < count_taps(s); ++tap)
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
       offsets[tap * chunks + chunk] =
           (chunk * p.pixels + tap / s.kw * s.dh * p.pitch + tap % s.kw * s.dw) * kRow;
   const Forward f{s, p, offsets, packed, sums};
-  const std::int64_t tile_numbers = taps_of(s) * chunks * kTile;
+  const std::int64_t tile_numbers = count_taps(s) * chunks * kTile;
   each_strip(s, p, [&](const Strip& strip) {
     for (std::int64_t i = 0; i < strip.images; ++i)
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
         pack_chunk(s, p, strip, x, strip.image + i, chunk,
                    packed + (i * chunks + chunk) * p.pixels * kRow);
-    with_gate(s.gate, [&]<Gate gate>() {
+    with_activation(s.activation, [&]<FusedActivation activation>() {
       for (std::int64_t n = 0; n < s.out; n += kPanel) {
-        const auto run = s.out - n > B ? compute_panel<true, gate> : compute_panel<false, gate>;
+        const auto run =
+            s.out - n > B ? compute_panel<true, activation> : compute_panel<false, activation>;
         run(f, strip, n, packed_kernel + n / B * tile_numbers, bias, y);
       }
     });
@@ -374,14 +379,14 @@ inline V pack_gradient(const AmxShape& s, const Packing& p, const Strip& strip,
   return sum;
 }
 
-// What a strip's products are made of. a [image][chunk][32 channels][pixels], b
+// The operands of a strip's products: a [image][chunk][32 channels][pixels], b
 // [image][tile][step][16][32].
 struct Correlation {
   const BFloat16* a;
   const BFloat16* b;
   std::int64_t images, a_image, a_row, b_image, b_tile, steps;
   std::int64_t c_row;
-  bool add;  // to what c holds
+  bool add;  // adds to the content of c
 };
 
 // c [16 or 32 input channels][16 or 32 output channels] of one tap.
@@ -433,11 +438,11 @@ struct WeightsScratch {
 };
 
 inline WeightsScratch weights_scratch(const AmxShape& s) {
-  const std::int64_t sums = taps_of(s) * round_up(s.in) * round_up(s.out) * 4;
+  const std::int64_t sums = count_taps(s) * round_up(s.in) * round_up(s.out) * 4;
   WeightsScratch w{};
   w.p = fit(s, sums <= kSmallSums ? kShortPair : kLongPair, 2 * kRow * 2);
   w.pixels = round_to(w.p.span(w.p.rows, s), kRow);
-  w.inputs = w.p.images * chunks_of(s) * kRow * w.p.pixels * 2;
+  w.inputs = w.p.images * count_chunks(s) * kRow * w.p.pixels * 2;
   w.gradients = w.p.images * ceil_div(s.out_end - s.out_begin, B) * w.pixels * B * 2;
   w.packed = w.p.pixels * kRow * 2;
   w.flat = w.pixels * B * 2;
@@ -458,7 +463,7 @@ void correlate_panel(const AmxShape& s, const Packing& p, const Correlation& k, 
                      std::int64_t ins, float* sums) {
   for (std::int64_t m = 0; m < s.in; m += kRow) {
     const auto run = s.in - m > B ? correlate<true, two_outputs> : correlate<false, two_outputs>;
-    for (std::int64_t tap = 0; tap < taps_of(s); ++tap) {
+    for (std::int64_t tap = 0; tap < count_taps(s); ++tap) {
       const std::int64_t shift = tap / s.kw * s.dh * p.pitch + tap % s.kw * s.dw;
       run(k, k.a + m * k.a_row + shift, k.b + (n - s.out_begin) / B * k.b_tile,
           sums + (tap * ins + m) * k.c_row + n);
@@ -479,7 +484,7 @@ void weights(const AmxShape& s, const BFloat16* x, const BFloat16* dy, float* dk
   float* sums = w.direct ? dkernel : bias + w.bias / 4;
   const std::int64_t ins = w.direct ? s.in : round_up(s.in),
                      outs = w.direct ? s.out : round_up(s.out);
-  const std::int64_t chunks = chunks_of(s), blocks = ceil_div(s.out, B);
+  const std::int64_t chunks = count_chunks(s), blocks = ceil_div(s.out, B);
   const std::int64_t tiles = ceil_div(s.out_end - s.out_begin, B);
   __builtin_memset(bias, 0, static_cast<std::size_t>(w.bias));
 
@@ -518,7 +523,7 @@ void weights(const AmxShape& s, const BFloat16* x, const BFloat16* dy, float* dk
 
   for (std::int64_t n = s.out_begin; n < s.out_end; n += B) {
     if (dbias != nullptr) store_first(dbias + n, load(bias + n - s.out_begin), s.out - n);
-    for (std::int64_t row = 0; row < taps_of(s) * s.in && !w.direct; ++row)
+    for (std::int64_t row = 0; row < count_taps(s) * s.in && !w.direct; ++row)
       store_first(dkernel + row * s.out + n,
                   load(sums + (row / s.in * ins + row % s.in) * outs + n), s.out - n);
   }

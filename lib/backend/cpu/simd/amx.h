@@ -12,25 +12,27 @@ namespace trainer::backend::cpu::simd {
 // ow]. Padding above and left is not negative; y may reach beyond what padding x gives below and
 // right.
 struct AmxShape {
-  std::int64_t n, h, w, oh, ow, kh, kw, dh, dw, top, left, in, out;
-  // The kernel is [kh, kw, in, out]; or [kh, kw, out, in] and to be turned by 180 degrees, so that
-  // a gradient goes back through the convolution.
-  bool transposed;
-  Gate gate;
-  float alpha;
-  // Of the gradient of the kernel: the output channels to compute, from a multiple of kAmxPanel to
-  // one, or to `out`.
-  std::int64_t out_begin, out_end;
+  std::int64_t n = 0, h = 0, w = 0, oh = 0, ow = 0, kh = 0, kw = 0, dh = 0, dw = 0;
+  std::int64_t top = 0, left = 0, in = 0, out = 0;
+  // If false, the kernel is [kh, kw, in, out]. If true, it is [kh, kw, out, in] and is turned by
+  // 180 degrees, so that a gradient goes back through the convolution.
+  bool transposed = false;
+  FusedActivation activation = FusedActivation::kNone;
+  float alpha = 0;
+  // The output channels to compute in the gradient of the kernel; the first is a multiple of
+  // kAmxPanel, the end is a multiple or `out`.
+  std::int64_t out_begin = 0, out_end = 0;
 };
 inline constexpr std::int64_t kAmxPanel = 32;
 
-// Single-threaded, pure functions of their arguments. No result depends on the other samples of a
-// batch but the gradient of the kernel, which is summed in their order.
+// The kernels are single-threaded and pure functions of their arguments. Only the gradient of the
+// kernel depends on the other samples of a batch; it is summed in their order.
 struct AmxKernels {
-  // The kernel as convolution() reads it, and its size in bytes.
+  // pack_kernel() writes the kernel in the format of convolution(); it takes kernel_bytes().
   std::int64_t (*kernel_bytes)(const AmxShape&);
   void (*pack_kernel)(const AmxShape&, const float* kernel, BFloat16* to);
-  // y = gate(convolution + bias); bias may be null. `scratch` has scratch_bytes(), 64-aligned.
+  // y = activation(convolution + bias); bias may be null. `scratch` has scratch_bytes(),
+  // 64-aligned.
   void (*convolution)(const AmxShape&, const BFloat16* x, const BFloat16* packed_kernel,
                       const float* bias, BFloat16* y, char* scratch);
   std::int64_t (*scratch_bytes)(const AmxShape&);
@@ -41,7 +43,7 @@ struct AmxKernels {
   std::int64_t (*weights_scratch_bytes)(const AmxShape&);
 };
 
-// Null where the processor has no AMX for bfloat16 or the kernel does not let this process use it.
+// Returns null if the processor has no AMX for bfloat16, or if Linux does not allow its use.
 const AmxKernels* amx_kernels();
 
 }  // namespace trainer::backend::cpu::simd

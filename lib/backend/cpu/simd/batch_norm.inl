@@ -32,7 +32,7 @@ void moments(const PlaneShape& s, const T* x, const float* shift, Moments* out) 
 }
 
 // The rows of one block of channels.
-template <Gate gate>
+template <FusedActivation activation>
 struct BlockNorm {
   V mean, a, b;
   float alpha;
@@ -41,10 +41,10 @@ struct BlockNorm {
         a(load(rows.a + block * B)),
         b(load(rows.b + block * B)),
         alpha(rows.alpha) {}
-  V operator()(V x) const { return activate<gate>((x - mean) * a + b, alpha); }
+  V operator()(V x) const { return activate<activation>((x - mean) * a + b, alpha); }
 };
 
-// Returns v as a T would hold it.
+// Returns v rounded to T.
 template <class T>
 inline V rounded(V v) {
   if constexpr (sizeof(T) == sizeof(float)) return v;
@@ -55,26 +55,26 @@ inline V rounded(V v) {
 
 template <class T>
 void scale_shift(const PlaneShape& s, const T* x, const NormCoefficients& rows, T* y) {
-  with_gate(rows.gate, [&]<Gate gate>() {
+  with_activation(rows.activation, [&]<FusedActivation activation>() {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const BlockNorm<gate> norm(rows, k);
+        const BlockNorm<activation> norm(rows, k);
         for (std::int64_t i = 0; i < s.pixels; ++i, x += B, y += B) store(y, norm(load(x)));
       }
   });
 }
 
-// Calls term(the other's value, norm of the block) for what is added to the normalised x.
+// Adds term(value of `other`, norm of the block) to the normalised x.
 template <class T, class Term>
 inline void add_terms(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
                       const NormCoefficients& other_rows, T* y, const Term& term) {
-  with_gate(rows.gate, [&]<Gate gate>() {
+  with_activation(rows.activation, [&]<FusedActivation activation>() {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const BlockNorm<Gate::kNone> norm(rows, k), other_norm(other_rows, k);
+        const BlockNorm<FusedActivation::kNone> norm(rows, k), other_norm(other_rows, k);
         for (std::int64_t i = 0; i < s.pixels; ++i, x += B, other += B, y += B) {
           const V sum = rounded<T>(norm(load(x))) + term(load(other), other_norm);
-          store(y, activate<gate>(rounded<T>(sum), rows.alpha));
+          store(y, activate<activation>(rounded<T>(sum), rows.alpha));
         }
       }
   });
@@ -84,30 +84,30 @@ template <class T>
 void add_to_norm(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
                  T* y) {
   add_terms(s, x, rows, other, rows, y,
-            [](V value, const BlockNorm<Gate::kNone>&) { return value; });
+            [](V value, const BlockNorm<FusedActivation::kNone>&) { return value; });
 }
 
 template <class T>
 void add_two_norms(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
                    const NormCoefficients& other_rows, T* y) {
   add_terms(s, x, rows, other, other_rows, y,
-            [](V value, const BlockNorm<Gate::kNone>& norm) { return rounded<T>(norm(value)); });
+            [](V value, const BlockNorm<FusedActivation::kNone>& norm) { return rounded<T>(norm(value)); });
 }
 
-// Calls f<gate, whether there are values>.
+// Calls f<activation, true> if `values` is not null, else f<activation, false>.
 template <class T, class F>
-inline void with_gate_and_optional(Gate gate, const T* values, F&& f) {
-  with_gate(gate, [&]<Gate g>() {
+inline void with_activation_and_optional(FusedActivation activation, const T* values, F&& f) {
+  with_activation(activation, [&]<FusedActivation g>() {
     if (values != nullptr) return f.template operator()<g, true>();
     return f.template operator()<g, false>();
   });
 }
 
-template <Gate gate, bool given, class T>
-inline V gated(const BlockNorm<gate>& norm, V dy, V x, const T* y, std::int64_t at) {
-  if constexpr (gate == Gate::kNone) return dy;
-  if constexpr (given) return through<gate>(dy, load(y + at), norm.alpha);
-  return through<gate>(dy, rounded<T>(norm(x)), norm.alpha);
+template <FusedActivation activation, bool given, class T>
+inline V before_activation(const BlockNorm<activation>& norm, V dy, V x, const T* y, std::int64_t at) {
+  if constexpr (activation == FusedActivation::kNone) return dy;
+  if constexpr (given) return through<activation>(dy, load(y + at), norm.alpha);
+  return through<activation>(dy, rounded<T>(norm(x)), norm.alpha);
 }
 
 inline void add_to(GradientSums* sums, V sum, V product) {
@@ -120,18 +120,18 @@ inline void add_to(GradientSums* sums, V sum, V product) {
 template <class T>
 void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
                const float* inverse_std, GradientSums* sums) {
-  with_gate_and_optional(rows.gate, y, [&]<Gate gate, bool given>() {
+  with_activation_and_optional(rows.activation, y, [&]<FusedActivation activation, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const BlockNorm<gate> norm(rows, k);
+        const BlockNorm<activation> norm(rows, k);
         const V is = load(inverse_std + k * B);
         V sum{}, product{};
         for (std::int64_t i = 0; i < s.pixels;) {
           V run_sum{}, run_product{};
           for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, at += B) {
             const V value = load(x + at);
-            const V g = gated<gate, given>(norm, load(dy + at), value, y, at);
+            const V g = before_activation<activation, given>(norm, load(dy + at), value, y, at);
             run_sum += g;
             run_product += g * ((value - norm.mean) * is);
           }
@@ -143,26 +143,26 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const N
   });
 }
 
-template <Gate gate, bool sum, class T>
-inline V gradient_before(const GatedGradient<T>& from, std::int64_t at) {
+template <FusedActivation activation, bool sum, class T>
+inline V gradient_before(const ActivationGradient<T>& from, std::int64_t at) {
   V dy = load(from.a + at);
   if constexpr (sum) dy = rounded<T>(dy + load(from.b + at));
-  return rounded<T>(through<gate>(dy, load(from.w + at), from.alpha));
+  return rounded<T>(through<activation>(dy, load(from.w + at), from.alpha));
 }
 
 template <class T>
-void gate_gradient(const PlaneShape& s, const GatedGradient<T>& from, T* d) {
-  with_gate_and_optional(from.gate, from.b, [&]<Gate gate, bool sum>() {
+void activation_gradient(const PlaneShape& s, const ActivationGradient<T>& from, T* d) {
+  with_activation_and_optional(from.activation, from.b, [&]<FusedActivation activation, bool sum>() {
     const std::int64_t end = s.n * s.blocks * s.pixels * B;
     for (std::int64_t at = 0; at < end; at += B)
-      store(d + at, gradient_before<gate, sum>(from, at));
+      store(d + at, gradient_before<activation, sum>(from, at));
   });
 }
 
 template <class T>
-void gate_gradient_sums(const PlaneShape& s, const GatedGradient<T>& from, T* d, const T* x,
+void activation_gradient_sums(const PlaneShape& s, const ActivationGradient<T>& from, T* d, const T* x,
                         const float* mean, const float* inverse_std, GradientSums* sums) {
-  with_gate_and_optional(from.gate, from.b, [&]<Gate gate, bool sum_of_two>() {
+  with_activation_and_optional(from.activation, from.b, [&]<FusedActivation activation, bool sum_of_two>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
@@ -171,7 +171,7 @@ void gate_gradient_sums(const PlaneShape& s, const GatedGradient<T>& from, T* d,
         for (std::int64_t i = 0; i < s.pixels;) {
           V run_sum{}, run_product{};
           for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, at += B) {
-            const V g = gradient_before<gate, sum_of_two>(from, at);
+            const V g = gradient_before<activation, sum_of_two>(from, at);
             store(d + at, g);
             run_sum += g;
             run_product += g * ((load(x + at) - centre) * is);
@@ -187,16 +187,16 @@ void gate_gradient_sums(const PlaneShape& s, const GatedGradient<T>& from, T* d,
 template <class T>
 void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
                    const NormGradientCoefficients& gradient, T* dx) {
-  with_gate_and_optional(rows.gate, y, [&]<Gate gate, bool given>() {
+  with_activation_and_optional(rows.activation, y, [&]<FusedActivation activation, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const BlockNorm<gate> norm(rows, k);
+        const BlockNorm<activation> norm(rows, k);
         const V p = load(gradient.p + k * B), q = load(gradient.q + k * B);
         const V r = load(gradient.r + k * B);
         for (std::int64_t i = 0; i < s.pixels; ++i, at += B) {
           const V value = load(x + at);
-          const V g = gated<gate, given>(norm, load(dy + at), value, y, at);
+          const V g = before_activation<activation, given>(norm, load(dy + at), value, y, at);
           store(dx + at, p * g + (q * (value - norm.mean) + r));
         }
       }

@@ -1,4 +1,4 @@
-// Our own vector kernels: everything that oneDNN does slower than memory allows, or not at all.
+// Our own vector kernels, for work that oneDNN lacks or does slower than memory allows.
 //
 // The same source is compiled for each instruction set (v3.cpp, v4.cpp), and the program chooses
 // one at run time. The kernels of an op are declared and defined in ops/<op>.inl, those that
@@ -14,34 +14,35 @@ struct BFloat16 {
   std::uint16_t bits;
 };
 
-// The derivative factor of an activation at its output y; alpha is the slope of leaky_relu.
-enum class Gate { kNone, kRelu, kRelu6, kLeakyRelu };
+// The activations that kernels apply; alpha is the slope of leaky_relu. Their derivatives depend on
+// the output y alone.
+enum class FusedActivation { kNone, kRelu, kRelu6, kLeakyRelu };
 
 // A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], float32,
-// by Winograd's F(4x4, 3x3): 4x4 outputs a tile of 6x6 inputs. Tiles are taken in strips; for each
-// the input is transformed, then one panel of output channels after the other is computed. No y
-// depends on the strips, nor on the other samples.
+// by Winograd's F(4x4, 3x3): 4x4 outputs per tile of 6x6 inputs. Tiles are taken in strips; for
+// each the input is transformed, then one panel of output channels after the other is computed. No
+// y depends on the strips or on the other samples.
 struct WinogradShape {
-  std::int64_t n, h, w, oh, ow, top, left, in, out;
-  // The kernel is [3, 3, in, out]; or [3, 3, out, in] and to be turned by 180 degrees, so that a
-  // gradient goes back through the convolution.
-  bool transposed;
-  Gate gate;
-  float alpha;
-  std::int64_t tiles;  // the most of a strip
-  bool non_temporal;   // y is stored past the caches, and is aligned to a block of floats
+  std::int64_t n = 0, h = 0, w = 0, oh = 0, ow = 0, top = 0, left = 0, in = 0, out = 0;
+  // If false, the kernel is [3, 3, in, out]. If true, it is [3, 3, out, in] and is turned by 180
+  // degrees, so that a gradient goes back through the convolution.
+  bool transposed = false;
+  FusedActivation activation = FusedActivation::kNone;
+  float alpha = 0;
+  std::int64_t tiles = 0;     // the maximum number of tiles per strip
+  bool non_temporal = false;  // y is stored past the caches, and is aligned to a block of floats
   // The output channels to compute: from a multiple of kWinogradPanel blocks to one, or to `out`.
-  std::int64_t out_begin, out_end;
+  std::int64_t out_begin = 0, out_end = 0;
 };
 inline constexpr std::int64_t kWinogradPanel = 2;
 
-// Batch statistics of one channel: sums of (x - shift) and (x - shift)^2.
+// The batch statistics of one channel: the sums of (x - shift) and of (x - shift)^2.
 struct Moments {
   double sum, square;
 };
 
-// Sums of one channel for the gradient of batch normalisation: of g and of g * xhat, where g is the
-// gradient of the normalised value and xhat = (x - mean) * inverse_std.
+// The sums of one channel for the gradient of batch normalisation: of g and of g * xhat, where g is
+// the gradient of the normalised value and xhat = (x - mean) * inverse_std.
 struct GradientSums {
   double sum_g, sum_g_xhat;
 };
@@ -50,23 +51,24 @@ struct PlaneShape {
   std::int64_t n, blocks, pixels;  // samples, channel blocks, h * w
 };
 
-// y = gate((x - mean) * a + b) by channel, gate as an activation: relu, relu6, leaky_relu or none.
-// The mean is taken off first: channels that hardly vary would lose their digits otherwise.
+// y = activation((x - mean) * a + b) by channel. The mean is subtracted first, because channels
+// that hardly vary would lose their digits otherwise.
 struct NormCoefficients {
   const float *mean, *a, *b;
-  Gate gate;
+  FusedActivation activation;
   float alpha;
 };
-// The gradient of x: p * g + q * (x - mean) + r by channel, where g is that before the gate.
+// The gradient of x is p * g + q * (x - mean) + r by channel, where g is the gradient before the
+// activation.
 struct NormGradientCoefficients {
   const float *p, *q, *r;
 };
 
-// The gradient of w = gate(x): a, or a + b where b is not null.
+// The gradient of w = activation(x): a, or a + b if b is not null.
 template <class T>
-struct GatedGradient {
+struct ActivationGradient {
   const T *a, *b, *w;
-  Gate gate;
+  FusedActivation activation;
   float alpha;
 };
 
@@ -76,19 +78,20 @@ struct Typed {
   // Adds to moments [blocks * block]; shift [blocks * block].
   void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
   void (*scale_shift)(const PlaneShape&, const T* x, const NormCoefficients&, T* y);
-  // y = gate(norm(x) + other), and gate(norm(x) + norm(other)); the first's gate is that of the
-  // sum. Each term and the sum are rounded to T, as where they are written.
+  // y = activation(norm(x) + other), and activation(norm(x) + norm(other)); the first's activation
+  // is that of the sum. Each term and the sum are rounded to T, as where they are written.
   void (*add_to_norm)(const PlaneShape&, const T* x, const NormCoefficients&, const T* other, T* y);
   void (*add_two_norms)(const PlaneShape&, const T* x, const NormCoefficients&, const T* other,
                         const NormCoefficients& of_other, T* y);
-  // Adds to sums, with g = dy * gate'(y). y may be null: it is then computed again from x.
+  // Adds to sums, with g = dy * activation'(y). y may be null: it is then computed again from x.
   void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormCoefficients&,
                     const float* inverse_std, GradientSums* sums);
-  // d = (a + b) * gate'(w); d may be a. gate_gradient_sums() also adds to sums what norm_sums()
-  // adds for the gradient d of a norm of x without a gate.
-  void (*gate_gradient)(const PlaneShape&, const GatedGradient<T>&, T* d);
-  void (*gate_gradient_sums)(const PlaneShape&, const GatedGradient<T>&, T* d, const T* x,
-                             const float* mean, const float* inverse_std, GradientSums* sums);
+  // d = (a + b) * activation'(w); d may be a. activation_gradient_sums() also adds to sums what
+  // norm_sums() adds for the gradient d of a norm of x without a activation.
+  void (*activation_gradient)(const PlaneShape&, const ActivationGradient<T>&, T* d);
+  void (*activation_gradient_sums)(const PlaneShape&, const ActivationGradient<T>&, T* d,
+                                   const T* x, const float* mean, const float* inverse_std,
+                                   GradientSums* sums);
   // dx may be dy.
   void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y,
                         const NormCoefficients&, const NormGradientCoefficients&, T* dx);
@@ -102,7 +105,7 @@ struct Kernels {
   Typed<float> f32;
   Typed<BFloat16> bf16;
 
-  // y = gate(convolution + bias); bias may be null. `scratch` has winograd_scratch() floats.
+  // y = activation(convolution + bias); bias may be null. `scratch` has winograd_scratch() floats.
   void (*winograd)(const WinogradShape&, const float* x, const float* kernel, const float* bias,
                    float* y, float* scratch);
   std::int64_t (*winograd_scratch)(const WinogradShape&);

@@ -25,8 +25,8 @@ constexpr Typed<T> kTyped = {
     .add_to_norm = add_to_norm<T>,
     .add_two_norms = add_two_norms<T>,
     .norm_sums = norm_sums<T>,
-    .gate_gradient = gate_gradient<T>,
-    .gate_gradient_sums = gate_gradient_sums<T>,
+    .activation_gradient = activation_gradient<T>,
+    .activation_gradient_sums = activation_gradient_sums<T>,
     .norm_backward = norm_backward<T>,
     .to_f32 = to_f32<T>,
 };
@@ -50,5 +50,5 @@ const Kernels kTable = {
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 
-// Includes every file of ops/. CMake writes it.
+// CMake writes this file, which includes every file of ops/.
 #include "op_kernels.inl"

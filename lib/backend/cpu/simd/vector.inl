@@ -1,5 +1,5 @@
 // Vectors of one block of floats, on GCC's vector extensions. Included inside a namespace per
-// instruction set, after <immintrin.h>: TRAINER_BLOCK floats a vector.
+// instruction set, after <immintrin.h>: TRAINER_BLOCK floats per vector.
 
 constexpr std::int64_t B = TRAINER_BLOCK;
 
@@ -11,7 +11,7 @@ using C = std::uint8_t __attribute__((vector_size(TRAINER_BLOCK)));
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-// To a multiple of B.
+// Rounds up to a multiple of B.
 inline std::int64_t round_up(std::int64_t a) { return ceil_div(a, B) * B; }
 
 inline V splat(float x) { return V{} + x; }
@@ -67,13 +67,13 @@ inline void put(BFloat16* p, float x) {
 }
 
 inline V select(I mask, V a, V b) { return mask ? a : b; }
-// Whether v takes the place of a maximum: the first of equal ones stays. A NaN goes before all numbers and stays too, so
-// that it is seen in the loss.
+// Returns whether v replaces a maximum: the first of equal numbers stays. A NaN replaces every number and stays, so
+// that the loss shows it.
 inline I wins(V v, V best) { return ~(v <= best) & (best == best); }
 inline V maximum(V a, V b) { return a > b ? a : b; }
 inline V minimum(V a, V b) { return a < b ? a : b; }
 
-// The first `count` of B numbers, zeros for the rest.
+// Loads the first `count` of B numbers, zeros for the rest.
 inline V load_first(const float* p, std::int64_t count) {
   if (count >= B) return load(p);
   alignas(64) float values[B] = {};
@@ -117,34 +117,34 @@ inline void store_index(std::uint8_t* p, I index) {
   __builtin_memcpy(p, &c, sizeof c);
 }
 
-// g * derivative of the activation, given its output y.
-template <Gate gate>
+// Returns g times the derivative of the activation, given its output y.
+template <FusedActivation activation>
 inline V through(V g, V y, float alpha) {
-  if constexpr (gate == Gate::kRelu) return select(y > 0, g, V{});
-  if constexpr (gate == Gate::kRelu6) return select((y > 0) & (y < 6), g, V{});
-  if constexpr (gate == Gate::kLeakyRelu) return select(y > 0, g, g * alpha);
+  if constexpr (activation == FusedActivation::kRelu) return select(y > 0, g, V{});
+  if constexpr (activation == FusedActivation::kRelu6) return select((y > 0) & (y < 6), g, V{});
+  if constexpr (activation == FusedActivation::kLeakyRelu) return select(y > 0, g, g * alpha);
   return g;
 }
-// The activation itself. x is given back when it is not a number.
-template <Gate gate>
+// Applies the activation. A NaN stays a NaN.
+template <FusedActivation activation>
 inline V activate(V x, float alpha) {
-  if constexpr (gate == Gate::kRelu) return select(x < 0, V{}, x);
-  if constexpr (gate == Gate::kRelu6) return select(x < 0, V{}, select(x > 6, splat(6), x));
-  if constexpr (gate == Gate::kLeakyRelu) return select(x < 0, x * alpha, x);
+  if constexpr (activation == FusedActivation::kRelu) return select(x < 0, V{}, x);
+  if constexpr (activation == FusedActivation::kRelu6) return select(x < 0, V{}, select(x > 6, splat(6), x));
+  if constexpr (activation == FusedActivation::kLeakyRelu) return select(x < 0, x * alpha, x);
   return x;
 }
 
-// Calls f with the gate as a compile-time constant.
+// Calls f with the activation as a compile-time constant.
 template <class F>
-inline void with_gate(Gate gate, F&& f) {
-  switch (gate) {
-    case Gate::kNone:
-      return f.template operator()<Gate::kNone>();
-    case Gate::kRelu:
-      return f.template operator()<Gate::kRelu>();
-    case Gate::kRelu6:
-      return f.template operator()<Gate::kRelu6>();
-    case Gate::kLeakyRelu:
-      return f.template operator()<Gate::kLeakyRelu>();
+inline void with_activation(FusedActivation activation, F&& f) {
+  switch (activation) {
+    case FusedActivation::kNone:
+      return f.template operator()<FusedActivation::kNone>();
+    case FusedActivation::kRelu:
+      return f.template operator()<FusedActivation::kRelu>();
+    case FusedActivation::kRelu6:
+      return f.template operator()<FusedActivation::kRelu6>();
+    case FusedActivation::kLeakyRelu:
+      return f.template operator()<FusedActivation::kLeakyRelu>();
   }
 }

@@ -2,11 +2,11 @@
 
 // ---- The products at one point: rows of tiles times a panel of output channels ----
 
-constexpr std::int64_t kMostRows = TRAINER_BLOCK == 16 ? 14 : 6;
+constexpr std::int64_t kMaxRows = TRAINER_BLOCK == 16 ? 14 : 6;
 
 // c = a b: a is [blocks, R, B], b [blocks * B, N * B], rows of c lie c_row apart. Every number is one
-// sum in the order of the input channels, whatever R. What the next call needs is fetched meanwhile:
-// next_a, as large as a, and next_c.
+// sum in the order of the input channels, whatever R. Prefetches the operands of the next call: next_a, as large as a,
+// and next_c.
 template <int R, int N>
 void multiply(const float* a, const float* b, float* c, std::int64_t blocks, std::int64_t c_row,
               const float* next_a, const float* next_c) {
@@ -44,7 +44,7 @@ using Multiply = void (*)(const float*, const float*, float*, std::int64_t, std:
                           const float*, const float*);
 
 template <int N>
-inline Multiply multiply_of(std::int64_t rows) {
+inline Multiply select_multiply(std::int64_t rows) {
   switch (rows) {
     case 1: return multiply<1, N>;
     case 2: return multiply<2, N>;
@@ -76,7 +76,7 @@ inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t w
       const std::int64_t start = strip.start(group), rows = strip.rows(group);
       const std::int64_t next = group + 1 < groups ? strip.start(group + 1) : 0;
       const std::int64_t next_point = next > 0 ? point : point + 1;
-      const Multiply run = width == kPanel ? multiply_of<2>(rows) : multiply_of<1>(rows);
+      const Multiply run = width == kPanel ? select_multiply<2>(rows) : select_multiply<1>(rows);
       run(a + point * stride + start * ins, b + point * point_stride(ins, width),
           m + (start * kPoints + point) * width, ins / B, kPoints * width,
           a + next_point * stride + next * ins, m + (next * kPoints + next_point) * width);
@@ -84,33 +84,33 @@ inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t w
   }
 }
 
-// ---- All of it ----
+// ---- The whole convolution ----
 
-// Scratch, in floats: of one panel of the transformed kernel, of what is kept of it, of a strip's input and of its
-// products. The kernel is kept whole where several strips need it.
+// The scratch, in floats: one panel of the transformed kernel, the panels that are kept, a strip's input and its
+// products. The whole kernel is kept if several strips need it.
 struct WinogradScratch {
   std::int64_t panel, kernel, input, products;
 };
-inline WinogradScratch scratch_of(const WinogradShape& s) {
-  const std::int64_t ins = round_up(s.in), tiles = most_tiles(s);
+inline WinogradScratch count_scratch(const WinogradShape& s) {
+  const std::int64_t ins = round_up(s.in), tiles = max_tiles(s);
   const std::int64_t panel = kPoints * point_stride(ins, kPanel);
-  const std::int64_t panels = strips_of(s) > 1 ? ceil_div(s.out_end - s.out_begin, kPanel) : 1;
+  const std::int64_t panels = count_strips(s) > 1 ? ceil_div(s.out_end - s.out_begin, kPanel) : 1;
   return {panel, panel * panels, kPoints * point_stride(tiles, ins), kPoints * kPanel * tiles};
 }
 
 std::int64_t winograd_scratch(const WinogradShape& s) {
-  const WinogradScratch scratch = scratch_of(s);
+  const WinogradScratch scratch = count_scratch(s);
   return scratch.kernel + scratch.input + scratch.products;
 }
 
 void winograd(const WinogradShape& s, const float* x, const float* kernel, const float* bias, float* y,
               float* scratch) {
-  const WinogradScratch sizes = scratch_of(s);
+  const WinogradScratch sizes = count_scratch(s);
   float* products = scratch + sizes.kernel;
   float* input = products + sizes.products;
-  const std::int64_t end = round_up(s.out_end), strips = strips_of(s);
+  const std::int64_t end = round_up(s.out_end), strips = count_strips(s);
   for (std::int64_t i = 0; i < strips; ++i) {
-    const Strip strip = strip_at(s, i, kMostRows);
+    const Strip strip = strip_at(s, i, kMaxRows);
     transform_input(s, strip, x, input);
     for (std::int64_t n = s.out_begin; n < end; n += kPanel) {
       const std::int64_t width = least(kPanel, end - n);

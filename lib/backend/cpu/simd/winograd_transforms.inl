@@ -90,25 +90,25 @@ inline void tap_rows(const V (&m)[6], V (&o)[3]) {
   o[2] = (sp * pp + sq * qq) + m[5];
 }
 
-// Tiles [first, first + count) of a call, cut into groups as even as they go.
+// Tiles [first, first + count) of a call, divided into groups as evenly as possible.
 struct Strip {
   std::int64_t first, count, most_rows;
   std::int64_t groups() const { return ceil_div(count, most_rows); }
   std::int64_t start(std::int64_t group) const { return group * count / groups(); }
   std::int64_t rows(std::int64_t group) const { return start(group + 1) - start(group); }
 };
-inline std::int64_t tiles_of(const WinogradShape& s) {
+inline std::int64_t count_tiles(const WinogradShape& s) {
   return s.n * ceil_div(s.oh, 4) * ceil_div(s.ow, 4);
 }
-inline std::int64_t strips_of(const WinogradShape& s) { return ceil_div(tiles_of(s), s.tiles); }
-inline std::int64_t most_tiles(const WinogradShape& s) { return least(s.tiles, tiles_of(s)); }
-// The i-th strip of a call: they are as even as they go.
+inline std::int64_t count_strips(const WinogradShape& s) { return ceil_div(count_tiles(s), s.tiles); }
+inline std::int64_t max_tiles(const WinogradShape& s) { return least(s.tiles, count_tiles(s)); }
+// Returns the i-th strip of a call. Strips are as even as possible.
 inline Strip strip_at(const WinogradShape& s, std::int64_t i, std::int64_t most_rows) {
-  const std::int64_t tiles = tiles_of(s), strips = strips_of(s), first = tiles * i / strips;
+  const std::int64_t tiles = count_tiles(s), strips = count_strips(s), first = tiles * i / strips;
   return {first, tiles * (i + 1) / strips - first, most_rows};
 }
 
-// Where a tile lies: sample, and its first output row and column.
+// The place of a tile: its sample, and its first output row and column.
 struct Tile {
   std::int64_t n, y, x;
 };
@@ -150,8 +150,8 @@ class Walk {
   std::int64_t left_ = 0, block_ = 0;
 };
 
-// A walk that is 16 tiles ahead of the strip's first. A transform is so short that what it reads must be on its way
-// from memory that many tiles before.
+// Returns a walk that is 16 tiles ahead of the first tile of the strip. A transform is so short that its input must be
+// prefetched that many tiles earlier.
 inline Walk walk_ahead(const WinogradShape& s, const Strip& strip) {
   constexpr int kTiles = 16;
   Walk walk(s, strip);
@@ -159,7 +159,7 @@ inline Walk walk_ahead(const WinogradShape& s, const Strip& strip) {
   return walk;
 }
 
-// Four pixels of four rows, `row` apart, into L2.
+// Prefetches four pixels of four rows, `row` apart, into L2.
 inline void prefetch_rows(const float* p, std::int64_t row) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
 #pragma GCC unroll 4
@@ -168,7 +168,7 @@ inline void prefetch_rows(const float* p, std::int64_t row) {
     for (std::int64_t j = 0; j < 4 * B; j += kLine) __builtin_prefetch(p + i * row + j, 0, 2);
 }
 
-// Between the points of `count` rows: not a multiple of a cache's way.
+// Returns the distance between the points of `count` rows, which is not a multiple of a cache's way.
 inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return count * row + B; }
 
 // ---- Input ----
@@ -231,7 +231,7 @@ inline void transform_input(const WinogradShape& s, const Strip& strip, const fl
       for (std::int64_t r = 0; r < rows; ++r, walk.next(), ahead.next()) {
         const Tile& tile = walk.tile();
         const Tile& later = ahead.tile();
-        // The other rows and columns of its patch were mostly read for the tiles above and to the left.
+        // The tiles above and to the left have read most of the other rows and columns of its patch.
         prefetch_rows(x + (later.n * blocks + ahead.block()) * plane +
                           ((later.y - s.top + 2) * s.w + later.x - s.left + 2) * B,
                       s.w * B);
@@ -318,7 +318,7 @@ inline void transform_kernel(const WinogradShape& s, const float* kernel, std::i
 
 // Rows 0 and 2, or 1 and 3, of a tile; `to` is the first of them. height and width: rows and columns of the image from
 // `to` on.
-template <Gate gate, bool non_temporal, void (*to_rows)(const V (&)[6], V&, V&)>
+template <FusedActivation activation, bool non_temporal, void (*to_rows)(const V (&)[6], V&, V&)>
 inline void output_half(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
                         std::int64_t height, std::int64_t width, float* to) {
   V rows[2][6];
@@ -338,7 +338,7 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
       if (j >= width) continue;
-      const V y = activate<gate>(out[j] + bias, s.alpha);
+      const V y = activate<activation>(out[j] + bias, s.alpha);
       float* pixel = to + (2 * i * s.ow + j) * B;
       if constexpr (non_temporal)
         store_non_temporal(pixel, y);
@@ -347,17 +347,17 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
     }
   }
 }
-template <Gate gate, bool non_temporal>
+template <FusedActivation activation, bool non_temporal>
 inline void transform_output_tile(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
                                   const Tile& tile, float* plane) {
   const std::int64_t height = s.oh - tile.y, width = s.ow - tile.x;
   float* to = plane + (tile.y * s.ow + tile.x) * B;
-  output_half<gate, non_temporal, even_output_rows>(s, m, stride, bias, height, width, to);
+  output_half<activation, non_temporal, even_output_rows>(s, m, stride, bias, height, width, to);
   to += s.ow * B;
-  output_half<gate, non_temporal, odd_output_rows>(s, m, stride, bias, height - 1, width, to);
+  output_half<activation, non_temporal, odd_output_rows>(s, m, stride, bias, height - 1, width, to);
 }
 
-template <Gate gate, bool non_temporal>
+template <FusedActivation activation, bool non_temporal>
 inline void transform_output_strip(const WinogradShape& s, const Strip& strip, const float* m,
                                    const float* bias, std::int64_t n0, std::int64_t width,
                                    float* y) {
@@ -366,7 +366,7 @@ inline void transform_output_strip(const WinogradShape& s, const Strip& strip, c
     const V b = bias == nullptr ? V{} : load_first(bias + n0 + n, s.out - n0 - n);
     Tile tile = tile_at(s, strip.first);
     for (std::int64_t t = 0; t < strip.count; ++t, next_tile(s, tile))
-      transform_output_tile<gate, non_temporal>(s, m + t * kPoints * width + n, width, b, tile,
+      transform_output_tile<activation, non_temporal>(s, m + t * kPoints * width + n, width, b, tile,
                                                 y + (tile.n * blocks + (n0 + n) / B) * plane);
   }
 }
@@ -374,8 +374,8 @@ inline void transform_output_strip(const WinogradShape& s, const Strip& strip, c
 // Output channels [n0, n0 + width) of a strip.
 inline void transform_output(const WinogradShape& s, const Strip& strip, const float* m,
                              const float* bias, std::int64_t n0, std::int64_t width, float* y) {
-  with_gate(s.gate, [&]<Gate gate>() {
-    if (s.non_temporal) return transform_output_strip<gate, true>(s, strip, m, bias, n0, width, y);
-    transform_output_strip<gate, false>(s, strip, m, bias, n0, width, y);
+  with_activation(s.activation, [&]<FusedActivation activation>() {
+    if (s.non_temporal) return transform_output_strip<activation, true>(s, strip, m, bias, n0, width, y);
+    transform_output_strip<activation, false>(s, strip, m, bias, n0, width, y);
   });
 }

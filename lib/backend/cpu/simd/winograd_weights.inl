@@ -52,7 +52,7 @@ inline V transform_gradient_tile(const WinogradShape& s, const float* plane, con
   return sum;
 }
 
-// Output channels [n0, n0 + width) of a strip: [point][tile][width]. Their sums go to dbias.
+// Transforms the output channels [n0, n0 + width) of a strip to [point][tile][width]. Adds their sums to dbias.
 inline void transform_gradient(const WinogradShape& s, const Strip& strip, const float* dy,
                                std::int64_t n0, std::int64_t width, float* to, float* dbias) {
   const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
@@ -76,7 +76,8 @@ inline void transform_gradient(const WinogradShape& s, const Strip& strip, const
 
 constexpr std::int64_t kGradientRows = 4 * B;  // input channels whose products are kept at once
 
-// Sums at all points of input channels [k0, k0 + ins) to taps; `add` to those of earlier strips.
+// Transforms the sums at all points of input channels [k0, k0 + ins) to taps; `add` adds them to those of earlier
+// strips.
 inline void transform_taps_back(const WinogradShape& s, const float* m, std::int64_t k0,
                                 std::int64_t ins, std::int64_t n0, std::int64_t width, bool add,
                                 float* dkernel) {
@@ -126,18 +127,18 @@ inline void correlate_points(const Strip& strip, std::int64_t all_ins, std::int6
 }
 
 std::int64_t winograd_weights_scratch(const WinogradShape& s) {
-  const std::int64_t tiles = most_tiles(s);
+  const std::int64_t tiles = max_tiles(s);
   return kPoints * (point_stride(tiles, round_up(s.in)) + point_stride(tiles, kPanel) +
                     point_stride(kGradientRows, kPanel));
 }
 
 void winograd_weights(const WinogradShape& s, const float* x, const float* dy, float* dkernel,
                       float* dbias, float* scratch) {
-  const std::int64_t ins = round_up(s.in), end = round_up(s.out_end), strips = strips_of(s);
-  float* gradient = scratch + kPoints * point_stride(most_tiles(s), ins);
-  float* products = gradient + kPoints * point_stride(most_tiles(s), kPanel);
+  const std::int64_t ins = round_up(s.in), end = round_up(s.out_end), strips = count_strips(s);
+  float* gradient = scratch + kPoints * point_stride(max_tiles(s), ins);
+  float* products = gradient + kPoints * point_stride(max_tiles(s), kPanel);
   for (std::int64_t i = 0; i < strips; ++i) {
-    const Strip strip = strip_at(s, i, tiles_of(s));
+    const Strip strip = strip_at(s, i, count_tiles(s));
     transform_input(s, strip, x, scratch);
     for (std::int64_t n = s.out_begin; n < end; n += kPanel) {
       const std::int64_t width = least(kPanel, end - n);

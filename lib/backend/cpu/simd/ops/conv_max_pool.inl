@@ -29,7 +29,7 @@ struct ConvMaxPoolKernels {
 namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
-// An image as floats: where it is, or copied to `scratch`. A float is broadcast by the multiplication itself.
+// Returns an image as floats: in place, or copied to `scratch`. The multiplication itself broadcasts a float.
 inline const float* as_floats(const float* image, std::int64_t, float*) { return image; }
 inline const float* as_floats(const BFloat16* image, std::int64_t count, float* scratch) {
   for (std::int64_t i = 0; i < count; ++i) scratch[i] = get(image + i);
@@ -77,7 +77,7 @@ inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, 
         best = select(won, sums[p][q][b], best);
         winner = won ? I{} + q : winner;
       }
-      if (s.relu) best = activate<Gate::kRelu>(best, 0);
+      if (s.relu) best = activate<FusedActivation::kRelu>(best, 0);
       const std::int64_t at = b * plane + (py * s.ow + px + p) * B;
       store(y + at, best);
       store_index(index + at, winner);
@@ -87,11 +87,13 @@ inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, 
 
 // The same, choosing `inside`.
 template <int pixels, int blocks, int k, class T>
-inline void conv_max_pool_pixels_at(const ConvMaxPoolShape& s, const float* image, const float* kernel, const float* bias,
-                           std::int64_t py, std::int64_t px, T* y, std::uint8_t* index, std::int64_t plane) {
+inline void conv_max_pool_pixels_at(const ConvMaxPoolShape& s, const float* image, const float* kernel,
+                                    const float* bias, std::int64_t py, std::int64_t px, T* y,
+                                    std::uint8_t* index, std::int64_t plane) {
   const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
   const bool inside = y0 >= 0 && x0 >= 0 && y0 + s.kh + 1 <= s.h && x0 + 2 * pixels - 1 + s.kw <= s.w;
-  const auto run = inside ? conv_max_pool_pixels<pixels, blocks, k, true, T> : conv_max_pool_pixels<pixels, blocks, k, false, T>;
+  const auto run = inside ? conv_max_pool_pixels<pixels, blocks, k, true, T>
+                          : conv_max_pool_pixels<pixels, blocks, k, false, T>;
   run(s, image, kernel, bias, py, px, y, index, plane);
 }
 
@@ -143,7 +145,7 @@ void conv_max_pool_channel_gradient(const ConvMaxPoolShape& s, std::int64_t bloc
       for (std::int64_t px = 0; px < s.ow; ++px) {
         const std::int64_t o = at + (py * s.ow + px) * B;
         V g = load(dy + o);
-        if (s.relu) g = through<Gate::kRelu>(g, load(y + o), 0);
+        if (s.relu) g = through<FusedActivation::kRelu>(g, load(y + o), 0);
         bias_sum += g;
         const I winner = widen(load_index(index + o));
         V parts[4];

@@ -1,7 +1,7 @@
 // Depthwise 3x3 convolutions over blocked planes between two batch norms:
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
-// z and the gradient of y are never written: rows of them, of floats, are made in the first cache
-// from x, and from y and the gradient of w, as the convolution needs them.
+// z and the gradient of y are never written to memory. The convolution makes rows of them, as floats,
+// in the L1 cache when it needs them: of z from x, of the gradient of y from y and the gradient of w.
 #pragma once
 
 #include "backend/cpu/simd/kernels.h"
@@ -9,13 +9,13 @@
 namespace trainer::backend::cpu::simd {
 
 // A depthwise convolution 3x3 over blocked planes: x [n, blocks, h, w], y [n, blocks, oh, ow], with
-// a stride of 1 or 2; `top` and `left` are padding. The blocks [block_begin, block_end) are
-// computed, those of all samples.
+// a stride of 1 or 2; `top` and `left` are padding. Kernels compute the blocks [block_begin,
+// block_end) of all samples.
 struct DepthwiseShape {
   std::int64_t n, blocks, h, w, oh, ow, stride, top, left, block_begin, block_end;
 };
-// What the gradient is made of when a batch norm stands before the convolution, and one after it
-// whose output has the gradient dw.
+// The operands of the gradient of a convolution between two batch norms; dw is the gradient of the
+// second norm's output.
 template <class T>
 struct DepthwiseGradient {
   const T *x, *y, *dw;
@@ -30,11 +30,11 @@ struct DepthwiseChainKernels {
   // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
   void (*forward)(const DepthwiseShape&, const T* x, const NormCoefficients& before,
                   const float* kernel, T* y, float* shift, Moments* moments, float* scratch);
-  // dx is the gradient before the gate of the norm before, whose sums are added to `sums`. Sets
-  // dkernel, of the kernel's form.
+  // Sets dx, the gradient before the activation of the norm before, adds its sums to `sums`, and sets
+  // dkernel, which has the shape of the kernel.
   void (*backward)(const DepthwiseShape&, const DepthwiseGradient<T>&, const float* kernel, T* dx,
                    float* dkernel, GradientSums* sums, float* scratch);
-  // Floats of scratch that forward() and backward() need.
+  // Both return the number of floats of scratch that forward() or backward() needs.
   std::int64_t (*scratch)(const DepthwiseShape&);
   std::int64_t (*backward_scratch)(const DepthwiseShape&);
 };
@@ -48,7 +48,7 @@ namespace {
 constexpr std::int64_t kSide = 3;
 constexpr int kPixelsAtOnce = 4;
 
-// Columns of a row of z with its padding, and of a row of the gradient of y spread to the pixels of z.
+// Both return the columns of a row: of z with its padding, and of the gradient of y spread to the pixels of z.
 inline std::int64_t depthwise_columns(const DepthwiseShape& s) {
   const std::int64_t read = (s.ow - 1) * s.stride + kSide, given = s.left + s.w;
   return read > given ? read : given;
@@ -69,13 +69,13 @@ inline void zero_floats(float* p, std::int64_t count) {
 template <class T>
 inline void normalise_row(const T* x, std::int64_t pixels, const NormCoefficients& norms,
                           std::int64_t block, float* z) {
-  with_gate(norms.gate, [&]<Gate gate>() {
-    const BlockNorm<gate> norm(norms, block);
+  with_activation(norms.activation, [&]<FusedActivation activation>() {
+    const BlockNorm<activation> norm(norms, block);
     for (std::int64_t i = 0; i < pixels * B; i += B) store(z + i, norm(load(x + i)));
   });
 }
 
-// Asks for `count` pixels that will be read next while there is something else to do.
+// Prefetches `count` pixels that will be read next.
 template <int count, class T>
 inline void prefetch(const T* p) {
   constexpr int kLine = 64 / sizeof(T);
@@ -83,7 +83,7 @@ inline void prefetch(const T* p) {
   for (int i = 0; i < count * B; i += kLine) __builtin_prefetch(p + i);
 }
 
-// `count` outputs of a row, from the rows of z at their first column.
+// Computes `count` outputs of a row from the rows of z at their first column.
 template <int stride, int count, class T>
 inline void depthwise_pixels(const float* const (&rows)[kSide], const V (&kernel)[9],
                              std::int64_t column, T* y) {
@@ -151,7 +151,7 @@ class RowsOfZ {
     }
     return place(y);
   }
-  // What the next row will be made of.
+  // Returns the operands of the next row, to prefetch them.
   const T* next() const { return x_ + made_ * s_.w * B; }
 
  private:
@@ -197,14 +197,14 @@ void depthwise(const DepthwiseShape& s, const T* x, const NormCoefficients& befo
   }
 }
 
-// Rows to ask for while another is computed.
+// Rows to prefetch while another one is computed.
 template <class T>
 struct Next {
   const T* rows[2];
 };
 
 // The last rows of the gradient of y, at the pixels of z that a tap reads: pixel 0 is two columns
-// left of the image, those between outputs are zero.
+// left of the image, the pixels between outputs are zero.
 template <class T>
 class RowsOfGradient {
  public:
@@ -220,14 +220,14 @@ class RowsOfGradient {
     block_ = block;
     made_ = 0;
   }
-  // The row of outputs that reads row y of z by its taps ky; null when there is none.
+  // Returns the row of outputs that reads row y of z by its taps ky; null if there is none.
   const float* at(std::int64_t y, std::int64_t ky) {
     const std::int64_t row = y + s_.top - ky;
     if (row < 0 || row % s_.stride != 0 || row / s_.stride >= s_.oh) return nullptr;
     for (; made_ <= row / s_.stride; ++made_) make();
     return place(row / s_.stride);
   }
-  // What the next row will be made of.
+  // Returns the operands of the next row, to prefetch them.
   Next<T> next() const {
     const std::int64_t at = at_ + made_ * s_.ow * B;
     return {{g_.y + at, g_.dw + at}};
@@ -237,13 +237,13 @@ class RowsOfGradient {
   void make() {
     const T *y = g_.y + at_ + made_ * s_.ow * B, *dw = g_.dw + at_ + made_ * s_.ow * B;
     float* to = place(made_);
-    with_gate(g_.after.gate, [&]<Gate gate>() {
-      const BlockNorm<gate> norm(g_.after, block_);
+    with_activation(g_.after.activation, [&]<FusedActivation activation>() {
+      const BlockNorm<activation> norm(g_.after, block_);
       const V p = load(g_.coefficients.p + block_ * B), q = load(g_.coefficients.q + block_ * B);
       const V r = load(g_.coefficients.r + block_ * B);
       for (std::int64_t i = first_; i < last_; ++i) {
         const V value = load(y + i * B);
-        const V g = gated<gate, false, float>(norm, load(dw + i * B), value, nullptr, 0);
+        const V g = before_activation<activation, false, float>(norm, load(dw + i * B), value, nullptr, 0);
         store(to + (i * s_.stride + 2 - s_.left) * B, p * g + (q * (value - norm.mean) + r));
       }
     });
@@ -256,7 +256,7 @@ class RowsOfGradient {
   std::int64_t row_, first_, last_, at_ = 0, block_ = 0, made_ = 0;
 };
 
-// Three taps of one row, for `count` pixels of z: adds to dz, and to the gradients of the taps.
+// Adds the products of three taps of one row, for `count` pixels of z, to dz and to the gradients of the taps.
 template <int count>
 inline void depthwise_backward_pixels(const float* dy, const V* taps, const float* z, float* dz,
                                       V (&dtaps)[kSide]) {
@@ -293,16 +293,16 @@ inline void depthwise_backward_row(const float* dy, const V* taps, std::int64_t 
   for (int kx = 0; kx < kSide; ++kx) dtaps[kx] += row[kx];
 }
 
-// dx = dz through the gate at z, and its sums for the norm before.
+// Computes dx = dz through the activation at z, and its sums for the norm before.
 template <class T>
-inline void gate_row(const NormCoefficients& before, const float* inverse_std, std::int64_t block,
+inline void backward_row(const NormCoefficients& before, const float* inverse_std, std::int64_t block,
                      std::int64_t pixels, const T* x, const float* z, const float* dz, T* dx, V& sum, V& product) {
-  with_gate(before.gate, [&]<Gate gate>() {
+  with_activation(before.activation, [&]<FusedActivation activation>() {
     const V mean = load(before.mean + block * B), is = load(inverse_std + block * B);
     for (std::int64_t i = 0; i < pixels;) {
       V run_sum{}, run_product{};
       for (const std::int64_t end = run_end(i, pixels); i < end; ++i) {
-        const V g = through<gate>(load(dz + i * B), load(z + i * B), before.alpha);
+        const V g = through<activation>(load(dz + i * B), load(z + i * B), before.alpha);
         store(dx + i * B, g);
         run_sum += g;
         run_product += g * ((load(x + i * B) - mean) * is);
@@ -338,7 +338,7 @@ void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, 
           depthwise_backward_row(dy, taps + ky * kSide, s.w, z, dz, of_plane + ky * kSide,
                                  next[ky]);
         }
-        gate_row(g.before, g.inverse_std, k, s.w, g.x + at, z, dz, dx + at, sum, product);
+        backward_row(g.before, g.inverse_std, k, s.w, g.x + at, z, dz, dx + at, sum, product);
       }
       for (std::int64_t t = 0; t < kSide * kSide; ++t) dtaps[t] += of_plane[t];
       add_to(sums + k * B, sum, product);

@@ -15,9 +15,9 @@ struct PoolShape {
 template <class T>
 struct PoolKernels {
   void (*max_pool)(const PoolShape&, const T* x, T* y, std::uint8_t* index);  // index may be null
-  // `plane` is scratch of h * w * block floats. y is read when there is a gate.
+  // `plane` is scratch of h * w * block floats. y is read if there is an activation.
   void (*max_pool_backward)(const PoolShape&, const T* dy, const std::uint8_t* index, const T* y,
-                            Gate gate, float alpha, T* dx, float* plane);
+                            FusedActivation activation, float alpha, T* dx, float* plane);
   void (*average_pool)(const PoolShape&, const T* x, T* y);
   void (*average_pool_backward)(const PoolShape&, const T* dy, T* dx, float* plane);
   // [n, blocks, pixels, block] -> [n, blocks, block]
@@ -33,7 +33,7 @@ struct PoolKernels {
 namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
-// The part of window i that lies inside [0, extent).
+// The part of a window that lies inside [0, extent).
 struct Span {
   std::int64_t first, last;  // window positions [first, last)
 };
@@ -75,20 +75,20 @@ void max_pool(const PoolShape& s, const T* x, T* y, std::uint8_t* index) {
   }
 }
 
-template <Gate gate, class T>
-void max_pool_backward_gated(const PoolShape& s, const T* dy, const std::uint8_t* index, const T* y,
+template <FusedActivation activation, class T>
+void max_pool_backward_fused(const PoolShape& s, const T* dy, const std::uint8_t* index, const T* y,
                              float alpha, T* dx, float* plane) {
   const bool disjoint = s.sh >= s.kh && s.sw >= s.kw && s.dh == 1 && s.dw == 1 && s.top == 0 &&
                         s.left == 0 && s.oh * s.sh <= s.h && s.ow * s.sw <= s.w;
   for (std::int64_t p = 0; p < s.planes; ++p) {
     if (disjoint) {
-      // Every pixel is written once: what no window covers is zero.
+      // Every pixel is written once. Pixels that no window covers are zero.
       if (s.oh * s.kh != s.h || s.ow * s.kw != s.w || s.sh != s.kh || s.sw != s.kw)
         __builtin_memset(dx, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(T));
       for (std::int64_t oy = 0; oy < s.oh; ++oy) {
         for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B, y += B, index += B) {
           V g = load(dy);
-          if constexpr (gate != Gate::kNone) g = through<gate>(g, load(y), alpha);
+          if constexpr (activation != FusedActivation::kNone) g = through<activation>(g, load(y), alpha);
           const I winner = widen(load_index(index));
           for (std::int64_t i = 0; i < s.kh; ++i)
             for (std::int64_t j = 0; j < s.kw; ++j)
@@ -105,7 +105,7 @@ void max_pool_backward_gated(const PoolShape& s, const T* dy, const std::uint8_t
           const std::int64_t x0 = ox * s.sw - s.left;
           const Span columns = inside(x0, s.kw, s.dw, s.w);
           V g = load(dy);
-          if constexpr (gate != Gate::kNone) g = through<gate>(g, load(y), alpha);
+          if constexpr (activation != FusedActivation::kNone) g = through<activation>(g, load(y), alpha);
           const I winner = widen(load_index(index));
           for (std::int64_t i = rows.first; i < rows.last; ++i)
             for (std::int64_t j = columns.first; j < columns.last; ++j) {
@@ -123,8 +123,10 @@ void max_pool_backward_gated(const PoolShape& s, const T* dy, const std::uint8_t
 
 template <class T>
 void max_pool_backward(const PoolShape& s, const T* dy, const std::uint8_t* index, const T* y,
-                       Gate gate, float alpha, T* dx, float* plane) {
-  with_gate(gate, [&]<Gate g>() { max_pool_backward_gated<g>(s, dy, index, y, alpha, dx, plane); });
+                       FusedActivation activation, float alpha, T* dx, float* plane) {
+  with_activation(activation, [&]<FusedActivation constant>() {
+    max_pool_backward_fused<constant>(s, dy, index, y, alpha, dx, plane);
+  });
 }
 
 template <class T>

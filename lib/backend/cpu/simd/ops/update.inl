@@ -51,7 +51,7 @@ struct UpdateKernels {
 namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
-// In sums of their own for 16 elements apart, so that the loop is vectorised.
+// Adds up 16 sums of elements that lie 16 apart, so that the loop is vectorised.
 double chunk_square(const float* g, std::int64_t count) {
   constexpr std::int64_t kSums = 16;
   double sums[kSums] = {};
@@ -68,7 +68,7 @@ double chunk_square(const float* g, std::int64_t count) {
 // point into a buffer, and the loop would not be vectorised.
 using Floats = float* __restrict;
 
-// Elements [first, first + count) of the sum of the gradients, with the penalties'.
+// Sums elements [first, first + count) of the gradients and of the penalties' gradients.
 inline void sum_gradients(const UpdateRun& r, std::int64_t first, std::int64_t count, float* g) {
   const float* w = r.w + first;
   const float* source = r.gradients[0] + first;

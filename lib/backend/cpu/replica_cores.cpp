@@ -14,18 +14,18 @@ std::int64_t core_count(const DeviceOptions& options) {
   return options.machine ? usable_core_count(*options.machine) : usable_core_count();
 }
 
-std::int64_t threads_of_replica(const DeviceOptions& options) {
+std::int64_t count_threads(const DeviceOptions& options) {
   return std::max<std::int64_t>(
       1, options.cpu.threads.value_or(core_count(options)) / options.replicas);
 }
 
-// Returns the number of workers of a replica, or 0 if the backend chooses it. Ordered sums need a
-// micro-batch per worker. They get the fewest workers that compute the micro-batches of the replica
-// in as many rounds as one worker per thread would.
-std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threads) {
+// Returns the number of lanes of a replica, or 0 if the backend chooses it. Ordered sums need a
+// micro-batch per lane. They get the fewest lanes that compute the micro-batches of the replica
+// in as many rounds as one lane per thread would.
+std::int64_t count_lanes(const DeviceOptions& options, std::int64_t threads) {
   if (options.cpu.lanes) return *options.cpu.lanes;
   if (!options.ordered) return 0;
-  threads = std::min<std::int64_t>(threads, kMostLanes);
+  threads = std::min<std::int64_t>(threads, kMaxLanes);
   // Fewer micro-batches than replicas are an error of the program that is compiled.
   const std::int64_t own =
       std::max<std::int64_t>(1, options.micro_batches / (options.replicas * options.processes));
@@ -33,19 +33,19 @@ std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threa
   return (own + rounds - 1) / rounds;
 }
 
-// The processors of a replica's threads; none when replicas share them.
-std::vector<Processor> processors_of(const Topology& topology, std::int64_t replicas,
-                                     std::int64_t replica, std::int64_t threads) {
+// Returns the processors of a replica's threads; empty if replicas share processors.
+std::vector<Processor> select_processors(const Topology& topology, std::int64_t replicas,
+                                         std::int64_t replica, std::int64_t threads) {
   const auto all = static_cast<std::int64_t>(topology.processors.size());
   if (replicas * threads > all) return {};
   const auto first = topology.processors.begin() + replica * threads;
   return {first, first + threads};
 }
 
-// Without being asked only where memory has places, by a process that uses the whole machine: of
-// several such processes each is spread alike. One replica on one L3 cache gains nothing.
-CpuOptions::Binding binding_of(const Topology& topology, bool pin, std::int64_t replicas,
-                               std::int64_t threads) {
+// Chooses where threads stay. Without parallel.pin they are bound to nodes only if the machine has
+// several and this process uses the whole machine. One replica on one L3 cache gains nothing.
+CpuOptions::Binding choose_binding(const Topology& topology, bool pin, std::int64_t replicas,
+                                   std::int64_t threads) {
   using Binding = CpuOptions::Binding;
   const auto all = static_cast<std::int64_t>(topology.processors.size());
   if (topology.simulated || replicas * threads > all) return Binding::kNone;
@@ -59,17 +59,17 @@ CpuOptions::Binding binding_of(const Topology& topology, bool pin, std::int64_t 
 }  // namespace
 
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options) {
-  const std::int64_t threads = threads_of_replica(options);
+  const std::int64_t threads = count_threads(options);
   const Topology topology = options.machine ? *options.machine : read_topology();
   const CpuOptions::Binding binding =
-      binding_of(topology, options.cpu.pin, options.replicas, threads);
+      choose_binding(topology, options.cpu.pin, options.replicas, threads);
   std::vector<std::unique_ptr<Backend>> backends;
   for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
     CpuOptions own;
-    own.lanes = static_cast<int>(workers_of_replica(options, threads));
+    own.lanes = static_cast<int>(count_lanes(options, threads));
     own.threads = options.ordered ? own.lanes : static_cast<int>(threads);
     own.all_threads = static_cast<int>(options.cpu.threads.value_or(core_count(options)));
-    own.processors = processors_of(topology, options.replicas, replica, threads);
+    own.processors = select_processors(topology, options.replicas, replica, threads);
     own.binding = binding;
     backends.push_back(open_backend(own));
   }

@@ -1,4 +1,4 @@
-// What each worker of a call does: its micro-batches through forward and backward.
+// The part of a call that each lane runs by itself: its micro-batches through forward and backward.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// What the end of a program belongs to.
+// Returns the phase of the last steps of a program.
 PhaseClock::Phase last_phase(const Lowered& lowered) {
   return lowered.backward_begin < lowered.update_begin ? PhaseClock::Phase::kBackward
                                                        : PhaseClock::Phase::kForward;
@@ -18,39 +18,39 @@ PhaseClock::Phase last_phase(const Lowered& lowered) {
 
 }  // namespace
 
-void CpuExecutable::run_worker(int worker, const Call& call) {
-  rebuild_packed_weights(worker, workers_.count());
-  run_micro_batches(worker, call);
-  if (call.idle && worker == 0) run_idle(call);
+void CpuExecutable::run_lane(int lane, const Call& call) {
+  rebuild_packed_weights(lane, lanes_.count());
+  run_micro_batches(lane, call);
+  if (call.idle && lane == 0) run_idle(call);
   if (!updates_) return;
   {
-    const RecordedWork work(recorder_, WorkRecord::Kind::kWaitForThreads, worker);
-    barrier_.wait(workers_.count());
+    const RecordedWork work(recorder_, WorkRecord::Kind::kWaitForThreads, lane);
+    barrier_.wait(lanes_.count());
   }
-  if (worker == 0) lap(PhaseClock::Phase::kBackward);
+  if (lane == 0) lap(PhaseClock::Phase::kBackward);
   if (ranks_ == nullptr) {
-    finish_alone(worker, call);
+    finish_alone(lane, call);
   } else {
-    finish_with_ranks(worker, call);
+    finish_with_ranks(lane, call);
   }
 }
 
-void CpuExecutable::run_micro_batches(int worker, const Call& call) {
-  const WorkerShare& share = call.shares[static_cast<std::size_t>(worker)];
-  const WorkerState& state = states_[static_cast<std::size_t>(worker)];
+void CpuExecutable::run_micro_batches(int lane, const Call& call) {
+  const LaneShare& share = call.share(lane);
+  const LaneState& state = lane_state(lane);
   for (std::int64_t batch = 0; batch < share.micro_batches(); ++batch) {
     const bool last = batch + 1 == share.micro_batches();
     if (share.micro_batch_count(batch) > 0) {
-      run_micro_batch(worker, call, batch);
+      run_micro_batch(lane, call, batch);
     } else if (updates_) {
       std::memset(state.gradients.data(), 0, static_cast<std::size_t>(state.gradients.bytes()));
       for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
-        fold(worker, call, batch, reduction_->buckets()[i]);
+        fold(lane, call, batch, reduction_->buckets()[i]);
         reduction_->arrive(i);
       }
     }
     if (updates_ && !(last && call.overlap)) {
-      fold(worker, call, batch, {0, variables_.flat_count()});
+      fold(lane, call, batch, {0, variables_.flat_count()});
     }
   }
 }
@@ -59,11 +59,11 @@ void CpuExecutable::run_micro_batches(int worker, const Call& call) {
 // or, ordered, to the roots of the tree that the micro-batch completes. The roots of the
 // micro-batches before it lie in `partial`, in order. The root that the last micro-batch completes
 // lies where its gradient is.
-void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice slice) {
-  WorkerState& state = states_[static_cast<std::size_t>(worker)];
-  const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();
+void CpuExecutable::fold(int lane, const Call& call, std::int64_t batch, Slice slice) {
+  LaneState& state = lane_state(lane);
+  const std::int64_t batches = call.share(lane).micro_batches();
   if (batches < 2) return;
-  const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
+  const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, lane);
   // Joint layers add up their rounds themselves.
   slice.first = std::max(slice.first, joint_.gradient_count());
   if (slice.count() <= 0) return;
@@ -75,7 +75,7 @@ void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice
                           batch > 0);
     return;
   }
-  const std::int64_t first_leaf = call.shares[static_cast<std::size_t>(worker)].first_leaf;
+  const std::int64_t first_leaf = call.share(lane).first_leaf;
   const std::size_t roots = root_count(first_leaf, first_leaf + batch);
   const int completed = completed_roots(first_leaf, first_leaf + batch);
   for (int k = 0; k < completed; ++k) {
@@ -88,10 +88,10 @@ void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice
   machine_.kernels->sum(to, sources, completed + 1, slice.count(), false);
 }
 
-void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t batch) {
-  const WorkerShare& share = call.shares[static_cast<std::size_t>(worker)];
+void CpuExecutable::run_micro_batch(int lane, const Call& call, std::int64_t batch) {
+  const LaneShare& share = call.share(lane);
   const std::int64_t first = share.micro_batch_first(batch), count = share.micro_batch_count(batch);
-  WorkerState& state = states_[static_cast<std::size_t>(worker)];
+  LaneState& state = lane_state(lane);
   Lowered& lowered = *state.programs.at(count);
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Port& port = lowered.inputs[i];
@@ -99,33 +99,32 @@ void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t b
     lowered.pointers[static_cast<std::size_t>(port.buffer)] =
         call.bindings.inputs[i].address + first * port.bytes_per_sample;
   }
-  StepContext context = context_of(worker, call, lowered);
+  StepContext context = make_context(lane, call, lowered);
   context.samples = lowered.samples;
   context.counted = count;
   context.first_sample += static_cast<std::uint64_t>(first);
-  // The first samples of the call, empty micro-batches before them left aside.
-  context.first = worker == call.first_active && first == share.bounds.front();
-  if (!joint_.empty()) context.round = round_of(worker, call, batch);
-  run_steps(worker, call, batch, context, lowered);
+  // True for the first samples of the call, also if empty micro-batches come before them.
+  context.first = lane == call.first_active && first == share.bounds.front();
+  if (!joint_.empty()) context.round = make_round(lane, call, batch);
+  run_steps(lane, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
-  if (worker == 0) lap(last_phase(lowered));
-  if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(worker, call, batch, lowered);
+  if (lane == 0) lap(last_phase(lowered));
+  if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(lane, call, batch, lowered);
 }
 
-JointRound CpuExecutable::round_of(int worker, const Call& call, std::int64_t batch) const {
+JointRound CpuExecutable::make_round(int lane, const Call& call, std::int64_t batch) const {
   JointRound round;
   round.add = batch > 0;
   for (int other = 0; other < call.active; ++other) {
-    const std::int64_t samples =
-        call.shares[static_cast<std::size_t>(other)].micro_batch_count(batch);
-    if (other < worker) round.first += samples;
+    const std::int64_t samples = call.share(other).micro_batch_count(batch);
+    if (other < lane) round.first += samples;
     round.samples += samples;
   }
   return round;
 }
 
-// This rank has no samples, but the others wait for its share of the batch statistics: a sample of
-// zeros that does not count.
+// Runs a sample of zeros that does not count, because the other ranks wait for this rank's share of
+// the batch statistics.
 void CpuExecutable::run_idle(const Call& call) {
   Lowered& lowered = *states_[0].programs.at(1);
   for (const Port& port : lowered.inputs) {
@@ -136,26 +135,26 @@ void CpuExecutable::run_idle(const Call& call) {
     if (port.buffer < 0) continue;
     lowered.pointers[static_cast<std::size_t>(port.buffer)] = idle_input_.data();
   }
-  StepContext context = context_of(0, call, lowered);
-  context.samples = context.workers = 1;
+  StepContext context = make_context(0, call, lowered);
+  context.samples = context.lanes = 1;
   context.round = {0, 1, false};
   for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.steps[i].run(context);
 }
 
-StepContext CpuExecutable::context_of(int worker, const Call& call, const Lowered& lowered) {
+StepContext CpuExecutable::make_context(int lane, const Call& call, const Lowered& lowered) {
   StepContext context;
   context.pointers = lowered.pointers.data();
   context.first_sample = call.scalars.first_sample;
   context.scalars = &call.scalars;
-  context.worker = worker;
-  context.workers = call.active;
-  context.threads = workers_.threads_per_worker();
+  context.lane = lane;
+  context.lanes = call.active;
+  context.threads = lanes_.threads_per_lane();
   context.first = false;
   context.barrier = &active_barrier_;
   context.exchange = &exchange_;
   context.all_samples = call.samples;
   context.numbers = &numbers_;
-  if (worker == 0) context.clock = step_clock();
+  if (lane == 0) context.clock = step_clock();
   if (statistics_ranks_ != nullptr) {
     context.statistics = statistics_ranks_;
     context.all_samples = call.scalars.all_samples;
@@ -163,14 +162,14 @@ StepContext CpuExecutable::context_of(int worker, const Call& call, const Lowere
   return context;
 }
 
-void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
+void CpuExecutable::run_steps(int lane, const Call& call, std::int64_t batch,
                               const StepContext& context, const Lowered& lowered) {
-  const bool last = batch + 1 == call.shares[static_cast<std::size_t>(worker)].micro_batches();
+  const bool last = batch + 1 == call.share(lane).micro_batches();
   std::size_t next = 0;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) {
-    if (worker == 0 && i == lowered.backward_begin) lap(PhaseClock::Phase::kForward);
+    if (lane == 0 && i == lowered.backward_begin) lap(PhaseClock::Phase::kForward);
     {
-      RecordedWork work(recorder_, WorkRecord::Kind::kLayer, worker);
+      RecordedWork work(recorder_, WorkRecord::Kind::kLayer, lane);
       const Step& step = lowered.steps[i];
       step.run(context);
       work.set_layer(step.name, step.implementation, step.phase);
@@ -181,16 +180,16 @@ void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
            lowered.bucket_steps[next].first == static_cast<int>(i);
          ++next) {
       const std::size_t bucket = lowered.bucket_steps[next].second;
-      fold(worker, call, batch, reduction_->buckets()[bucket]);
+      fold(lane, call, batch, reduction_->buckets()[bucket]);
       reduction_->arrive(bucket);
     }
   }
 }
 
-void CpuExecutable::arrive_last(int worker, const Call& call, std::int64_t batch,
+void CpuExecutable::arrive_last(int lane, const Call& call, std::int64_t batch,
                                 const Lowered& lowered) {
   const std::size_t bucket = lowered.bucket_steps.back().second;
-  fold(worker, call, batch, reduction_->buckets()[bucket]);
+  fold(lane, call, batch, reduction_->buckets()[bucket]);
   reduction_->arrive(bucket);
 }
 
