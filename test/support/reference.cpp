@@ -1,17 +1,15 @@
 #include "support/reference.h"
 
 #include <array>
-#include <bit>
 #include <cmath>
 
+#include "base/half.h"
 #include "base/random.h"
 
 namespace trainer::test {
 
 double to_bf16(double x) {
-  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
-  return static_cast<double>(
-      std::bit_cast<float>((bits + 0x7FFFu + ((bits >> 16) & 1u)) & 0xFFFF0000u));
+  return static_cast<double>(bfloat16_to_float(float_to_bfloat16(static_cast<float>(x))));
 }
 
 namespace {

@@ -42,12 +42,17 @@ inline V load(const BFloat16* p) {
   __builtin_memcpy(&v, &wide, sizeof v);
   return v;
 }
-// Rounds to nearest, ties to even.
+// Returns the bits of bfloat16 numbers for the bits of floats, as float_to_bfloat16() of base/half.h does: the nearest
+// number, the even one on a tie; a NaN stays a quiet NaN, also if all bits of its payload are set.
+template <class Bits>
+inline Bits round_to_bfloat16(Bits u) {
+  const Bits number = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16, nan = u >> 16 | 0x40u;
+  return (u & 0x7FFFFFFFu) > 0x7F800000u ? nan : number;
+}
 inline void store(BFloat16* p, V v) {
   U u;
   __builtin_memcpy(&u, &v, sizeof u);
-  u = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
-  const H half = __builtin_convertvector(u, H);
+  const H half = __builtin_convertvector(round_to_bfloat16(u), H);
   __builtin_memcpy(p, &half, sizeof half);
 }
 
@@ -62,8 +67,7 @@ inline void put(float* p, float x) { *p = x; }
 inline void put(BFloat16* p, float x) {
   std::uint32_t u;
   __builtin_memcpy(&u, &x, 4);
-  u = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
-  p->bits = static_cast<std::uint16_t>(u);
+  p->bits = static_cast<std::uint16_t>(round_to_bfloat16(u));
 }
 
 inline V select(I mask, V a, V b) { return mask ? a : b; }
