@@ -49,24 +49,22 @@ void batch_norm_over_ranks(const graph::BatchNormBackward& op, const Site& s,
   Tensor &dx = s.out(0), &dgamma = s.out(1), &dbeta = s.out(2);
   const std::int64_t channels = x.channels();
   const auto xhat = [&](std::int64_t i, std::int64_t c) { return (x[i] - mean[c]) * scale[c]; };
-  std::vector<double> g = dy.data;
+  Tensor g = dy;
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::int64_t c = i % channels;
-    double& each = g[static_cast<std::size_t>(i)];
+    double& each = g[i];
     if (!op.activation.linear()) each *= slope_at_output(op.activation, s.in(5)[i]);
     dgamma[c] += each * xhat(i, c);
     dbeta[c] += each;
   }
-  const auto sum_g = sums_over_ranks(
-      x, ranks, [&](std::int64_t i, std::int64_t) { return g[static_cast<std::size_t>(i)]; });
-  const auto sum_g_xhat = sums_over_ranks(x, ranks, [&](std::int64_t i, std::int64_t c) {
-    return g[static_cast<std::size_t>(i)] * xhat(i, c);
-  });
+  const auto sum_g = sums_over_ranks(x, ranks, [&](std::int64_t i, std::int64_t) { return g[i]; });
+  const auto sum_g_xhat =
+      sums_over_ranks(x, ranks, [&](std::int64_t i, std::int64_t c) { return g[i] * xhat(i, c); });
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::int64_t c = i % channels;
     const auto k = static_cast<std::size_t>(c);
     const double mean_part = (sum_g[k] + xhat(i, c) * sum_g_xhat[k]) / sum_g.back();
-    dx[i] = gamma[c] * scale[c] * (g[static_cast<std::size_t>(i)] - mean_part);
+    dx[i] = gamma[c] * scale[c] * (g[i] - mean_part);
   }
 }
 

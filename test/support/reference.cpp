@@ -193,9 +193,7 @@ std::vector<std::vector<double>> Reference::run(std::int64_t samples,
     values_[i].shape = value.shape.batched() ? value.shape.with_batch(samples) : value.shape;
     if (graph::is_persistent(value.role)) values_[i].data = kept.at(value.name);
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    values_[static_cast<std::size_t>(graph_.inputs[i])].data = inputs[i];
-  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) tensor(graph_.inputs[i]).data = inputs[i];
   const auto is_update = [](const graph::Node& node) {
     return std::holds_alternative<graph::Update>(node.op);
   };
@@ -216,9 +214,7 @@ std::vector<std::vector<double>> Reference::run(std::int64_t samples,
     for (const graph::Node& node : graph_.nodes) {
       if (!is_update(node)) continue;
       Site site{{}, {}, scalars, norm};
-      for (const graph::ValueId id : node.inputs) {
-        site.inputs.push_back(&values_[static_cast<std::size_t>(id)]);
-      }
+      for (const graph::ValueId id : node.inputs) site.inputs.push_back(&tensor(id));
       evaluate(std::get<graph::Update>(node.op), site);
     }
   }
@@ -232,18 +228,16 @@ std::vector<std::vector<double>> Reference::run(std::int64_t samples,
 
 void Reference::run_node(const graph::Node& node, const backend::Scalars& scalars) {
   Site site{{}, {}, scalars, 0};
-  for (const graph::ValueId id : node.inputs) {
-    site.inputs.push_back(&values_[static_cast<std::size_t>(id)]);
-  }
+  for (const graph::ValueId id : node.inputs) site.inputs.push_back(&tensor(id));
   for (const graph::ValueId id : node.outputs) {
-    Tensor& tensor = values_[static_cast<std::size_t>(id)];
-    tensor.data.assign(static_cast<std::size_t>(tensor.shape.elements()), 0.0);
-    site.outputs.push_back(&tensor);
+    Tensor& output = tensor(id);
+    output.data.assign(static_cast<std::size_t>(output.shape.elements()), 0.0);
+    site.outputs.push_back(&output);
   }
   run_op(node.op, site);
   for (const graph::ValueId id : node.outputs) {
     if (graph_[id].type != DType::kBFloat16) continue;
-    for (double& x : values_[static_cast<std::size_t>(id)].data) x = to_bf16(x);
+    for (double& x : tensor(id).data) x = to_bf16(x);
   }
 }
 
@@ -252,8 +246,7 @@ double Reference::global_norm() const {
   for (const graph::Node& node : graph_.nodes) {
     const auto* update = std::get_if<graph::Update>(&node.op);
     if (update == nullptr) continue;
-    const double norm = norm_of(values_[static_cast<std::size_t>(node.inputs[0])],
-                                values_[static_cast<std::size_t>(node.inputs[1])], *update);
+    const double norm = norm_of(tensor(node.inputs[0]), tensor(node.inputs[1]), *update);
     sum += norm * norm;
   }
   return std::sqrt(sum);

@@ -43,11 +43,11 @@ class Reference {
                                        const std::vector<std::vector<double>>& inputs,
                                        const backend::Scalars& scalars = {});
   // A value of the last run.
-  const std::vector<double>& value(graph::ValueId id) const {
-    return values_[static_cast<std::size_t>(id)].data;
-  }
+  const std::vector<double>& value(graph::ValueId id) const { return tensor(id).data; }
 
  private:
+  const Tensor& tensor(graph::ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  Tensor& tensor(graph::ValueId id) { return values_[static_cast<std::size_t>(id)]; }
   void run_node(const graph::Node& node, const backend::Scalars& scalars);
   double global_norm() const;
 

@@ -15,17 +15,17 @@ void norm_backward(const Activation& activation, const Tensor& scale, bool train
   Tensor &dx = s.out(0), &dgamma = s.out(1), &dbeta = s.out(2);
   const std::int64_t channels = x.channels();
   const double count = static_cast<double>(x.size() / channels);
-  std::vector<double> g = dy.data;
+  Tensor g = dy;
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::int64_t c = i % channels;
-    double& each = g[static_cast<std::size_t>(i)];
+    double& each = g[i];
     if (!activation.linear()) each *= slope_at_output(activation, s.in(5)[i]);
     dgamma[c] += each * (x[i] - mean[c]) * scale[c];
     dbeta[c] += each;
   }
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::int64_t c = i % channels;
-    double d = g[static_cast<std::size_t>(i)];
+    double d = g[i];
     if (training) d -= (dbeta[c] + (x[i] - mean[c]) * scale[c] * dgamma[c]) / count;
     dx[i] = gamma[c] * scale[c] * d;
   }
@@ -45,14 +45,14 @@ void evaluate(const graph::BatchNorm& op, const Site& s) {
   Tensor &y = s.out(0), &mean = s.out(1), &inverse_std = s.out(2);
   const std::int64_t channels = x.channels();
   const double count = static_cast<double>(x.size() / channels);
-  std::vector<double> variance(static_cast<std::size_t>(channels), 0.0);
+  Tensor variance = mean;  // zeros
   for (std::int64_t i = 0; i < x.size(); ++i) mean[i % channels] += x[i] / count;
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const double d = x[i] - mean[i % channels];
-    variance[static_cast<std::size_t>(i % channels)] += d * d / count;
+    variance[i % channels] += d * d / count;
   }
   for (std::int64_t c = 0; c < channels; ++c) {
-    inverse_std[c] = 1 / std::sqrt(variance[static_cast<std::size_t>(c)] + number(op.epsilon));
+    inverse_std[c] = 1 / std::sqrt(variance[c] + number(op.epsilon));
   }
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::int64_t c = i % channels;

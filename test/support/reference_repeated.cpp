@@ -28,24 +28,24 @@ void each_of_groups(const Op& op, const Tensor& x, const F& f) {
 
 // (x - mean) / std of each element, and 1 / std of each group.
 template <class Op>
-std::vector<double> normalised(const Op& op, const Tensor& x, std::vector<double>& inverse_std) {
+Tensor normalised(const Op& op, const Tensor& x, std::vector<double>& inverse_std) {
   const auto all = static_cast<std::size_t>(x.size());
-  std::vector<double> mean(all, 0), variance(all, 0), count(all, 0), n(all);
+  std::vector<double> mean(all, 0), variance(all, 0), count(all, 0);
+  Tensor n = x;
   each_of_groups(op, x, [&](std::size_t g, std::int64_t, std::int64_t i) {
     mean[g] += x[i];
     count[g] += 1;
   });
   each_of_groups(op, x, [&](std::size_t g, std::int64_t, std::int64_t i) {
     const double d = x[i] - mean[g] / count[g];
-    n[static_cast<std::size_t>(i)] = d;
+    n[i] = d;
     variance[g] += d * d / count[g];
   });
   inverse_std.assign(all, 0);
   for (std::size_t g = 0; g < all; ++g)
     inverse_std[g] = 1 / std::sqrt(variance[g] + number(op.epsilon));
-  each_of_groups(op, x, [&](std::size_t g, std::int64_t, std::int64_t i) {
-    n[static_cast<std::size_t>(i)] *= inverse_std[g];
-  });
+  each_of_groups(op, x,
+                 [&](std::size_t g, std::int64_t, std::int64_t i) { n[i] *= inverse_std[g]; });
   return n;
 }
 
@@ -102,10 +102,10 @@ void evaluate(const graph::SumProduct&, const Site& s) {
 template <>
 void evaluate(const graph::GroupNorm& op, const Site& s) {
   std::vector<double> inverse_std;
-  const std::vector<double> n = normalised(op, s.in(0), inverse_std);
+  const Tensor n = normalised(op, s.in(0), inverse_std);
   for (std::int64_t i = 0; i < s.in(0).size(); ++i) {
     const std::int64_t c = i % s.in(0).channels();
-    s.out(0)[i] = n[static_cast<std::size_t>(i)] * s.in(1)[c] + s.in(2)[c];
+    s.out(0)[i] = n[i] * s.in(1)[c] + s.in(2)[c];
   }
 }
 
@@ -113,10 +113,10 @@ template <>
 void evaluate(const graph::GroupNormBackward& op, const Site& s) {
   const Tensor &x = s.in(0), &dy = s.in(1), &gamma = s.in(2);
   std::vector<double> inverse_std;
-  const std::vector<double> n = normalised(op, x, inverse_std);
-  std::vector<double> sum(n.size(), 0), sum_n(n.size(), 0), count(n.size(), 0);
+  const Tensor n = normalised(op, x, inverse_std);
+  std::vector<double> sum(n.data.size(), 0), sum_n = sum, count = sum;
   each_of_groups(op, x, [&](std::size_t g, std::int64_t c, std::int64_t i) {
-    const double each = n[static_cast<std::size_t>(i)];
+    const double each = n[i];
     sum[g] += dy[i] * gamma[c];
     sum_n[g] += dy[i] * gamma[c] * each;
     count[g] += 1;
@@ -124,7 +124,7 @@ void evaluate(const graph::GroupNormBackward& op, const Site& s) {
     s.out(2)[c] += dy[i];
   });
   each_of_groups(op, x, [&](std::size_t g, std::int64_t c, std::int64_t i) {
-    const double each = n[static_cast<std::size_t>(i)];
+    const double each = n[i];
     s.out(0)[i] = (dy[i] * gamma[c] - (sum[g] + each * sum_n[g]) / count[g]) * inverse_std[g];
   });
 }
