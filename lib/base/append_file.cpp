@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
+#include "base/sync.h"
+#include "base/system_error.h"
 #include "base/text.h"
 
 namespace trainer {
@@ -45,7 +46,7 @@ void AppendFile::open() {
     const int error = errno;
     const bool is_moved = error == ENOENT || error == ENOTDIR;
     throw DataError(printable(path_.string()),
-                    concat("cannot open: ", std::strerror(error),
+                    concat("cannot open: ", describe_system_error(error),
                            is_moved ? "; was its folder moved or removed?" : ""));
   }
   struct stat info {};
@@ -56,17 +57,17 @@ void AppendFile::flush() {
   if (pending_.empty()) return;
   if (const int error = write_pending(fd_, pending_); error != 0) {
     pending_.clear();
-    throw DataError(printable(path_.string()), concat("cannot write: ", std::strerror(error)));
+    throw DataError(printable(path_.string()),
+                    concat("cannot write: ", describe_system_error(error)));
   }
   has_content_ = true;
 }
 
 void AppendFile::sync() {
   flush();
-  // Pipes and devices cannot be synced.
-  if (::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) {
+  if (const int error = sync_descriptor(fd_); error != 0) {
     throw DataError(printable(path_.string()),
-                    concat("cannot sync to the disk: ", std::strerror(errno)));
+                    concat("cannot sync to the disk: ", describe_system_error(error)));
   }
 }
 

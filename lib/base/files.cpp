@@ -16,15 +16,26 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/sync.h"
+#include "base/system_error.h"
 #include "base/text.h"
 
 namespace trainer {
 namespace {
 
-std::string reason() { return std::strerror(errno); }
+std::string reason() { return describe_system_error(errno); }
 
 // Returns the path for messages, as one line whatever the name of the file is.
 std::string name_of(const Path& path) { return printable(path.string()); }
+
+// A file that cannot be opened because of a limit may be undamaged: the error is not a DataError,
+// after which a caller would skip the file.
+[[noreturn]] void fail_to_open(const Path& path) {
+  const int error = errno;
+  const std::string message = "cannot open: " + describe_system_error(error);
+  if (is_open_file_limit(error)) throw Error(kExitData, concat(name_of(path), ": ", message));
+  throw DataError(name_of(path), message);
+}
 
 // A file descriptor that closes itself.
 class Descriptor {
@@ -56,7 +67,7 @@ template <class Buffer>
 Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
   // Without O_NONBLOCK, opening a FIFO would wait for a writer before its type can be checked.
   Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!file.valid()) throw DataError(name_of(path), "cannot open: " + reason());
+  if (!file.valid()) fail_to_open(path);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw DataError(name_of(path), "cannot stat: " + reason());
   expect_regular(path, info);
@@ -96,11 +107,18 @@ Bytes read_file(const Path& path) { return read_all<Bytes>(path); }
 std::string read_text_file(const Path& path) { return read_all<std::string>(path); }
 Bytes read_file_start(const Path& path, std::size_t size) { return read_all<Bytes>(path, size); }
 
+namespace {
+
+[[noreturn]] void fail_to_sync(const Path& path, int error) {
+  throw DataError(name_of(path), "cannot sync to the disk: " + describe_system_error(error));
+}
+
+}  // namespace
+
 void sync_path(const Path& path) {
   Descriptor file(path, O_RDONLY | O_CLOEXEC);
-  if (!file.valid() || ::fsync(file.get()) != 0) {
-    throw DataError(name_of(path), "cannot sync to the disk: " + reason());
-  }
+  const int error = file.valid() ? sync_descriptor(file.get()) : errno;
+  if (error != 0) fail_to_sync(path, error);
 }
 
 namespace {
@@ -231,7 +249,7 @@ void AtomicFileWriter::write(std::span<const std::uint8_t> content) {
 
 void AtomicFileWriter::commit() {
   if (!is_regular_) return;
-  if (::fsync(fd_) != 0) throw DataError(name_of(path_), "cannot sync to the disk: " + reason());
+  if (const int error = sync_descriptor(fd_); error != 0) fail_to_sync(path_, error);
   if (!is_named_) {
     ::unlink(temporary_.c_str());  // may be left by a killed process with the same number
     if (::linkat(AT_FDCWD, link_source(fd_).c_str(), AT_FDCWD, temporary_.c_str(),

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/system_error.h"
 #include "cluster/identity/sources.h"
 #include "cluster/own_address.h"
 
@@ -136,7 +137,7 @@ Socket listen_at(const Address& address) {
                  " is in use on this host; end the process that listens there (ss -ltnp "
                  "names it), or choose another port"));
   }
-  wrong(to_string(address), std::string("cannot listen here: ") + std::strerror(errno));
+  wrong(to_string(address), std::string("cannot listen here: ") + describe_system_error(errno));
 }
 
 Socket listen_on(const std::string& host, int& port) {
@@ -148,8 +149,8 @@ Socket listen_on(const std::string& host, int& port) {
   if (!socket || ::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    throw DeviceError(
-        concat("cannot listen on ", host, ": ", reason.empty() ? std::strerror(errno) : reason));
+    throw DeviceError(concat("cannot listen on ", host, ": ",
+                             reason.empty() ? describe_system_error(errno) : reason));
   }
   // The port stands at the same place in addresses of both versions.
   port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
@@ -167,7 +168,7 @@ Socket connect_to(const Address& address, Clock::time_point deadline, std::strin
   for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
     Socket socket(::socket(entry->ai_family, kStreamSocketType, 0));
     if (!socket) {
-      reason = std::strerror(errno);
+      reason = describe_system_error(errno);
       continue;
     }
     int failure = 0;
@@ -179,7 +180,7 @@ Socket connect_to(const Address& address, Clock::time_point deadline, std::strin
       set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
       return socket;
     }
-    reason = std::strerror(failure);
+    reason = describe_system_error(failure);
   }
   return {};
 }
@@ -212,7 +213,7 @@ ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOE
   socklen_t length = sizeof address;
   auto* raw = reinterpret_cast<sockaddr*>(&address);
   if (::bind(socket_.get(), raw, length) != 0 || ::getsockname(socket_.get(), raw, &length) != 0) {
-    throw DeviceError(std::string("no free port on 127.0.0.1: ") + std::strerror(errno));
+    throw DeviceError(std::string("no free port on 127.0.0.1: ") + describe_system_error(errno));
   }
   number_ = ntohs(address.sin_port);
 }

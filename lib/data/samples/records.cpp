@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/system_error.h"
 
 namespace trainer::data {
 namespace {
@@ -149,9 +150,12 @@ bool Records::reserve(std::int64_t taken) const {
 }
 
 void Records::fail() const {
+  const int error = errno;
+  const bool lacks_space = error == ENOSPC || error == EDQUOT || error == ENOMEM || error == EFBIG;
   throw DataError(
       path_.empty() ? "memory" : path_.string(),
-      concat(std::strerror(errno), " (", bytes_ >> 20, " MiB are needed; ", remedy_, ")"));
+      concat(describe_system_error(error), " (",
+             lacks_space ? concat(bytes_ >> 20, " MiB are needed; ") : "", remedy_, ")"));
 }
 
 }  // namespace trainer::data

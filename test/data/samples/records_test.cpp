@@ -83,6 +83,15 @@ TEST_CASE("a file of records that the disk cannot hold is an error, and leaves n
   CHECK(!std::filesystem::exists(file));
 }
 
+TEST_CASE("records: a limit that is not space, an error by its own name without a size") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(
+      Records(folder.path() / std::string(300, 'x'), 1, 10, "choose another folder"),
+      doctest::Contains("File name too long; choose a shorter name, or a folder with a shorter "
+                        "path (choose another folder)"),
+      DataError);
+}
+
 TEST_CASE("records: a record that is overwritten or cut off while in use counts as missing") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";

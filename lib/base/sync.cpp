@@ -1,0 +1,26 @@
+#include "base/sync.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/system_error.h"
+
+namespace trainer {
+
+int sync_descriptor(int descriptor) {
+  // EROFS is an error of special files, like EINVAL.
+  if (::fsync(descriptor) == 0 || is_unsupported(errno) || errno == EROFS) return 0;
+  return errno;
+}
+
+bool can_sync_folder(const Path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return true;
+  const bool can_sync = ::fsync(descriptor) == 0 || !is_unsupported(errno);
+  ::close(descriptor);
+  return can_sync;
+}
+
+}  // namespace trainer

@@ -1,0 +1,83 @@
+#include "base/system_error.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+
+#include "base/append_file.h"
+#include "base/error.h"
+#include "base/files.h"
+
+namespace trainer {
+namespace {
+
+// Lets this process open no further file while it exists.
+class NoFurtherFile {
+ public:
+  NoFurtherFile() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  ~NoFurtherFile() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoFurtherFile(const NoFurtherFile&) = delete;
+  NoFurtherFile& operator=(const NoFurtherFile&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// Returns the message of the Error that `call` throws, and checks whether it is a DataError.
+template <class Call>
+std::string catch_message(bool is_data_error, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.code() == kExitData);
+    CHECK((dynamic_cast<const DataError*>(&error) != nullptr) == is_data_error);
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("describe_system_error: limits that the user can raise, their name and the remedy") {
+  CHECK(describe_system_error(EMFILE) ==
+        "Too many open files; raise the limit of open files of this process (ulimit -n)");
+  CHECK(describe_system_error(ENFILE).find("Too many open files in system; close other programs") ==
+        0);
+  CHECK(describe_system_error(ENAMETOOLONG).find("File name too long; choose a shorter name") == 0);
+  CHECK(describe_system_error(ENOSPC) == "No space left on device");
+}
+
+TEST_CASE("read_file: at the limit of open files, an error that does not count the file as damaged") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "image.png";
+  write_file_atomic(path, "x");
+  std::string read, written, appended;
+  {
+    const NoFurtherFile limit;
+    read = catch_message(false, [&] { read_file(path); });
+    written = catch_message(true, [&] { write_file_atomic(path, "y"); });
+    appended = catch_message(true, [&] { AppendFile file(path); });
+  }
+  for (const std::string& message : {read, written, appended}) {
+    CHECK(message.find(path.string()) == 0);
+    CHECK(message.find("Too many open files; raise the limit of open files of this process "
+                       "(ulimit -n)") != std::string::npos);
+  }
+  CHECK(read_text_file(path) == "x");
+}
+
+TEST_CASE("write_file_atomic: a name that is too long, an error with the remedy") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH_AS(
+      write_file_atomic(folder.path() / std::string(300, 'x'), "y"),
+      doctest::Contains("File name too long; choose a shorter name, or a folder with a shorter"),
+      DataError);
+}
+
+}  // namespace trainer
