@@ -119,7 +119,9 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
     model::check_weights_exist(job.config.model, environment());
   train::check_outside_data(job.run, job.config);
   lock.emplace(job.run);
+  warn(lock->warning());
   train::prepare_run_folder(job.run, job.config, job.start);
+  warn(train::sync_warning(job.run));
   job.hooks = hooks::make_hooks(
       job.config, std::cout,
       {is_terminal(),

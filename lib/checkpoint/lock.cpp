@@ -7,12 +7,14 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
 #include "base/error.h"
 #include "base/process.h"
+#include "base/system_error.h"
 #include "base/text.h"
 
 namespace trainer::checkpoint {
@@ -20,44 +22,97 @@ namespace {
 
 constexpr std::size_t kMaxLockBytes = 512;
 
+// The process that a lock file names.
+struct Holder {
+  pid_t pid = 0;
+  std::string host;
+};
+
+std::optional<Holder> parse_holder(const std::string& text) {
+  std::istringstream file(text);
+  std::string process, on;
+  Holder holder;
+  if (!(file >> process >> holder.pid >> on >> holder.host)) return std::nullopt;
+  return holder;
+}
+
+// Returns the name of the program that a process runs, or "" if there is no such process.
+std::string program_name(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+// Returns whether the text names another process of this program that lives on this host. A process
+// of another host cannot be checked and does not count: it may have been killed.
+bool names_living_process(const std::string& text) {
+  const std::optional<Holder> holder = parse_holder(text);
+  return holder && holder->host == host_name() && holder->pid != ::getpid() &&
+         program_name(std::to_string(holder->pid)) == program_name("self");
+}
+
+// Returns the first line of the open lock file.
+std::string read_holder(int fd) {
+  std::array<char, kMaxLockBytes> text{};
+  const ssize_t got = ::pread(fd, text.data(), text.size() - 1, 0);
+  std::string holder(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+  return holder;
+}
+
 }  // namespace
 
 // The kernel releases the lock when the process ends in any way. The text in the file is for
-// messages only. The file is not removed, because two processes could then lock two files of one
-// name.
+// messages, and for file systems without locks. The file is not removed, because two processes
+// could then lock two files of one name.
 RunLock::RunLock(const Path& run) {
   const Path path = run / "lock";
+  const std::string name = printable(run.string());
   std::error_code error;
   std::filesystem::create_directories(run, error);
   if (error) {
-    throw Error(kExitConfig, concat(printable(run.string()), ": cannot create this run folder: ",
-                                    error.message(), "; choose another with --run-dir"));
+    throw Error(kExitConfig,
+                concat(name, ": cannot create this run folder: ",
+                       describe_system_error(error.value()), "; choose another with --run-dir"));
   }
   // The lock must not be a link, because its target would be emptied.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd_ < 0) {
     throw DataError(path, errno == ELOOP ? "is a link, which is not followed; remove it"
-                                         : concat("cannot open: ", std::strerror(errno)));
+                                         : concat("cannot open: ", describe_system_error(errno)));
   }
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int code = errno;
-    std::array<char, kMaxLockBytes> text{};
-    const ssize_t got = ::pread(fd_, text.data(), text.size() - 1, 0);
-    ::close(fd_);
-    if (code != EWOULDBLOCK) throw DataError(path, concat("cannot lock: ", std::strerror(code)));
-    std::string holder(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
-    if (holder.empty()) holder = "another process";
-    throw Error(kExitConfig,
-                concat(printable(run.string()), ": the run folder is in use by ", printable(holder),
-                       "; wait for it to end, stop it, or choose another folder with --run-dir"));
+    std::string holder = read_holder(fd_);
+    const bool lacks_locks = is_unsupported(code);
+    if (code == EWOULDBLOCK || (lacks_locks && names_living_process(holder))) {
+      ::close(fd_);
+      if (holder.empty()) holder = "another process";
+      const std::string remedy = lacks_locks
+                                     ? concat("; if that process does not use this folder, remove ",
+                                              printable(path.string()))
+                                     : "";
+      throw Error(kExitConfig, concat(name, ": the run folder is in use by ", printable(holder),
+                                      "; wait for it to end, stop it, or choose another folder "
+                                      "with --run-dir",
+                                      remedy));
+    }
+    if (!lacks_locks) {
+      ::close(fd_);
+      throw DataError(path, "cannot lock: " + describe_system_error(code));
+    }
+    warning_ = concat(name, ": this file system has no file locks (", describe_system_error(code),
+                      "), so that processes on two machines could write this folder at the same "
+                      "time; start one at a time, or choose a folder on another file system with "
+                      "--run-dir");
   }
   const std::string text = concat("process ", ::getpid(), " on ", host_name(), "\n");
   if (::ftruncate(fd_, 0) != 0 ||
       ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     const int code = errno;
     ::close(fd_);
-    throw DataError(path, concat("cannot write: ", std::strerror(code)));
+    throw DataError(path, "cannot write: " + describe_system_error(code));
   }
 }
 
@@ -70,17 +125,16 @@ RunLock::~RunLock() {
 
 // Does not try the lock, because holding it for a moment could make the start of a run fail.
 bool is_in_use(const Path& run) {
-  std::istringstream file;
+  std::string text;
   try {
-    const Bytes text = read_file_start(run / "lock", kMaxLockBytes);
-    file.str({text.begin(), text.end()});
+    const Bytes bytes = read_file_start(run / "lock", kMaxLockBytes);
+    text.assign(bytes.begin(), bytes.end());
   } catch (const DataError&) {
     return false;  // there is none, or it is not a file that a run has written
   }
-  std::string process, on, host;
-  pid_t pid = 0;
-  if (!(file >> process >> pid >> on >> host)) return false;
-  return host != host_name() || ::kill(pid, 0) == 0 || errno == EPERM;
+  const std::optional<Holder> holder = parse_holder(text);
+  if (!holder) return false;
+  return holder->host != host_name() || ::kill(holder->pid, 0) == 0 || errno == EPERM;
 }
 
 }  // namespace trainer::checkpoint

@@ -1,12 +1,15 @@
 // Locks a run folder against other processes.
 #pragma once
 
+#include <string>
+
 #include "base/files.h"
 
 namespace trainer::checkpoint {
 
 // Holds <run>/lock (flock) until destroyed. The constructor throws Error with kExitConfig, naming
-// the process that holds the lock.
+// the process that holds the lock. On a file system without locks, only a process of this program
+// on this host that the file names counts as a holder, and warning() is not empty.
 class RunLock {
  public:
   explicit RunLock(const Path& run);
@@ -14,8 +17,12 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  // Returns a warning for the user if the file system has no locks, else "".
+  const std::string& warning() const { return warning_; }
+
  private:
   int fd_ = -1;
+  std::string warning_;
 };
 
 // Returns whether a process trains in the run folder, by the content of <run>/lock. Does not take

@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 
 #include "base/error.h"
+#include "base/system_error.h"
 #include "base/text.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/safetensors.h"
@@ -55,7 +55,7 @@ std::vector<Saved> list_folder(const Path& folder) {
     }
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    throw DataError(folder, "cannot list the checkpoints: " + error.message());
+    throw DataError(folder, "cannot list the checkpoints: " + describe_system_error(error.value()));
   }
   std::sort(saved.begin(), saved.end(),
             [](const Saved& a, const Saved& b) { return a.step < b.step; });
@@ -68,8 +68,8 @@ std::optional<TensorFile> read_if_there(const Saved& saved) {
   const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT) return {};
-    throw Error(kExitData,
-                concat(printable(saved.path.string()), ": cannot open: ", std::strerror(errno)));
+    throw Error(kExitData, concat(printable(saved.path.string()),
+                                  ": cannot open: ", describe_system_error(errno)));
   }
   ::close(descriptor);
   TensorFile file = read_checkpoint(saved.path);
@@ -114,10 +114,11 @@ Store::Store(Path folder, std::int64_t keep)
     : folder_(std::move(folder)), keep_(std::max<std::int64_t>(1, keep)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
-  if (error) throw DataError(folder_, "cannot create: " + error.message());
+  if (error) throw DataError(folder_, "cannot create: " + describe_system_error(error.value()));
   remove_leftovers(folder_);
   open_folder_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (open_folder_ < 0) throw DataError(folder_, concat("cannot open: ", std::strerror(errno)));
+  if (open_folder_ < 0)
+    throw DataError(folder_, concat("cannot open: ", describe_system_error(errno)));
 }
 
 Store::~Store() { ::close(open_folder_); }

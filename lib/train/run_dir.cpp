@@ -4,6 +4,8 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/sync.h"
+#include "base/system_error.h"
 #include "base/text.h"
 #include "data/image_split.h"
 
@@ -117,7 +119,7 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
     throw ConfigError(config.run.loc, concat("run.dir: cannot create ", printable(run.string()),
-                                             ": ", error.message()));
+                                             ": ", describe_system_error(error.value())));
   }
   sync_names(run);
   remove_leftovers_of_run(run);
@@ -135,6 +137,13 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
     fs::create_directories(checkpoint_folder(run));
     sync_names(run);
   }
+}
+
+std::string sync_warning(const Path& run) {
+  if (can_sync_folder(checkpoint_folder(run))) return "";
+  return concat(printable(run.string()),
+                ": this file system cannot sync folders, so that a loss of power may take the "
+                "newest checkpoint; choose a folder on another file system with --run-dir");
 }
 
 void write_config(const Path& run, const config::Config& config) {

@@ -32,6 +32,9 @@ enum class Start { kFresh, kResume, kOverwrite };
 // that a run writes.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
 
+// Returns a warning if the file system of the run folder cannot sync folders, else "".
+std::string sync_warning(const Path& run);
+
 // Throws ConfigError if the run folder is a folder of images of the config or lies in one, because
 // the next start would list the folders of the run as classes.
 void check_outside_data(const Path& run, const config::Config& config);

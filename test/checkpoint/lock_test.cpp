@@ -7,10 +7,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <functional>
 #include <optional>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "checkpoint/run_links.h"
+#include "support/fail_system_calls.h"
 
 namespace trainer::checkpoint {
 
@@ -76,6 +80,68 @@ TEST_CASE("is_in_use: a FIFO in the place of the lock file, no wait for a writer
   const TemporaryFolder folder;
   REQUIRE(::mkfifo((folder.path() / "lock").c_str(), 0600) == 0);
   CHECK_FALSE(is_in_use(folder.path()));
+}
+
+namespace {
+
+// Runs `call` in a child whose flock() fails with `code`, and returns its exit code.
+int call_without_locks(int code, const std::function<int()>& call) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (!test::fail_system_call(SYS_flock, code)) ::_exit(100);
+    try {
+      ::_exit(call());
+    } catch (const Error& error) {
+      ::_exit(error.code());
+    }
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+TEST_CASE("RunLock: a file system without locks, a warning with the remedy") {
+  for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS}) {
+    CAPTURE(error);
+    const TemporaryFolder folder;
+    CHECK(RunLock(folder.path()).warning().empty());
+    // A killed process of this host, or one of another host, does not count as a holder.
+    for (const std::string& holder :
+         {std::string("process 999999999 on ") + host_name(), std::string("process 1 on else")}) {
+      write_file_atomic(folder.path() / "lock", holder + "\n");
+      const int code = call_without_locks(error, [&] {
+        const RunLock lock(folder.path());
+        const bool advises = lock.warning().find("--run-dir") != std::string::npos &&
+                             lock.warning().find(folder.path().string()) == 0;
+        return advises && is_in_use(folder.path()) ? 0 : 1;
+      });
+      CHECK(code == 0);
+    }
+  }
+  const TemporaryFolder folder;
+  CHECK(call_without_locks(EIO, [&] {
+          const RunLock lock(folder.path());
+          return 0;
+        }) == kExitData);
+}
+
+TEST_CASE("RunLock: a file system without locks, an error while a process of this host trains") {
+  const TemporaryFolder folder;
+  const RunLock held(folder.path());  // this process, whose child has the same program
+  CHECK(call_without_locks(ENOLCK, [&] {
+          try {
+            const RunLock lock(folder.path());
+          } catch (const Error& error) {
+            const std::string message = error.what();
+            const std::string remedy = "remove " + (folder.path() / "lock").string();
+            return error.code() == kExitConfig && message.find(remedy) != std::string::npos ? 0 : 1;
+          }
+          return 2;
+        }) == 0);
 }
 
 TEST_CASE("check_no_links: links outside of checkpoints, an error with the path") {

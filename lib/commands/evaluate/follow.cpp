@@ -119,6 +119,7 @@ class Follower {
     folder_ = train::evaluator_folder(options_.run, split_);
     checkpoint::check_no_links(options_.run);
     lock_.emplace(folder_);
+    options_.warn(lock_->warning());
     result_.step = last_step(folder_);
     options_.hooks.push_back(hooks::make_metrics_files_hook(
         config.run.summary_every, std::chrono::system_clock::now, options_.warn));

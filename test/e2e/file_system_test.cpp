@@ -1,0 +1,57 @@
+// Training on file systems that lack an operation.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+#include "program.h"
+#include "support/contains.h"
+#include "support/fail_system_calls.h"
+
+namespace trainer::e2e::file_system_test {
+namespace {
+
+using test::contains;
+
+Arguments train(const std::string& config, const Path& dir, const Arguments& more = {}) {
+  Arguments arguments{"train", config, "--json", "--run-dir", dir, "--set", "train.max_steps=4"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+Result run_without(long call, int error, const Arguments& arguments) {
+  Program program(arguments, {}, [call, error] {
+    if (!test::fail_system_call(call, error)) ::_exit(126);
+  });
+  return program.wait();
+}
+
+}  // namespace
+
+TEST_CASE("train: a file system without locks, a warning, and the run resumes") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  for (const Arguments& more :
+       {Arguments{}, {"--resume", "--set", "train.max_steps=6"}, {"--overwrite"}}) {
+    const Result result = run_without(SYS_flock, ENOLCK, train(config, work / "run", more));
+    INFO(result.err);
+    CHECK(result.code == 0);
+    CHECK(contains(result.err, "this file system has no file locks (No locks available)"));
+    CHECK(contains(result.err, "choose a folder on another file system with --run-dir"));
+  }
+}
+
+TEST_CASE("train: a file system that cannot sync, a warning and the parameters of other runs") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const Result synced = run(train(config, work / "synced"));
+  const Result result = run_without(SYS_fsync, EINVAL, train(config, work / "run"));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  CHECK(contains(result.err, "this file system cannot sync folders"));
+  CHECK(contains(result.err, "choose a folder on another file system with --run-dir"));
+  CHECK_FALSE(contains(synced.err, "cannot sync"));
+  CHECK(result.event("finished").at("parameters_sha256") ==
+        synced.event("finished").at("parameters_sha256"));
+}
+
+}  // namespace trainer::e2e::file_system_test
