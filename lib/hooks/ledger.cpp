@@ -1,9 +1,12 @@
 // Writes ledger.csv, which records every step, so that two runs can be compared step by step. Rows
 // after kDenseSteps steps stand for several steps: they have the samples and times of these, the
-// sum of their sample hashes, and the loss, learning rate and gradient norm of the last one.
+// sum of their sample hashes, and the loss, learning rate and gradient norm of the last one. The
+// sums since the last row are part of a checkpoint. The rows with the hashes of checkpoints become
+// sparser in the same way, after kDenseHashes steps.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 #include "base/text.h"
 #include "hooks/csv_columns.h"
@@ -18,6 +21,7 @@ const std::vector<std::string> kLedgerColumns{"step",          "samples",      "
                                               "learning_rate", "sample_ids",   "gradient_norm",
                                               "seconds",       "wait_seconds", "parameters"};
 constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
+constexpr std::int64_t kDenseHashes = 1 << 14;
 constexpr double kFlushSeconds = 0.25;  // a write per step would be slow where steps are short
 
 std::string number(double value) {
@@ -66,24 +70,41 @@ class LedgerHook final : public Hook {
 
   void on_start(const RunInfo& info) override {
     last_.step = written_ = info.first_step;
+    // The parameters before the first step have a row, those of a resumed step had theirs.
+    hashed_ = info.first_step == 0 ? -1 : info.first_step;
     const Path path = info.dir / "ledger.csv";
     const auto known = [](const std::string& name) {
       return std::find(kLedgerColumns.begin(), kLedgerColumns.end(), name) != kLedgerColumns.end();
     };
     file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kLedgerColumns, known)},
                   warn_);
+    // The end of a run writes the open row, although its last checkpoint has the sums too.
+    if (saved_step_ != info.first_step || file_->has_newest("step")) sums_ = {};
+  }
+
+  // Returns the sums of the open row, so that a run that resumes here does not lose its steps.
+  std::string save() const override {
+    if (sums_.samples == 0) return "";
+    return concat(last_.step, ' ', sums_.samples, ' ', number(sums_.seconds), ' ',
+                  number(sums_.wait_seconds), ' ', sums_.sample_ids, ' ', sums_.has_ids);
+  }
+
+  void restore(const std::string& saved) override {
+    std::istringstream text(saved);
+    text >> saved_step_ >> sums_.samples >> sums_.seconds >> sums_.wait_seconds >>
+        sums_.sample_ids >> sums_.has_ids;
+    if (!text) saved_step_ = -1;
   }
 
   Request on_step(const Progress& p) override {
-    samples_ += p.samples;
-    seconds_ += p.step_seconds;
-    wait_seconds_ += p.wait_seconds;
-    sample_ids_ += p.sample_ids;
-    has_ids_ = has_ids_ && p.sample_ids != 0;
+    sums_.samples += p.samples;
+    sums_.seconds += p.step_seconds;
+    sums_.wait_seconds += p.wait_seconds;
+    sums_.sample_ids += p.sample_ids;
+    sums_.has_ids = sums_.has_ids && p.sample_ids != 0;
     last_ = p;
     last_.ranks = {};
-    const std::int64_t spacing = row_spacing(p.step, kDenseSteps);
-    if (p.step / spacing == written_ / spacing) return Request::kContinue;
+    if (!needs_row(p.step, written_, kDenseSteps)) return Request::kContinue;
     write_row();
     if (p.elapsed - flushed_ >= kFlushSeconds) {
       file_->flush();
@@ -92,33 +113,47 @@ class LedgerHook final : public Hook {
     return Request::kContinue;
   }
 
-  // Writes the open row, so that a run that resumes here does not lose its steps from the sums.
   void before_checkpoint() override {
-    if (last_.step != written_) write_row();
-    file_->write({last_.step, "parameters",
-                  concat(last_.step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
+    if (needs_row(last_.step, hashed_, kDenseHashes)) {
+      file_->write({last_.step, "parameters",
+                    concat(last_.step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
+      hashed_ = last_.step;
+    }
     file_->sync();
   }
 
   void on_finish(const Finish&) override {
-    if (last_.step != written_) write_row();
+    if (sums_.samples > 0) write_row();
     file_->flush();
   }
 
  private:
+  // The sums over the steps since the last row.
+  struct Sums {
+    std::int64_t samples = 0;
+    double seconds = 0, wait_seconds = 0;
+    std::uint64_t sample_ids = 0;
+    bool has_ids = true;  // true if all steps have sample hashes
+  };
+
+  // Returns whether a multiple of the distance of rows lies between the step of the last row and
+  // `step`.
+  static bool needs_row(std::int64_t step, std::int64_t last_row, std::int64_t dense) {
+    const std::int64_t spacing = row_spacing(step, dense);
+    return last_row < 0 || step / spacing != last_row / spacing;
+  }
+
   // Writes a row for all steps since the last row.
   void write_row() {
     const std::int64_t step = last_.step;
     file_->write(
         {step, "step",
-         concat(step, ',', samples_, ',', number(last_.loss), ',', number(last_.learning_rate), ',',
-                has_ids_ ? hexadecimal(sample_ids_) : "", ',', norm_text(last_.gradient_norm), ',',
-                number(seconds_), ',', number(wait_seconds_), ',')});
+         concat(step, ',', sums_.samples, ',', number(last_.loss), ',', number(last_.learning_rate),
+                ',', sums_.has_ids ? hexadecimal(sums_.sample_ids) : "", ',',
+                norm_text(last_.gradient_norm), ',', number(sums_.seconds), ',',
+                number(sums_.wait_seconds), ',')});
     written_ = step;
-    samples_ = 0;
-    seconds_ = wait_seconds_ = 0;
-    sample_ids_ = 0;
-    has_ids_ = true;
+    sums_ = {};
   }
 
   std::function<std::string()> parameters_hash_;
@@ -126,11 +161,10 @@ class LedgerHook final : public Hook {
   std::optional<RowFile> file_;
   Progress last_;             // the newest step
   std::int64_t written_ = 0;  // the step of the last row
-  std::int64_t samples_ = 0;  // since the last row, like the members below
-  double seconds_ = 0, wait_seconds_ = 0;
-  std::uint64_t sample_ids_ = 0;
-  bool has_ids_ = true;  // true if all steps have sample hashes
-  double flushed_ = 0;   // Progress::elapsed at the last flush
+  std::int64_t hashed_ = -1;  // the step of the last row with a hash
+  Sums sums_;
+  std::int64_t saved_step_ = -1;  // the step of the restored sums
+  double flushed_ = 0;            // Progress::elapsed at the last flush
 };
 
 }  // namespace

@@ -68,6 +68,8 @@ class RowFile {
     newest_step_ = row.step;
     if (present_.insert(row.split).second) file_->append(row.line + '\n');
   }
+  // Returns whether the file has a row of the newest step for this split.
+  bool has_newest(const std::string& split) const { return present_.contains(split); }
   void flush() {
     restore();
     file_->flush();

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -143,13 +144,81 @@ TEST_CASE("the ledger of a long run grows ever more slowly, and its sums are tho
   CHECK(sums_of(folder.path()).rows == kDense);
   train(kDense, kStop);
   hook->before_checkpoint();  // between two rows
+  const std::string saved = hook->save();
+  CHECK_FALSE(saved.empty());
   train(kStop, kStop + 100);
   hook = ledger();  // killed, and resumed from the checkpoint
+  hook->restore(saved);
   hook->on_start(run_info(folder.path(), kStop));
   train(kStop, kEnd);
   hook->on_finish(finish(FinishReason::kDone));
   CHECK(sums_of(folder.path()) ==
-        Sums{kDense + kDense / 2 + 1 + kDense / 2, 64 * kEnd, 5 * kEnd, 0x1234 * kEnd});
+        Sums{kDense + kDense / 2 + kDense / 2, 64 * kEnd, 5 * kEnd, 0x1234 * kEnd});
+}
+
+// A folder in memory, where a sync takes no time.
+class MemoryFolder {
+ public:
+  MemoryFolder() {
+    const bool has_memory = std::filesystem::exists("/dev/shm");
+    std::string pattern = has_memory ? "/dev/shm/trainer-XXXXXX" : "/tmp/trainer-XXXXXX";
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~MemoryFolder() { std::filesystem::remove_all(path_); }
+  MemoryFolder(const MemoryFolder&) = delete;
+  MemoryFolder& operator=(const MemoryFolder&) = delete;
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+TEST_CASE("ledger: a checkpoint after each of 316,000 steps, fewer rows than steps") {
+  constexpr std::int64_t kSteps = 316'000;
+  const MemoryFolder folder;
+  const auto hook = ledger();
+  hook->on_start(run_info(folder.path()));
+  hook->before_checkpoint();
+  for (std::int64_t step = 1; step <= kSteps; ++step) {
+    hook->on_step(with_samples(step));
+    hook->before_checkpoint();
+  }
+  hook->on_finish(finish(FinishReason::kDone));
+  CHECK(sums_of(folder.path()) == Sums{(1 << 17) + (1 << 16) + (kSteps - (1 << 18)) / 4,
+                                       64 * kSteps, 5 * kSteps, 0x1234 * kSteps});
+  std::int64_t hashes = 0;
+  for (const std::string& line : lines_of(read_text_file(folder.path() / "ledger.csv"))) {
+    hashes += line.ends_with(",aaaaaaaaaaaaaaaa") ? 1 : 0;
+  }
+  // Step 0, 2^14 steps, 2^13 rows per doubling up to 2^18 steps, and one row per 32 steps.
+  CHECK(hashes == 1 + (1 << 14) + 4 * (1 << 13) + (kSteps - (1 << 18)) / 32);
+  CHECK(std::filesystem::file_size(folder.path() / "ledger.csv") < 24'000'000);
+}
+
+TEST_CASE("ledger: a run that ended between two rows and resumes, every step counts once") {
+  constexpr std::int64_t kDense = 1 << 17, kStop = kDense + 1, kEnd = kDense + 10;
+  const TemporaryFolder folder;
+  auto hook = ledger();
+  hook->on_start(run_info(folder.path()));
+  for (std::int64_t step = 1; step <= kStop; ++step) hook->on_step(with_samples(step));
+  std::string saved = hook->save();
+  hook->before_checkpoint();
+  SUBCASE("its end is written") { hook->on_finish(finish(FinishReason::kInterrupted)); }
+  SUBCASE("killed before its end") {}
+  SUBCASE("the saved sums are of another step") {
+    hook->on_finish(finish(FinishReason::kDone));
+    saved = "7" + saved;
+  }
+  hook = ledger();
+  hook->restore(saved);
+  hook->on_start(run_info(folder.path(), kStop));
+  for (std::int64_t step = kStop + 1; step <= kEnd; ++step) hook->on_step(with_samples(step));
+  hook->on_finish(finish(FinishReason::kDone));
+  const Sums sums = sums_of(folder.path());
+  CHECK(sums.samples == 64 * kEnd);
+  CHECK(sums.waited == 5 * kEnd);
+  CHECK(sums.ids == 0x1234 * kEnd);
 }
 
 TEST_CASE("a ledger of somebody else is refused") {
