@@ -46,8 +46,9 @@ bool Barrier::wait_until(int parties, Clock::time_point deadline) {
   return done();
 }
 
-// Who sleeps counts itself before it reads the round; this changes the round before it reads that
-// count. Both are sequentially consistent, so that no sleeper is missed.
+// A sleeper counts itself before it reads the round, and this function changes the round before it
+// reads the count. Both are sequentially consistent, so that no sleeper is missed.
+// Reasons: lib/decisions/base.md#one-barrier-serves-lanes-replicas-and-ranks-on-a-gpu.
 void Barrier::end_round() {
   ++round_;
   if (sleepers_ == 0) return;
