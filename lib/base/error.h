@@ -70,12 +70,15 @@ class ConfigError : public Error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+enum class Controls;  // base/text.h
+
 // A file is missing, damaged or of another kind than its name claims. The message starts with the
-// path.
+// path. Both are made printable(), so that names in them cannot control a terminal or add lines.
 class DataError : public Error {
  public:
-  DataError(const std::string& path, const std::string& message)
-      : Error(kExitData, path + ": " + message) {}
+  DataError(const std::string& path, const std::string& message);
+  // For a message of several lines: `kept` is kLines.
+  DataError(const std::string& path, const std::string& message, Controls kept);
 };
 
 // A device, a device library or a peer failed.

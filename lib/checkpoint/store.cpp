@@ -207,7 +207,7 @@ TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& wa
   if (auto file = load_newest(folder, warnings)) return std::move(*file);
   std::string message = "holds no whole checkpoint; expected checkpoints/step-*.safetensors";
   for (const std::string& warning : warnings) message += "\n  " + warning;
-  throw DataError(run_or_file, message);
+  throw DataError(run_or_file, message, Controls::kLines);
 }
 
 }  // namespace trainer::checkpoint

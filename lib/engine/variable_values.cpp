@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "model/initialise.h"
 
@@ -65,8 +66,10 @@ void load_all(backend::Variables& variables, const checkpoint::TensorFile& file,
     }
   }
   if (!problems.empty()) {
-    throw DataError(path, "does not fit the model that the config describes:" + problems +
-                              "\nUse the config that the checkpoint was made with.");
+    throw DataError(path,
+                    "does not fit the model that the config describes:" + problems +
+                        "\nUse the config that the checkpoint was made with.",
+                    Controls::kLines);
   }
   for (const checkpoint::Tensor& tensor : file.tensors) {
     if (!by_name.contains(tensor.name)) variables.write(tensor.name, tensor.values);

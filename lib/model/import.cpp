@@ -387,10 +387,12 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   import.report.path = read;
   import.report.by_position = std::move(by_position);
   if (!import.report.complete()) {
-    throw DataError(read, "does not fit the model.\n" + import.report.text() +
-                              guess(import.report, model) +
-                              "\nGive the file of this network, or name what may be missing under "
-                              "allow_missing, e.g. [\"predictions\"].");
+    throw DataError(read,
+                    "does not fit the model.\n" + import.report.text() +
+                        guess(import.report, model) +
+                        "\nGive the file of this network, or name what may be missing under "
+                        "allow_missing, e.g. [\"predictions\"].",
+                    Controls::kLines);
   }
   return import;
 }

@@ -159,8 +159,10 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   for (const std::string& change : changes_since(metadata, config).errors)
     problems += "\n  " + change;
   if (!problems.empty()) {
-    throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +
-                              "\nRestore these values" + (advice.empty() ? "." : ", or " + advice));
+    throw DataError(path,
+                    "cannot be resumed: the run would not go on as it was" + problems +
+                        "\nRestore these values" + (advice.empty() ? "." : ", or " + advice),
+                    Controls::kLines);
   }
   if (metadata.contains("best")) {
     state.best = number<double>(metadata, "best", path);

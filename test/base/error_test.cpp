@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/text.h"
+
 namespace trainer {
 
 TEST_CASE("a location prints as file:line:column, or as much of it as is known") {
@@ -23,6 +25,13 @@ TEST_CASE("each error carries its exit code") {
   CHECK(std::string(DataError("a.idx", "is damaged").what()) == "a.idx: is damaged");
   CHECK(DeviceError("lost").code() == kExitDevice);
   CHECK(CheckError("differs").code() == kExitCheck);
+}
+
+TEST_CASE("data error: line breaks and control characters of names, spelled out unless kept") {
+  CHECK(std::string(DataError("a\nb\x1b.png", "no class \x07\n").what()) ==
+        "a\\x0ab\\x1b.png: no class \\x07\\x0a");
+  CHECK(std::string(DataError("a\nb", "differs:\n\x1b", Controls::kLines).what()) ==
+        "a\\x0ab: differs:\n\\x1b");
 }
 
 TEST_CASE("config error: line breaks and control characters of a file name, spelled out") {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/shell.h"
+#include "base/text.h"
 #include "model/import.h"
 #include "train/loop/checkpointer.h"
 #include "train/loop/run_context.h"
@@ -18,7 +19,7 @@ double largest_weight(const data::Dataset& dataset) {
   if (!dataset.spec().has_weights) return 1;
   double largest = 0;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    largest = std::max<double>(largest, dataset.weight_of(i));
+    largest = std::max<double>(largest, dataset.weight_at(i));
   }
   return largest;
 }
@@ -37,9 +38,11 @@ void check_averages(const checkpoint::TensorFile& file, const config::Config& co
       std::any_of(file.tensors.begin(), file.tensors.end(),
                   [](const auto& tensor) { return tensor.name.ends_with("/average"); });
   if (config.optimizer.ema && !has_averages) {
-    throw DataError(path, concat("cannot be resumed: optimizer.ema needs averages of the weights, "
-                                 "which the run does not have\nRemove it, or ",
-                                 how_to_begin_anew(run)));
+    throw DataError(path,
+                    concat("cannot be resumed: optimizer.ema needs averages of the weights, "
+                           "which the run does not have\nRemove it, or ",
+                           how_to_begin_anew(run)),
+                    Controls::kLines);
   }
 }
 
