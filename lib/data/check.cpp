@@ -96,8 +96,8 @@ struct Part {
   std::vector<FileCheck> files;
 };
 
-// These files of a part, which keeps its notes.
-Part taken_from(const Part& part, Split split, const std::vector<std::size_t>& indices) {
+// Returns a part with these files and without the notes of `part`.
+Part select_files(const Part& part, Split split, const std::vector<std::size_t>& indices) {
   Part result{split, {}, {}};
   result.list.source = part.list.source;
   for (const std::size_t i : indices) {
@@ -107,7 +107,7 @@ Part taken_from(const Part& part, Split split, const std::vector<std::size_t>& i
   return result;
 }
 
-// Moves what data.validation_split sets aside out of `train`, as training does.
+// Moves the files that data.validation_split sets aside out of `train`, as training does.
 Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) {
   const bool skips = data.on_error == config::OnError::kSkip;
   std::vector<std::size_t> divided, kept, aside;
@@ -122,12 +122,12 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) 
     aside.push_back(divided[static_cast<std::size_t>(i)]);
   }
   std::sort(kept.begin(), kept.end());
-  Part validation = taken_from(train, Split::kValidation, aside);
-  validation.list.notes.push_back(concat("set aside of the training files by ",
+  Part validation = select_files(train, Split::kValidation, aside);
+  validation.list.notes.push_back(concat("set aside from the training files by ",
                                          "data.validation_split: ", data.validation_split,
                                          " with seed ", seed));
   std::vector<std::string> notes = std::move(train.list.notes);
-  train = taken_from(train, Split::kTrain, kept);
+  train = select_files(train, Split::kTrain, kept);
   train.list.notes = std::move(notes);
   return validation;
 }
@@ -147,8 +147,8 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
   if (split == Split::kTrain && data.limit) {
     const std::size_t all = part.list.files.size();
     draw_files(part.list, *data.limit, seed);
-    part.list.notes.push_back(
-        concat("data.limit: ", part.list.files.size(), " of ", all, " files, no others read"));
+    part.list.notes.push_back(concat("data.limit: ", part.list.files.size(), " of ", all,
+                                     " files; the others are not read"));
   }
   part.files = check_files(part.list, data);
   if (split == Split::kTrain) {
@@ -158,14 +158,10 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
   return part;
 }
 
-bool is_given(const config::SplitFiles& split) {
-  return !split.path.empty() || !split.glob.empty();
-}
-
 std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, SplitImages train,
                              const std::vector<std::string>& classes) {
   std::vector<Part> parts;
-  if (is_given(image_split(data, Split::kTrain))) {
+  if (image_split(data, Split::kTrain).given()) {
     parts.push_back(read_part(data, seed, Split::kTrain, std::move(train), classes));
   }
   for (const Split split : {Split::kValidation, Split::kTest}) {
@@ -175,26 +171,26 @@ std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, Split
       continue;
     }
     const config::SplitFiles named = image_split(data, split);
-    if (!is_given(named)) continue;
+    if (!named.given()) continue;
     parts.push_back(read_part(data, seed, split, SplitImages(data, named), classes));
   }
   return parts;
 }
 
-// The pattern of --group-by. RE2 needs time and memory that are linear in the path for any pattern.
+// The pattern of --group-by. For any pattern, RE2 needs time and memory linear in the path.
 class GroupPattern {
  public:
-  // No group at all for an empty pattern. Throws ConfigError.
+  // An empty pattern matches nothing. Throws ConfigError for an invalid pattern.
   explicit GroupPattern(const std::string& pattern)
       : is_given_(!pattern.empty()), pattern_(pattern, options()) {
     if (pattern_.ok()) return;
-    throw ConfigError({}, concat("--group-by '", pattern, "': ", pattern_.error(),
+    throw ConfigError({}, concat("--group-by '", printable(pattern), "': ", pattern_.error(),
                                  "; it takes the syntax of RE2 "
                                  "(https://github.com/google/re2/wiki/Syntax), which has no "
                                  "back-references and no look-around"));
   }
 
-  // The first group in parentheses of the first match, or the whole match without one.
+  // Returns the first parentheses of the first match, or the whole match of a pattern without any.
   std::optional<std::string> find(const std::string& path) const {
     if (!is_given_) return std::nullopt;
     re2::StringPiece match[2];
@@ -230,7 +226,9 @@ bool DataCheck::clean() const {
 
 DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::string& group_by) {
   if (!config::is_image_format(data.format)) {
-    throw ConfigError(data.loc, "data: only image_folder and csv have files to check");
+    throw ConfigError(data.loc,
+                      "data.format: only image files can be checked (image_folder, csv, "
+                      "tfrecord, webdataset)");
   }
   const GroupPattern pattern(group_by);
   DataCheck result;
@@ -238,9 +236,9 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   result.classes = train.class_names();
   std::string example;
   std::map<std::string, Seen> by_hash;
-  // By group the name of each split that has it, with a file.
+  // For each group, the name of each split that has it, with a file.
   std::map<std::string, std::map<std::string, std::string>> groups;
-  bool divided = false;  // something between a part and what was set aside of it
+  bool divided = false;  // a group or equal files lie in training and in the part set aside
   for (const auto& [split, list, files] :
        read_parts(data, seed, std::move(train), result.classes)) {
     result.splits.push_back(summarise(split, list, files, result.classes));
@@ -265,8 +263,8 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   result.grouped = !group_by.empty();
   result.groups = static_cast<std::int64_t>(groups.size());
   if (result.grouped && groups.empty()) {
-    throw ConfigError(
-        {}, concat("--group-by '", group_by, "' matches none of the files' paths, e.g. ", example));
+    throw ConfigError({}, concat("--group-by '", printable(group_by),
+                                 "' matches none of the files' paths, e.g. ", printable(example)));
   }
   for (const auto& [value, splits] : groups) {
     if (splits.size() < 2) continue;
@@ -278,16 +276,16 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   }
   if (divided && divides_train(data)) {
     result.advice =
-        "data.validation_split divides the files one by one, with no regard to groups and copies. "
+        "data.validation_split divides the files one by one, without regard to groups and copies. "
         "To keep them together, move whole groups into a folder of their own (or a csv) and name "
-        "it with data.validation: {path: ...} in place of validation_split";
+        "it in data.validation: {path: ...} instead of validation_split";
   }
   return result;
 }
 
 namespace {
 
-// Returns ": 7", or ": 7 (1 GIF, 6 JPEG)" in a split of several formats.
+// Returns ": 7", or ": 7 (1 GIF, 6 JPEG)" for a split of several formats.
 std::string describe_class(const SplitCheck& split, std::size_t label) {
   std::string text = concat(": ", split.per_class[label]);
   if (split.kinds.size() < 2) return text;
@@ -319,11 +317,11 @@ std::string to_text(const DataCheck& check) {
     if (split.turned > 0) text += concat(", ", split.turned, " turned by EXIF");
     text += '\n';
     for (std::size_t i = 0; i < check.classes.size(); ++i) {
-      text += concat("  ", check.classes[i], describe_class(split, i), '\n');
+      text += concat("  ", printable(check.classes[i]), describe_class(split, i), '\n');
     }
     for (const std::string& note : split.notes) text += "  " + printable(note) + '\n';
     list_lines(text, "  damaged files", split.damaged);
-    list_lines(text, "  decoded with complaints", split.suspicious);
+    list_lines(text, "  decoded with warnings", split.suspicious);
   }
   list_lines(text, "equal files in two splits or classes", check.duplicates);
   if (check.grouped) {

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/open.h"
 
 namespace trainer::data {
@@ -10,13 +11,13 @@ namespace {
 std::string label_checksum(const Dataset& dataset) {
   std::uint32_t crc = 0;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const std::int32_t label = dataset.label_of(i);
+    const std::int32_t label = dataset.label_at(i);
     crc = crc32c({reinterpret_cast<const std::uint8_t*>(&label), sizeof label}, crc);
   }
   return concat("crc32c ", std::hex, crc);
 }
 
-std::string lines_of(const Datasets& data, Split which) {
+std::string describe_split(const Datasets& data, Split which) {
   const Dataset* const dataset = data.dataset(which).get();
   const char* const split = to_string(which);
   if (dataset == nullptr) return concat(split, " samples: none\n");
@@ -29,10 +30,10 @@ std::string lines_of(const Datasets& data, Split which) {
 
 std::string common_data(const Datasets& data, bool evaluation) {
   std::string text = "classes:";
-  for (const std::string& name : data.classes) text += ' ' + name;
-  text += '\n' + lines_of(data, Split::kTrain);
+  for (const std::string& name : data.classes) text += ' ' + printable(name);
+  text += '\n' + describe_split(data, Split::kTrain);
   if (!evaluation) return text;
-  return text + lines_of(data, Split::kValidation) + lines_of(data, Split::kTest);
+  return text + describe_split(data, Split::kValidation) + describe_split(data, Split::kTest);
 }
 
 }  // namespace trainer::data

@@ -10,7 +10,7 @@ namespace trainer::data {
 void ErrorBudget::check(std::int64_t count, const std::string& last) const {
   if (count <= allowed) return;
   throw DataError(source, concat(count, " damaged files are more than data.error_budget allows (",
-                                 allowed, "); the last: ", last));
+                                 allowed, "); the last one: ", last));
 }
 
 DamagedFiles::DamagedFiles(Options options, Scan scan)
@@ -71,7 +71,7 @@ bool DamagedFiles::replaces(std::int64_t index) const {
 void DamagedFiles::replace(std::int64_t index, const std::string& path, const std::string& reason,
                            const std::function<void(std::int64_t)>& read) {
   note_replaced(index, reason);
-  const std::vector<std::int64_t>& others = groups_.at(group_of(index));
+  const std::vector<std::int64_t>& others = groups_.at(find_group(index));
   Random draws(options_.seed, Stream::kReplace, static_cast<std::uint64_t>(index));
   for (int attempt = 0; attempt < 100; ++attempt) {
     const std::int64_t other = others[draws.below(others.size())];
@@ -84,7 +84,7 @@ void DamagedFiles::replace(std::int64_t index, const std::string& path, const st
     }
   }
   throw DataError(path,
-                  "cannot be read, and no other file of the class " + class_of(index) + " can");
+                  "cannot be read, and no other file of the class " + class_name(index) + " can");
 }
 
 void DamagedFiles::divide(const std::vector<std::int64_t>& set_aside) {
@@ -94,7 +94,7 @@ void DamagedFiles::divide(const std::vector<std::int64_t>& set_aside) {
     portions_[static_cast<std::size_t>(i)] = Portion::kSetAside;
   }
   groups_.clear();
-  for (std::int64_t i = 0; i < samples_; ++i) groups_[group_of(i)].push_back(i);
+  for (std::int64_t i = 0; i < samples_; ++i) groups_[find_group(i)].push_back(i);
 }
 
 std::vector<std::string> DamagedFiles::find_unreadable(Portion portion) {
@@ -115,12 +115,12 @@ std::vector<std::string> DamagedFiles::find_unreadable(Portion portion) {
   return reasons;
 }
 
-DamagedFiles::Group DamagedFiles::group_of(std::int64_t index) const {
+DamagedFiles::Group DamagedFiles::find_group(std::int64_t index) const {
   const auto i = static_cast<std::size_t>(index);
   return {portions_[i], options_.labels[i]};
 }
 
-const std::string& DamagedFiles::class_of(std::int64_t index) const {
+const std::string& DamagedFiles::class_name(std::int64_t index) const {
   const std::int32_t label = options_.labels[static_cast<std::size_t>(index)];
   return options_.classes[static_cast<std::size_t>(label)];
 }
@@ -128,7 +128,7 @@ const std::string& DamagedFiles::class_of(std::int64_t index) const {
 void DamagedFiles::note_replaced(std::int64_t index, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!replaced_.insert(index).second) return;
-  report_.push_back(concat("replaced (class ", class_of(index), "): ", reason));
+  report_.push_back(concat("replaced (class ", class_name(index), "): ", reason));
   options_.budget.check(static_cast<std::int64_t>(replaced_.size()), reason);
 }
 

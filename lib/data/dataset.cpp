@@ -16,4 +16,12 @@ bool same_samples(const DatasetSpec& a, const DatasetSpec& b) {
          a.label_kind == b.label_kind && a.label_width == b.label_width;
 }
 
+std::vector<std::int32_t> list_labels(const Dataset& dataset) {
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(dataset.size()));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = dataset.label_at(static_cast<std::int64_t>(i));
+  }
+  return labels;
+}
+
 }  // namespace trainer::data

@@ -1,4 +1,4 @@
-// The size of an image file, by its header.
+// Reads the size of an image file.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 namespace trainer::data {
 
 struct ImageSize {
-  std::int64_t height = 0, width = 0;  // turned as the EXIF orientation says
+  std::int64_t height = 0, width = 0;  // after rotation by the EXIF orientation
   std::int64_t channels = 0;           // 1 for a grey file, else 3
 };
-// Throws DataError when the file is no image.
+// Reads the whole file, but decodes only its header. Throws DataError if it is not an image.
 ImageSize image_size(const std::string& path);
 
 }  // namespace trainer::data

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the images of training could not be found below data.path.
+// Throws because data.path contains no images of the training split.
 [[noreturn]] void fail_without_train(const config::Data& data) {
   const bool csv = data.format == config::DataFormat::kCsv;
   const fs::path folder = data.path;
@@ -31,8 +31,8 @@ namespace fs = std::filesystem;
   const std::string loose = files_without_class(data.path);
   if (!loose.empty() && sub_folders(data.path).empty()) {
     throw DataError(data.path,
-                    concat("holds image files, but no folders to tell their classes by; put those "
-                           "of each class into a folder of its name, e.g. ",
+                    concat("contains image files, but no folders that name their classes; put the "
+                           "files of each class into a folder of its name, e.g. ",
                            (folder / "cats" / "1.jpg").string(),
                            ", or list files and classes with data.format: csv"));
   }
@@ -71,8 +71,8 @@ std::map<Split, Path> find_split_lists(const config::Data& data) {
   return paths;
 }
 
-// Throws DataError if the shards in data.path, all of which would be trained on, are named after
-// several splits.
+// Throws DataError if the shards in data.path are named after several splits: training would use
+// all of them.
 void reject_shards_of_splits(const config::Data& data) {
   if (!fs::is_directory(data.path)) return;
   std::map<Split, std::string> examples;

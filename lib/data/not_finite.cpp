@@ -16,7 +16,7 @@ std::span<const float> floats(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-std::string place_of(const config::Data& config, Split split) {
+std::string find_source(const config::Data& config, Split split) {
   const config::SplitFiles& files = config.files(split);
   if (!files.path.empty()) return files.path;
   return config.path.empty() ? files.images : config.path;
@@ -38,11 +38,12 @@ std::string find_not_finite(const config::Data& config, Split split, const Datas
     const bool bad_label = float_labels && !all_finite(floats(label));
     if (!bad_image && !bad_label) continue;
     if (count++ == 0) {
-      first = concat(bad_image ? "" : "the label of ", "sample ", dataset.describe(i), " (from 0)");
+      first = concat(bad_image ? "" : "the label of ", "sample ", printable(dataset.describe(i)),
+                     " (from 0)");
     }
   }
   if (count == 0) return "";
-  return concat(place_of(config, split), ": ", first, " holds NaN or infinity",
+  return concat(printable(find_source(config, split)), ": ", first, " holds NaN or infinity",
                 count > 1
                     ? concat(", as do ", count - 1, " more of the ", dataset.size(), " ",
                              split == Split::kTrain ? "training" : to_string(split), " samples")
@@ -51,15 +52,15 @@ std::string find_not_finite(const config::Data& config, Split split, const Datas
 
 std::string blame_samples(const Dataset& train, std::span<const std::int64_t> indices,
                           std::span<const float> losses) {
-  constexpr std::size_t kMostNames = 5;
+  constexpr std::size_t kMaxNames = 5;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (!std::isfinite(losses[i])) names.push_back(train.describe(indices[i]));
+    if (!std::isfinite(losses[i])) names.push_back(printable(train.describe(indices[i])));
   }
   const std::size_t all = indices.size(), count = names.size();
   if (count == 0) return concat("but for none of the last ", all, " samples of this process");
   return concat("for ", count == all ? "all " : concat(count, " of the "), all,
-                " samples of the batch: ", join_first(std::move(names), kMostNames));
+                " samples of the batch: ", join_first(std::move(names), kMaxNames));
 }
 
 }  // namespace trainer::data

@@ -1,4 +1,3 @@
-// From the config's `data` section to open splits.
 #include "data/open.h"
 
 #include <algorithm>
@@ -15,12 +14,12 @@ namespace trainer::data {
 
 namespace {
 
-// A path of the config at which there is nothing. Where the format has no need of a file, a split
-// is merely absent then, which must not be said of data that was moved.
+// Throws if a path of the config does not exist. Formats that look for files by name would take the
+// split for one that the config does not have.
 void check_path(const std::string& path, const std::string& key, bool image_files) {
   if (path.empty() || std::filesystem::exists(path)) return;
   throw DataError(path,
-                  concat("there is no such file or folder; it is named by data.", key,
+                  concat("no such file or folder, named by data.", key,
                          ". Give its place with --set data.", key, "=NEW",
                          image_files ? ""
                                      : ", or with the variable that the config uses "
@@ -29,14 +28,14 @@ void check_path(const std::string& path, const std::string& key, bool image_file
                                        "datasets/fashion_mnist.sh, datasets/cifar10.sh)"));
 }
 
-void check_paths_of(const config::Data& config, Split split) {
+void check_split_paths(const config::Data& config, Split split) {
   const bool image_files = config::is_image_format(config.format);
   const config::SplitFiles& files = config.files(split);
   if (!files.given()) check_path(config.path, "path", image_files);
   check_path(files.path, concat(to_string(split), ".path"), image_files);
 }
 
-// Whether the format reads files that the user provides.
+// Returns whether the format reads files that the user provides.
 bool reads_files(config::DataFormat format) {
   switch (format) {
     case config::DataFormat::kSynthetic:
@@ -56,9 +55,9 @@ bool reads_files(config::DataFormat format) {
 
 void check_paths(const config::Data& config, const std::set<Split>& wanted) {
   if (!reads_files(config.format)) return;
-  for (const Split split : wanted) check_paths_of(config, split);
+  for (const Split split : wanted) check_split_paths(config, split);
   const bool lists_train = config::is_image_format(config.format) && config.classes.empty();
-  if (lists_train && !wanted.contains(Split::kTrain)) check_paths_of(config, Split::kTrain);
+  if (lists_train && !wanted.contains(Split::kTrain)) check_split_paths(config, Split::kTrain);
 }
 
 void open_splits(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
@@ -82,7 +81,7 @@ void open_splits(const config::Data& config, std::uint64_t seed, const std::set<
   }
 }
 
-// Sets the first samples and the validation part of `train` apart, as the config says.
+// Applies data.limit and data.validation_split to the training split.
 void divide_train(Datasets& result, const config::Data& config, std::uint64_t seed, bool evaluate) {
   if (!result.train) return;
   if (config.limit) {

@@ -16,25 +16,26 @@
 
 namespace trainer::data {
 
-// The splits of a config. Absent ones are null.
+// The splits of a config. A split that the config does not have is null.
 struct Datasets {
   std::unique_ptr<Dataset> train, validation, test;
-  // For image files, otherwise null. Validation samples split off from training share train_files.
+  // Null unless the samples are image files. Validation samples that are split off from the
+  // training samples share train_files.
   std::shared_ptr<DamagedFiles> train_files, validation_files, test_files;
   std::vector<std::string> classes;  // in label order
   Shape image_shape;
   DType image_type = DType::kUInt8;
   bool label_is_index = true;
   std::int64_t num_classes = 0;
-  // What the training loss of a sample of each class is multiplied by; all 1 when empty.
+  // The factor of the training loss of each class; empty if all are 1.
   std::vector<float> class_weight;
-  // Whether the labels of `train` are rows with a weight: see weigh_samples().
+  // True if the labels of `train` are rows that end with a weight: see weigh_samples().
   bool sample_weight = false;
-  // Decodes some training images twice and returns the line on what data.scaled_decode does to
-  // them, "" for nothing. Not set for data that are not image files.
+  // Decodes some training images twice and returns a line about the effect of data.scaled_decode on
+  // them, "" if it has none. Empty for data that are not image files.
   std::function<std::string()> scaled_decode_note;
 
-  // Each returns the member of that split, which may be null.
+  // These functions return the member of a split, which may be null.
   const std::unique_ptr<Dataset>& dataset(Split split) const {
     return split == Split::kTrain ? train : split == Split::kValidation ? validation : test;
   }
@@ -47,8 +48,9 @@ struct Datasets {
                                          : test_files;
   }
 };
-// Opens what the config names, or only one split of it. Checks that
-// counts of images and labels agree and that labels lie in [0, classes).
+// Opens the splits that the config names, or only `only`. Throws DataError for files that are
+// missing or damaged, for different numbers of images and labels, and for a label outside
+// [0, classes); throws MissingSplit if the config does not have the split.
 Datasets open_datasets(const config::Data& data, std::uint64_t seed,
                        std::optional<Split> only = {});
 

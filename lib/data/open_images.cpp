@@ -1,4 +1,3 @@
-// Files of images for predictions: no labels needed.
 #include "data/open_images.h"
 
 #include <algorithm>
@@ -20,14 +19,6 @@
 namespace trainer::data {
 namespace {
 
-std::string find_held_name(const std::vector<std::string>& held,
-                           const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (std::find(held.begin(), held.end(), name) != held.end()) return name;
-  }
-  return "";
-}
-
 Array no_labels(const Array& images) {
   Array labels;
   labels.source = images.source;
@@ -44,17 +35,17 @@ Images unlabelled(Array images) {
 
 Images open_archive(const std::string& path) {
   const std::vector<std::string> held = npz_names(path);
-  std::string images = find_held_name(held, {"images", "x", "x_test", "test_images"});
-  const std::string labels = find_held_name(held, {"labels", "y", "y_test", "test_labels"});
+  std::string images = find_array_name(held, {"images", "x", "x_test", "test_images"});
+  const std::string labels = find_array_name(held, {"labels", "y", "y_test", "test_labels"});
   if (images.empty() && held.size() == 1) images = held[0];
   if (images.empty()) {
-    throw DataError(path, "holds the arrays " + join(held) + "; expected one called images or x");
+    throw DataError(path, "contains the arrays " + join(held) + "; expected one named images or x");
   }
   if (labels.empty()) return unlabelled(read_npz(path, images));
   return {std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels)), true};
 }
 
-// Image files of which some may be damaged: those are zeros.
+// Image files some of which may be damaged; a damaged file gives zeros.
 class TolerantDataset final : public Dataset {
  public:
   explicit TolerantDataset(std::unique_ptr<Dataset> base) : base_(std::move(base)) {}
@@ -72,7 +63,7 @@ class TolerantDataset final : public Dataset {
       reasons_[index] = error.what();
     }
   }
-  // Why sample `index` is zeros; "" when it is not.
+  // Returns the reason why sample `index` is zeros; "" if it is an image.
   std::string reason(std::int64_t index) const {
     const std::lock_guard lock(mutex_);
     const auto found = reasons_.find(index);
@@ -100,7 +91,7 @@ std::vector<std::string> image_files(const std::string& path, std::string* note)
   if (note != nullptr) note->clear();
   if (!std::filesystem::is_directory(path)) return {path};
   std::vector<std::string> files = images_below(path, note);
-  if (files.empty()) throw DataError(path, "holds no image files");
+  if (files.empty()) throw DataError(path, "contains no image files");
   return files;
 }
 

@@ -12,26 +12,27 @@
 
 namespace trainer::data {
 
-// The images of one file: IDX, NPY or NPZ, detected by content. Only an NPZ file may have labels;
-// otherwise all labels are 0.
 struct Images {
   std::unique_ptr<Dataset> dataset;
-  bool labelled = false;
-  // Why sample `index`, which was read, is zeros instead of an image; "" when it is an image. Not
-  // set for formats where this cannot happen.
+  bool labelled = false;  // all labels are 0 if this is false
+  // Returns the reason why sample `index`, which has been read, is zeros instead of an image; "" if
+  // it is an image. Empty for formats where this cannot happen.
   std::function<std::string(std::int64_t index)> damage = {};
 };
+// Opens the images of one file: IDX, NPY or NPZ, detected by its content. Only an NPZ file may have
+// labels. Throws DataError.
 Images open_images(const std::string& path);
 
-// Whether a file holds arrays, to be opened by open_images, and not one image: by its first bytes.
+// Returns whether the first bytes of a file are those of arrays, which open_images() opens, and not
+// of one image.
 bool is_array_file(const std::string& path);
-// The image files that a path stands for: itself, or those below a folder, hidden ones left out,
-// sorted; links to folders are not followed. `note`, unless null, becomes the line on such links,
-// "" for none. Throws DataError when there are no files.
+// Returns the image files that a path denotes, sorted: the file itself, or the files below a folder
+// without hidden ones. Links to folders are not followed; unless `note` is null, it becomes a line
+// about such links, "" if there are none. Throws DataError if there are no files.
 std::vector<std::string> image_files(const std::string& path, std::string* note = nullptr);
 // Opens image files, decoded and resized like an evaluation split of `data`, which must give resize
-// and channels. All labels are 0. get() reads the file. `skip`: a damaged file gives zeros and a
-// reason instead of a DataError.
+// and channels. get() reads the file. If `skip` is true, a damaged file gives zeros and a reason
+// instead of a DataError.
 Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
 
 }  // namespace trainer::data

@@ -1,4 +1,3 @@
-// A contact sheet of training images.
 #include "data/sheet.h"
 
 #include <algorithm>
@@ -18,7 +17,7 @@ namespace {
 
 constexpr int kGap = 4;
 
-// "cat", or of a mixed sample "cat 70% dog 30%", the larger share first.
+// Returns "cat", or for a mixed sample "cat 70% dog 30%" with the larger share first.
 std::string label_text(const std::vector<float>& shares, const std::vector<std::string>& classes) {
   std::vector<std::size_t> order(shares.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -33,17 +32,15 @@ std::string label_text(const std::vector<float>& shares, const std::vector<std::
   return text;
 }
 
-// The order in which training reads the samples.
+// Returns the order in which training reads the samples.
 Sampler training_order(const Dataset& set, const config::Data& config, std::uint64_t seed) {
   if (config.sampling == config::Sampling::kUniform) return {set.size(), seed, config.shuffle};
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < set.size(); ++i) labels.push_back(set.label_of(i));
-  return {labels, seed};
+  return balanced_sampler(set, seed);
 }
 
-// The share of each class in a label, whatever its kind.
-std::vector<float> shares_of(const DatasetSpec& spec, const std::vector<std::byte>& label,
-                             std::size_t classes) {
+// Returns the share of each class in a label of any kind; empty if its numbers are not classes.
+std::vector<float> read_shares(const DatasetSpec& spec, const std::vector<std::byte>& label,
+                               std::size_t classes) {
   std::vector<float> shares(classes);
   if (spec.label_is_index()) {
     std::int32_t index = 0;
@@ -85,7 +82,7 @@ Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
         sheet.set(left + x, top + y, {pixel[0], pixel[colours ? 1 : 0], pixel[colours ? 2 : 0]});
       }
     }
-    const std::vector<float> shares = shares_of(set.spec(), label, classes.size());
+    const std::vector<float> shares = read_shares(set.spec(), label, classes.size());
     if (shares.empty()) continue;
     sheet.text(left, top + height + 2, width, label_text(shares, classes));
   }
@@ -96,7 +93,8 @@ void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t sa
                  const std::string& path) {
   Datasets data = open_datasets(config, seed, Split::kTrain);
   if (data.image_type != DType::kUInt8 || !data.label_is_index) {
-    throw ConfigError(config.loc, "data: a sheet needs images of bytes and labels of one class");
+    throw ConfigError(
+        config.loc, "data: a sheet can only be drawn of images of bytes with one class per label");
   }
   data.train = mix_samples(std::move(data.train), config.train.augment, data.num_classes, seed);
   write_file_atomic(path, draw_sheet(*data.train, data.classes, config, seed, samples));

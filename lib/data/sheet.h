@@ -11,14 +11,15 @@
 
 namespace trainer::data {
 
-// A PNG with the first `samples` images of an order drawn from the seed as the model gets them in
-// training, random changes included, with their class names beneath. Empty for images of floats.
+// Returns a PNG with the first `samples` images of a training run with this seed, as the model gets
+// them, and their class names beneath. Empty for images of floats.
 Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
                  const config::Data& config, std::uint64_t seed, std::int64_t samples);
-// The same, of the training split of a config, as a file.
+// Writes such a PNG of the training split of a config to `path`. Throws ConfigError for a config
+// whose samples cannot be drawn.
 void write_sheet(const config::Data& data, std::uint64_t seed, std::int64_t samples,
                  const std::string& path);
-// {"event":"sheet","path":PATH}
+// Returns {"event":"sheet","path":PATH} and a line end.
 std::string sheet_json(const std::string& path);
 
 }  // namespace trainer::data

@@ -92,7 +92,7 @@ std::span<const float> weigh(const data::Dataset& dataset, const data::Batch& ba
   if (!dataset.spec().has_weights) return losses;
   weighed.assign(losses.begin(), losses.end());
   for (std::size_t i = 0; i < weighed.size(); ++i) {
-    weighed[i] *= dataset.weight_of(batch.indices[i]);
+    weighed[i] *= dataset.weight_at(batch.indices[i]);
   }
   return weighed;
 }

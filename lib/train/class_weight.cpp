@@ -37,7 +37,7 @@ std::size_t index_of(const std::string& name, const data::Datasets& data, const 
 std::vector<float> balanced(const data::Dataset& train, std::size_t classes, const SourceLoc& loc) {
   std::vector<std::int64_t> counts(classes);
   for (std::int64_t i = 0; i < train.size(); ++i) {
-    const std::int32_t label = train.label_of(i);
+    const std::int32_t label = train.label_at(i);
     if (label < 0) {
       throw ConfigError(loc,
                         concat("train.class_weight: balanced counts the samples of each class, but "

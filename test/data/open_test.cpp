@@ -27,7 +27,7 @@ std::pair<Bytes, std::int32_t> sample(const Dataset& dataset, std::int64_t index
 
 }  // namespace
 
-TEST_CASE("a folder with the four MNIST names, plain or gzip") {
+TEST_CASE("open_datasets: a folder with the files of MNIST, plain or gzip, both splits") {
   for (const bool gzip : {false, true}) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 20, 3, gzip);
@@ -46,7 +46,7 @@ TEST_CASE("a folder with the four MNIST names, plain or gzip") {
   }
 }
 
-TEST_CASE("one split is opened without touching the files of the others") {
+TEST_CASE("open_datasets: one split, the files of the other splits are not read") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", "damaged");
@@ -57,7 +57,7 @@ TEST_CASE("one split is opened without touching the files of the others") {
   CHECK(sets.test == nullptr);
 }
 
-TEST_CASE("splits that are not there: an optional one is null, a wanted one an error") {
+TEST_CASE("open_datasets: a missing split, null if optional, an error if requested") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   CHECK(open_datasets(config_of(folder), 1).test == nullptr);
@@ -70,7 +70,7 @@ TEST_CASE("splits that are not there: an optional one is null, a wanted one an e
                        DataError);
 }
 
-TEST_CASE("files named one by one") {
+TEST_CASE("open_datasets: files given one by one, both splits") {
   const TemporaryFolder folder;
   write_split(folder.path(), "some", 6, 2);
   config::Data config;
@@ -83,7 +83,7 @@ TEST_CASE("files named one by one") {
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("both"), ConfigError);
 }
 
-TEST_CASE("labels are held against the classes") {
+TEST_CASE("open_datasets: a label outside the classes, an error") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_split(folder.path(), "t10k", 10, 5);
@@ -104,11 +104,11 @@ TEST_CASE("labels are held against the classes") {
   CHECK(open_datasets(config, 1).classes == config.classes);
 }
 
-TEST_CASE("images, labels and splits must agree") {
+TEST_CASE("open_datasets: images, labels or splits that differ in size, an error") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "train-labels-idx1-ubyte", idx_bytes(8, {19}, Bytes(19)));
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1), doctest::Contains("holds 19 labels"),
+  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1), doctest::Contains("contains 19 labels"),
                        DataError);
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", idx_bytes(8, {2, 4, 4}, Bytes(32)));
@@ -118,10 +118,10 @@ TEST_CASE("images, labels and splits must agree") {
   write_file_atomic(folder.path() / "train-images-idx3-ubyte", idx_bytes(8, {0, 4, 3}, {}));
   write_file_atomic(folder.path() / "train-labels-idx1-ubyte", idx_bytes(8, {0}, {}));
   CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1),
-                       doctest::Contains("holds no elements: its header says 0"), DataError);
+                       doctest::Contains("contains no elements: its header gives 0"), DataError);
 }
 
-TEST_CASE("fingerprints tell content apart, not compression") {
+TEST_CASE("fingerprint: another content, another fingerprint; gzip, the same") {
   const auto fingerprint = [](std::uint32_t count, bool gzip, std::uint8_t role) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", count, 3, gzip, role);
@@ -132,7 +132,7 @@ TEST_CASE("fingerprints tell content apart, not compression") {
   CHECK(fingerprint(20, false, 0) != fingerprint(20, false, 1));
 }
 
-TEST_CASE("what processes have in common is every byte and label of every split") {
+TEST_CASE("common_data: a change of any byte or label of a split, another text") {
   const auto common = [](std::size_t change, std::uint8_t label, bool evaluation) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 20, 3);
@@ -158,7 +158,7 @@ TEST_CASE("what processes have in common is every byte and label of every split"
   CHECK(same.find("validation samples: none\n") != std::string::npos);
 }
 
-TEST_CASE("a part of an array set has in common what it takes from which samples") {
+TEST_CASE("common_data: a part of an array set, the indices of its samples count") {
   const auto common = [](std::uint64_t seed, double split) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 200, 3);
@@ -171,7 +171,7 @@ TEST_CASE("a part of an array set has in common what it takes from which samples
   CHECK(common(1, 0.2) != common(1, 0.3));
 }
 
-TEST_CASE("synthetic images are a function of seed, split and index") {
+TEST_CASE("synthetic images: a function of seed, split and index") {
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
   config.synthetic = {{32, 32, 3}, 7, 100, 10};

@@ -107,7 +107,7 @@ TEST_CASE("commands on a crafted run: format: digits, no file in the folder that
   CHECK_FALSE(fs::exists(victim));
   const Result result = run({"evaluate", crafted.run_folder});
   CHECK(result.code == 3);
-  CHECK(contains(result.err, "does not hold the files of format: digits"));
+  CHECK(contains(result.err, "does not contain the files of format: digits"));
   // A folder that has them is read.
   crafted.set_config(replace_once(crafted.config, "format: idx", "format: digits"));
   CHECK(run({"evaluate", crafted.run_folder}).code == 0);

@@ -232,7 +232,7 @@ TEST_CASE("a run without a test split is evaluated on its validation split, wher
   fs::rename(work / "pictures", work / "moved");
   const Result lost = run({"evaluate", dir});
   CHECK(lost.code == 3);
-  CHECK(contains(lost.err, (work / "pictures").string() + ": there is no such file or folder"));
+  CHECK(contains(lost.err, (work / "pictures").string() + ": no such file or folder"));
   CHECK(contains(lost.err, "--set data.path=NEW"));
   const std::string place = "data.path=" + (work / "moved").string();
   CHECK(run({"evaluate", dir, "--set", place}).code == 0);

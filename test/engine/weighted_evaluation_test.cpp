@@ -30,12 +30,12 @@ class Weighed final : public data::Dataset {
       static_cast<std::uint8_t*>(image)[i] =
           static_cast<std::uint8_t>((index * 37 + i * (index + 11)) % 251);
     }
-    *static_cast<std::int32_t*>(label) = label_of(index);
+    *static_cast<std::int32_t*>(label) = label_at(index);
   }
-  std::int32_t label_of(std::int64_t index) const override {
+  std::int32_t label_at(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % kClasses);
   }
-  float weight_of(std::int64_t index) const override {
+  float weight_at(std::int64_t index) const override {
     return 0.5f * static_cast<float>(index * 5 % 8);
   }
   std::string fingerprint() const override { return "weighed"; }
@@ -89,8 +89,8 @@ TEST_CASE("evaluation: weights of samples weigh the loss and no other metric") {
   const Metrics unweighed = evaluated(config_with(1), plain);
   double sum = 0, plain_sum = 0;
   for (std::int64_t i = 0; i < kSamples; ++i) {
-    const double loss = loss_of(logits.data() + i * kClasses, weighed.label_of(i));
-    sum += static_cast<double>(weighed.weight_of(i)) * loss;
+    const double loss = loss_of(logits.data() + i * kClasses, weighed.label_at(i));
+    sum += static_cast<double>(weighed.weight_at(i)) * loss;
     plain_sum += loss;
   }
   CHECK(metrics.loss == doctest::Approx(sum / kSamples).epsilon(1e-6));

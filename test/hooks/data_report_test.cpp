@@ -26,7 +26,7 @@ class Labels final : public data::Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   const data::DatasetSpec& spec() const override { return spec_; }
   void get(std::int64_t, std::int64_t, void*, void*) const override {}
-  std::int32_t label_of(std::int64_t index) const override {
+  std::int32_t label_at(std::int64_t index) const override {
     return labels_[static_cast<std::size_t>(index)];
   }
   std::string fingerprint() const override { return "labels"; }

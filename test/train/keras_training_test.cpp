@@ -152,16 +152,16 @@ class Weighed final : public data::Dataset {
   const data::DatasetSpec& spec() const override { return spec_; }
   using data::Dataset::get;
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
-    const std::int32_t of_class = label_of(index);
+    const std::int32_t of_class = label_at(index);
     for (std::int64_t i = 0; i < spec_.image_shape.elements(); ++i) {
       static_cast<std::uint8_t*>(image)[i] = pixel_of(index, of_class, i);
     }
     *static_cast<std::int32_t*>(label) = of_class;
   }
-  std::int32_t label_of(std::int64_t index) const override {
+  std::int32_t label_at(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % classes_);
   }
-  float weight_of(std::int64_t index) const override { return ::weight_of(index); }
+  float weight_at(std::int64_t index) const override { return weight_of(index); }
   std::string fingerprint() const override { return "of a fixture"; }
 
  private:

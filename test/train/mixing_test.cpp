@@ -119,12 +119,12 @@ double sum_of_losses(const std::vector<float>& logits, const data::Datasets& pla
     const data::Mixture m = data::draw_mixture(config.data.train.augment, config.seed, 0, s, size,
                                                plain.train->spec().image_shape);
     for (const auto& [sample, share] : {std::pair{s, m.share}, {m.partner, 1 - m.share}}) {
-      const std::int32_t label = plain.train->label_of(sample);
+      const std::int32_t label = plain.train->label_at(sample);
       const double smoothed = 1 - config.model.label_smoothing / 2;
       float row[2] = {static_cast<float>(label == 0 ? smoothed : 1 - smoothed),
                       static_cast<float>(label == 1 ? smoothed : 1 - smoothed)};
       const float* z = logits.data() + s * n;
-      sum += share * static_cast<double>(plain.train->weight_of(sample)) *
+      sum += share * static_cast<double>(plain.train->weight_at(sample)) *
              (n == 1 ? binary_loss(z, row + 1, 1) : softmax_loss(z, row, 2));
     }
   }

@@ -62,7 +62,7 @@ class FloatImages final : public data::Dataset {
     const auto is_odd = static_cast<std::int32_t>(index % 2);
     std::memcpy(label, &is_odd, sizeof is_odd);
   }
-  std::int32_t label_of(std::int64_t index) const override {
+  std::int32_t label_at(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % 2);
   }
   std::string fingerprint() const override { return concat(size_, " x ", name_); }

@@ -81,7 +81,7 @@ ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan
   }
   if (config::is_image_format(config.data.format)) {
     const data::Reading reading =
-        data::reading_of(config.data.threads, config.data.prefetch, false);
+        data::choose_reading(config.data.threads, config.data.prefetch, false);
     values[keys::kDataThreads] = {concat("up to ", reading.threads), "measured"};
     values[keys::kPrefetch] = {concat("up to ", reading.prefetch), "measured"};
   }

@@ -75,7 +75,7 @@ void print_input(const Profile& profile, std::ostream& out) {
     table.add({name, in_milliseconds(seconds), fixed(per_second(1, seconds), 0)});
   };
   for (std::size_t i = 0; i < data::kReadStages; ++i) {
-    add(name_of(static_cast<data::ReadStage>(i)), input.stages[i]);
+    add(to_string(static_cast<data::ReadStage>(i)), input.stages[i]);
   }
   add("batch", input.batch_seconds);
   add("all", input.seconds_per_sample());
@@ -131,7 +131,7 @@ void print_profile_json(const Profile& profile, std::ostream& out) {
   }
   Json stages = Json::object();
   for (std::size_t i = 0; i < data::kReadStages; ++i) {
-    stages[name_of(static_cast<data::ReadStage>(i))] = profile.input.stages[i];
+    stages[to_string(static_cast<data::ReadStage>(i))] = profile.input.stages[i];
   }
   stages["batch"] = profile.input.batch_seconds;
   write_event(out, {{"event", "profile"},

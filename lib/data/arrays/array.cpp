@@ -27,7 +27,7 @@ Buffer::Buffer(std::size_t size) : size_(size) {
   const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) & ~(alignment - 1);
   memory_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(alignment, rounded)));
   if (memory_ == nullptr) throw std::bad_alloc();
-  if (alignment == kHugePage) ::madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // only a wish
+  if (alignment == kHugePage) ::madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // may fail
 }
 
 std::size_t size_of(Element element) {
@@ -96,14 +96,14 @@ void check_size(const Array& array) {
     if (expected > (std::uint64_t{1} << 62)) expected = std::uint64_t{1} << 62;
     product += (product.empty() ? "" : " x ") + std::to_string(dim);
   }
-  // The other dimensions could be anything then.
+  // With a dimension of 0, the other dimensions are not bounded by the size of the file.
   if (is_empty)
-    throw DataError(array.source, concat("holds no elements: its header says ", product));
+    throw DataError(array.source, concat("contains no elements: its header gives ", product));
   const std::size_t held = array.buffer.size() - array.offset;
   if (expected == held) return;
   throw DataError(
       array.source,
-      concat("its header says ", product, " elements of ", size_of(array.element), " bytes, but ",
+      concat("its header gives ", product, " elements of ", size_of(array.element), " bytes, but ",
              held, " bytes follow (expected ", static_cast<std::uint64_t>(expected),
              "): the file is ", held < expected ? "truncated; fetch it again" : "damaged"));
 }

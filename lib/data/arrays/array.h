@@ -1,4 +1,4 @@
-// Arrays as files hold them: what IDX, NPY and NPZ have in common.
+// Arrays of numbers, as IDX, NPY and NPZ files contain them.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace trainer::data {
 
 using Path = std::filesystem::path;
 
-// Bytes that were not cleared first, since they are about to be overwritten; big ones in huge
-// pages, which makes them faster to fill and to read at random.
+// Uninitialised bytes. Large buffers lie in huge pages, which are faster to fill and to read at
+// random.
 class Buffer {
  public:
   Buffer() = default;
@@ -43,15 +43,17 @@ struct Array {
   Element element = Element::kU8;
   std::vector<std::int64_t> dims;
   Buffer buffer;
-  std::size_t offset = 0;  // where the elements start; native byte order, C order, packed
+  std::size_t offset = 0;  // of the elements, which are packed in native byte order and C order
 
   const std::uint8_t* bytes() const { return buffer.data() + offset; }
-  std::int64_t count() const;  // elements
+  // Returns the number of elements.
+  std::int64_t count() const;
+  // Returns element `i` as a double.
   double at(std::int64_t i) const;
 };
 
-// Checks that the bytes after `offset` are exactly the elements of `dims`, at least one, so that
-// their number is no larger than the file. Throws DataError.
+// Throws DataError unless the bytes after `offset` are exactly the elements of `dims`, at least
+// one, so that the dimensions are bounded by the size of the file.
 void check_size(const Array& array);
 // Reverses the bytes of each element.
 void swap_bytes(Array& array);

@@ -30,7 +30,7 @@ class AugmentedArrays final : public Dataset {
     if (epoch == kNoEpoch) return;
     Random draws(seed_, Stream::kAugment, static_cast<std::uint64_t>(epoch),
                  static_cast<std::uint64_t>(index));
-    thread_local Pixels pixels, cropped;  // kept from image to image
+    thread_local Pixels pixels, cropped;  // reused for each image
     const Shape& shape = spec_.image_shape;
     const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
     pixels.reset(height, width, static_cast<int>(shape[2]));
@@ -44,9 +44,9 @@ class AugmentedArrays final : public Dataset {
     std::memcpy(image, pixels.data(), pixels.size());
   }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
-  std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
-  float weight_of(std::int64_t index) const override { return base_->weight_of(index); }
-  // Random changes do not change which samples these are.
+  std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
+  float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
+  // Random changes do not change the identity of the samples.
   std::string fingerprint() const override { return base_->fingerprint(); }
   std::string content_key() const override { return base_->content_key(); }
   std::string common_content() const override { return base_->common_content(); }
@@ -70,12 +70,11 @@ std::unique_ptr<Dataset> augment_arrays(std::unique_ptr<Dataset> dataset, const 
   const DatasetSpec& spec = dataset->spec();
   const std::int64_t channels = spec.image_shape[2];
   if (spec.image_type != DType::kUInt8 || (channels != 1 && channels != 3)) {
-    throw ConfigError(
-        list.front().loc,
-        concat("data.train.augment: changes images of uint8 with 1 or 3 channels, but "
-               "these are ",
-               to_string(spec.image_shape), " ", to_string(spec.image_type),
-               "; convert them to uint8, or keep mixup and cutmix alone"));
+    throw ConfigError(list.front().loc,
+                      concat("data.train.augment: needs images of uint8 with 1 or 3 channels, but "
+                             "these are ",
+                             to_string(spec.image_shape), " ", to_string(spec.image_type),
+                             "; convert them to uint8, or keep mixup and cutmix alone"));
   }
   return std::make_unique<AugmentedArrays>(std::move(dataset), std::move(list), data, seed);
 }

@@ -1,4 +1,4 @@
-// Random changes of images that are in memory.
+// Applies random changes to images in memory.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace trainer::data {
 
-// The data set with data.train.augment applied, mixing aside; itself when the list has nothing
-// else. What is drawn is a function of (seed, epoch, index), as for image files. Throws ConfigError
-// unless images are uint8 of 1 or 3 channels.
+// Returns the data set with data.train.augment applied except mixing; `dataset` itself if the list
+// has no other entries. The draws are functions of (seed, epoch, index), as for image files. Throws
+// ConfigError unless images are uint8 with 1 or 3 channels.
 std::unique_ptr<Dataset> augment_arrays(std::unique_ptr<Dataset> dataset, const config::Data& data,
                                         std::uint64_t seed);
 

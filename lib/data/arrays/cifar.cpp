@@ -11,17 +11,17 @@ namespace {
 
 constexpr std::size_t kCifarSide = 32, kPlane = kCifarSide * kCifarSide, kImageBytes = 3 * kPlane;
 
-// Bytes before the pixels, of which the last is the class: 1 of CIFAR-10, 2 of CIFAR-100. Told by
-// the size of the file, and where both fit by its labels.
+// Returns the number of bytes before the pixels, the last of which is the class: 1 for CIFAR-10, 2
+// for CIFAR-100. Decided by the size of the file, and by its labels if both fit.
 std::size_t label_bytes(const Path& path, const Buffer& file) {
   const std::size_t size = file.size();
   const bool ten = size > 0 && size % (kImageBytes + 1) == 0;
   const bool hundred = size > 0 && size % (kImageBytes + 2) == 0;
   if (!ten && !hundred) {
     throw DataError(path.string(),
-                    concat("is no binary file of CIFAR: ", size, " bytes are not records of ",
+                    concat("is not a binary file of CIFAR: ", size, " bytes are not records of ",
                            kImageBytes + 1, " (CIFAR-10) or ", kImageBytes + 2,
-                           " bytes (CIFAR-100); take the `binary version` of the data set"));
+                           " bytes (CIFAR-100); fetch the `binary version` of the data set"));
   }
   if (ten && hundred) {
     for (std::size_t at = 0; at < size; at += kImageBytes + 1) {
@@ -31,7 +31,7 @@ std::size_t label_bytes(const Path& path, const Buffer& file) {
   return ten ? 1 : 2;
 }
 
-Array array_of(const std::string& source, std::vector<std::int64_t> dims, std::size_t bytes) {
+Array make_array(const std::string& source, std::vector<std::int64_t> dims, std::size_t bytes) {
   Array array;
   array.source = source;
   array.dims = std::move(dims);
@@ -49,15 +49,15 @@ Cifar read_cifar(const std::vector<Path>& files) {
     contents.push_back(read_maybe_gzip(path));
     const std::size_t own = label_bytes(path, contents.back());
     if (before != 0 && own != before) {
-      throw DataError(path.string(), "is of another CIFAR than " + files[0].string());
+      throw DataError(path.string(), "is not of the same CIFAR data set as " + files[0].string());
     }
     before = own;
     samples += contents.back().size() / (own + kImageBytes);
   }
   const auto count = static_cast<std::int64_t>(samples);
   const std::string source = files[0].string();
-  Cifar result{array_of(source, {count, kCifarSide, kCifarSide, 3}, samples * kImageBytes),
-               array_of(source, {count}, samples)};
+  Cifar result{make_array(source, {count, kCifarSide, kCifarSide, 3}, samples * kImageBytes),
+               make_array(source, {count}, samples)};
   std::uint8_t* pixels = result.images.buffer.data();
   std::uint8_t* label = result.labels.buffer.data();
   for (const Buffer& file : contents) {

@@ -1,4 +1,4 @@
-// The binary files of CIFAR-10 and CIFAR-100.
+// Reads the binary files of CIFAR-10 and CIFAR-100.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace trainer::data {
 
-// CIFAR's binary files, one after the other: records of a label (CIFAR-100: a coarse one and this)
-// and the planes of 32 x 32 pixels.
 struct Cifar {
   Array images, labels;
 };
+// Reads files one after the other. A record is a label (CIFAR-100: a coarse label and a label) and
+// three planes of 32 x 32 pixels. Throws DataError.
 Cifar read_cifar(const std::vector<Path>& files);
 
 }  // namespace trainer::data

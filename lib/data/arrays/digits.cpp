@@ -1,7 +1,7 @@
-// The embedded data set: digits drawn as strokes. Each sample bends the skeleton of its digit
-// (control points moved, rotated, sheared, scaled, shifted), draws it with a pen of random width
-// and darkness, and adds noise. A pure function of the sample's index, but for the last bits of the
-// C library's sine and cosine.
+// Draws digits as strokes. Each sample bends the skeleton of its digit (control points are moved,
+// rotated, sheared, scaled and shifted), draws it with a pen of random width and darkness, and adds
+// noise. A sample is a pure function of its index, except for the last bits of the sine and cosine
+// of the C library.
 #include "data/arrays/digits.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "data/arrays/idx.h"
 
 namespace trainer::data {
 namespace {
@@ -28,7 +29,8 @@ struct Point {
 using Stroke = std::vector<Point>;
 using Skeleton = std::vector<Stroke>;
 
-// An elliptic arc as a polyline; angles in degrees, clockwise from the right as y points down.
+// Returns an elliptic arc as a polyline; angles are in degrees, clockwise from the right, as y
+// points down.
 Stroke arc(float cx, float cy, float rx, float ry, float from, float to) {
   const int pieces = std::max(3, static_cast<int>(std::fabs(to - from) / 24));
   Stroke stroke;
@@ -131,7 +133,8 @@ void draw(std::array<float, kDigitPixels>& canvas, Point a, Point b, float radiu
   }
 }
 
-// One digit; the sum of two random bytes is noise enough and much cheaper than a normal draw.
+// Draws one digit. The noise is the sum of two random bytes, which is much cheaper than a normal
+// distribution.
 void draw_digit(int digit, Random& random, std::uint8_t* image) {
   const Skeleton& skeleton = skeletons()[static_cast<std::size_t>(digit)][random.below(2)];
   const Warp warp = random_warp(random);
@@ -139,8 +142,8 @@ void draw_digit(int digit, Random& random, std::uint8_t* image) {
   const float ink = random.uniform(120, 255);
   const float grain = random.uniform(0, 0.35f);
 
-  // A slow bend of the plane moves neighbouring points together, as a hand does; the rest is
-  // jitter.
+  // A smooth deformation of the plane moves neighbouring points together, as a hand does; each
+  // point has jitter in addition.
   const float bend_x = random.uniform(-0.18f, 0.18f);
   const float bend_y = random.uniform(-0.18f, 0.18f);
   const float phase = random.uniform(0, 2 * kPi);
@@ -177,34 +180,23 @@ std::vector<std::uint8_t> idx_header(std::uint8_t rank, std::uint32_t count) {
   return bytes;
 }
 
-// The file of any of the names under which IDX files are looked for, "" for none: another set is
-// read in place of this one.
-Path find_file(const Path& folder, const std::string& stem, const std::string& kind) {
-  for (const char* dot : {"-", "."}) {
-    for (const char* end : {"", ".gz"}) {
-      Path path = folder / (stem + dot + kind + end);
-      if (std::filesystem::exists(path)) return path;
-    }
-  }
-  return {};
-}
-
 // Returns whether a file of the set has to be written. The file exists already if a process was
 // killed between the two files of a part. Throws DataError for another file of its name, which
 // belongs to a set whose second file is missing.
 bool is_missing(const Path& folder, const std::string& stem, const std::string& kind,
                 std::span<const std::uint8_t> content) {
-  const Path found = find_file(folder, stem, kind);
+  const Path found = find_idx(folder, stem, kind);
   if (found.empty()) return true;
   std::error_code error;
   if (std::filesystem::file_size(found, error) == content.size() && !error) {
     const Bytes old = read_file(found);
     if (std::equal(old.begin(), old.end(), content.begin(), content.end())) return false;
   }
-  throw DataError(found.string(),
-                  "belongs to another set, whose file of images or labels is missing; "
-                  "format: digits would mix them with its own. Put the missing file back, or give "
-                  "format: digits another data.path");
+  throw DataError(
+      found.string(),
+      "belongs to another data set, whose file of images or labels is missing; "
+      "format: digits would mix both. Put the missing file back, or give format: digits "
+      "another data.path");
 }
 
 void write_part(const Path& folder, const std::string& prefix, std::uint64_t part,
@@ -232,8 +224,8 @@ void write_part(const Path& folder, const std::string& prefix, std::uint64_t par
 }
 
 bool has_part(const Path& folder, const std::string& prefix) {
-  return !find_file(folder, prefix + "-images", "idx3-ubyte").empty() &&
-         !find_file(folder, prefix + "-labels", "idx1-ubyte").empty();
+  return !find_idx(folder, prefix + "-images", "idx3-ubyte").empty() &&
+         !find_idx(folder, prefix + "-labels", "idx1-ubyte").empty();
 }
 
 }  // namespace

@@ -6,10 +6,11 @@
 
 namespace trainer::data {
 
-// Whether `folder` has the IDX files of both splits, under MNIST's names.
+// Returns whether `folder` has the IDX files of both splits, named like those of MNIST.
 bool has_digits(const std::string& folder);
-// Writes the embedded ten-class digit set to four IDX files with MNIST's names in `folder`, unless
-// they exist. Deterministic.
+// Writes the data set of ten classes to four IDX files in `folder`, named like those of MNIST,
+// unless they exist. Deterministic. Throws DataError if the files of a split belong to another data
+// set.
 void generate_digits(const std::string& folder, std::int64_t train_samples = 20000,
                      std::int64_t test_samples = 4000);
 

@@ -1,4 +1,4 @@
-// Whole-file decompression with libdeflate, about twice as fast as zlib's streams.
+// Decompresses whole files with libdeflate, which is about twice as fast as the streams of zlib.
 #include "data/arrays/gzip.h"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ Buffer read_raw(const Path& path) {
   return content;
 }
 
-// The largest expansion that is accepted: a small file beyond it would waste memory.
+// Returns the largest size that a compressed file may expand to; a larger one would waste memory.
 std::size_t max_expanded(std::size_t compressed) {
   constexpr std::size_t kMinBytes = 320 << 20, kMaxExpansion = 64;
   return std::max(kMinBytes, compressed * kMaxExpansion);
@@ -61,12 +61,12 @@ std::size_t max_expanded(std::size_t compressed) {
 Buffer gunzip(const Buffer& compressed, const Path& path) {
   const std::uint8_t* in = compressed.data();
   std::size_t left = compressed.size();
-  // The last four bytes hold the size, modulo 2^32, of the last member: nearly always the file.
-  // DEFLATE cannot shrink more than 1032 times, which bounds what a damaged size could ask for.
+  // The last four bytes are the size, modulo 2^32, of the last member, which is nearly always the
+  // only one. DEFLATE compresses at most 1032 times, which bounds a damaged size.
   std::uint32_t hint = 0;
   if (left >= 18) std::memcpy(&hint, in + left - 4, 4);
-  const std::size_t most = max_expanded(left);
-  Buffer out(std::min<std::size_t>({hint, left * 1032 + 64, most}));
+  const std::size_t max_bytes = max_expanded(left);
+  Buffer out(std::min<std::size_t>({hint, left * 1032 + 64, max_bytes}));
   std::size_t done = 0;
   const Decompressor decompressor(libdeflate_alloc_decompressor());
   while (left > 0) {
@@ -74,12 +74,12 @@ Buffer gunzip(const Buffer& compressed, const Path& path) {
     std::size_t made = 0;
     const libdeflate_result result = libdeflate_gzip_decompress_ex(
         decompressor.get(), in, left, out.data() + done, out.size() - done, &used, &made);
-    if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() >= most) {
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() >= max_bytes) {
       throw DataError(path, concat("has ", compressed.size(), " bytes, which expand to more than ",
-                                   most, "; expand it with gunzip if that is right"));
+                                   max_bytes, "; expand it with gunzip if that is right"));
     }
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() - done < left * 1032 + 64) {
-      Buffer larger(std::min({out.size() * 2 + 65536, done + left * 1032 + 64, most}));
+      Buffer larger(std::min({out.size() * 2 + 65536, done + left * 1032 + 64, max_bytes}));
       std::memcpy(larger.data(), out.data(), done);
       out = std::move(larger);
       continue;

@@ -5,7 +5,8 @@
 
 namespace trainer::data {
 
-// The file's bytes, decompressed when it is a gzip file (told by its content, not its name).
+// Returns the bytes of a file, decompressed if its content, not its name, is that of a gzip file.
+// Throws DataError.
 Buffer read_maybe_gzip(const Path& path);
 
 }  // namespace trainer::data

@@ -11,7 +11,7 @@
 namespace trainer::data {
 namespace {
 
-bool element_of(std::uint8_t code, Element& element) {
+bool parse_element(std::uint8_t code, Element& element) {
   switch (code) {
     case 0x08:
       element = Element::kU8;
@@ -36,7 +36,7 @@ bool element_of(std::uint8_t code, Element& element) {
   }
 }
 
-std::string hex_of(const std::uint8_t* bytes) {
+std::string format_hex(const std::uint8_t* bytes) {
   char text[16];
   std::snprintf(text, sizeof text, "%02x %02x %02x %02x", bytes[0], bytes[1], bytes[2], bytes[3]);
   return text;
@@ -51,11 +51,11 @@ Array read_idx(const Path& path) {
   const std::uint8_t* p = array.buffer.data();
   const std::size_t size = array.buffer.size();
   if (size < 4) {
-    throw DataError(array.source, concat("is not an IDX file: holds only ", size, " bytes"));
+    throw DataError(array.source, concat("is not an IDX file: contains only ", size, " bytes"));
   }
-  if (p[0] != 0 || p[1] != 0 || !element_of(p[2], array.element) || p[3] < 1 || p[3] > 8) {
+  if (p[0] != 0 || p[1] != 0 || !parse_element(p[2], array.element) || p[3] < 1 || p[3] > 8) {
     throw DataError(array.source,
-                    concat("is not an IDX file: starts with ", hex_of(p),
+                    concat("is not an IDX file: starts with ", format_hex(p),
                            ", expected 00 00, an element type (08 for bytes) and the rank"));
   }
   const std::size_t rank = p[3];
@@ -68,6 +68,16 @@ Array read_idx(const Path& path) {
   check_size(array);
   swap_bytes(array);
   return array;
+}
+
+Path find_idx(const Path& folder, const std::string& stem, const std::string& kind) {
+  for (const char* dot : {"-", "."}) {
+    for (const char* end : {"", ".gz"}) {
+      Path path = folder / (stem + dot + kind + end);
+      if (std::filesystem::exists(path)) return path;
+    }
+  }
+  return {};
 }
 
 }  // namespace trainer::data

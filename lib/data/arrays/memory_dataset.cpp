@@ -23,7 +23,7 @@ Shape shape_of(const Array& images) {
                          " or [n, features]. Are images and labels swapped?"));
 }
 
-// Bytes and float32 stay as they are; every other type becomes float32.
+// Keeps bytes and float32, and converts every other type to float32.
 Array as_image(Array images) {
   if (images.element == Element::kU8 || images.element == Element::kF32) return images;
   const std::int64_t count = images.count();
@@ -51,8 +51,8 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
             false,
             true},
       image_bytes_(spec_.image_bytes()) {
-  if (size() == 0) throw DataError(images_.source, "holds no images");
-  if (image_bytes_ == 0) throw DataError(images_.source, "holds images without pixels");
+  if (size() == 0) throw DataError(images_.source, "contains no images");
+  if (image_bytes_ == 0) throw DataError(images_.source, "contains images without pixels");
   const auto& d = labels.dims;
   if (d.empty() || d.size() > 2 || (d.size() == 2 && d[1] < 1)) {
     throw DataError(labels.source,
@@ -61,7 +61,7 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
   }
   if (d[0] != size()) {
     throw DataError(labels.source,
-                    concat("holds ", d[0], " labels, but ", images_.source, " holds ", size(),
+                    concat("contains ", d[0], " labels, but ", images_.source, " contains ", size(),
                            " images; they must be of the same split"));
   }
   spec_.label_width = d.size() == 2 ? d[1] : 1;
@@ -96,15 +96,14 @@ void MemoryDataset::get(std::int64_t index, std::int64_t, void* image, void* lab
   }
 }
 
-// All labels and 64 images spread over the set: enough to tell sets apart, and done in
-// microseconds.
+// All labels and 64 images spread over the set distinguish data sets, in microseconds.
 std::string MemoryDataset::fingerprint() const {
-  const auto bytes_of = [](const auto& values) {
+  const auto as_bytes = [](const auto& values) {
     return std::span(reinterpret_cast<const std::uint8_t*>(values.data()),
                      values.size() * sizeof(values[0]));
   };
-  std::uint32_t crc = crc32c(bytes_of(indices_));
-  crc = crc32c(bytes_of(targets_), crc);
+  std::uint32_t crc = crc32c(as_bytes(indices_));
+  crc = crc32c(as_bytes(targets_), crc);
   const std::int64_t stride = std::max<std::int64_t>(1, size() / 64);
   for (std::int64_t i = 0; i < size(); i += stride) {
     crc = crc32c({images_.bytes() + static_cast<std::size_t>(i) * image_bytes_, image_bytes_}, crc);
@@ -120,11 +119,11 @@ std::string MemoryDataset::content_key() const {
 
 std::int64_t MemoryDataset::max_label() const {
   if (indices_.empty()) return -1;
-  const auto most = std::max_element(indices_.begin(), indices_.end());
-  if (*most < most_classes(size())) return *most;
+  const auto largest = std::max_element(indices_.begin(), indices_.end());
+  if (*largest < max_classes(size())) return *largest;
   throw DataError(label_source_,
-                  concat("sample ", most - indices_.begin(), " has the label ", *most,
-                         ", which would make ", std::int64_t{*most} + 1, " classes of ", size(),
+                  concat("sample ", largest - indices_.begin(), " has the label ", *largest,
+                         ", which would make ", std::int64_t{*largest} + 1, " classes of ", size(),
                          " samples; number the classes from 0, or set data.num_classes"));
 }
 
@@ -134,7 +133,7 @@ void MemoryDataset::check_labels(std::int64_t num_classes) const {
     throw DataError(label_source_,
                     concat("sample ", i, " has the label ", indices_[i], ", but there are ",
                            num_classes, " classes (0 to ", num_classes - 1,
-                           "); set data.num_classes or data.classes to what the files hold"));
+                           "); set data.num_classes or data.classes to the classes of the files"));
   }
 }
 

@@ -14,10 +14,11 @@ namespace trainer::data {
 // [n, targets], all in memory.
 class MemoryDataset final : public Dataset {
  public:
+  // Throws DataError for other dimensions, and for labels that are not class indices.
   MemoryDataset(Array images, Array labels);
   std::int64_t size() const override { return images_.dims[0]; }
   const DatasetSpec& spec() const override { return spec_; }
-  std::int32_t label_of(std::int64_t index) const override {
+  std::int32_t label_at(std::int64_t index) const override {
     return indices_.empty() ? -1 : indices_[static_cast<std::size_t>(index)];
   }
   using Dataset::get;
@@ -26,9 +27,10 @@ class MemoryDataset final : public Dataset {
   std::string common_content() const override { return content_key(); }
   std::string content_key() const override;
 
-  // -1 without class indices. Throws DataError when the labels would make impossibly many classes.
+  // Returns the largest class index, -1 if labels are not class indices. Throws DataError if the
+  // labels would make more than max_classes().
   std::int64_t max_label() const;
-  // Throws DataError naming file and sample unless every label lies in [0, num_classes).
+  // Throws DataError with the file and the sample unless every label is in [0, num_classes).
   void check_labels(std::int64_t num_classes) const;
 
  private:

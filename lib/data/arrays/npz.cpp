@@ -1,6 +1,7 @@
-// NPY and NPZ, NumPy's files. An .npz is a zip archive of .npy members.
+// An .npz file is a zip archive of .npy members.
 #include "data/arrays/npz.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -14,7 +15,7 @@
 namespace trainer::data {
 namespace {
 
-Element element_of(std::string_view code, const std::string& source) {
+Element find_element(std::string_view code, const std::string& source) {
   constexpr std::pair<std::string_view, Element> kCodes[] = {
       {"u1", Element::kU8},  {"b1", Element::kU8},  {"i1", Element::kI8},  {"u2", Element::kU16},
       {"i2", Element::kI16}, {"u4", Element::kU32}, {"i4", Element::kI32}, {"u8", Element::kU64},
@@ -22,8 +23,8 @@ Element element_of(std::string_view code, const std::string& source) {
   for (const auto& [name, element] : kCodes) {
     if (code == name) return element;
   }
-  throw DataError(
-      source, concat("holds elements of type '", code, "'; expected integers, float32 or float64"));
+  throw DataError(source, concat("contains elements of type '", code,
+                                 "'; expected integers, float32 or float64"));
 }
 
 Array parse_npy(Buffer content, const std::string& source) {
@@ -31,7 +32,7 @@ Array parse_npy(Buffer content, const std::string& source) {
   Array array;
   array.source = source;
   array.buffer = std::move(content);
-  array.element = element_of(header.type, source);
+  array.element = find_element(header.type, source);
   array.dims = header.dims;
   array.offset = header.offset;
   check_size(array);
@@ -81,7 +82,13 @@ Array read_npz(const Path& path, const std::string& name) {
     }
     held += (held.empty() ? "" : ", ") + array_name(member);
   }
-  throw DataError(source, concat("has no array '", name, "'; it holds ", held));
+  throw DataError(source, concat("does not contain the array '", name, "', but ", held));
+}
+
+std::string find_array_name(const std::vector<std::string>& held,
+                            const std::vector<std::string>& names) {
+  const auto found = std::find_first_of(names.begin(), names.end(), held.begin(), held.end());
+  return found == names.end() ? "" : *found;
 }
 
 }  // namespace trainer::data

@@ -1,4 +1,4 @@
-// NPY and NPZ, the files of NumPy.
+// Reads NPY and NPZ, the files of NumPy.
 #pragma once
 
 #include <string>
@@ -8,10 +8,16 @@
 
 namespace trainer::data {
 
+// Reads an .npy file, which may be compressed with gzip. Throws DataError.
 Array read_npy(const Path& path);
+// Returns whether a file begins like a zip archive.
 bool is_zip(const Path& path);
-// The names of the arrays of an .npz file, and one of them.
+// Return the names of the arrays of an .npz file, and one of them. Throw DataError.
 std::vector<std::string> npz_names(const Path& path);
+
 Array read_npz(const Path& path, const std::string& name);
+// Returns the first of `names` that is in `held`; "" if none is.
+std::string find_array_name(const std::vector<std::string>& held,
+                            const std::vector<std::string>& names);
 
 }  // namespace trainer::data

@@ -20,17 +20,6 @@ namespace {
 
 using Opened = std::unique_ptr<MemoryDataset>;
 
-// "train-images-idx3-ubyte" in any of the spellings in which the files go around.
-Path find_idx(const Path& folder, const std::string& stem, const std::string& kind) {
-  for (const char* dot : {"-", "."}) {
-    for (const char* end : {"", ".gz"}) {
-      Path path = folder / (stem + dot + kind + end);
-      if (std::filesystem::exists(path)) return path;
-    }
-  }
-  return {};
-}
-
 [[noreturn]] void throw_missing(const Path& path, Split split) {
   throw DataError(path.string(),
                   concat("no such file, needed for the ", to_string(split),
@@ -52,7 +41,7 @@ Opened open_idx_split(const config::Data& config, Split split) {
     }
     return std::make_unique<MemoryDataset>(read_idx(files.images), read_idx(files.labels));
   }
-  // A validation set has no MNIST name of its own, so that it is only looked for when asked for.
+  // MNIST does not have a validation set: it is only searched for in a folder of its own.
   if (split == Split::kValidation && files.path.empty()) return nullptr;
   const Path folder = files.path.empty() ? config.path : files.path;
   if (folder.empty()) {
@@ -68,15 +57,7 @@ Opened open_idx_split(const config::Data& config, Split split) {
   return std::make_unique<MemoryDataset>(read_idx(images), read_idx(labels));
 }
 
-// The first of `names` that the file holds.
-std::string pick(const std::vector<std::string>& held, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (std::find(held.begin(), held.end(), name) != held.end()) return name;
-  }
-  return "";
-}
-
-// Arrays of one .npz are named as keras.datasets names them when the file holds all splits.
+// In an .npz file of all splits, arrays are named as by keras.datasets.
 Opened open_npz_split(const config::Data& config, Split split) {
   const config::SplitFiles& files = config.files(split);
   const std::string path = files.path.empty() ? config.path : files.path;
@@ -103,19 +84,22 @@ Opened open_npz_split(const config::Data& config, Split split) {
     image_names.insert(image_names.end(), {"images", "x"});
     label_names.insert(label_names.end(), {"labels", "y"});
   }
-  const std::string images = files.images.empty() ? pick(held, image_names) : files.images;
-  const std::string labels = files.labels.empty() ? pick(held, label_names) : files.labels;
+  const std::string images =
+      files.images.empty() ? find_array_name(held, image_names) : files.images;
+  const std::string labels =
+      files.labels.empty() ? find_array_name(held, label_names) : files.labels;
   if (images.empty() && labels.empty() && split == Split::kTest && !files.given()) return nullptr;
   if (images.empty() || labels.empty()) {
-    throw DataError(path, concat("no arrays ", image_names[0], " and ", label_names[0], " for the ",
-                                 suffix, " split; it holds ", join(held), ". Name them with data.",
-                                 suffix, ".images and data.", suffix, ".labels"));
+    throw DataError(
+        path, concat("does not contain the arrays ", image_names[0], " and ", label_names[0],
+                     " of the ", suffix, " split, but ", join(held), ". Name the arrays with data.",
+                     suffix, ".images and data.", suffix, ".labels"));
   }
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
 }
 
-// The files of a split in CIFAR's own names: data_batch_1.bin ... and test_batch.bin, or train.bin
-// and test.bin.
+// Returns the files of a split with the names of CIFAR: data_batch_1.bin ... and test_batch.bin, or
+// train.bin and test.bin.
 std::vector<Path> cifar_files(const Path& folder, Split split) {
   std::vector<Path> files;
   for (int i = 1; split == Split::kTrain && i <= 5; ++i) {
@@ -144,7 +128,7 @@ Opened open_cifar_split(const config::Data& config, Split split) {
   if (files.empty() || !std::filesystem::exists(files[0])) {
     throw DataError(
         path.string(),
-        concat("holds no ", split == Split::kTest ? "test_batch.bin" : "data_batch_1.bin",
+        concat("does not contain ", split == Split::kTest ? "test_batch.bin" : "data_batch_1.bin",
                ", needed for the ", to_string(split),
                " split; datasets/cifar10.sh fetches CIFAR-10"));
   }
@@ -152,7 +136,8 @@ Opened open_cifar_split(const config::Data& config, Split split) {
   return std::make_unique<MemoryDataset>(std::move(cifar.images), std::move(cifar.labels));
 }
 
-// The lines of CIFAR's file of class names beside the images; none without it.
+// Returns the lines of the file of class names beside the images of CIFAR; empty without such a
+// file.
 std::vector<std::string> cifar_classes(const Path& folder) {
   std::vector<std::string> names;
   for (const char* file : {"batches.meta.txt", "fine_label_names.txt"}) {
@@ -172,7 +157,7 @@ struct Parts {
   Opened train, validation, test;
 };
 
-// Splits are read side by side: decompressing them is most of the start-up time.
+// Reads splits in parallel, as decompressing them takes most of the start-up time.
 Parts open_parts(const config::Data& config, const std::set<Split>& wanted, OpenSplit open_split) {
   const auto start = [&](Split split) {
     const bool is_wanted = wanted.contains(split);
@@ -209,10 +194,11 @@ void check_alike(const Dataset& one, const Dataset& other, const char* name,
   const DatasetSpec &first = one.spec(), &second = other.spec();
   if (same_samples(first, second)) return;
   throw DataError(
-      path, concat("the ", name, " split holds ", to_string(second.image_shape), " ",
-                   to_string(second.image_type), " images with ", second.label_width,
-                   " numbers a label, but the first split holds ", to_string(first.image_shape),
-                   " ", to_string(first.image_type), " with ", first.label_width));
+      path,
+      concat("the images of the ", name, " split are ", to_string(second.image_shape), " ",
+             to_string(second.image_type), " with ", second.label_width,
+             " numbers per label, but those of the first split are ", to_string(first.image_shape),
+             " ", to_string(first.image_type), " with ", first.label_width));
 }
 
 void open_arrays(const config::Data& config, const std::set<Split>& wanted, OpenSplit open_split,
@@ -263,10 +249,11 @@ void open_digits(const config::Data& config, const std::set<Split>& wanted, Data
   if (config.folders == config::FolderAccess::kReadWrite) {
     generate_digits(config.path);
   } else if (!has_digits(config.path)) {
-    throw DataError(config.path,
-                    "does not hold the files of format: digits, and the config that a run or a "
-                    "checkpoint records writes none. Name a folder that holds them with --set "
-                    "data.path=FOLDER; `trainer train` writes them for a config of your own");
+    throw DataError(
+        config.path,
+        "does not contain the files of format: digits, and the config in a run folder or a "
+        "checkpoint does not write them. Name a folder that contains them with --set "
+        "data.path=FOLDER; `trainer train` writes them for your own config");
   }
   open_arrays(config, wanted, open_idx_split, result);
 }

@@ -1,4 +1,4 @@
-// The splits of a config whose images and labels are arrays.
+// Opens the splits of a config whose images and labels are arrays.
 #pragma once
 
 #include <set>
@@ -9,12 +9,12 @@
 
 namespace trainer::data {
 
-// Open the wanted splits that there are into `result`, with the number of classes. Throw DataError
-// when a file is missing or damaged, or splits do not fit together.
+// These functions open the wanted splits that the config has into `result`, with the number of
+// classes. They throw DataError if a file is missing or damaged, or if the shapes of splits differ.
 void open_idx(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
 void open_npz(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
 void open_cifar(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
-// Writes the digits first, unless they are there.
+// Writes the files of digits first unless they exist.
 void open_digits(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
 void open_synthetic(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
                     Datasets& result);

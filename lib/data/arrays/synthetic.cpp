@@ -1,5 +1,5 @@
-// Random images for benchmarks: each is a slice of one random pool, at a place that depends on
-// (seed, index) alone. Reading one costs a copy, as from memory, however large the set.
+// Each image is a slice of one random pool, at a place that depends on (seed, index) alone. Reading
+// an image is a copy of memory, for any size of the data set.
 #include "data/arrays/synthetic.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Random images for benchmarks.
+// Makes random images for benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 namespace trainer::data {
 
+// Returns the training split, or the test split if `test` is true.
 std::unique_ptr<Dataset> make_synthetic(const config::Synthetic& config, std::uint64_t seed,
                                         bool test);
 

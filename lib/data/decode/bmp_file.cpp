@@ -34,7 +34,7 @@ BmpFile::BmpFile(EncodedBytes file, const std::string& path) : file_(file), path
 }
 
 void BmpFile::read_header(ByteReader& reader) {
-  constexpr std::uint32_t kOs2 = 12, kSmallest = 16, kLargest = 124;
+  constexpr std::uint32_t kOs2 = 12, kMinHeader = 16, kMaxHeader = 124;
   reader.take(10, "the header");
   pixels_at_ = reader.u32_little("the header");
   const std::uint32_t size = reader.u32_little("the header");
@@ -44,7 +44,7 @@ void BmpFile::read_header(ByteReader& reader) {
     info_.height = static_cast<int>(reader.u16_little("the header"));
     reader.u16_little("the header");
     bits_ = reader.u16_little("the header");
-  } else if (size >= kSmallest && size <= kLargest) {
+  } else if (size >= kMinHeader && size <= kMaxHeader) {
     const auto width = static_cast<std::int32_t>(reader.u32_little("the header"));
     const auto height = static_cast<std::int32_t>(reader.u32_little("the header"));
     if (width < 0 || height == INT32_MIN) reader.fail("the header gives a negative width");
@@ -67,23 +67,24 @@ void BmpFile::read_header(ByteReader& reader) {
   has_runs_ = (compression == kRuns8 && bits_ == 8) || (compression == kRuns4 && bits_ == 4);
   if (compression != kPlain && !has_runs_ && !(masks && (bits_ == 16 || bits_ == 32))) {
     reader.fail(concat("uses compression ", compression, " with ", bits_,
-                       " bits a pixel, which is not read; convert it to PNG"));
+                       " bits per pixel, which is not supported; convert it to PNG"));
   }
   if (bits_ != 1 && bits_ != 4 && bits_ != 8 && bits_ != 16 && bits_ != 24 && bits_ != 32) {
-    reader.fail(concat("has ", bits_, " bits a pixel, which is not read"));
+    reader.fail(
+        concat("has ", bits_, " bits per pixel, which is not supported; convert it to PNG"));
   }
   masks_ = bits_ == 16 ? std::array<std::uint32_t, 3>{0x7C00, 0x3E0, 0x1F}
                        : std::array<std::uint32_t, 3>{0xFF0000, 0xFF00, 0xFF};
   if (masks) read_masks(reader);
   reader.seek(std::max(reader.position(), kFileHeader + size), "its palette");
   if (bits_ <= 8) {
-    const std::size_t most = std::size_t{1} << bits_;
-    read_palette(reader, colours == 0 ? most : std::min<std::size_t>(colours, most),
+    const std::size_t max_colours = std::size_t{1} << bits_;
+    read_palette(reader, colours == 0 ? max_colours : std::min<std::size_t>(colours, max_colours),
                  size == kOs2 ? 3 : 4);
   }
 }
 
-// They follow the first 40 bytes, whether these are the whole header or not.
+// The masks follow the first 40 bytes of a header of any length.
 void BmpFile::read_masks(ByteReader& reader) {
   for (std::uint32_t& mask : masks_) {
     mask = reader.u32_little("the header");

@@ -1,4 +1,4 @@
-// Reads an image file in memory, never beyond its end.
+// Reads an image file in memory and never beyond its end.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace trainer::data {
 
-// Numbers and blocks of bytes, one after the other. Every call throws DataError, naming the file
-// and what is missing, when the file ends before it.
+// Reads numbers and blocks of bytes one after the other. Every function throws DataError with the
+// path and the missing part, `what`, if the file ends before it.
 class ByteReader {
  public:
-  // `path` is used in messages and must outlive this.
+  // `path` is for messages and must outlive the reader.
   ByteReader(EncodedBytes file, const std::string& path, ImageKind kind)
       : file_(file), path_(path), kind_(kind) {}
 
   std::size_t position() const { return at_; }
   std::size_t left() const { return file_.size() - at_; }
-  // To a position from the start of the file; `what` lies there.
+  // Moves to a position from the start of the file, where `what` is.
   void seek(std::size_t position, const char* what);
   EncodedBytes take(std::size_t bytes, const char* what);
   std::uint32_t u8(const char* what) { return take(1, what)[0]; }

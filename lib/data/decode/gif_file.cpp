@@ -10,7 +10,7 @@
 
 namespace trainer::data {
 
-// The bytes, and giflib's state on them.
+// The bytes of a file and the state of giflib.
 struct GifSource {
   explicit GifSource(EncodedBytes bytes) : file(bytes) {}
   ~GifSource() {
@@ -47,7 +47,7 @@ int read(GifFileType* gif, GifByteType* to, int wanted) {
                             : concat("GIF: is damaged: ", reason != nullptr ? reason : "no frame"));
 }
 
-// Goes on to the header of the first frame.
+// Moves to the header of the first frame; returns false if there is none.
 bool find_frame(GifSource& source) {
   GifFileType* gif = source.gif;
   for (GifRecordType record = UNDEFINED_RECORD_TYPE; record != IMAGE_DESC_RECORD_TYPE;) {
@@ -78,7 +78,7 @@ GifFile::GifFile(EncodedBytes file, const std::string& path)
   source_->gif = DGifOpen(source_.get(), read, &error);
   if (source_->gif == nullptr) fail(*source_, error, path);
   if (!find_frame(*source_)) fail(*source_, source_->gif->Error, path);
-  // A frame that is larger than the screen enlarges it.
+  // A frame beyond the screen enlarges the image.
   const GifImageDesc& frame = source_->gif->Image;
   info_.kind = ImageKind::kGif;
   info_.width = std::max(source_->gif->SWidth, frame.Left + frame.Width);
@@ -105,7 +105,7 @@ std::string GifFile::decode(int, int, Pixels& out) {
       }
     }
   }
-  std::uint8_t palette[256][3] = {};  // what the file does not give is black
+  std::uint8_t palette[256][3] = {};  // missing colours are black
   const ColorMapObject* map = frame.ColorMap != nullptr ? frame.ColorMap : gif->SColorMap;
   for (int i = 0; map == nullptr && i < 256; ++i) {
     std::fill_n(palette[i], 3, static_cast<std::uint8_t>(i));  // levels of grey

@@ -1,4 +1,4 @@
-// GIF files, by giflib.
+// Reads GIF files with giflib.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace trainer::data {
 
 struct GifSource;
 
-// A GIF whose first frame's header has been read. Refers to the bytes that it was made of.
+// A GIF file whose header of the first frame has been read. The bytes of the file must outlive it.
 class GifFile {
  public:
   // Throws DataError.
@@ -20,8 +20,8 @@ class GifFile {
   GifFile& operator=(GifFile&&) noexcept;
   ~GifFile();
   const ImageInfo& info() const { return info_; }
-  // The first frame, once. A transparent pixel has the colour that its index has in the palette, as
-  // in Pillow. Throws DataError.
+  // Decodes the first frame; may be called once. A transparent pixel has the colour of its index in
+  // the palette, as in Pillow. Throws DataError.
   std::string decode(int channels, int reduce, Pixels& out);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 struct Magic {
   std::string_view bytes;
   std::size_t offset;
-  std::variant<ImageKind, const char*> kind;  // or the name of a format that is not read
+  std::variant<ImageKind, const char*> kind;  // or the name of an unsupported format
 };
 using namespace std::string_view_literals;
 const Magic kMagics[] = {
@@ -49,7 +49,7 @@ const Magic kMagics[] = {
     {"<html"sv, 0, "HTML"},
 };
 
-const Magic* magic_of(EncodedBytes file) {
+const Magic* find_magic(EncodedBytes file) {
   for (const Magic& magic : kMagics) {
     if (file.size() >= magic.offset + magic.bytes.size() &&
         std::memcmp(file.data() + magic.offset, magic.bytes.data(), magic.bytes.size()) == 0) {
@@ -59,10 +59,11 @@ const Magic* magic_of(EncodedBytes file) {
   return nullptr;
 }
 
-[[noreturn]] void fail_unread_kind(const std::string& path, const char* kind) {
-  throw DataError(path, concat("is a ", kind,
-                               " file, which is not read; convert it to PNG or JPEG, for example "
-                               "with ImageMagick: magick FILE NEW.png"));
+[[noreturn]] void reject_kind(const std::string& path, const char* kind) {
+  throw DataError(path,
+                  concat("is a ", kind,
+                         " file, which is not supported; convert it to PNG or JPEG, for example "
+                         "with ImageMagick: magick FILE NEW.png"));
 }
 
 // Recognises TGA by its name or its last bytes, because it has no magic bytes at its beginning.
@@ -73,15 +74,15 @@ bool is_tga(EncodedBytes file, const std::string& path) {
           std::memcmp(file.data() + file.size() - kEnd.size(), kEnd.data(), kEnd.size()) == 0);
 }
 
-ImageKind kind_of(EncodedBytes file, const std::string& path) {
+ImageKind detect_kind(EncodedBytes file, const std::string& path) {
   if (file.empty()) throw DataError(path, "is empty");
-  const Magic* magic = magic_of(file);
-  if (magic == nullptr && is_tga(file, path)) fail_unread_kind(path, "TGA");
+  const Magic* magic = find_magic(file);
+  if (magic == nullptr && is_tga(file, path)) reject_kind(path, "TGA");
   if (magic == nullptr) {
     throw DataError(path, "is not a supported image format (JPEG, PNG, WebP, TIFF, BMP, GIF, PNM)");
   }
   if (const auto* kind = std::get_if<ImageKind>(&magic->kind)) return *kind;
-  fail_unread_kind(path, std::get<const char*>(magic->kind));
+  reject_kind(path, std::get<const char*>(magic->kind));
 }
 
 void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
@@ -110,7 +111,7 @@ void to_grey(const Pixels& rgb, Pixels& out) {
 }  // namespace
 
 bool begins_like_image(std::span<const std::uint8_t> start) {
-  const Magic* magic = magic_of(start);
+  const Magic* magic = find_magic(start);
   if (magic == nullptr || !std::holds_alternative<ImageKind>(magic->kind)) return false;
   if (std::get<ImageKind>(magic->kind) == ImageKind::kJpeg) {
     return start.size() > 2 && start[2] == 0xFF;  // the next marker
@@ -151,20 +152,21 @@ void read_image_file(const StoredImage& image, const ImageLimits& limits,
   }
   const auto first = static_cast<std::uintmax_t>(image.offset);
   if (first > whole || size > whole - first) {
-    throw DataError(path.string(), "it became shorter meanwhile");
+    throw DataError(path.string(), "the file became shorter while it was read");
   }
   bytes.resize(size);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(first));
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-    const std::string reason = errno != 0 ? std::strerror(errno) : "it became shorter meanwhile";
+    const std::string reason =
+        errno != 0 ? std::strerror(errno) : "the file became shorter while it was read";
     throw DataError(path.string(), "cannot be read: " + reason);
   }
 }
 
 ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
-  const ImageKind kind = kind_of(file, path);
+  const ImageKind kind = detect_kind(file, path);
   switch (kind) {
     case ImageKind::kJpeg:
       return JpegFile(file, path);
@@ -181,7 +183,7 @@ ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
     case ImageKind::kTiff:
       return TiffFile(file, path);
   }
-  throw std::logic_error("image kind");
+  throw std::logic_error("unknown ImageKind");
 }
 
 ImageFile::ImageFile(EncodedBytes file, const std::string& path, const ImageLimits& limits)

@@ -1,4 +1,4 @@
-// What the header of an image file says.
+// The properties of an image file by its header.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ const char* to_string(ImageKind kind);  // "JPEG", "PNG", ...
 struct ImageInfo {
   ImageKind kind = ImageKind::kJpeg;
   int height = 0, width = 0;
-  int channels = 0;     // 1 or 3 that decoding gives: 1 for a grey file, whatever is asked for
+  int channels = 0;     // the channels of the file: 1 if it is grey, otherwise 3
   int orientation = 1;  // EXIF
 };
 

@@ -11,15 +11,16 @@
 #include "data/jpeg/plain.h"
 
 namespace trainer::data {
-// What libjpeg calls back with. These are members of LibjpegDecoder, which has external linkage.
+// The state of callbacks of libjpeg. Not in the unnamed namespace, because they are members of
+// LibjpegDecoder, which has external linkage.
 struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf jump;
   char text[JMSG_LENGTH_MAX] = "";
   char warning[JMSG_LENGTH_MAX] = "";
   bool too_many_scans = false;
-  bool data_missing = false;          // the decoder needed bits that were not there
-  char damage[JMSG_LENGTH_MAX] = "";  // of the warnings, the first that means lost pixels
+  bool data_missing = false;          // the decoder needed more bits than the file has
+  char damage[JMSG_LENGTH_MAX] = "";  // the first warning that means lost pixels
 };
 struct JpegSource {
   jpeg_source_mgr base;
@@ -28,7 +29,7 @@ struct JpegSource {
 
 namespace {
 
-// A progressive file may ask for any number of passes over the whole image.
+// A progressive file may need any number of passes over the whole image.
 constexpr int kMaxScans = 100;
 
 [[noreturn]] void on_error(j_common_ptr cinfo) {
@@ -57,7 +58,7 @@ void on_progress(j_common_ptr cinfo) {
 
 void ignore(j_decompress_ptr) {}
 
-// Past the end there is an end-of-image marker, so that the decoder stops by itself.
+// Gives an end-of-image marker beyond the end of the file, so that the decoder stops.
 boolean fill(j_decompress_ptr cinfo) {
   static const JOCTET kEnd[2] = {0xFF, JPEG_EOI};
   auto* source = reinterpret_cast<JpegSource*>(cinfo->src);
@@ -80,8 +81,8 @@ void skip(j_decompress_ptr cinfo, long count) {
 
 }  // namespace
 
-// The decoder with all that longjmp may leave behind. Nothing with a destructor may live between
-// setjmp and the calls into libjpeg, which is why the steps below are plain functions of this.
+// The decoder with all state that a longjmp may leave. Objects with destructors must not exist
+// between setjmp and the calls of libjpeg, so that each step below is a function of its own.
 class LibjpegDecoder {
  public:
   jpeg_decompress_struct cinfo{};
@@ -93,7 +94,7 @@ class LibjpegDecoder {
     cinfo.err = jpeg_std_error(&errors.base);
     errors.base.error_exit = on_error;
     errors.base.emit_message = on_message;
-    // Creation can only fail by lack of memory or a wrong library version.
+    // Creation fails only without memory or with another version of the library.
     if (setjmp(errors.jump) == 0) {
       jpeg_create_decompress(&cinfo);
       progress.progress_monitor = on_progress;
@@ -129,8 +130,8 @@ class LibjpegDecoder {
     jpeg_start_decompress(&cinfo);
     return true;
   }
-  // Rows [output_scanline, output_height) to `out`, whose rows are `stride` apart; a CMYK row goes
-  // through `scratch`.
+  // Reads rows [output_scanline, output_height) to `out`, whose rows are `stride` apart, through
+  // `scratch` for CMYK.
   bool read_rows(std::uint8_t* out, std::size_t stride, std::uint8_t* scratch) {
     if (setjmp(errors.jump) != 0) return false;
     while (cinfo.output_scanline < cinfo.output_height) {
@@ -142,7 +143,8 @@ class LibjpegDecoder {
     return true;
   }
 
-  // Pillow takes every CMYK JPEG for inverted, as Adobe writes them, whatever its markers say.
+  // Like Pillow, treats every CMYK JPEG as inverted, as Adobe writes them, whatever its markers
+  // are.
   void from_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) const {
     for (JDIMENSION x = 0; x < cinfo.output_width; ++x, cmyk += 4, rgb += 3) {
       const int light = cmyk[3];
@@ -161,17 +163,17 @@ namespace {
   const JpegErrors& errors = decoder.errors;
   std::string text = errors.text;
   if (errors.too_many_scans) {
-    text = concat("has more than ", kMaxScans, " scans; it is damaged or made to waste time");
+    text = concat("has more than ", kMaxScans, " scans; it is damaged or was made to waste time");
   } else if (errors.base.msg_code == JERR_SOF_UNSUPPORTED) {
     const int sof = errors.base.msg_parm.i[0];
     const bool lossless = sof == 0xC3 || sof == 0xC7 || sof == 0xCB || sof == 0xCF;
-    text = lossless ? "is a lossless JPEG, which is not read; convert it to PNG"
-                    : "uses a process that is not read (" + text + ")";
+    text = lossless ? "is a lossless JPEG, which is not supported; convert it to PNG"
+                    : "uses an unsupported process (" + text + "); convert it to PNG";
   } else if (errors.base.msg_code == JERR_BAD_PRECISION) {
     text = concat("has ", errors.base.msg_parm.i[0],
-                  " bits a sample; only 8 are read; convert it to PNG");
+                  " bits per sample, which is not supported; convert it to PNG");
   } else if (errors.base.msg_code == JERR_ARITH_NOTIMPL) {
-    text = "uses arithmetic coding, which this libjpeg does not read";
+    text = "uses arithmetic coding, which this libjpeg does not support; convert it to PNG";
   } else if (decoder.source.past_end) {
     text = "ends before its first image data";
   }
@@ -179,8 +181,8 @@ namespace {
 }
 
 void check_complete(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size) {
-  // Later scans of a progressive file refine the whole image: without its end marker some may be
-  // missing. A baseline file has all its pixels as soon as no bit was missing.
+  // Later scans of a progressive file refine the whole image: without the end marker some may be
+  // missing. A baseline file has all its pixels if no bit was missing.
   const bool scans_missing =
       decoder.cinfo.buffered_image || jpeg_has_multiple_scans(&decoder.cinfo);
   const char* damage = decoder.errors.damage;
@@ -193,7 +195,7 @@ void check_complete(LibjpegDecoder& decoder, const std::string& path, std::size_
                                decoder.cinfo.image_height, " pixels is complete"));
 }
 
-int orientation_of(const jpeg_decompress_struct& cinfo) {
+int find_jpeg_orientation(const jpeg_decompress_struct& cinfo) {
   for (const jpeg_marker_struct* marker = cinfo.marker_list; marker != nullptr;
        marker = marker->next) {
     if (marker->marker != JPEG_APP0 + 1) continue;
@@ -203,7 +205,7 @@ int orientation_of(const jpeg_decompress_struct& cinfo) {
   return 1;
 }
 
-ImageInfo info_of(int height, int width, int components, int orientation) {
+ImageInfo make_info(int height, int width, int components, int orientation) {
   ImageInfo info;
   info.orientation = orientation;
   info.height = height;
@@ -212,8 +214,8 @@ ImageInfo info_of(int height, int width, int components, int orientation) {
   return info;
 }
 
-// A file of several scans needs the coefficients of the whole image in memory, and each scan visits
-// them. A small file that claims a large image is made to waste both.
+// A file of several scans needs the coefficients of the whole image in memory, and each scan reads
+// them. A small file with a large image would waste memory and time.
 void check_coefficients(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size) {
   auto& cinfo = decoder.cinfo;
   if (!jpeg_has_multiple_scans(&cinfo)) return;
@@ -227,11 +229,11 @@ void check_coefficients(LibjpegDecoder& decoder, const std::string& path, std::s
   if (bytes <= kMaxBytes + file_size * kMaxExpansion) return;
   throw DataError(path, concat("JPEG: has several scans, which need ", bytes >> 20,
                                " MiB to decode, but only ", file_size,
-                               " bytes; it is made to waste memory, or convert it to a baseline "
-                               "JPEG"));
+                               " bytes; it may be made to waste memory: convert it to a baseline "
+                               "JPEG to use it"));
 }
 
-// Decodes the image of a decoder that has read its header.
+// Decodes the image of a decoder that has read the header.
 std::string decode_rest(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size,
                         int channels, int reduce, Pixels& out) {
   check_coefficients(decoder, path, file_size);
@@ -262,11 +264,11 @@ JpegFile::~JpegFile() = default;
 
 ImageInfo JpegFile::info() const {
   if (!decoder_) {
-    return info_of(plain_.height, plain_.width, plain_.components, plain_.orientation);
+    return make_info(plain_.height, plain_.width, plain_.components, plain_.orientation);
   }
   const auto& cinfo = decoder_->cinfo;
-  return info_of(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
-                 cinfo.num_components, orientation_of(cinfo));
+  return make_info(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
+                   cinfo.num_components, find_jpeg_orientation(cinfo));
 }
 
 std::string JpegFile::decode(int channels, int reduce, Pixels& out) {

@@ -1,4 +1,4 @@
-// JPEG files: plain ones by our own decoder, the others and all that are damaged by libjpeg.
+// Reads JPEG files: plain files with data/jpeg, other and damaged files with libjpeg.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace trainer::data {
 
 class LibjpegDecoder;
 
-// A JPEG whose header has been read. Refers to the bytes that it was made of.
+// A JPEG file whose header has been read. The bytes of the file must outlive it.
 class JpegFile {
  public:
   // Throws DataError.
@@ -21,10 +21,11 @@ class JpegFile {
   JpegFile& operator=(JpegFile&&) noexcept;
   ~JpegFile();
 
-  // Height and width as stored, before turning.
+  // Height and width are those before rotation.
   ImageInfo info() const;
-  // Gives 1 channel for a grey file or when `channels` is 1 and the file holds YCbCr or RGB,
-  // else 3. Does not turn the image. Returns libjpeg's warnings that are no damage, "" mostly.
+  // Decodes to 1 channel if the file is grey, or if `channels` is 1 and the file is YCbCr or RGB;
+  // otherwise to 3. Does not rotate the image. Returns the first warning of libjpeg that does not
+  // mean damage, "" for none. Throws DataError.
   std::string decode(int channels, int reduce, Pixels& out);
 
  private:
@@ -34,7 +35,7 @@ class JpegFile {
   std::unique_ptr<LibjpegDecoder> decoder_;  // null for a plain file
 };
 
-// Decodes by libjpeg alone, which defines what is right: pixels, warnings and errors.
+// Decodes with libjpeg alone, which defines the right pixels, warnings and errors.
 std::string decode_with_libjpeg(EncodedBytes file, const std::string& path, int channels,
                                 int reduce, Pixels& out);
 

@@ -1,4 +1,5 @@
-// EXIF orientation: finding it, and turning the image.
+// Finds the EXIF orientation, and rotates images by it.
+
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -8,7 +9,7 @@
 namespace trainer::data {
 namespace {
 
-// Reads the numbers of a TIFF block in either byte order; 0 beyond its end.
+// Reads the numbers of a TIFF block in either byte order; they are 0 beyond its end.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes)
@@ -75,7 +76,7 @@ int xmp_orientation(std::span<const std::uint8_t> packet) {
 
 void orient(Pixels& image, int orientation) {
   if (orientation < 2 || orientation > 8) return;
-  // 2 to 8: the stored image's x runs right to left, its y upwards, its axes are swapped.
+  // Orientations 2 to 8 mirror the x axis of the stored image, mirror its y axis, or swap its axes.
   const bool flip_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool flip_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const bool swap = orientation >= 5;

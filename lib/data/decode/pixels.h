@@ -9,7 +9,7 @@
 
 namespace trainer::data {
 
-// Pixels, row by row, packed. Memory of up to kMaxKeptBytes is kept when a smaller image follows.
+// Packed pixels, row by row. Memory of up to kMaxKeptBytes is kept for a smaller image.
 class Pixels {
  public:
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;
@@ -22,7 +22,7 @@ class Pixels {
   int channels() const { return channels_; }
   std::size_t row_bytes() const { return static_cast<std::size_t>(width_) * channel_count(); }
   std::size_t size() const { return row_bytes() * static_cast<std::size_t>(height_); }
-  // Returns the bytes that are held.
+  // Returns the size of the memory in bytes.
   std::size_t capacity() const { return capacity_; }
   std::uint8_t* data() { return memory_.get(); }
   const std::uint8_t* data() const { return memory_.get(); }
@@ -38,14 +38,14 @@ class Pixels {
   int height_ = 0, width_ = 0, channels_ = 0;
 };
 
-// ITU-R 601 luma as Pillow computes it.
+// Returns the ITU-R 601 luma as Pillow computes it.
 inline std::uint8_t luma(int red, int green, int blue) {
   return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
 }
 
-// Turns the image as an EXIF orientation (1 to 8, else nothing) says.
+// Rotates and mirrors the image by an EXIF orientation, 1 to 8; does nothing for other numbers.
 void orient(Pixels& image, int orientation);
-// The orientation that the EXIF block of a JPEG (its APP1 marker) gives, 1 when there is none.
+// Returns the orientation of the EXIF block of a JPEG (its APP1 marker), 1 if it has none.
 int exif_orientation(std::span<const std::uint8_t> app1);
 // Returns the EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it;
 // nothing if it lacks the tag, so that the orientation of XMP counts.

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kSignature = 8;
 
-// libpng with all that longjmp may leave behind. Nothing with a destructor may live between setjmp
-// and the calls into libpng.
+// libpng with all state that a longjmp may leave. Objects with destructors must not exist between
+// setjmp and the calls of libpng.
 class PngDecoder {
  public:
   explicit PngDecoder(EncodedBytes file) : file_(file) {
@@ -31,14 +31,14 @@ class PngDecoder {
   const std::string& warning() const { return warning_; }
   bool past_end() const { return past_end_; }
 
-  // Rows of 8-bit numbers, 1 or 3 a pixel as the file has them.
+  // Decodes rows of 8-bit numbers, 1 or 3 per pixel as in the file.
   bool decode(png_bytepp rows) {
     if (info_ == nullptr) return false;
     if (setjmp(jump_) != 0) return false;
     png_set_read_fn(png_, this, read);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    // What does not decide the pixels is checked and skipped.
+    // Chunks that do not decide the pixels are verified and skipped.
     static constexpr char kSkipped[] =
         "tRNS\0bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0"
         "tEXt\0tIME\0zTXt";
@@ -138,7 +138,7 @@ PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path
 }
 
 std::string PngFile::decode(int, int, Pixels& out) const {
-  // DEFLATE shrinks at most 1032 times.
+  // DEFLATE compresses at most 1032 times.
   const std::uint64_t row =
       (static_cast<std::uint64_t>(info_.width) * static_cast<std::uint64_t>(bits_) + 7) / 8 + 1;
   if (row * static_cast<std::uint64_t>(info_.height) > std::uint64_t{file_.size()} * 1032 + 1032) {

@@ -1,4 +1,4 @@
-// PNG files, by libpng.
+// Reads PNG files with libpng.
 #pragma once
 
 #include <string>
@@ -8,22 +8,22 @@
 
 namespace trainer::data {
 
-// A PNG whose header has been read. Refers to the bytes that it was made of.
+// A PNG file whose header has been read. The bytes of the file must outlive it.
 class PngFile {
  public:
   // Throws DataError.
   PngFile(EncodedBytes file, const std::string& path);
-  // Height and width as stored, before turning.
+  // Height and width are those before rotation.
   const ImageInfo& info() const { return info_; }
-  // Takes the upper 8 of 16 bits, and drops alpha. Checks the checksums of all chunks. Throws
-  // DataError. Returns libpng's first warning, "" mostly.
+  // Keeps the upper 8 of 16 bits, and drops alpha. Verifies the checksums of all chunks. Returns
+  // the first warning of libpng, "" for none. Throws DataError.
   std::string decode(int channels, int reduce, Pixels& out) const;
 
  private:
   EncodedBytes file_;
   std::string path_;
   ImageInfo info_;
-  int bits_ = 8;  // a number
+  int bits_ = 8;  // per number
 };
 
 }  // namespace trainer::data

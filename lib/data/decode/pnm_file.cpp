@@ -12,8 +12,8 @@ namespace {
 
 bool is_space(std::uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// A number of the header and the one white space behind it; comments before it are skipped.
-int header_number(ByteReader& reader, int most, const char* what) {
+// Reads a number of the header and one white space behind it; skips comments before it.
+int header_number(ByteReader& reader, int max, const char* what) {
   std::uint32_t c = reader.u8("the header");
   while (is_space(c) || c == '#') {
     if (c == '#') {
@@ -24,21 +24,21 @@ int header_number(ByteReader& reader, int most, const char* what) {
     c = reader.u8("the header");
   }
   if (c < '0' || c > '9') reader.fail(concat("the header's ", what, " is not a number"));
-  std::int64_t value = 0;  // holds ten times `most`
+  std::int64_t value = 0;  // of 64 bits, for ten times `max`
   for (; c >= '0' && c <= '9'; c = reader.u8("the header")) {
     value = value * 10 + (c - '0');
-    if (value > most) reader.fail(concat("the header's ", what, " is more than ", most));
+    if (value > max) reader.fail(concat("the header's ", what, " is more than ", max));
   }
   if (!is_space(c)) reader.fail(concat("the header's ", what, " is not a number"));
   return static_cast<int>(value);
 }
 
-// Returns a table that scales numbers from 0 to `most` to 0 to 255, and larger numbers to 255.
-std::vector<std::uint8_t> scale_to_bytes(int most) {
-  std::vector<std::uint8_t> scaled(most > 255 ? 65536 : 256, 255);
-  for (int i = 0; i < most; ++i) {
+// Returns a table that scales numbers from 0 to `max` to 0 to 255, and larger numbers to 255.
+std::vector<std::uint8_t> scale_to_bytes(int max) {
+  std::vector<std::uint8_t> scaled(max > 255 ? 65536 : 256, 255);
+  for (int i = 0; i < max; ++i) {
     scaled[static_cast<std::size_t>(i)] =
-        static_cast<std::uint8_t>(std::nearbyint(static_cast<double>(i) / most * 255));
+        static_cast<std::uint8_t>(std::nearbyint(static_cast<double>(i) / max * 255));
   }
   return scaled;
 }

@@ -1,4 +1,4 @@
-// PBM, PGM and PPM files, binary and plain. https://netpbm.sourceforge.net/doc/pnm.html
+// Reads PBM, PGM and PPM files, binary and plain. https://netpbm.sourceforge.net/doc/pnm.html
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace trainer::data {
 
-// A PNM (P1 to P6) whose header has been read. Refers to the bytes that it was made of.
+// A PNM file (P1 to P6) whose header has been read. The bytes of the file must outlive it.
 class PnmFile {
  public:
   // Throws DataError, also if a binary file is shorter than its pixels.

@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 namespace trainer::data {
-// The bytes, and libtiff's state on them.
+// The bytes of a file and the state of libtiff.
 struct TiffSource {
   explicit TiffSource(EncodedBytes bytes) : file(bytes) {}
   ~TiffSource() {
@@ -24,7 +24,7 @@ struct TiffSource {
   EncodedBytes file;
   toff_t at = 0;
   TIFF* tiff = nullptr;
-  std::string error, warning;  // the last one, the first one
+  std::string error, warning;  // the last error and the first warning
 };
 
 namespace {
@@ -66,16 +66,16 @@ int on_warning(TIFF*, void* source, const char*, const char* format, va_list arg
 }
 
 TIFF* open(TiffSource& source) {
-  // Bounds one strip, tile or table: a small file that claims a large one would waste memory.
+  // The limit of one strip, tile or table, as a small file with a large one would waste memory.
   constexpr std::uint64_t kMinMemory = 64 << 20, kMaxMemory = 1 << 30, kMaxExpansion = 64;
-  const auto most_memory =
+  const auto max_memory =
       static_cast<tmsize_t>(std::clamp(source.file.size() * kMaxExpansion, kMinMemory, kMaxMemory));
   TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
   if (options == nullptr) throw std::bad_alloc();
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options, most_memory);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, max_memory);
   TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, &source);
   TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, &source);
-  // m: not mapped into memory, in which the file lies anyway.
+  // The flag m disables the mapping of the file, which is in memory already.
   TIFF* tiff = TIFFClientOpenExt("image", "rm", &source, read, write, seek, close, size_of, nullptr,
                                  nullptr, options);
   TIFFOpenOptionsFree(options);
@@ -109,25 +109,26 @@ void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometri
   const std::uint32_t format = field(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
   const std::uint32_t samples = field(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
-    reject(
-        concat("has ", bits, "-bit ",
-               format == SAMPLEFORMAT_INT      ? "signed"
-               : format == SAMPLEFORMAT_IEEEFP ? "floating-point"
-                                               : "complex",
-               " numbers, which are not read; convert them to unsigned numbers of 8 or 16 bits"));
+    reject(concat(
+        "has ", bits, "-bit ",
+        format == SAMPLEFORMAT_INT      ? "signed"
+        : format == SAMPLEFORMAT_IEEEFP ? "floating-point"
+                                        : "complex",
+        " numbers, which are not supported; convert them to unsigned numbers of 8 or 16 bits"));
   }
   if (photometric == PHOTOMETRIC_SEPARATED && bits != 8) {
     reject(concat("has CMYK colours of ", bits,
-                  " bits, which are not read; convert it to RGB or to 8 bits"));
+                  " bits, which are not supported; convert it to RGB or to 8 bits"));
   }
   const std::vector<std::uint16_t> extra = extra_samples(tiff);
   const bool has_alpha = !extra.empty() && extra[0] != EXTRASAMPLE_UNSPECIFIED;
   const bool is_rgb = photometric == PHOTOMETRIC_RGB;
-  const std::uint32_t most = is_grey ? (has_alpha ? 2 : 1) : 4;
-  if ((is_grey || is_rgb) && samples > most) {
-    reject(concat("has ", samples,
-                  " bands; grey images, RGB images and these with alpha are read. Extract one or "
-                  "three bands, for example with gdal_translate -b 1 -b 2 -b 3 FILE NEW.tif"));
+  const std::uint32_t max_samples = is_grey ? (has_alpha ? 2 : 1) : 4;
+  if ((is_grey || is_rgb) && samples > max_samples) {
+    reject(concat(
+        "has ", samples,
+        " bands; only grey and RGB images, with or without alpha, are supported. Extract one or "
+        "three bands, for example with gdal_translate -b 1 -b 2 -b 3 FILE NEW.tif"));
   }
 }
 
@@ -168,9 +169,9 @@ std::string TiffFile::decode(int, int, Pixels& out) {
   source_->error.clear();
   char reason[1024] = "";
   if (TIFFRGBAImageOK(tiff, reason) == 0) {
-    throw DataError(path_, concat("TIFF: is of a kind that is not read: ", reason));
+    throw DataError(path_, concat("TIFF: is of an unsupported kind: ", reason));
   }
-  // libtiff would multiply the colours by an alpha that they are not multiplied by yet.
+  // Declares alpha as associated, because libtiff would multiply the colours by any other alpha.
   const std::vector<std::uint16_t> extra = extra_samples(tiff);
   const bool is_associated = !extra.empty() && extra[0] == EXTRASAMPLE_ASSOCALPHA;
   if (extra.size() == 1) {
@@ -179,12 +180,12 @@ std::string TiffFile::decode(int, int, Pixels& out) {
   }
   TIFFRGBAImage image;
   if (TIFFRGBAImageBegin(&image, tiff, 1, reason) == 0) fail(path_, *source_, "is damaged");
-  if (image.Bitdepth16To8 != nullptr) {  // the upper bytes, as Pillow has it; libtiff would round
+  if (image.Bitdepth16To8 != nullptr) {  // the upper bytes, as in Pillow; libtiff would round
     for (std::size_t v = 0; v < 1 << 16; ++v) {
       image.Bitdepth16To8[v] = static_cast<std::uint8_t>(v >> 8);
     }
   }
-  // The raster is as stored: ImageFile turns it by the orientation.
+  // Keeps the raster as stored, because ImageFile rotates it by the orientation.
   image.req_orientation = image.orientation;
   std::vector<std::uint32_t> raster(static_cast<std::size_t>(info_.width) *
                                     static_cast<std::size_t>(info_.height));

@@ -109,7 +109,8 @@ std::string WebpFile::decode(int, int, Pixels& out) const {
     std::fill_n(out.data(), out.size(), std::uint8_t{0});
   }
   WebPDecoderConfig config;
-  if (WebPInitDecoderConfig(&config) == 0) throw std::logic_error("another version of libwebp");
+  if (WebPInitDecoderConfig(&config) == 0)
+    throw std::logic_error("libwebp: the version differs from its header");
   const std::size_t first =
       static_cast<std::size_t>(top_) * out.row_bytes() + static_cast<std::size_t>(left_) * 3;
   config.output.colorspace = MODE_RGB;

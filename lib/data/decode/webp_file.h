@@ -1,4 +1,4 @@
-// WebP files, by libwebp.
+// Reads WebP files with libwebp.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace trainer::data {
 
-// A WebP whose header has been read. Refers to the bytes that it was made of.
+// A WebP file whose header has been read. The bytes of the file must outlive it.
 class WebpFile {
  public:
   // Throws DataError.
   WebpFile(EncodedBytes file, const std::string& path);
   const ImageInfo& info() const { return info_; }
-  // Alpha is dropped. An animation is its first frame, on black where the frame is smaller. Throws
-  // DataError.
+  // Drops alpha. Decodes the first frame of an animation, on black if the frame is smaller than the
+  // image. Throws DataError.
   std::string decode(int channels, int reduce, Pixels& out) const;
 
  private:

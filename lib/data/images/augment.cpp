@@ -1,5 +1,5 @@
-// Random changes of an image of its final size. Each draws the same count of numbers whatever their
-// values, so that a change of one entry's range leaves the draws of the others alone.
+// Each change draws the same count of numbers for any values, so that a change of the range of one
+// entry does not change the draws of the others.
 #include "data/images/augment.h"
 
 #include <algorithm>
@@ -39,12 +39,13 @@ void apply(const config::RandomFlipVertical& op, Random& random, Pixels& image) 
   }
 }
 
-// These work on more than one image of the final size.
+// These entries are applied elsewhere: they need more than one image of the final size.
 void apply(const config::RandomResizedCrop&, Random&, Pixels&) {}
 void apply(const config::MixUp&, Random&, Pixels&) {}
 void apply(const config::CutMix&, Random&, Pixels&) {}
 
-// Beyond the edges the image is mirrored, the edge pixel being repeated (Keras's reflect).
+// Returns the index of a pixel of the image that is mirrored beyond its edges with the edge pixel
+// repeated (`reflect` of Keras).
 int mirror(int i, int size) {
   const int period = 2 * size;
   i %= period;
@@ -52,7 +53,7 @@ int mirror(int i, int size) {
   return i < size ? i : period - 1 - i;
 }
 
-// Output (x, y) about the centre reads a x + b y + tx, c x + d y + ty of the input, bilinearly.
+// Output (x, y), relative to the centre, reads input (a x + b y + tx, c x + d y + ty), bilinearly.
 struct Affine {
   float a = 1, b = 0, c = 0, d = 1, tx = 0, ty = 0;
 };
@@ -137,7 +138,7 @@ void apply(const config::Saturation& op, Random& random, Pixels& image) {
   }
 }
 
-// The hue of an RGB pixel turned, saturation and value kept.
+// Turns the hue of an RGB pixel and keeps saturation and value.
 void turn_hue(std::uint8_t* pixel, float turn) {
   const int low = std::min({pixel[0], pixel[1], pixel[2]});
   const int high = std::max({pixel[0], pixel[1], pixel[2]});
@@ -158,8 +159,8 @@ void turn_hue(std::uint8_t* pixel, float turn) {
 }
 
 void apply(const config::Hue& op, Random& random, Pixels& image) {
-  const auto most = static_cast<float>(op.factor);
-  const float turn = random.uniform(-most, most);
+  const auto max_turn = static_cast<float>(op.factor);
+  const float turn = random.uniform(-max_turn, max_turn);
   if (image.channels() != 3) return;
   std::uint8_t* end = image.data() + image.size();
   for (std::uint8_t* pixel = image.data(); pixel < end; pixel += 3) turn_hue(pixel, turn);
@@ -253,7 +254,7 @@ std::optional<Geometry> random_crop_geometry(const Augmentations& list, Random& 
     found = cut(top, left, h, w, out_height, out_width);
   }
   if (found) return found;
-  // The largest central part whose ratio is allowed.
+  // Otherwise the largest central part whose ratio is allowed.
   const double ratio = static_cast<double>(width) / height;
   int h = height, w = width;
   if (ratio < crop->ratio[0]) h = static_cast<int>(std::lround(width / crop->ratio[0]));

@@ -1,4 +1,4 @@
-// Random changes of training images.
+// Applies random changes to training images.
 // Reasons: lib/decisions/data.md#augmentation-stays-in-the-loader.
 #pragma once
 
@@ -12,10 +12,11 @@
 namespace trainer::data {
 
 using Augmentations = std::vector<config::Augmentation>;
-// torchvision's RandomResizedCrop.get_params; none when the list does not start with one.
+// Draws the crop of random_resized_crop like RandomResizedCrop.get_params of torchvision; nullopt
+// if the list does not start with this entry.
 std::optional<Geometry> random_crop_geometry(const Augmentations& list, Random& random, int height,
                                              int width, int out_height, int out_width);
-// All but random_resized_crop, mixup and cutmix, on an image of the final size.
+// Applies all entries except random_resized_crop, mixup and cutmix to an image of the final size.
 void augment(const Augmentations& list, Random& random, Pixels& image);
 
 }  // namespace trainer::data

@@ -19,15 +19,14 @@ std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indic
       concat(list_->source, ' ', reader_.recipe(), ' ', reader_.channels(), ' ',
              scale_ == ImageReader::Scale::kFull, ' ', reader_.limits()),
       access_);
-  const auto fit = [this](int height, int width) { return reader_.fit(height, width); };
   std::vector<std::string> reasons(indices.size());
   parallel_for(indices.size(), [&](std::size_t i) {
     const ListedFile& file = list_->files[static_cast<std::size_t>(indices[i])];
-    // What is known is known of whole files.
-    const auto state = file.bytes < 0 ? readable_->state_of(file.path) : std::nullopt;
+    // Only whole files are recorded.
+    const auto state = file.bytes < 0 ? readable_->find_state(file.path) : std::nullopt;
     if (state && readable_->contains(*state)) return;
     try {
-      reader_.decode(file.stored(), fit, scale_);
+      reader_.decode(file.stored(), scale_);
       if (state) readable_->add(*state);
     } catch (const DataError& error) {
       reasons[i] = error.what();

@@ -1,4 +1,4 @@
-// Which files of a list cannot be read.
+// Finds the files of a list that cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace trainer::data {
 
-// Decodes the files of a list to find the damaged ones. Those found readable are stored in
-// `cache_dir` if `access` allows it, so that the next start need not decode them again.
+// Decodes the files of a list to find the damaged ones. Readable files are recorded in `cache_dir`
+// if `access` allows it, so that the next start need not decode them again.
 class DamageScan {
  public:
   DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
              ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access);
 
-  // Why each of these files cannot be read, "" when it can. Uses all cores.
+  // Returns the reason why each of these files cannot be read, "" if it can. Uses all cores.
   std::vector<std::string> find(const std::vector<std::int64_t>& indices);
-  // What was stored was wrong: a file that was found readable is not. Any thread.
+  // Removes the record, because a file in it turned out to be unreadable. Thread-safe.
   void forget() const noexcept;
 
  private:
@@ -31,7 +31,7 @@ class DamageScan {
   ImageReader::Scale scale_;
   Path cache_dir_;
   config::FolderAccess access_;
-  std::unique_ptr<ReadableFiles> readable_;  // since the first find()
+  std::unique_ptr<ReadableFiles> readable_;  // null before the first find()
 };
 
 }  // namespace trainer::data

@@ -22,8 +22,8 @@ std::uint32_t checksum(const std::string& text, std::uint32_t crc) {
   return crc32c({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, crc);
 }
 
-// Where an image lies in a file that holds many; empty for a file of its own.
-std::string place_of(const ListedFile& entry) {
+// Returns the place of an image in a file of many images; "" for a file of its own.
+std::string describe_place(const ListedFile& entry) {
   return entry.bytes < 0 ? "" : concat(entry.offset, '+', entry.bytes, ' ');
 }
 
@@ -36,7 +36,7 @@ std::string cache_key(const ImageList& list, const ImageReader& reader) {
   for (const ListedFile& entry : list.files) {
     std::error_code error;
     crc = checksum(
-        concat(std::filesystem::absolute(entry.path).string(), ' ', place_of(entry),
+        concat(std::filesystem::absolute(entry.path).string(), ' ', describe_place(entry),
                std::filesystem::file_size(entry.path, error), ' ',
                std::filesystem::last_write_time(entry.path, error).time_since_epoch().count()),
         crc);
@@ -76,8 +76,8 @@ class ImageDataset final : public Dataset {
     return static_cast<std::int64_t>(source_.list->files.size());
   }
   const DatasetSpec& spec() const override { return spec_; }
-  std::int32_t label_of(std::int64_t index) const override { return file(index).label; }
-  float weight_of(std::int64_t index) const override { return file(index).weight; }
+  std::int32_t label_at(std::int64_t index) const override { return file(index).label; }
+  float weight_at(std::int64_t index) const override { return file(index).weight; }
   std::string describe(std::int64_t index) const override { return file(index).describe(); }
 
   using Dataset::get;
@@ -96,14 +96,14 @@ class ImageDataset final : public Dataset {
     }
   }
 
-  // Names, sizes and labels of the files, and what is made of them.
+  // Identifies the names, sizes and labels of the files, and the settings that decide the pixels.
   std::string fingerprint() const override {
     std::uint32_t crc = 0;
     for (const ListedFile& entry : source_.list->files) {
       std::error_code error;
       const auto bytes = std::filesystem::file_size(entry.path, error);
       crc = checksum(concat(std::filesystem::path(entry.path).filename().string(), ' ',
-                            error ? 0 : bytes, ' ', place_of(entry), entry.label, '\n'),
+                            error ? 0 : bytes, ' ', describe_place(entry), entry.label, '\n'),
                      crc);
     }
     crc = checksum(reader_.recipe(), crc);
@@ -119,7 +119,7 @@ class ImageDataset final : public Dataset {
   const ListedFile& file(std::int64_t index) const {
     return source_.list->files[static_cast<std::size_t>(index)];
   }
-  // Memory of one thread, kept from image to image.
+  // Returns memory of this thread that is reused for each image.
   static Pixels& scratch() {
     thread_local Pixels scratch;
     return scratch;
@@ -136,7 +136,7 @@ class ImageDataset final : public Dataset {
     }
     if (!random) return;
     const StageTimer timer(ReadStage::kAugment);
-    Pixels& image = copy_of(out);
+    Pixels& image = copy_to_scratch(out);
     augment(source_.augment, draws, image);
     std::memcpy(out, image.data(), image.size());
   }
@@ -147,21 +147,21 @@ class ImageDataset final : public Dataset {
       std::memcpy(out, scratch().data(), reader_.image_bytes());
       return;
     }
-    const auto decoded = decode(
-        index, [this](int height, int width) { return reader_.fit(height, width); },
-        ImageReader::Scale::kEnough);
+    const auto decoded =
+        noted(index, reader_.decode(file(index).stored(), ImageReader::Scale::kReduced));
     reader_.resize(decoded.pixels, decoded.geometry, out);
-    if (cached) cache_->store(index, copy_of(out));
+    if (cached) cache_->store(index, copy_to_scratch(out));
   }
 
-  // The crop is chosen from the header, so that a JPEG need not be decoded in full.
+  // The crop is drawn after reading the header, so that a JPEG need not be decoded at full size.
   void read_crop(std::int64_t index, Random& draws, std::uint8_t* out) const {
     const auto crop = [&](int height, int width) {
       return *random_crop_geometry(source_.augment, draws, height, width, reader_.height(),
                                    reader_.width());
     };
     if (!cache_) {
-      const auto decoded = decode(index, crop, ImageReader::Scale::kEnough);
+      const auto decoded =
+          noted(index, reader_.decode(file(index).stored(), crop, ImageReader::Scale::kReduced));
       reader_.resize(decoded.pixels, decoded.geometry, out);
       return;
     }
@@ -170,21 +170,19 @@ class ImageDataset final : public Dataset {
       reader_.resize(whole, crop(whole.height(), whole.width()), out);
       return;
     }
-    const auto decoded = decode(
-        index, [this](int height, int width) { return reader_.fit(height, width); },
-        ImageReader::Scale::kFull);
+    const auto decoded =
+        noted(index, reader_.decode(file(index).stored(), ImageReader::Scale::kFull));
     cache_->store(index, decoded.pixels);
     reader_.resize(decoded.pixels, crop(decoded.pixels.height(), decoded.pixels.width()), out);
   }
 
-  ImageReader::Decoded decode(std::int64_t index, const ImageReader::Cut& cut,
-                              ImageReader::Scale scale) const {
-    auto decoded = reader_.decode(file(index).stored(), cut, scale);
+  // Notes the warning of a decoded image.
+  ImageReader::Decoded noted(std::int64_t index, ImageReader::Decoded decoded) const {
     if (!decoded.warning.empty()) damaged_->note_warning(index, decoded.warning);
     return decoded;
   }
 
-  Pixels& copy_of(const std::uint8_t* image) const {
+  Pixels& copy_to_scratch(const std::uint8_t* image) const {
     Pixels& copy = scratch();
     copy.reset(reader_.height(), reader_.width(), reader_.channels());
     std::memcpy(copy.data(), image, reader_.image_bytes());
@@ -200,39 +198,40 @@ class ImageDataset final : public Dataset {
   std::shared_ptr<const DamageScan> scan_;
 };
 
-// The readable files of a list, and why the others are not.
-struct Sifted {
+// The readable files of a list, and the reasons why the others are not readable.
+struct Readable {
   ImageList list;
   std::vector<std::pair<std::string, std::int32_t>> damaged;  // reason and label
 };
 
-// Before the first batch: the set of samples, and with it the order of all epochs, is then the same
-// whatever reads it, in whatever order, and after a resume.
-Sifted sift(const ImageList& list, DamageScan& scan, const ErrorBudget& budget) {
+// Runs before the first batch, so that the set of samples, and thereby the order of all epochs,
+// does not depend on the order of reading and is the same after a resume.
+Readable select_readable(const ImageList& list, DamageScan& scan, const ErrorBudget& budget) {
   std::vector<std::int64_t> all(list.files.size());
   std::iota(all.begin(), all.end(), 0);
   const std::vector<std::string> reasons = scan.find(all);
-  Sifted sifted{list, {}};
-  sifted.list.files.clear();
+  Readable readable{list, {}};
+  readable.list.files.clear();
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     if (reasons[i].empty()) {
-      sifted.list.files.push_back(list.files[i]);
+      readable.list.files.push_back(list.files[i]);
     } else {
-      sifted.damaged.emplace_back(reasons[i], list.files[i].label);
+      readable.damaged.emplace_back(reasons[i], list.files[i].label);
     }
   }
-  if (!sifted.damaged.empty()) {
-    budget.check(static_cast<std::int64_t>(sifted.damaged.size()), sifted.damaged.back().first);
+  if (!readable.damaged.empty()) {
+    budget.check(static_cast<std::int64_t>(readable.damaged.size()), readable.damaged.back().first);
   }
-  return sifted;
+  return readable;
 }
 
-// Reports what sift() left out. Throws DataError for a class without a readable file.
-void report_sifted(const Sifted& sifted, const std::vector<std::string>& classes,
-                   DamagedFiles& files) {
+// Reports the files that select_readable() left out. Throws DataError for a class without a
+// readable file.
+void report_damaged(const Readable& readable, const std::vector<std::string>& classes,
+                    DamagedFiles& files) {
   std::vector<std::int64_t> left(classes.size()), lost(classes.size());
-  for (const ListedFile& file : sifted.list.files) ++left[static_cast<std::size_t>(file.label)];
-  for (const auto& [reason, label] : sifted.damaged) {
+  for (const ListedFile& file : readable.list.files) ++left[static_cast<std::size_t>(file.label)];
+  for (const auto& [reason, label] : readable.damaged) {
     ++lost[static_cast<std::size_t>(label)];
     files.note_skipped(reason, classes[static_cast<std::size_t>(label)]);
   }
@@ -241,13 +240,13 @@ void report_sifted(const Sifted& sifted, const std::vector<std::string>& classes
     files.note(concat("class ", classes[label], ": ", lost[label], " of ",
                       lost[label] + left[label], " files skipped"));
     if (left[label] > 0) continue;
-    throw DataError(sifted.list.source,
+    throw DataError(readable.list.source,
                     concat("no file of the class ", classes[label],
-                           " can be read; the last: ", sifted.damaged.back().first));
+                           " can be read; the last error: ", readable.damaged.back().first));
   }
 }
 
-ErrorBudget budget_of(const config::Data& data, const ImageList& list) {
+ErrorBudget make_budget(const config::Data& data, const ImageList& list) {
   const double budget = data.error_budget;
   const auto files = static_cast<double>(list.files.size());
   return {list.source, static_cast<std::int64_t>(budget < 1 ? std::ceil(budget * files) : budget)};
@@ -280,14 +279,14 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
   if (source.on_error == config::OnError::kReplace && !training) {
     source.on_error = config::OnError::kSkip;
   }
-  const auto scale = source.crops() ? ImageReader::Scale::kFull : ImageReader::Scale::kEnough;
+  const auto scale = source.crops() ? ImageReader::Scale::kFull : ImageReader::Scale::kReduced;
   auto scan =
       std::make_shared<DamageScan>(source.list, source.reader, scale, data.cache_dir, data.folders);
-  const ErrorBudget budget = budget_of(data, *source.list);
-  std::optional<Sifted> sifted;
+  const ErrorBudget budget = make_budget(data, *source.list);
+  std::optional<Readable> readable;
   if (source.on_error == config::OnError::kSkip) {
-    sifted = sift(*source.list, *scan, budget);
-    source.list = std::make_shared<ImageList>(sifted->list);
+    readable = select_readable(*source.list, *scan, budget);
+    source.list = std::make_shared<ImageList>(readable->list);
   }
 
   DamagedFiles::Options options{budget,
@@ -301,7 +300,7 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
   auto files = std::make_shared<DamagedFiles>(
       std::move(options),
       [scan](const std::vector<std::int64_t>& indices) { return scan->find(indices); });
-  if (sifted) report_sifted(*sifted, classes, *files);
+  if (readable) report_damaged(*readable, classes, *files);
   auto cache = make_cache(data, *source.list, source.reader);
   auto note = [list = source.list, data] { return scaled_decode_note(*list, data); };
   return {std::make_unique<ImageDataset>(std::move(source), std::move(cache), files, scan), files,

@@ -1,4 +1,4 @@
-// Image files as a data set.
+// Makes data sets of image files.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ namespace trainer::data {
 struct ImageSplit {
   std::unique_ptr<Dataset> dataset;
   std::shared_ptr<DamagedFiles> files;
-  std::function<std::string()> scaled_decode_note;  // see there
+  std::function<std::string()> scaled_decode_note;  // see Datasets
 };
-// Random changes and replacement of damaged files belong to the training split only. With on_error:
-// skip all files are decoded here, and the damaged ones are no samples. Throws DataError.
+// Only the training split has random changes and replaces damaged files. With on_error: skip, this
+// decodes all files and leaves the damaged ones out of the samples. Throws DataError.
 ImageSplit make_image_dataset(const config::Data& data, ImageList list,
                               const std::vector<std::string>& classes, std::uint64_t seed,
                               bool training);

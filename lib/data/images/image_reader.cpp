@@ -3,13 +3,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/images/resize/rows.h"
 #include "data/samples/stage_times.h"
 
 namespace trainer::data {
 namespace {
 
-// Memory of one thread, kept from image to image.
+// Memory of one thread that is reused for each image.
 struct Scratch {
   std::vector<std::uint8_t> file;
   Pixels decoded, grey;
@@ -57,12 +58,17 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cu
   ImageFile file(s.file, path, limits_);
   const Geometry geometry = cut(file.info().height, file.info().width);
   const bool scaled =
-      scale == Scale::kEnough && scaled_decode_ && file.info().kind == ImageKind::kJpeg;
+      scale == Scale::kReduced && scaled_decode_ && file.info().kind == ImageKind::kJpeg;
   const int reduce = scaled ? decode_reduction(geometry) : 1;
   std::string warning = file.decode(channels_, reduce, s.decoded);
-  if (!warning.empty()) warning = concat(path, ": ", warning);
+  if (!warning.empty()) warning = concat(printable(path), ": ", printable(warning));
   return {s.decoded, reduced(geometry, reduce, s.decoded.height(), s.decoded.width()),
           std::move(warning), reduce};
+}
+
+ImageReader::Decoded ImageReader::decode(const StoredImage& image, Scale scale) const {
+  return decode(
+      image, [this](int height, int width) { return fit(height, width); }, scale);
 }
 
 void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const {
@@ -71,7 +77,7 @@ void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uin
     data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_, out);
     return;
   }
-  // A grey file in a set of RGB images: resized as grey, then repeated.
+  // A grey file in a set of RGB images is resized as grey, then its values are repeated.
   Pixels& grey = scratch().grey;
   grey.reset(height_, width_, 1);
   data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_,

@@ -1,4 +1,4 @@
-// Image files to pixels of one size.
+// Reads image files as pixels of one size.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace trainer::data {
 
-// Reads, decodes and resizes image files as the `data` section of a config says. Cheap to copy; any
-// number of threads.
+// Reads, decodes and resizes image files by the `data` section of a config. Cheap to copy and
+// thread-safe.
 class ImageReader {
  public:
   explicit ImageReader(const config::Data& data);
@@ -22,32 +22,35 @@ class ImageReader {
   int width() const { return width_; }
   int channels() const { return channels_; }
   std::size_t image_bytes() const { return static_cast<std::size_t>(height_ * width_ * channels_); }
-  // The settings that decide the pixels, for fingerprints.
+  // Returns the settings that decide the pixels, for fingerprints.
   std::string recipe() const;
-  // The settings that decide whether a file can be read.
+  // Returns the settings that decide whether a file can be read.
   std::string limits() const;
 
-  // Which part of a file's image, [height, width], is wanted at which size.
+  // Returns the part of an image [height, width] that is needed, and its size after resizing.
   using Cut = std::function<Geometry(int height, int width)>;
-  // The cut of data.fit.
-  Geometry fit(int height, int width) const;
 
   struct Decoded {
     const Pixels& pixels;  // valid until the next call of the same thread
-    Geometry geometry;     // the cut, on these pixels
-    std::string warning;   // of the decoder; begins with the file
-    int reduce = 1;        // the pixels are those of the file at 1 / reduce
+    Geometry geometry;     // the cut of these pixels
+    std::string warning;   // the warning of the decoder, which begins with the path; "" for none
+    int reduce = 1;        // the pixels have 1 / reduce of the size of the image
   };
   enum class Scale {
     kFull,
-    kEnough,  // a JPEG at 1/2, 1/4 or 1/8 where that is enough for the cut (data.scaled_decode)
+    kReduced,  // a JPEG at 1/2, 1/4 or 1/8 if the cut needs no more (data.scaled_decode)
   };
-  // Throws DataError naming the file.
+  // Throws DataError with the path.
   Decoded decode(const StoredImage& image, const Cut& cut, Scale scale) const;
-  // Cuts and resizes to `out`, image_bytes() long. A grey image is repeated for three channels.
+  // Decodes with the cut of data.fit.
+  Decoded decode(const StoredImage& image, Scale scale) const;
+  // Cuts and resizes to `out`, image_bytes() long. The values of a grey image are repeated for
+  // three channels.
   void resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const;
 
  private:
+  Geometry fit(int height, int width) const;
+
   ImageLimits limits_;
   int height_, width_, channels_;
   config::Interpolation interpolation_;

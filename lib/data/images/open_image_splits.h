@@ -1,4 +1,4 @@
-// The splits of a config whose samples are image files.
+// Opens the splits of a config whose samples are image files.
 #pragma once
 
 #include <set>
@@ -9,8 +9,8 @@
 
 namespace trainer::data {
 
-// Opens the wanted splits that there are into `result`, with the classes: those of the training
-// split, which is listed for them even when it is not wanted itself. Throws DataError.
+// Opens the wanted splits that the config has into `result`, with the classes of the training
+// split, which is listed for them even if it is not wanted. Throws DataError.
 void open_image_splits(const config::Data& config, std::uint64_t seed,
                        const std::set<Split>& wanted, Datasets& result);
 

@@ -1,4 +1,3 @@
-// Decoded images kept in memory or in a file.
 #include "data/images/pixel_cache.h"
 
 #include <array>

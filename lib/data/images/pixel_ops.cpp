@@ -13,7 +13,7 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::int64_t, 256>;
 
-// Output (x, y) reads input (a x + b y + c, d x + e y + f), both counted from corners.
+// Output (x, y) reads input (a x + b y + c, d x + e y + f), both relative to corners.
 struct Matrix {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
 };
@@ -22,7 +22,7 @@ std::int64_t fixed_point(double value) {
   return static_cast<std::int64_t>(std::floor(value * 65536 + 0.5));
 }
 
-// In 16.16 fixed-point numbers, as Pillow.
+// Computes in 16.16 fixed-point numbers, as Pillow does.
 void transform(const Matrix& m, Pixels& image) {
   const int height = image.height(), width = image.width(), channels = image.channels();
   thread_local Pixels out;
@@ -47,7 +47,7 @@ void transform(const Matrix& m, Pixels& image) {
   std::swap(image, out);
 }
 
-// torchvision hands the slope over as an angle in degrees.
+// Rounds the slope as torchvision does, which passes it as an angle in degrees.
 double slope(double magnitude) {
   constexpr double kDegrees = 180 / std::numbers::pi;
   return std::tan(std::atan(magnitude) * kDegrees * (std::numbers::pi / 180));
@@ -70,13 +70,13 @@ void rotate(double degrees, Pixels& image) {
   transform(m, image);
 }
 
-// Pillow's blend of two values, which cuts the fraction off.
+// Blends two values as Pillow does, which truncates the result.
 std::uint8_t blend(int from, int to, float share) {
   const float value = static_cast<float>(from) + share * static_cast<float>(to - from);
   return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
 }
 
-// Calls use(value, pixel) for all values of all pixels; the result is the new value.
+// Sets each value of each pixel to use(value, luma of the pixel).
 template <class Use>
 void for_each_value(Pixels& image, const Use& use) {
   const int channels = image.channels();
@@ -101,12 +101,14 @@ void contrast(float factor, Pixels& image) {
     sum += grey;
     return value;
   });
-  const auto values = static_cast<double>(image.size());  // a pixel's grey counts once a channel
+  const auto values =
+      static_cast<double>(image.size());  // the sum has the luma of a pixel once per channel
   const int mean = static_cast<int>(static_cast<double>(sum) / values + 0.5);
   for_each_value(image, [=](int value, int) { return blend(mean, value, factor); });
 }
 
-// Away from the mean with weights 1, and 5 in the middle; pixels at the edges stay.
+// Moves values away from the mean of the neighbours with weights 1, and 5 in the middle; pixels at
+// the edges are kept.
 void sharpen(float factor, Pixels& image) {
   const int height = image.height(), width = image.width(), channels = image.channels();
   if (height < 3 || width < 3) return;
@@ -177,7 +179,7 @@ void equalize(int channel, Pixels& image) {
   look_up(table, channel, image);
 }
 
-// Pixel i of a line that is mirrored beyond its ends, whose pixels are not repeated.
+// Returns the index of pixel i of a line that is mirrored beyond its ends, which are not repeated.
 int reflect(int i, int size) {
   if (size == 1) return 0;
   const int period = 2 * (size - 1);

@@ -1,4 +1,4 @@
-// Operations of the policies of random changes, with Pillow's pixels.
+// Operations of the policies of random changes, with the pixels of Pillow.
 #pragma once
 
 #include "data/decode/pixels.h"
@@ -23,19 +23,21 @@ enum class PixelOp {
   kInvert
 };
 
-// What torchvision's policies make of a Pillow image: nearest pixels, black beyond the edges. The
-// magnitude is a slope (shear), pixels (translate), degrees (rotate), a factor less 1 (brightness
-// to sharpness), bits (posterize) or a value (solarize); others ignore it. 1 or 3 channels.
+// Applies an operation as the policies of torchvision do to a Pillow image: nearest pixels, black
+// beyond the edges. The magnitude is a slope (shear), pixels (translate), degrees (rotate), a
+// factor minus 1 (brightness to sharpness), bits (posterize) or a value (solarize); the other
+// operations ignore it. The image has 1 or 3 channels.
 void apply_op(PixelOp op, double magnitude, Pixels& image);
 
-// All channels become the luma.
+// Sets all channels to the luma.
 void remove_colour(Pixels& image);
 
-// torchvision's gaussian_blur: the image mirrored beyond its edges, which are not repeated.
+// Blurs like gaussian_blur of torchvision: the image is mirrored beyond its edges, which are not
+// repeated.
 void gaussian_blur(int kernel_size, double sigma, Pixels& image);
 
-// The part of the image that begins `top` and `left` pixels into the image with `padding` pixels of
-// `fill` on every side.
+// Pads the image with `padding` pixels of `fill` on every side, and keeps the part of the old size
+// that begins at row `top` and column `left`.
 void crop_padded(int padding, int top, int left, std::uint8_t fill, Pixels& image);
 
 }  // namespace trainer::data

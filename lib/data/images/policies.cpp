@@ -97,8 +97,8 @@ constexpr PolicyPair kSvhn[] = {
 
 constexpr int kAutoAugmentBins = 10;
 
-// From `first` to `last`, each half counted from its end so that both are exact; rounded once, as
-// PyTorch's linspace.
+// Returns numbers from `first` to `last`. Each half is counted from its end, so that both ends are
+// exact, and rounded once, as linspace of PyTorch does.
 std::vector<float> evenly(float first, float last, int bins) {
   std::vector<float> values(static_cast<std::size_t>(bins));
   const float step = (last - first) / static_cast<float>(bins - 1);
@@ -110,18 +110,18 @@ std::vector<float> evenly(float first, float last, int bins) {
   return values;
 }
 
-// From 8 bits down by `most`.
-std::vector<float> bits(int most, int bins) {
+// Returns numbers of bits from 8 to 8 - `max_fewer`.
+std::vector<float> bits(int max_fewer, int bins) {
   std::vector<float> values(static_cast<std::size_t>(bins));
-  const float step = static_cast<float>((bins - 1) / static_cast<double>(most));
+  const float step = static_cast<float>((bins - 1) / static_cast<double>(max_fewer));
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = 8 - std::nearbyint(static_cast<float>(i) / step);
   }
   return values;
 }
 
-double magnitude_of(Op op, Strength strength, int bins, int bin, bool negative,
-                    const Pixels& image) {
+double choose_magnitude(Op op, Strength strength, int bins, int bin, bool negative,
+                        const Pixels& image) {
   const std::vector<float> values = magnitudes(op, strength, bins, image.height(), image.width());
   if (values.empty()) return 0;
   const double value = static_cast<double>(values[static_cast<std::size_t>(bin)]);
@@ -185,8 +185,8 @@ void apply_policy(const config::RandAugment& policy, Random& random, Pixels& ima
     const Op op = kOps[random.below(std::size(kOps))];
     const bool negative = random.below(2) == 1;
     apply_op(op,
-             magnitude_of(op, Strength::kUsual, bins, static_cast<int>(policy.magnitude), negative,
-                          image),
+             choose_magnitude(op, Strength::kDefault, bins, static_cast<int>(policy.magnitude),
+                              negative, image),
              image);
   }
 }
@@ -196,7 +196,7 @@ void apply_policy(const config::TrivialAugment& policy, Random& random, Pixels& 
   const Op op = kOps[random.below(std::size(kOps))];
   const int bin = static_cast<int>(random.below(bins));
   const bool negative = random.below(2) == 1;
-  apply_op(op, magnitude_of(op, Strength::kWide, static_cast<int>(bins), bin, negative, image),
+  apply_op(op, choose_magnitude(op, Strength::kWide, static_cast<int>(bins), bin, negative, image),
            image);
 }
 
@@ -208,7 +208,7 @@ void apply_policy(const config::AutoAugment& policy, Random& random, Pixels& ima
     if (!applies) continue;
     const int bin = step.bin < 0 ? 0 : step.bin;
     apply_op(step.op,
-             magnitude_of(step.op, Strength::kUsual, kAutoAugmentBins, bin, negative, image),
+             choose_magnitude(step.op, Strength::kDefault, kAutoAugmentBins, bin, negative, image),
              image);
   }
 }

@@ -8,12 +8,12 @@
 namespace trainer::data {
 namespace {
 
-// Changed when the decoders accept other files than before.
+// Change this text when the decoders accept other files than before.
 constexpr char kMagic[] = "trainer readable image files 3\n";
 constexpr std::size_t kStart = sizeof kMagic - 1;
-constexpr std::size_t kHead = kStart + sizeof(std::uint32_t);  // then the states
+constexpr std::size_t kHead = kStart + sizeof(std::uint32_t);  // the states follow
 
-// File systems count time in steps of up to two seconds (FAT).
+// File systems store times in steps of up to two seconds (FAT).
 constexpr std::chrono::seconds kSettled{2};
 
 Sha256& operator<<(Sha256& hash, const std::string& text) {
@@ -21,18 +21,18 @@ Sha256& operator<<(Sha256& hash, const std::string& text) {
   return hash;
 }
 
-std::uint32_t checksum_of(const Bytes& content) {
+std::uint32_t compute_checksum(const Bytes& content) {
   return crc32c(std::span(content).subspan(kHead));
 }
 
-std::set<FileState> states_in(const Bytes& content) {
+std::set<FileState> parse_states(const Bytes& content) {
   if (content.size() < kHead || (content.size() - kHead) % sizeof(FileState) != 0 ||
       !std::equal(kMagic, kMagic + kStart, content.begin())) {
     return {};
   }
   std::uint32_t checksum = 0;
   std::memcpy(&checksum, content.data() + kStart, sizeof checksum);
-  if (checksum != checksum_of(content)) return {};
+  if (checksum != compute_checksum(content)) return {};
   std::set<FileState> states;
   for (std::size_t at = kHead; at < content.size(); at += sizeof(FileState)) {
     FileState state;
@@ -53,12 +53,12 @@ ReadableFiles::ReadableFiles(const Path& folder, const std::string& settings,
   std::error_code error;
   if (!std::filesystem::is_regular_file(path_, error)) return;
   try {
-    states_ = states_in(read_file(path_));
+    states_ = parse_states(read_file(path_));
   } catch (const DataError&) {
   }
 }
 
-std::optional<FileState> ReadableFiles::state_of(const std::string& path) const {
+std::optional<FileState> ReadableFiles::find_state(const std::string& path) const {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
   if (error) return std::nullopt;
@@ -93,7 +93,7 @@ void ReadableFiles::save() const noexcept {
       std::memcpy(content.data() + at, state.data(), sizeof state);
       at += sizeof state;
     }
-    const std::uint32_t checksum = checksum_of(content);
+    const std::uint32_t checksum = compute_checksum(content);
     std::memcpy(content.data() + kStart, &checksum, sizeof checksum);
     std::filesystem::create_directories(path_.parent_path());
     write_file_atomic(path_, content);

@@ -1,5 +1,5 @@
-// Which image files were found readable, kept from start to start: `on_error: skip` then decodes
-// only new and changed files before the first batch.
+// Records the image files that were found readable, so that a later start with `on_error: skip`
+// decodes only new and changed files before the first batch.
 #pragma once
 
 #include <array>
@@ -15,29 +15,30 @@
 
 namespace trainer::data {
 
-// What a file was when it was looked at: its absolute path, size and time of change, hashed.
+// A hash of the absolute path, size and time of change of a file.
 using FileState = std::array<std::uint8_t, 16>;
 
-// A file of such states with a checksum. One that is damaged, or is none of ours, counts as absent;
-// what cannot be written is not kept: nothing but time depends on it. Damaged image files are not
-// kept either, so that they are looked at again at every start.
+// A file of such states with a checksum. Only the time of a start depends on it: a damaged or
+// foreign file counts as absent, and a failure to write is ignored. Damaged image files are not
+// recorded, so that every start reads them again.
 class ReadableFiles {
  public:
-  // Reads what earlier starts have left in `folder` for the same `settings`: all that decides
-  // beside its content whether a file can be read. With kReadOnly, save() and forget() do nothing.
+  // Reads the record of earlier starts with the same `settings` from `folder`. The settings are
+  // everything besides the content of a file that decides whether it can be read. With kReadOnly,
+  // save() and forget() do nothing.
   ReadableFiles(const Path& folder, const std::string& settings,
                 config::FolderAccess access = config::FolderAccess::kReadWrite);
 
-  // Of the file as it is now. Nothing when it is missing, or was changed so shortly ago that
-  // another change might leave the same time.
-  std::optional<FileState> state_of(const std::string& path) const;
+  // Returns the state of a file now; nullopt if it is missing, or was changed so recently that
+  // another change could leave the same time.
+  std::optional<FileState> find_state(const std::string& path) const;
   bool contains(const FileState& state) const { return states_.contains(state); }
-  // From any thread.
+  // Thread-safe.
   void add(const FileState& state);
 
-  // Writes the file when states were added.
+  // Writes the file if states were added.
   void save() const noexcept;
-  // Removes it: a file of it could not be read after all.
+  // Removes the file, because an image file in it could not be read.
   void forget() const noexcept;
 
  private:
@@ -45,7 +46,7 @@ class ReadableFiles {
   config::FolderAccess access_;
   std::filesystem::file_time_type opened_;
   std::set<FileState> states_, added_;
-  std::mutex mutex_;  // of added_
+  std::mutex mutex_;  // guards added_
 };
 
 }  // namespace trainer::data

@@ -13,12 +13,10 @@ namespace {
 
 constexpr std::size_t kMeasuredFiles = 8;
 
-// The image as the model gets it; returns the fraction at which its file was decoded.
+// Reads an image as the model gets it. Returns n if its file was decoded at 1 / n of its size.
 int read_fitted(const ImageReader& reader, const ListedFile& file,
                 std::vector<std::uint8_t>& pixels) {
-  const auto decoded = reader.decode(
-      file.stored(), [&](int height, int width) { return reader.fit(height, width); },
-      ImageReader::Scale::kEnough);
+  const auto decoded = reader.decode(file.stored(), ImageReader::Scale::kReduced);
   reader.resize(decoded.pixels, decoded.geometry, pixels.data());
   return decoded.reduce;
 }
@@ -40,7 +38,7 @@ ScaledDecode measure_scaled_decode(const ImageList& list, const config::Data& da
     const ListedFile& file = list.files[i * list.files.size() / count];
     try {
       ++result.measured;
-      // Only JPEGs are decoded at a fraction: for others the header is enough.
+      // Only JPEGs are decoded at a fraction of their size.
       read_image_file(file.stored(), limits, bytes);
       if (ImageFile(bytes, file.path, limits).info().kind != ImageKind::kJpeg) continue;
       const bool is_scaled = read_fitted(reader, file, pixels) > 1;
@@ -48,7 +46,7 @@ ScaledDecode measure_scaled_decode(const ImageList& list, const config::Data& da
       read_fitted(full_reader, file, full_pixels);
     } catch (const DataError&) {
       --result.measured;
-      continue;  // on_error decides about it when it is read for training
+      continue;  // on_error applies when the file is read for training
     }
     ++result.scaled;
     for (std::size_t k = 0; k < pixels.size(); ++k) {

@@ -1,4 +1,5 @@
-// Compiled for AVX2, so that no inline function of another header may be used here.
+// Compiled for AVX2. Inline functions of other headers must not be used here, as the linker could
+// keep this copy of them for all callers.
 #include <immintrin.h>
 
 #include "data/jpeg/kernels.h"
@@ -14,12 +15,12 @@ Vector load(const std::uint8_t* p) {
 void store(std::uint8_t* p, Vector v) { _mm256_storeu_si256(reinterpret_cast<Vector*>(p), v); }
 void store_half(std::uint8_t* p, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
 
-// Two samples of each pair -> first * x + second * y.
+// Returns first * x + second * y for the two samples of each pair.
 Vector weigh(Vector pairs, int x, int y) {
   return _mm256_maddubs_epi16(pairs, _mm256_set1_epi16(static_cast<short>(x | y << 8)));
 }
 
-// Words of samples at even and at odd places, each vector as unpack makes them -> samples in order.
+// Stores samples in order from words of the samples at even and odd places, in the order of unpack.
 void store_widened(std::uint8_t* out, Vector even_low, Vector even_high, Vector odd_low,
                    Vector odd_high) {
   const Vector low = _mm256_or_si256(even_low, _mm256_slli_epi16(odd_low, 8));
@@ -28,25 +29,25 @@ void store_widened(std::uint8_t* out, Vector even_low, Vector even_high, Vector 
   store(out + 32, _mm256_permute2x128_si256(low, high, 0x31));
 }
 
-// 16 pixels as words; blue and red are chroma less 128.
+// 16 pixels as words. Chroma, blue and red, is relative to 128.
 struct Rgb {
   Vector red, green, blue;
 };
 
-// (x * factor / 65536, rounded) of words; exact where 2 * x fits.
+// Returns x * factor / 65536 of words, rounded, from 2 * x, which must not overflow.
 Vector scaled(Vector twice, int factor) {
   const Vector product = _mm256_mulhi_epi16(twice, _mm256_set1_epi16(static_cast<short>(factor)));
   return _mm256_srai_epi16(_mm256_add_epi16(product, _mm256_set1_epi16(1)), 1);
 }
 
-// ITU-R 601 with the factors that libjpeg rounds to 16 bits:
+// Converts by ITU-R 601 with the factors that libjpeg rounds to 16 bits:
 // R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B = Y + 1.772 Cb.
 Rgb convert(Vector luma, Vector blue, Vector red) {
   const Vector blue2 = _mm256_add_epi16(blue, blue), red2 = _mm256_add_epi16(red, red);
   Rgb rgb;
   rgb.red = _mm256_add_epi16(_mm256_add_epi16(luma, red), scaled(red2, 91881 - 65536));
   rgb.blue = _mm256_add_epi16(_mm256_add_epi16(luma, blue2), scaled(blue2, 116130 - 131072));
-  // The sum of both products is rounded once; 1 of Cr's factor is taken off apart, so that it fits.
+  // The sum of both products is rounded once. The factor of Cr is reduced by 1 so that it fits.
   const Vector factors = _mm256_set1_epi32((-22554 & 0xFFFF) | (65536 - 46802) * 65536);
   const Vector half = _mm256_set1_epi32(1 << 15);
   const Vector low = _mm256_madd_epi16(_mm256_unpacklo_epi16(blue, red), factors);
@@ -57,7 +58,7 @@ Rgb convert(Vector luma, Vector blue, Vector red) {
   return rgb;
 }
 
-// 16 bytes of each colour in each half -> the halves' 48 bytes of RGB, a third in each vector.
+// Interleaves 16 bytes of each colour in each half to 48 bytes of RGB per half, a third per vector.
 struct Thirds {
   Vector first, second, third;
 };

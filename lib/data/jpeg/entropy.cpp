@@ -1,5 +1,5 @@
-// Compiled for AVX2 and BMI2, so that no inline function of another header may be used here: the
-// linker could keep this copy of it for everyone.
+// Compiled for AVX2 and BMI2. Inline functions of other headers must not be used here, as the
+// linker could keep this copy of them for all callers.
 #include <immintrin.h>
 
 #include "data/jpeg/kernels.h"
@@ -7,8 +7,8 @@
 namespace trainer::data::jpeg {
 namespace {
 
-// Places in zigzag order -> index in a pair. Steps beyond the last coefficient, kEndStep among
-// them, lead to the spare room.
+// Maps places in zigzag order to indices in a pair. Places beyond the last coefficient, such as
+// those after kEndStep, map to the spare elements.
 struct Order {
   std::uint8_t index[64 + kEndStep];
   constexpr Order() : index() {
@@ -20,7 +20,7 @@ struct Order {
 };
 constexpr Order kOrder;
 
-// At least 56 bits are there afterwards.
+// Makes at least 56 bits available.
 [[gnu::always_inline]] inline void refill(BitReader& reader) {
   std::uint64_t ahead;
   __builtin_memcpy(&ahead, reader.next, sizeof ahead);
@@ -28,16 +28,16 @@ constexpr Order kOrder;
   reader.next += (~reader.count & 63) >> 3;
   reader.count |= 56;
 }
-static_assert(2 * kMostEntryBits <= 56);
+static_assert(2 * kMaxEntryBits <= 56);
 
-// Takes a code and its number: only the length of both is waited for by the next.
+// Takes a code and its number. The next call depends only on the length of both.
 template <bool kOftenLong>
 [[gnu::always_inline]] inline std::uint32_t take(BitReader& reader, const HuffmanTable& table,
                                                  std::int32_t& value) {
   std::uint64_t index = reader.bits >> (64 - kLookBits);
   const bool is_long = reader.bits >= table.first_long;
   if constexpr (kOftenLong) {
-    // A move, which costs every code a little, not a branch that is foretold wrongly.
+    // A conditional move costs every code a little, but less than mispredicted branches.
     const std::uint64_t long_index = reader.bits >> 48;
     index = __builtin_expect_with_probability(is_long, 1, 0.5) ? long_index : index;
   } else if (__builtin_expect(is_long, 0)) {
@@ -47,29 +47,30 @@ template <bool kOftenLong>
   const std::uint32_t entry = table.entries[index];
   const std::uint64_t number = reader.bits << (entry >> kCodeShift & 63);
   reader.bits <<= entry & 63;
-  // No part of the entry but the lowest matters to the lower bits of the count.
+  // Only the lowest part of the entry changes the lower bits of the count.
   reader.count -= entry;
-  // The number's bits; those of a negative one begin with 0 and count from its least.
-  const std::uint64_t most = ~std::uint64_t{0} >> 1 >> (entry >> kNumberShift & 63);
+  // The bits of the number; those of a negative number begin with 0 and count from the smallest
+  // one.
+  const std::uint64_t max_number = ~std::uint64_t{0} >> 1 >> (entry >> kNumberShift & 63);
   const std::uint64_t bits = number >> 1 >> (entry >> kNumberShift & 63);
   const auto positive = static_cast<std::uint64_t>(static_cast<std::int64_t>(number) >> 63);
-  value = static_cast<std::int32_t>(bits - (most & ~positive));
+  value = static_cast<std::int32_t>(bits - (max_number & ~positive));
   return entry;
 }
 
-// Takes a coefficient, or the end of the block; whether another follows.
+// Takes a coefficient or the end of the block. Returns whether another coefficient follows.
 template <bool kOftenLong>
 [[gnu::always_inline]] inline bool take_next(BitReader& reader, const HuffmanTable& table,
                                              std::uint64_t& place, std::int16_t* out) {
   std::int32_t value;
   const std::uint32_t entry = take<kOftenLong>(reader, table, value);
-  // Without a code this is the end of no block.
+  // Without a code, the place is not one at which a block ends.
   place += __builtin_expect(entry == 0, 0) ? 64 : entry >> kStepShift;
   out[kOrder.index[place]] = static_cast<std::int16_t>(value);
   return place < 63;
 }
 
-// Returns the place of the last coefficient; negative where the bits make no block.
+// Returns the place of the last coefficient; negative if the bits are not those of a block.
 template <bool kOftenLong>
 [[gnu::always_inline]] inline int decode_block(BitReader& reader, const BlockPlan& plan,
                                                std::int32_t& prediction, std::int16_t* out) {
@@ -80,7 +81,7 @@ template <bool kOftenLong>
   out[0] = static_cast<std::int16_t>(prediction);
   const HuffmanTable& table = *plan.ac;
   std::uint64_t place = 0;
-  // Two codes a refill.
+  // Two codes per refill.
   bool more = take_next<kOftenLong>(reader, table, place, out);
   while (more) {
     refill(reader);

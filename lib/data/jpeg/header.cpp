@@ -22,8 +22,8 @@ enum Marker : int {
   kCom = 0xFE,
 };
 
-// libjpeg's limit.
-constexpr int kMostSide = 65500;
+// The limit of libjpeg.
+constexpr int kMaxJpegSide = 65500;
 
 int read16(File at) { return at[0] << 8 | at[1]; }
 
@@ -31,7 +31,7 @@ bool starts_with(File segment, std::string_view text) {
   return segment.size() >= text.size() && std::equal(text.begin(), text.end(), segment.begin());
 }
 
-// Reads one marker segment after the other; each step says whether all is plain so far.
+// Reads one marker segment after the other. Functions return whether the file is plain so far.
 class Reader {
  public:
   Reader(File file, Header& header) : file_(file), header_(header) {}
@@ -46,7 +46,7 @@ class Reader {
       const File segment = file_.subspan(at + 4, length - 2);
       at += 2 + length;
       header_.scan = at;
-      if (marker == kSos) return frame_ && scan(segment) && is_ycc() && tables_there();
+      if (marker == kSos) return frame_ && scan(segment) && is_ycc() && has_tables();
       if (!read(marker, segment)) return false;
     }
     return false;
@@ -82,7 +82,7 @@ class Reader {
     header_.width = read16(segment.subspan(3));
     header_.components = segment[5];
     const int count = header_.components;
-    const auto side = [](int size) { return size > 0 && size <= kMostSide; };
+    const auto side = [](int size) { return size > 0 && size <= kMaxJpegSide; };
     if (!side(header_.height) || !side(header_.width)) return false;
     if (count != 1 && count != 3) return false;
     if (segment.size() != 6 + 3 * static_cast<std::size_t>(count)) return false;
@@ -165,7 +165,7 @@ class Reader {
     return rest[0] == 0 && rest[1] == 63 && rest[2] == 0;
   }
 
-  // libjpeg's guess at the colours of three components.
+  // Guesses whether three components are YCbCr, as libjpeg does.
   bool is_ycc() const {
     if (header_.components == 1 || jfif_) return true;
     if (adobe_) return transform_ == 1;
@@ -173,7 +173,7 @@ class Reader {
     return first.id == 1 && second.id == 2 && third.id == 3;
   }
 
-  bool tables_there() const {
+  bool has_tables() const {
     for (std::size_t i = 0; i < static_cast<std::size_t>(header_.components); ++i) {
       const Component& one = header_.component[i];
       const auto at = [](const auto& tables, int index) {

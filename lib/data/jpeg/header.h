@@ -1,4 +1,5 @@
-// The markers of a plain JPEG file: 8 bits, sequential, Huffman coded, grey or YCbCr, one scan.
+// Reads the markers of a plain JPEG file: 8 bits, sequential, Huffman coded, grey or YCbCr, one
+// scan.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@ namespace trainer::data::jpeg {
 
 using File = std::span<const std::uint8_t>;
 
-// Where a coefficient of zigzag order lies in the block: row * 8 + column.
+// The place of each coefficient of zigzag order in the block: row * 8 + column.
 inline constexpr std::uint8_t kZigzag[64] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -17,12 +18,13 @@ inline constexpr std::uint8_t kZigzag[64] = {
 
 struct Component {
   int id = 0;
-  int h = 1, v = 1;  // sampling factors
-  int quant = 0;     // which table
-  int dc = 0, ac = 0;
+  int h = 1, v = 1;    // sampling factors
+  int quant = 0;       // the index of the quantisation table
+  int dc = 0, ac = 0;  // the indices of the Huffman tables
 };
 
-// Of a DHT segment: 16 counts of codes by length, then the symbols, in the file's memory.
+// A code of a DHT segment in the memory of the file: 16 counts of codes by length, then the
+// symbols.
 struct HuffmanCode {
   const std::uint8_t* counts = nullptr;
   int symbols = 0;
@@ -32,17 +34,17 @@ struct Header {
   int height = 0, width = 0;
   int components = 0;  // 1 (grey) or 3 (YCbCr)
   std::array<Component, 3> component{};
-  // In zigzag order, in the file's memory; null where there is none.
+  // Quantisation tables in zigzag order, in the memory of the file; null for a missing table.
   std::array<const std::uint8_t*, 4> quant{};
   std::array<HuffmanCode, 4> dc{}, ac{};
-  int restart_interval = 0;  // in MCUs, 0: none
-  std::size_t scan = 0;      // where the entropy-coded bytes begin
+  int restart_interval = 0;  // in MCUs; 0 for none
+  std::size_t scan = 0;      // the offset of the entropy-coded bytes
   int orientation = 1;       // EXIF
 };
 
-// False when the file is not plain, or there is anything in its markers that libjpeg warns of or
-// refuses: libjpeg then has to judge it. Sampling factors are 1x1 for grey, and for YCbCr 1x1, 2x1
-// or 2x2 of luma to one of chroma. Every table that the scan names is there.
+// Returns false if the file is not plain, or if libjpeg would warn of its markers or reject them:
+// libjpeg then has to read it. Sampling factors are 1x1 for grey; those of luma are 1x1, 2x1 or 2x2
+// for YCbCr, and those of chroma 1x1. Every table that the scan names exists.
 bool read_plain_header(File file, Header& header);
 
 }  // namespace trainer::data::jpeg

@@ -7,7 +7,7 @@
 namespace trainer::data::jpeg {
 namespace {
 
-std::uint32_t entry_of(int symbol, int length, bool dc) {
+std::uint32_t make_entry(int symbol, int length, bool dc) {
   const int bits = symbol & 15, run = symbol >> 4;
   std::uint32_t step = static_cast<std::uint32_t>(run) + 1;
   if (!dc && bits == 0 && run != 15) step = kEndStep;
@@ -23,18 +23,18 @@ bool make_table(const HuffmanCode& source, bool dc, HuffmanTable& table) {
   std::uint32_t code = 0, first_long = 0;
   for (int length = 1; length <= 16; ++length, code <<= 1) {
     for (int i = 0; i < source.counts[length - 1]; ++i, ++symbol, ++code) {
-      // No code is all ones.
+      // A code must not consist of ones only.
       if (code + 1 >= 1u << length) return false;
       if (dc && *symbol > 15) return false;
-      if (length + (*symbol & 15) > kMostEntryBits) return false;
+      if (length + (*symbol & 15) > kMaxEntryBits) return false;
       const int looked = length <= kLookBits ? kLookBits : 16;
       const int free = looked - length;
-      std::fill_n(table.entries + (code << free), 1u << free, entry_of(*symbol, length, dc));
+      std::fill_n(table.entries + (code << free), 1u << free, make_entry(*symbol, length, dc));
     }
     if (length > kLookBits) continue;
     first_long = code << (16 - length);
     if (length < kLookBits) continue;
-    // The two kinds of places must not meet.
+    // The indices of both lookups must not overlap.
     if (first_long < 1u << kLookBits) return false;
     std::fill(table.entries + first_long, std::end(table.entries), 0);
   }
@@ -42,7 +42,7 @@ bool make_table(const HuffmanCode& source, bool dc, HuffmanTable& table) {
   return true;
 }
 
-const HuffmanTable* table_of(const HuffmanCode& code, bool dc, int slot) {
+const HuffmanTable* get_table(const HuffmanCode& code, bool dc, int slot) {
   struct Kept {
     std::vector<std::uint8_t> source;
     std::unique_ptr<HuffmanTable> table;

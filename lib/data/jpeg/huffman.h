@@ -1,4 +1,4 @@
-// Huffman tables that tell the length of a code and of the number behind it in one look.
+// Huffman tables that give the length of a code and of the number behind it in one lookup.
 #pragma once
 
 #include <cstdint>
@@ -7,33 +7,35 @@
 
 namespace trainer::data::jpeg {
 
-// How many bits the table looks at first.
+// The number of bits of the first lookup.
 inline constexpr int kLookBits = 11;
 
-// What a code stands for, each part where a shift by the lower six bits finds it:
+// The meaning of a code. Each part is where a shift uses its lower six bits:
 //   bits 0..5    length of the code and the number behind it
 //   bits 6..11   length of the code
 //   bits 12..17  63 - length of the number
-//   bits 24..31  how far to step in zigzag order: run + 1; kEndStep after the last coefficient
-// 0: no code.
+//   bits 24..31  the step in zigzag order: run + 1; kEndStep after the last coefficient
+// 0 stands for no code.
 inline constexpr int kCodeShift = 6, kNumberShift = 12, kStepShift = 24;
 inline constexpr std::uint32_t kEndStep = 128;
-// The most bits of an entry: those of 8-bit samples have 16 + 11 at most.
-inline constexpr int kMostEntryBits = 28;
+// The largest number of bits of an entry; codes of 8-bit samples have at most 16 + 11.
+inline constexpr int kMaxEntryBits = 28;
 
-// Entries by the next bits. Long codes are the highest numbers: from 16 bits of `first_long` on the
-// entry is that of all 16 bits, below that of the first kLookBits. Only a few thousand entries of
-// the table are ever written or read, so that it takes little of a cache.
+// Entries by the next bits. Long codes have the highest numbers: if the next 16 bits are at least
+// `first_long`, they are the index of the entry; otherwise the first kLookBits are. Only a few
+// thousand entries are ever written or read, so that the table takes little cache.
 struct HuffmanTable {
   std::uint64_t first_long;  // in the upper 16 bits
   std::uint32_t entries[1 << 16];
 };
 
-// False where libjpeg refuses the code, and for codes that no file with 8-bit samples needs.
+// Returns false if libjpeg rejects the code, and for codes that files with 8-bit samples do not
+// need.
 bool make_table(const HuffmanCode& code, bool dc, HuffmanTable& table);
 
-// The table of a code, kept from image to image by each thread, as most files share theirs. Null
-// where make_table gives false. `slot` tells the tables that one scan uses apart: 0 to 7.
-const HuffmanTable* table_of(const HuffmanCode& code, bool dc, int slot);
+// Returns the table of a code. Each thread keeps the last table of each slot, as most files have
+// the same code. Null if make_table() returns false. The tables of one scan need different slots, 0
+// to 7.
+const HuffmanTable* get_table(const HuffmanCode& code, bool dc, int slot);
 
 }  // namespace trainer::data::jpeg

@@ -1,8 +1,9 @@
-// libjpeg's accurate integer inverse DCT (Loeffler, Ligtenberg and Moschytz, 11 multiplications)
-// and its forms that give 4x4 and 2x2 samples, with the widths of libjpeg-turbo's SIMD code:
-// 16-bit products and sums that wrap, 32-bit sums of pairs, saturation between the passes.
-// Two blocks lie side by side in a vector, one in each 128-bit half.
-// Compiled for AVX2, so that no inline function of another header may be used here.
+// The accurate integer inverse DCT of libjpeg (Loeffler, Ligtenberg and Moschytz, 11
+// multiplications) and its forms for 4x4 and 2x2 samples, with the widths of the SIMD code of
+// libjpeg-turbo: 16-bit products and sums that wrap, 32-bit sums of pairs, saturation between the
+// passes. Two blocks are side by side in a vector, one in each 128-bit half. Compiled for AVX2.
+// Inline functions of other headers must not be used here, as the linker could keep this copy of
+// them for all callers.
 #include <immintrin.h>
 
 #include "data/jpeg/kernels.h"
@@ -23,7 +24,7 @@ constexpr int kF0211 = fix(0.211164243), kF0298 = fix(0.298631336), kF0390 = fix
               kF3624 = fix(3.624509785);
 
 Vector load(const std::int16_t* p) { return _mm256_load_si256(reinterpret_cast<const Vector*>(p)); }
-// a * x + b * y of words interleaved as x, y.
+// Returns a * x + b * y of words interleaved as x, y.
 Vector multiply(Vector pairs, int a, int b) {
   return _mm256_madd_epi16(pairs, _mm256_set1_epi32((a & 0xFFFF) | b * 65536));
 }
@@ -34,7 +35,7 @@ template <bool kHigh>
 Vector interleave(Vector a, Vector b) {
   return kHigh ? _mm256_unpackhi_epi16(a, b) : _mm256_unpacklo_epi16(a, b);
 }
-// Words widened and shifted up.
+// Returns words widened to 32 bits and shifted up.
 template <bool kHigh, int kUp>
 Vector widened(Vector words) {
   return _mm256_srai_epi32(interleave<kHigh>(_mm256_setzero_si256(), words), 16 - kUp);
@@ -46,14 +47,14 @@ void clear(std::int16_t* pair, int rows = 8) {
   }
 }
 
-// Of both blocks, all ones where `words` has none but zeros.
+// Returns all ones in the half of a block whose `words` are all zeros.
 Vector blocks_of_zeros(Vector words) {
   const Vector zero = _mm256_cmpeq_epi64(words, _mm256_setzero_si256());
   return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4E));
 }
 
-// Dequantises the first kRows rows of both blocks, but for row kUnused, which is zeros. Returns, of
-// both blocks, all ones where only the first of these rows has coefficients.
+// Dequantises the first kRows rows of both blocks except row kUnused, which becomes zeros. Returns
+// all ones in the half of a block that has coefficients only in its first row.
 template <int kRows, int kUnused = kRows>
 [[gnu::always_inline]] inline Vector dequantise(const std::int16_t* pair, const std::int16_t* table,
                                                 Vector (&rows)[kRows]) {
@@ -72,7 +73,7 @@ template <int kRows, int kUnused = kRows>
 
 // ---- 8 x 8 ----
 
-// out[i] and out[7 - i] are even[i] +- odd[i], shifted down.
+// Sets out[i] and out[7 - i] to even[i] +- odd[i], shifted down.
 template <int kDown>
 [[gnu::always_inline]] inline void butterfly8(const Vector (&even)[4], const Vector (&odd)[4],
                                               Vector (&out)[8]) {
@@ -82,7 +83,7 @@ template <int kDown>
   }
 }
 
-// One half of the columns of in[0..7] -> 32-bit out[0..7], shifted down.
+// Transforms one half of the columns of in[0..7] to 32-bit out[0..7], shifted down.
 template <bool kHigh, int kDown>
 [[gnu::always_inline]] inline void transform_half(const Vector (&in)[8], Vector (&out)[8]) {
   const Vector half = _mm256_set1_epi32(1 << (kDown - 1));
@@ -107,7 +108,7 @@ template <bool kHigh, int kDown>
   butterfly8<kDown>({sum0, sum1, sum2, sum3}, {odd3, odd2, odd1, odd0}, out);
 }
 
-// The same where in[4..7] are zeros, from in[0..3].
+// The same for in[4..7] of zeros.
 template <bool kHigh, int kDown>
 [[gnu::always_inline]] inline void transform_half(const Vector (&in)[4], Vector (&out)[8]) {
   const Vector half = _mm256_set1_epi32(1 << (kDown - 1));
@@ -131,7 +132,7 @@ template <int kDown, int kRows>
   for (int i = 0; i < 8; ++i) out[i] = _mm256_packs_epi32(low[i], high[i]);
 }
 
-// Four rows -> out[i]: columns 2i and 2i + 1, one after the other.
+// Sets out[i] to columns 2i and 2i + 1 of four rows, one after the other.
 [[gnu::always_inline]] inline void pair_columns(Vector row0, Vector row1, Vector row2, Vector row3,
                                                 Vector (&out)[4]) {
   const Vector left01 = _mm256_unpacklo_epi16(row0, row1);
@@ -154,12 +155,12 @@ template <int kDown, int kRows>
   }
 }
 
-// Samples from words around 0.
+// Converts words around 0 to samples.
 Vector to_samples(Vector a, Vector b) {
   return _mm256_xor_si256(_mm256_packs_epi16(a, b), _mm256_set1_epi8(-128));
 }
 
-// Columns as words -> rows as bytes: out[i] holds rows 2i and 2i + 1 of each block.
+// Converts columns of words to rows of bytes: out[i] has rows 2i and 2i + 1 of each block.
 [[gnu::always_inline]] inline void to_rows(const Vector (&c)[8], Vector (&out)[4]) {
   const Vector c04 = to_samples(c[0], c[4]), c15 = to_samples(c[1], c[5]);
   const Vector c26 = to_samples(c[2], c[6]), c37 = to_samples(c[3], c[7]);
@@ -173,7 +174,7 @@ Vector to_samples(Vector a, Vector b) {
   out[3] = _mm256_unpackhi_epi32(left1, right1);
 }
 
-// The sample of a block that has but the first coefficient.
+// Returns the sample of a block that has only the first coefficient.
 int plain_sample(std::int16_t coefficient, std::int16_t quant) {
   const auto first = static_cast<std::int16_t>(coefficient * quant);
   const int value = (static_cast<std::int16_t>(static_cast<std::uint16_t>(first) << 2) + 16) >> 5;
@@ -202,7 +203,7 @@ void store_plain8(std::int16_t* pair, const std::int16_t* table, std::uint8_t* o
   }
 }
 
-// The first ten coefficients in zigzag order lie in the first four rows and columns.
+// The first ten coefficients in zigzag order are in the first four rows and columns.
 constexpr int kLastSparse = 9;
 
 void inverse8_sparse(std::int16_t* pair, const std::int16_t* table, std::uint8_t* out,
@@ -217,7 +218,7 @@ void inverse8_sparse(std::int16_t* pair, const std::int16_t* table, std::uint8_t
     const Vector twice = _mm256_unpacklo_epi64(first, first);
     for (Vector& row : two_rows) row = _mm256_blendv_epi8(row, twice, flat);
   }
-  // [rows 2i, 2i + 1] of four columns -> columns of eight rows.
+  // Converts [rows 2i, 2i + 1] of four columns to columns of eight rows.
   Vector quarter[4];
   for (int i = 0; i < 2; ++i) {
     const Vector even = _mm256_unpacklo_epi16(two_rows[2 * i], two_rows[2 * i + 1]);
@@ -259,7 +260,8 @@ void inverse8(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
 
 // ---- 4 x 4 ----
 
-// 32-bit terms of the four outputs from (in2, in6), (in1, in3), (in5, in7) and in0 widened.
+// Computes 32-bit terms of the four outputs from (in2, in6), (in1, in3), (in5, in7) and widened
+// in0.
 [[gnu::always_inline]] inline void butterfly4(Vector in0, Vector in26, Vector in13, Vector in57,
                                               Vector half, Vector (&out)[4]) {
   const Vector even = multiply(in26, kF1847, -kF0765);
@@ -326,9 +328,9 @@ void inverse4(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out + 3 * stride), _mm_unpackhi_epi64(lower, lower));
 }
 
-// ---- 2 x 2 and 1 x 1, which only large photos are decoded to ----
+// ---- 2 x 2 and 1 x 1, only for large photographs ----
 
-// int32 arithmetic that wraps.
+// Wraps a result to int32.
 std::int32_t wrap(std::int64_t x) { return static_cast<std::int32_t>(x); }
 int saturate(std::int32_t x, int limit) {
   return x < -limit - 1 ? -limit - 1 : x > limit ? limit : x;
@@ -373,7 +375,7 @@ void inverse2(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
   clear(pair);
 }
 
-// libjpeg's table of samples by the lower ten bits of a value.
+// Returns the sample of a value by its lower ten bits, as the table of libjpeg does.
 std::uint8_t limited(int value) {
   value = ((value + 512) & 1023) - 512 + 128;
   return static_cast<std::uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);

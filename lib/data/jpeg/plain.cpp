@@ -11,7 +11,7 @@ namespace {
 
 int ceil_divide(int a, int b) { return (a + b - 1) / b; }
 
-// ---- The entropy-coded bytes, a restart interval at a time ----
+// ---- The entropy-coded bytes, one restart interval at a time ----
 
 class Scan {
  public:
@@ -23,13 +23,13 @@ class Scan {
   }
 
   BitReader& reader() { return reader_; }
-  // Whether long codes are many, as far as this was read. A code and its number have 8 bits or so.
+  // Returns whether many codes so far were long. A code and its number have about 8 bits.
   bool often_long() const {
     return reader_.long_codes * 160 > static_cast<std::uint64_t>(used_before_ + used_bits());
   }
-  // Whether no more bits were taken than there are.
+  // Returns whether at most as many bits were taken as exist.
   bool within() const { return used_bits() <= bits_; }
-  // Goes over a restart marker, which must follow at once and be the next in turn.
+  // Skips a restart marker, which must follow immediately and have the next number.
   bool restart() {
     if (bits_ - used_bits() >= 8 || end_ - at_ < 2 || at_[0] != 0xFF) return false;
     if (at_[1] != 0xD0 + (restarts_++ & 7)) return false;
@@ -39,7 +39,7 @@ class Scan {
   }
 
  private:
-  static constexpr std::size_t kSlack = 2 * kMostMcuBytes + 64;
+  static constexpr std::size_t kSlack = 2 * kMaxMcuBytes + 64;
 
   void open() {
     std::uint8_t* end = clean_.data();
@@ -63,14 +63,15 @@ class Scan {
 
 // ---- Samples of one component ----
 
-// The rows of two bands of MCUs, in turn: chroma rows are mixed with those of the next band.
+// The rows of two bands of MCUs in alternation, as chroma rows are mixed with those of the next
+// band.
 struct Plane {
-  static constexpr int kMargin = 64;  // readable and writable before and behind a row
+  static constexpr int kMargin = 64;  // readable and writable bytes before and behind a row
 
   std::vector<std::uint8_t> memory;
   std::ptrdiff_t stride = 0;
   int band_rows = 0;
-  int height = 0, width = 0;  // of the samples that count
+  int height = 0, width = 0;  // without the padding to whole MCUs
 
   std::uint8_t* row(int y) { return memory.data() + (y % (2 * band_rows)) * stride + kMargin; }
 };
@@ -81,7 +82,7 @@ struct Scratch {
   std::vector<std::uint8_t> blue, red;  // chroma rows of full width
 };
 
-// How chroma becomes as wide and high as luma.
+// The upsampling of chroma to the size of luma.
 enum class Widen { kNot, kAcross, kBoth };
 
 class Decoder {
@@ -110,8 +111,8 @@ class Decoder {
   }
 
  private:
-  // libjpeg decodes chroma to twice the size rather than widening it, and does not weigh neighbours
-  // where a row is very short or luma has one sample a block.
+  // At a reduced size, libjpeg decodes chroma at twice the size instead of widening it. It does not
+  // weigh neighbours if a row is very short or luma has one sample per block.
   bool choose_widening() {
     const bool both = luma_.v == 2, across = luma_.h == 2 && !both;
     chroma_size_ = both && size_ < 8 ? 2 * size_ : size_;
@@ -131,8 +132,8 @@ class Decoder {
       const auto code = [](const auto& codes, int index) {
         return codes[static_cast<std::size_t>(index)];
       };
-      const HuffmanTable* dc = table_of(code(header_.dc, one.dc), true, one.dc);
-      const HuffmanTable* ac = table_of(code(header_.ac, one.ac), false, 4 + one.ac);
+      const HuffmanTable* dc = get_table(code(header_.dc, one.dc), true, one.dc);
+      const HuffmanTable* ac = get_table(code(header_.ac, one.ac), false, 4 + one.ac);
       if (dc == nullptr || ac == nullptr) return false;
       for (int block = 0; block < one.h * one.v; ++block, ++blocks) {
         for (int mcu = 0; mcu < 2; ++mcu) {
@@ -169,7 +170,7 @@ class Decoder {
     plane.memory.resize(static_cast<std::size_t>(plane.stride * 2 * plane.band_rows));
   }
 
-  // Two MCUs together, so that their blocks make pairs of neighbours.
+  // Decodes two MCUs together, so that their blocks are pairs of neighbours.
   bool decode_band(int band) {
     for (int x = 0; x < mcus_across_; x += 2) {
       std::memset(last_, 0, sizeof last_);
@@ -178,7 +179,7 @@ class Decoder {
       }
       for (int c = 0; c < header_.components; ++c) transform(c, band, x);
     }
-    // A prediction that no sample could have.
+    // Fails for a prediction that is outside the range of samples.
     return std::ranges::all_of(
         predictions_, [](std::int32_t value) { return value == static_cast<std::int16_t>(value); });
   }
@@ -215,7 +216,7 @@ class Decoder {
 
   // ---- Rows of pixels ----
 
-  // All rows that the bands so far have the samples of.
+  // Emits all rows whose samples the bands so far contain.
   void emit(int band) {
     if (widen_ != Widen::kNot) {
       for (std::size_t c = 1; c < 3; ++c) pad_ends(scratch_.planes[c], band);
@@ -226,7 +227,7 @@ class Decoder {
     for (; emitted_ < end; ++emitted_) emit_row(emitted_);
   }
 
-  // The last sample counts for what lies beyond.
+  // Repeats the first and last samples beyond the ends of rows.
   static void pad_ends(Plane& plane, int band) {
     for (int y = 0; y < plane.band_rows; ++y) {
       std::uint8_t* row = plane.row(band * plane.band_rows + y);
@@ -258,7 +259,7 @@ class Decoder {
 
   const Header& header_;
   const Component& luma_;
-  int used_;  // components that are wanted
+  int used_;  // components of the output
   int size_;  // samples across a block of luma
   int chroma_size_ = 0;
   Widen widen_ = Widen::kNot;

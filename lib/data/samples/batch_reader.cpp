@@ -10,26 +10,10 @@
 
 namespace trainer::data {
 
-namespace {
-
-Sampler make_sampler(const Dataset& dataset, const LoaderOptions& options) {
-  if (!options.balance) return {dataset.size(), options.seed, options.shuffle};
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(dataset.size()));
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto index = static_cast<std::int64_t>(i);
-    labels[i] = dataset.label_of(index);
-    if (labels[i] >= 0) continue;
-    throw DataError(concat("sample ", dataset.describe(index)),
-                    "has no class, which data.sampling: balanced needs; use uniform");
-  }
-  return {labels, options.seed};
-}
-
-}  // namespace
-
 BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
     : dataset_(dataset),
-      sampler_(make_sampler(dataset, options)),
+      sampler_(options.balance ? balanced_sampler(dataset, options.seed)
+                               : Sampler(dataset.size(), options.seed, options.shuffle)),
       batch_size_(options.batch_size),
       rank_(options.rank),
       ranks_(options.ranks),
@@ -42,11 +26,12 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
 
 BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
   const std::int64_t batch = std::min(batch_size_, dataset_.size() * repetitions_);
-  const auto most = static_cast<std::size_t>(max_rank_samples(batch, leaves_, ranks_));
-  BatchBuffer buffer{allocate(most * image_bytes_), allocate(most * label_bytes_), {}};
+  const auto max_samples = static_cast<std::size_t>(max_rank_samples(batch, leaves_, ranks_));
+  BatchBuffer buffer{
+      allocate(max_samples * image_bytes_), allocate(max_samples * label_bytes_), {}};
   buffer.batch.images = buffer.images.data();
   buffer.batch.labels = buffer.labels.data();
-  buffer.batch.indices.reserve(most);
+  buffer.batch.indices.reserve(max_samples);
   return buffer;
 }
 
@@ -60,14 +45,14 @@ void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   batch.range = {each.epoch, each.first + part.first - repetition * each.count, part.count};
   batch.indices.resize(static_cast<std::size_t>(part.count));
   for (std::int64_t done = 0; done < part.count; done += each.count) {
-    // Pass p of P in epoch e is what a single one would be in epoch e * P + p.
+    // Repetition p of P in epoch e equals epoch e * P + p without repetitions.
     read(buffer, static_cast<std::size_t>(done),
          {each.epoch * repetitions_ + repetition + done / each.count, batch.range.first,
           std::min(each.count, part.count - done)});
   }
 }
 
-// Samples of one repetition, to places from `to` on.
+// Reads samples of one repetition to the places of the batch from `to` on.
 void BatchReader::read(BatchBuffer& buffer, std::size_t to, const BatchRange& range) const {
   const std::span<std::int64_t> indices =
       std::span(buffer.batch.indices).subspan(to, static_cast<std::size_t>(range.count));

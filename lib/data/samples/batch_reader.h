@@ -1,4 +1,4 @@
-// Fills batches.
+// Fills the batches of a loader.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ struct BatchBuffer {
   Batch batch;
 };
 
-// Reads this rank's part of any batch of a data set, which must outlive it. Any number of threads.
+// Reads this rank's part of any batch of a data set, which must outlive the reader. Thread-safe.
 class BatchReader {
  public:
   BatchReader(const Dataset& dataset, const LoaderOptions& options);
 
-  // Room for the largest part.
+  // Allocates memory for the largest part.
   BatchBuffer allocate(const HostAllocator& allocate) const;
-  // Reads batch `step`, allocating nothing. Throws what the data set throws.
+  // Reads batch `step` without allocating memory. Throws what the data set throws.
   void fill(BatchBuffer& buffer, std::int64_t step) const;
 
  private:

@@ -11,20 +11,21 @@
 
 namespace trainer::data {
 
-// The samples of `images`, which must outlive it, with stored features instead of images. Labels
-// are stored too, so that no image is decoded for its label.
+// The samples of `images`, which must outlive this object, with stored features instead of images.
+// Labels are stored too, so that no image is decoded for its label.
 class FeatureDataset final : public Dataset {
  public:
-  // `shape` and `type` of one sample's features. `file`: where to store them; in memory when empty.
-  // The file's name must contain everything that the features depend on.
+  // `shape` and `type` are those of the features of one sample. They are stored in `file`, or in
+  // memory if it is empty. The name of the file must contain everything that the features depend
+  // on.
   FeatureDataset(const Dataset& images, Shape shape, DType type, const Path& file);
 
-  // Bytes of one sample in the cache.
+  // Returns the bytes of one sample in the cache.
   static std::size_t record_bytes(const Dataset& images, const Shape& shape, DType type);
 
-  // Whether all samples are stored. get() must not be called before.
+  // Returns whether all samples are stored. get() must not be called before they are.
   bool complete() const;
-  // Stores the features of a batch of `images`, rows packed.
+  // Stores the features of a batch of `images`, whose rows are packed.
   void store(const Batch& batch, const void* features);
 
   std::int64_t size() const override { return images_.size(); }
@@ -32,8 +33,8 @@ class FeatureDataset final : public Dataset {
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* features, void* label) const override;
   std::string describe(std::int64_t index) const override { return images_.describe(index); }
-  std::int32_t label_of(std::int64_t index) const override { return images_.label_of(index); }
-  float weight_of(std::int64_t index) const override { return images_.weight_of(index); }
+  std::int32_t label_at(std::int64_t index) const override { return images_.label_at(index); }
+  float weight_at(std::int64_t index) const override { return images_.weight_at(index); }
   std::string fingerprint() const override { return "features of " + images_.fingerprint(); }
 
  private:
@@ -41,7 +42,7 @@ class FeatureDataset final : public Dataset {
   DatasetSpec spec_;
   std::size_t feature_bytes_, label_bytes_;
   mutable Records records_;
-  mutable std::int64_t known_ = 0;  // samples [0, known_) are stored
+  mutable std::int64_t known_ = 0;  // samples [0, known_) are known to be stored
   std::vector<std::uint8_t> scratch_;
 };
 

@@ -1,4 +1,3 @@
-
 #include "data/samples/loader.h"
 
 #include <algorithm>
@@ -18,10 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Batches between two looks at what they have taken.
-constexpr std::int64_t kBatchesALook = 4;
-// Waiting from this share of the time on is worth another thread, which is to have some time left.
+// The number of batches between two checks of the times that they have taken.
+constexpr std::int64_t kBatchesPerCheck = 4;
+// A larger share of time spent waiting is worth another thread.
 constexpr double kLittleWaiting = 0.02;
+// Threads are chosen for batches that take this many times longer to read than measured.
 constexpr double kSpare = 1.2;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -29,7 +29,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 void check(const Dataset& dataset, const LoaderOptions& options) {
-  if (dataset.size() < 1) throw DataError("data set", "holds no samples");
+  if (dataset.size() < 1) throw DataError("data set", "contains no samples");
   if (options.batch_size < 1) throw ConfigError({}, "batch_size must be at least 1");
   const std::int64_t repetitions = options.repetitions;
   if (options.batch_size % repetitions != 0 ||
@@ -42,12 +42,12 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
 
 // For data in memory, copying a batch costs less than waking a thread that competes with the
 // computation for the same cores.
-Reading choose_reading(const Dataset& dataset, const LoaderOptions& options) {
+Reading resolve_reading(const Dataset& dataset, const LoaderOptions& options) {
   const bool in_memory = dataset.spec().in_memory && !dataset.spec().is_random;
   const bool chosen = options.threads || options.prefetch;
   const bool none = options.threads.value_or(1) < 1 || options.prefetch.value_or(1) < 1;
   if (chosen ? none : in_memory) return {0, 0};
-  return reading_of(options.threads, options.prefetch, in_memory);
+  return choose_reading(options.threads, options.prefetch, in_memory);
 }
 
 }  // namespace
@@ -67,18 +67,18 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
       ticket_(options.first_step) {
   check(dataset, options);
   reader_ = std::make_unique<BatchReader>(dataset, options);
-  const Reading reading = choose_reading(dataset, options);
-  prefetch_ = most_prefetch_ = reading.prefetch;
-  most_threads_ = reading.threads;
-  for (std::int64_t i = 0; i < most_prefetch_ + out_; ++i) {
+  const Reading reading = resolve_reading(dataset, options);
+  prefetch_ = max_prefetch_ = reading.prefetch;
+  max_threads_ = reading.threads;
+  for (std::int64_t i = 0; i < max_prefetch_ + out_; ++i) {
     ring_.push_back({reader_->allocate(options.allocate), {}, false});
   }
   const bool grows = options.adapt && reading.threads > 0;
-  if (grows && !options.prefetch) prefetch_ = std::min<std::int64_t>(2, most_prefetch_);
-  start_threads(grows && !options.threads ? 1 : most_threads_);
+  if (grows && !options.prefetch) prefetch_ = std::min<std::int64_t>(2, max_prefetch_);
+  start_threads(grows && !options.threads ? 1 : max_threads_);
 }
 
-// Until there are so many.
+// Starts threads until there are `count`.
 void Loader::start_threads(std::int64_t count) {
   for (auto i = static_cast<std::int64_t>(threads_.size()); i < count; ++i) {
     try {
@@ -90,26 +90,26 @@ void Loader::start_threads(std::int64_t count) {
   }
 }
 
-// Chooses threads and batches ahead by what batches have taken: a step must be fed in its own time,
-// and the longest read must be hidden behind the batches that are ready.
+// Chooses threads and batches ahead by the measured times: a batch must be ready for each step, and
+// the batches that are ready must cover the longest read.
 void Loader::adapt() {
   const Measured now = measured_;
-  if (now.uses < kBatchesALook || now.reads == 0) return;
+  if (now.uses < kBatchesPerCheck || now.reads == 0) return;
   measured_ = {};
   const bool waits = now.wait > kLittleWaiting * (now.wait + now.use);
   const auto threads = static_cast<std::int64_t>(threads_.size());
-  if (!waits || (threads == most_threads_ && prefetch_ == most_prefetch_)) return;
+  if (!waits || (threads == max_threads_ && prefetch_ == max_prefetch_)) return;
   const double read = now.read / static_cast<double>(now.reads);
   const double use = now.use / static_cast<double>(now.uses);
   const auto times = [&](double seconds) {
     return use > 0 && seconds < 1e6 * use ? static_cast<std::int64_t>(std::ceil(seconds / use))
-                                          : most_threads_ + most_prefetch_;
+                                          : max_threads_ + max_prefetch_;
   };
   const std::int64_t wanted = std::max(threads + 1, times(kSpare * read));
-  start_threads(std::min(wanted, most_threads_));
+  start_threads(std::min(wanted, max_threads_));
   const auto chosen = static_cast<std::int64_t>(threads_.size());
   const std::int64_t ahead = std::max(prefetch_ + 1, chosen + times(now.longest_read));
-  prefetch_ = std::min(ahead, most_prefetch_);
+  prefetch_ = std::min(ahead, max_prefetch_);
   why_ = concat("a batch takes ", fixed(1e3 * read, 1), " ms to read and ", fixed(1e3 * use, 1),
                 " ms to use");
   freed_.notify_all();
@@ -126,7 +126,7 @@ const Batch* Loader::next() {
     throw std::logic_error("loader: release() a batch before asking for another");
   }
   if (end_ && next_ >= *end_) return nullptr;
-  Entry& entry = entry_of(next_);
+  Entry& entry = find_entry(next_);
   const auto start = Clock::now();
   if (handed_out_) {
     measured_.use += seconds_between(*handed_out_, start);
@@ -161,7 +161,7 @@ void Loader::release() {
   {
     const std::lock_guard lock(mutex_);
     if (oldest_ == next_) return;
-    entry_of(oldest_).ready = false;
+    find_entry(oldest_).ready = false;
     ++oldest_;
   }
   freed_.notify_one();
@@ -174,7 +174,7 @@ std::string Loader::describe() const {
                 why_.empty() ? why_ : concat(" (measured: ", why_, ")"));
 }
 
-Loader::Entry& Loader::entry_of(std::int64_t step) {
+Loader::Entry& Loader::find_entry(std::int64_t step) {
   return ring_[static_cast<std::size_t>(step) % ring_.size()];
 }
 
@@ -185,7 +185,7 @@ void Loader::work(const std::stop_token& stop, int thread) {
         freed_.wait(lock, stop, [&] { return ticket_ < oldest_ + out_ + prefetch_ || at_end(); });
     if (!go || at_end()) return;
     const std::int64_t step = ticket_++;
-    Entry& entry = entry_of(step);
+    Entry& entry = find_entry(step);
     lock.unlock();
     std::exception_ptr error;
     const auto start = Clock::now();
@@ -205,8 +205,8 @@ void Loader::work(const std::stop_token& stop, int thread) {
   }
 }
 
-Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
-                   bool in_memory) {
+Reading choose_reading(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
+                       bool in_memory) {
   const std::int64_t cores = usable_core_count();
   if (prefetch && *prefetch < 1) return {1, 0};
   const std::int64_t readers = threads.value_or(in_memory ? 1 : cores);

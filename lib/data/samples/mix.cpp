@@ -1,4 +1,3 @@
-
 #include "data/samples/mix.h"
 
 #include <algorithm>
@@ -11,12 +10,12 @@
 namespace trainer::data {
 namespace {
 
-// In (0, 1), so that the logarithm is finite.
+// Draws a number in (0, 1), so that its logarithm is finite.
 double open_uniform(Random& random) {
   return (static_cast<double>(random.next_u64() >> 11) + 0.5) * 0x1.0p-53;
 }
 
-// The logarithm of a number of Gamma(alpha, 1): for small alpha the number itself underflows.
+// Draws the logarithm of a number from Gamma(alpha, 1); for small alpha the number underflows.
 // Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables", 2000.
 double draw_log_gamma(double alpha, Random& random) {
   if (alpha < 1) {
@@ -34,12 +33,12 @@ double draw_log_gamma(double alpha, Random& random) {
   }
 }
 
-double alpha_of(const config::Augmentation& entry) {
+double find_alpha(const config::Augmentation& entry) {
   const auto* cut = std::get_if<config::CutMix>(&entry.kind);
   return cut != nullptr ? cut->alpha : std::get<config::MixUp>(entry.kind).alpha;
 }
 
-// Half a side of the rectangle to either side of a random centre, cut off at the edges.
+// Draws a side of the rectangle around a random centre, cut off at the edges of the image.
 void draw_side(std::int64_t size, double half_share, Random& random, std::int64_t& first,
                std::int64_t& count) {
   const auto centre = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(size)));
@@ -48,22 +47,22 @@ void draw_side(std::int64_t size, double half_share, Random& random, std::int64_
   count = std::min(centre + half, size) - first;
 }
 
-float mean_of(float a, float b, float share) { return share * a + (1 - share) * b; }
+float interpolate(float a, float b, float share) { return share * a + (1 - share) * b; }
 
 void average(std::span<float> to, std::span<const float> other, float share) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = mean_of(to[i], other[i], share);
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = interpolate(to[i], other[i], share);
 }
 void average(std::span<std::uint8_t> to, std::span<const std::uint8_t> other, float share) {
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const float mean = mean_of(static_cast<float>(to[i]), static_cast<float>(other[i]), share);
+    const float mean = interpolate(static_cast<float>(to[i]), static_cast<float>(other[i]), share);
     to[i] = static_cast<std::uint8_t>(mean + 0.5f);
   }
 }
 
-// Of two rows of labels. Where they end with weights, the mixed one has the weight
+// Averages two rows of labels. If they end with weights, the mixed row has the weight
 // w = share * w_a + (1 - share) * w_b and the targets (share * w_a * a + (1 - share) * w_b * b) /
 // w, so that w * loss is share * w_a * loss(a) + (1 - share) * w_b * loss(b) for each loss that is
-// linear in the targets, as cross-entropies are; that of mean_squared_error has the same gradient.
+// linear in the targets, such as cross-entropies; mean_squared_error has the same gradient.
 void average_labels(std::span<float> row, std::span<const float> other, float share,
                     bool has_weights) {
   if (!has_weights) return average(row, other, share);
@@ -87,8 +86,8 @@ class MixedDataset final : public Dataset {
     spec_.is_random = true;
   }
 
-  std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
-  float weight_of(std::int64_t index) const override { return base_->weight_of(index); }
+  std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
+  float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
@@ -124,7 +123,7 @@ class MixedDataset final : public Dataset {
     std::string text;
     for (const config::Augmentation& entry : mixing_) {
       const bool cut = std::holds_alternative<config::CutMix>(entry.kind);
-      text += concat(", ", cut ? "cutmix " : "mixup ", alpha_of(entry));
+      text += concat(", ", cut ? "cutmix " : "mixup ", find_alpha(entry));
     }
     return text;
   }
@@ -148,7 +147,7 @@ class MixedDataset final : public Dataset {
   std::unique_ptr<Dataset> base_;
   std::vector<config::Augmentation> mixing_;
   DatasetSpec spec_;
-  std::size_t elements_;  // of an image
+  std::size_t elements_;  // per image
   std::uint64_t seed_;
 };
 
@@ -178,13 +177,13 @@ Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint6
     mixture.partner = (index + static_cast<std::int64_t>(further)) % size;
   }
   const config::Augmentation& entry = mixing[random.below(mixing.size())];
-  mixture.share = draw_beta(alpha_of(entry), random);
+  mixture.share = draw_beta(find_alpha(entry), random);
   mixture.cut = std::holds_alternative<config::CutMix>(entry.kind);
   if (!mixture.cut) return mixture;
   const double half = 0.5 * std::sqrt(1 - mixture.share);
   draw_side(image[0], half, random, mixture.top, mixture.height);
   draw_side(image[1], half, random, mixture.left, mixture.width);
-  // The share that the image really has.
+  // The share after the rectangle was cut off at the edges.
   mixture.share = 1 - static_cast<double>(mixture.height * mixture.width) /
                           static_cast<double>(image[0] * image[1]);
   return mixture;

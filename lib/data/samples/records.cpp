@@ -15,13 +15,13 @@
 namespace trainer::data {
 namespace {
 
-// Never 0, which marks a record that is not there.
-std::uint64_t mark_of(std::span<const std::uint8_t> bytes) {
+// Returns the checksum of a record; never 0, which marks a missing record.
+std::uint64_t make_mark(std::span<const std::uint8_t> bytes) {
   return std::uint64_t{crc32c(bytes)} | std::uint64_t{1} << 32;
 }
 
-// Calls move(what is done, how much is left) until all bytes are moved. False on an error, or where
-// the file ends.
+// Calls move(bytes done, bytes left) until all bytes are moved. Returns false on an error or at the
+// end of the file.
 template <class Move>
 bool move_all(std::size_t count, const Move& move) {
   for (std::size_t done = 0; done < count;) {
@@ -33,7 +33,7 @@ bool move_all(std::size_t count, const Move& move) {
   return true;
 }
 
-// The file is read and not mapped: a read of a mapped file that was cut meanwhile ends the process.
+// Reads, as an access to a mapping of a file that was cut meanwhile would end the process.
 bool read_at(int file, std::size_t offset, void* to, std::size_t count) {
   return move_all(count, [&](std::size_t done, std::size_t left) {
     return ::pread(file, static_cast<char*>(to) + done, left, static_cast<off_t>(offset + done));
@@ -84,7 +84,7 @@ void Records::open_file() {
     return;
   }
   const int reason = errno;
-  // What was reserved in part is of no use to anyone.
+  // A part of the space is of no use.
   if (status.st_size == 0) ::unlink(path_.c_str());
   ::close(file_);
   errno = reason;
@@ -95,14 +95,14 @@ bool Records::load(std::int64_t index, std::uint8_t* to) {
   const auto i = static_cast<std::size_t>(index);
   if (memory_ != nullptr) {
     if (!verified_[i].load(std::memory_order_acquire)) return false;
-    std::memcpy(to, memory_ + offset_of(i), record_bytes_);
+    std::memcpy(to, memory_ + record_offset(i), record_bytes_);
     return true;
   }
   std::uint64_t mark = 0;
-  // The copy is verified, not the file, which may change in between.
+  // Verifies the copy, because the file may change in between.
   const bool is_whole = read_at(file_, i * sizeof mark, &mark, sizeof mark) && mark != 0 &&
-                        read_at(file_, offset_of(i), to, record_bytes_) &&
-                        mark == mark_of({to, record_bytes_});
+                        read_at(file_, record_offset(i), to, record_bytes_) &&
+                        mark == make_mark({to, record_bytes_});
   verified_[i].store(is_whole, std::memory_order_release);
   return is_whole;
 }
@@ -114,16 +114,16 @@ bool Records::holds(std::int64_t index) {
   return load(index, record.data());
 }
 
-// Two batches at the border of two epochs may hold the same sample: the first to come writes it.
+// Two batches at the border of two epochs may contain the same sample: the first one writes it.
 void Records::store(std::int64_t index, const std::uint8_t* from) {
   const auto i = static_cast<std::size_t>(index);
-  const std::lock_guard lock(lock_of(i));
+  const std::lock_guard lock(find_lock(i));
   if (verified_[i].load(std::memory_order_relaxed)) return;
   if (memory_ != nullptr) {
-    std::memcpy(memory_ + offset_of(i), from, record_bytes_);
+    std::memcpy(memory_ + record_offset(i), from, record_bytes_);
   } else {
-    const std::uint64_t mark = mark_of({from, record_bytes_});
-    if (!write_at(file_, offset_of(i), from, record_bytes_) ||
+    const std::uint64_t mark = make_mark({from, record_bytes_});
+    if (!write_at(file_, record_offset(i), from, record_bytes_) ||
         !write_at(file_, i * sizeof mark, &mark, sizeof mark)) {
       fail();
     }
@@ -131,9 +131,9 @@ void Records::store(std::int64_t index, const std::uint8_t* from) {
   verified_[i].store(true, std::memory_order_release);
 }
 
-// Checks the free space beforehand: a disk that fills up later would end the run. Where the file
-// system cannot reserve, the space that is free now must do; posix_fallocate() would write every
-// block there. The records that a file holds already stay as they are.
+// Checks the free space first, because a disk that fills up later would end the run. If the file
+// system cannot reserve space, the free space must suffice, as posix_fallocate() would write every
+// block. The records that the file contains already are kept.
 bool Records::reserve(std::int64_t taken) const {
   if (taken >= static_cast<std::int64_t>(bytes_)) return true;  // reserved before
   std::error_code error;

@@ -1,4 +1,4 @@
-// Records of equal size, in a file or in memory, which several threads fill and read.
+// Stores records of equal size, in a file or in memory, for several threads.
 #pragma once
 
 #include <array>
@@ -13,35 +13,35 @@
 
 namespace trainer::data {
 
-// A file holds all checksums, then all records; how many and how large is known to the reader. The
-// checksum of a record is verified at each read, so that a record that a killed process left
-// half-written, or that anything else has overwritten or cut off, counts as missing. Several
-// processes may fill one file: each writes the same bytes for a record.
+// A file contains all checksums, then all records; their number and size are not stored. The
+// checksum of a record is verified at each read, so that a record counts as missing if a killed
+// process has left it half-written or if it was overwritten or cut off. Several processes may fill
+// one file if each writes the same bytes for a record.
 class Records {
  public:
-  // Opens or creates the file and takes the disk space of all records, where the file system can;
-  // an empty path keeps the records in memory. Throws DataError when the disk lacks the space:
-  // `remedy` says what to do then. A file that was not there before is not there afterwards either.
+  // Opens or creates the file and reserves the disk space of all records if the file system can; an
+  // empty path keeps the records in memory. Throws DataError if the disk lacks the space; `remedy`
+  // is the advice of this error, and a file that did not exist before is removed.
   Records(const Path& path, std::int64_t count, std::size_t record_bytes, std::string remedy);
   ~Records();
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
 
   std::size_t record_bytes() const { return record_bytes_; }
-  // The file, empty for records in memory.
+  // Returns the file, empty for records in memory.
   const Path& path() const { return path_; }
-  // Copies the record to `to`, record_bytes() long. False when it is missing or damaged; `to` is
-  // undefined then.
+  // Copies the record to `to`, record_bytes() long. Returns false if it is missing or damaged; the
+  // content of `to` is undefined then.
   bool load(std::int64_t index, std::uint8_t* to);
   // Returns whether the record exists and is undamaged. A record that this process has stored or
   // read counts as undamaged.
   bool holds(std::int64_t index);
-  // Keeps a record, unless it is there. Throws DataError when the file cannot be written.
+  // Stores a record unless it exists. Throws DataError if the file cannot be written.
   void store(std::int64_t index, const std::uint8_t* record);
 
  private:
-  std::mutex& lock_of(std::size_t i) { return locks_[i % locks_.size()]; }
-  std::size_t offset_of(std::size_t i) const {
+  std::mutex& find_lock(std::size_t i) { return locks_[i % locks_.size()]; }
+  std::size_t record_offset(std::size_t i) const {
     return count_ * sizeof(std::uint64_t) + i * record_bytes_;
   }
   void open_file();
@@ -52,9 +52,9 @@ class Records {
   std::size_t count_, record_bytes_, bytes_;
   std::string remedy_;
   int file_ = -1;
-  std::uint8_t* memory_ = nullptr;           // without a file
-  std::vector<std::atomic<bool>> verified_;  // what this process has stored or read
-  std::array<std::mutex, 64> locks_;         // of stores
+  std::uint8_t* memory_ = nullptr;           // null if there is a file
+  std::vector<std::atomic<bool>> verified_;  // records that this process has stored or read
+  std::array<std::mutex, 64> locks_;         // for store(), by index
 };
 
 }  // namespace trainer::data

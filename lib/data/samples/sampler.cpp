@@ -1,6 +1,6 @@
 // The order of samples as a bijection that is computed, not stored: an alternating Feistel network
-// over the next power of two, walked until it lands inside [0, size). Nothing is kept between
-// calls, so any thread can ask for any place of any epoch.
+// over the next power of two, applied until the result is inside [0, size). It has no state, so
+// that any thread can compute any place of any epoch.
 #include "data/samples/sampler.h"
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::size_t kRounds = 8;
 
-// A well-mixed 64-bit function of one half and the round's key (the finaliser of MurmurHash3).
+// Mixes one half with the key of a round to 64 bits (the finaliser of MurmurHash3).
 std::uint64_t mix(std::uint64_t x, std::uint64_t key) {
   x = (x + key) * 0xFF51AFD7ED558CCDu;
   x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53u;
   return x ^ x >> 33;
 }
 
-// A bijection of [0, size), of at least two places, for each state of `random`.
+// A bijection of [0, size), which has at least two places, for each state of `random`.
 class Permutation {
  public:
   Permutation(std::int64_t size, Random random)
@@ -79,8 +79,8 @@ void Sampler::indices(std::int64_t epoch, std::int64_t first, std::span<std::int
   if (!classes_.empty()) balance(epoch, out);
 }
 
-// Place p of the permuted epoch is the p / k-th of class p % k, of k classes, each in rounds
-// through all its samples.
+// With k classes, place p of the permuted epoch is the p / k-th sample of class p % k. A class runs
+// through all its samples in rounds, each in an order of its own.
 void Sampler::balance(std::int64_t epoch, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(classes_.size());
   for (std::int64_t& index : out) {
@@ -102,6 +102,18 @@ std::int64_t Sampler::index(std::int64_t epoch, std::int64_t position) const {
   std::int64_t result = 0;
   indices(epoch, position, {&result, 1});
   return result;
+}
+
+Sampler balanced_sampler(const Dataset& dataset, std::uint64_t seed) {
+  const std::vector<std::int32_t> labels = list_labels(dataset);
+  const auto unknown =
+      std::find_if(labels.begin(), labels.end(), [](auto label) { return label < 0; });
+  if (unknown != labels.end()) {
+    throw DataError(concat("sample ", dataset.describe(unknown - labels.begin())),
+                    "has no known class, which data.sampling: balanced needs; use data.sampling: "
+                    "uniform");
+  }
+  return {labels, seed};
 }
 
 std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size) {

@@ -5,22 +5,24 @@
 #include <span>
 #include <vector>
 
+#include "data/dataset.h"
+
 namespace trainer::data {
 
 // The order of samples: for each epoch a permutation of [0, size) that depends only on (seed,
-// epoch), or the identity without shuffle. Positions are < size.
+// epoch), or the identity without shuffle. Positions are in [0, size).
 class Sampler {
  public:
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
   // Shuffled and balanced: the numbers of samples of two classes in an epoch differ by at most one.
-  // The samples of a small class repeat, their counts differing by at most one; of a large class
-  // each epoch has a random subset. Drawing with replacement (PyTorch's WeightedRandomSampler)
-  // would leave out a third of a rare class in each epoch. `labels`: the class of each sample, at
-  // least 0.
+  // The samples of a small class repeat, with counts that differ by at most one; an epoch has a
+  // random subset of a large class. Drawing with replacement (WeightedRandomSampler of PyTorch)
+  // would leave out a third of a rare class in each epoch. `labels` has the class of each sample,
+  // at least 0.
   Sampler(std::span<const std::int32_t> labels, std::uint64_t seed);
   std::int64_t size() const { return size_; }
   std::int64_t index(std::int64_t epoch, std::int64_t position) const;
-  // The samples at positions first, first + 1, ...; cheaper than one by one.
+  // Gives the samples at positions first, first + 1, ...; cheaper than one by one.
   void indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const;
 
  private:
@@ -29,18 +31,22 @@ class Sampler {
   std::int64_t size_;
   std::uint64_t seed_;
   bool shuffle_;
-  std::vector<std::vector<std::int64_t>> classes_;  // samples of each class that has any
+  std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has any
 };
 
-// Which samples make up batch `step`: step / batches_per_epoch is the epoch; the last batch of an
-// epoch is short when the size does not divide.
+// Returns a balanced sampler of a data set. Throws DataError for a sample without a known class.
+Sampler balanced_sampler(const Dataset& dataset, std::uint64_t seed);
+
+// The positions of a batch in an epoch.
 struct BatchRange {
   std::int64_t epoch = 0;
-  std::int64_t first = 0;  // position in the epoch
+  std::int64_t first = 0;  // the position of the first sample
   std::int64_t count = 0;
 };
 
+// Returns the number of batches of an epoch; the last one may be short.
 std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size);
+// Returns the positions of batch `step`, whose epoch is step / batches_per_epoch().
 BatchRange batch_range(std::int64_t samples, std::int64_t batch_size, std::int64_t step);
 
 }  // namespace trainer::data

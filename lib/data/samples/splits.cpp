@@ -12,14 +12,14 @@
 namespace trainer::data {
 namespace {
 
-// How the fingerprints of the parts of a split end.
+// The ends of the fingerprints of the parts of a split.
 constexpr std::string_view kTrainPart = " train", kValidationPart = " validation";
 
-// Some samples of another set. The parts of a split read the same set and may outlive each other,
-// which is why they share it.
+// Some samples of another set. The parts of a split share the set because they may outlive each
+// other.
 class View final : public Dataset {
  public:
-  // Whether random changes are those of the base; a validation part has none.
+  // The random changes: those of the base, or none for a validation part.
   enum class Changes { kOfBase, kNone };
   View(std::shared_ptr<const Dataset> base, std::vector<std::int64_t> indices,
        std::string fingerprint_end, std::string key_end, Changes changes)
@@ -31,8 +31,8 @@ class View final : public Dataset {
         changes_(changes) {
     if (changes == Changes::kNone) spec_.is_random = false;
   }
-  std::int32_t label_of(std::int64_t index) const override { return base_->label_of(at(index)); }
-  float weight_of(std::int64_t index) const override { return base_->weight_of(at(index)); }
+  std::int32_t label_at(std::int64_t index) const override { return base_->label_at(at(index)); }
+  float weight_at(std::int64_t index) const override { return base_->weight_at(at(index)); }
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   const DatasetSpec& spec() const override { return spec_; }
   using Dataset::get;
@@ -60,15 +60,15 @@ class View final : public Dataset {
   Changes changes_;
 };
 
-// The samples of a class, and how many of them are set aside.
+// The samples of a class, and the number of them that are set aside.
 struct Class {
   std::vector<std::int64_t> samples;
   std::int64_t taken = 0;
 };
 
-// Sets `wanted` samples aside, each class having its share: the whole part of it first, then one
-// more for the classes with the largest rest. A class keeps a sample for training while others have
-// some to give.
+// Sets `wanted` samples aside: the integer part of the share of each class first, then one more
+// from the classes with the largest fractions. A class keeps a sample for training as long as
+// others can give one.
 void share_out(std::int64_t wanted, double fraction, std::map<std::int32_t, Class>& classes) {
   std::vector<std::pair<double, Class*>> rests;
   for (auto& [label, each] : classes) {
@@ -88,19 +88,11 @@ void share_out(std::int64_t wanted, double fraction, std::map<std::int32_t, Clas
       --wanted;
     }
   }
-  for (auto& [rest, each] : rests) {  // 1 was wanted at most of these, by rounding
+  for (auto& [rest, each] : rests) {  // rounding may have set one too many aside
     if (wanted >= 0 || each->taken == 0) continue;
     --each->taken;
     ++wanted;
   }
-}
-
-std::vector<std::int32_t> labels_of(const Dataset& dataset) {
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(dataset.size()));
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    labels[i] = dataset.label_of(static_cast<std::int64_t>(i));
-  }
-  return labels;
 }
 
 }  // namespace
@@ -115,7 +107,7 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
 
 SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, double fraction,
                     std::uint64_t seed) {
-  const Division division = divide_samples(labels_of(*dataset), fraction, seed);
+  const Division division = divide_samples(list_labels(*dataset), fraction, seed);
   if (files != nullptr) files->divide(division.validation);
   const std::shared_ptr<const Dataset> base = std::move(dataset);
   const std::string what = concat(", split by class ", fraction, " seed ", seed);
@@ -135,11 +127,11 @@ void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<Dam
   }
   std::erase(reasons, "");
   if (reasons.empty()) return;
-  if (kept.empty()) throw DataError("data", "no sample can be read; the first: " + reasons[0]);
+  if (kept.empty()) throw DataError("data", "no sample can be read; the first one: " + reasons[0]);
   std::string key_end;
   for (const std::string& reason : reasons) key_end += ", without " + reason;
   const std::int64_t size = dataset->size();
-  // What is left out for evaluation is not another division of the samples.
+  // The fingerprint stays, because samples left out for evaluation do not change the division.
   dataset = std::make_unique<View>(std::move(dataset), std::move(kept), "", std::move(key_end),
                                    View::Changes::kOfBase);
   files = std::make_shared<DamagedFiles>(size, std::move(reasons), files->damage().left_aside);
@@ -154,8 +146,8 @@ Division divide_samples(std::span<const std::int32_t> labels, double fraction, s
     classes[labels[i]].samples.push_back(static_cast<std::int64_t>(i));
   }
   const double wanted = static_cast<double>(labels.size()) * fraction;
-  const auto most = static_cast<std::int64_t>(labels.size()) - 1;
-  share_out(std::clamp<std::int64_t>(std::llround(wanted), 1, most), fraction, classes);
+  const auto max_taken = static_cast<std::int64_t>(labels.size()) - 1;
+  share_out(std::clamp<std::int64_t>(std::llround(wanted), 1, max_taken), fraction, classes);
   Division division;
   Random random(seed, Stream::kSplit);
   for (auto& [label, each] : classes) {
@@ -178,19 +170,18 @@ bool same_division(const std::string& trained, const std::string& part) {
   for (const std::string_view end : {kTrainPart, kValidationPart}) {
     if (whole.ends_with(end)) whole.resize(whole.size() - end.size());
   }
-  // What may follow is the part's name and what is done to the samples of training.
+  // The name of the part and the changes of training samples may follow.
   const std::string rest = trained.starts_with(whole) ? trained.substr(whole.size()) : "x";
   return rest.empty() || rest[0] == ' ' || rest[0] == ',';
 }
 
-std::int64_t most_classes(std::int64_t samples) {
+std::int64_t max_classes(std::int64_t samples) {
   return std::max<std::int64_t>(10'000, 100 * samples);
 }
 
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
-  for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const std::int32_t label = dataset.label_of(i);
+  for (const std::int32_t label : list_labels(dataset)) {
     if (label < 0 || label >= classes) return {};
     ++counts[static_cast<std::size_t>(label)];
   }

@@ -1,4 +1,3 @@
-
 #include "data/samples/stage_times.h"
 
 #include <numeric>
@@ -11,7 +10,7 @@ thread_local StageWatch* watch = nullptr;
 
 }  // namespace
 
-const char* name_of(ReadStage stage) {
+const char* to_string(ReadStage stage) {
   switch (stage) {
     case ReadStage::kRead:
       return "read";
@@ -26,7 +25,7 @@ const char* name_of(ReadStage stage) {
 }
 
 StageWatch::StageWatch() {
-  if (watch != nullptr) throw std::logic_error("this thread is watched already");
+  if (watch != nullptr) throw std::logic_error("stage times: this thread has a StageWatch already");
   watch = this;
 }
 

@@ -1,4 +1,4 @@
-// Where the time of reading samples goes, on the thread that reads.
+// Measures the stages of reading samples on the thread that reads.
 #pragma once
 
 #include <array>
@@ -8,15 +8,16 @@
 namespace trainer::data {
 
 enum class ReadStage {
-  kRead,    // bytes of a file
-  kDecode,  // to pixels
-  kResize,  // and cut
+  kRead,    // the bytes of a file
+  kDecode,  // bytes to pixels
+  kResize,  // cut and resize
   kAugment,
 };
 constexpr std::size_t kReadStages = 4;
-const char* name_of(ReadStage stage);  // "decode"
+const char* to_string(ReadStage stage);  // "decode"
 
-// While it lives, adds up what the samples that this thread reads take, by stage. One a thread.
+// Adds up the times by stage of the samples that this thread reads while the object lives. A thread
+// may have one.
 class StageWatch {
  public:
   StageWatch();
@@ -24,14 +25,14 @@ class StageWatch {
   StageWatch(const StageWatch&) = delete;
   StageWatch& operator=(const StageWatch&) = delete;
   double seconds(ReadStage stage) const { return seconds_[static_cast<std::size_t>(stage)]; }
-  double seconds() const;  // of all
+  double seconds() const;  // the sum over all stages
 
  private:
   friend class StageTimer;
   std::array<double, kReadStages> seconds_{};
 };
 
-// The time of its life is of the stage; no clock is read when nobody watches this thread.
+// Adds the time of its life to the stage. Reads the clock only if the thread has a StageWatch.
 class StageTimer {
  public:
   explicit StageTimer(ReadStage stage);

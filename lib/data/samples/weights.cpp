@@ -11,7 +11,8 @@ class WeightedDataset final : public Dataset {
  public:
   WeightedDataset(std::unique_ptr<Dataset> base, std::int64_t label_width)
       : base_(std::move(base)), spec_(base_->spec()) {
-    if (!spec_.label_is_index()) throw std::logic_error("weights of samples without a class");
+    if (!spec_.label_is_index())
+      throw std::logic_error("weigh_samples: the labels are not class indices");
     spec_.label_kind = LabelKind::kTargets;
     spec_.label_width = label_width + 1;
   }
@@ -19,26 +20,26 @@ class WeightedDataset final : public Dataset {
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
-  std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
-  float weight_of(std::int64_t index) const override { return base_->weight_of(index); }
+  std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
+  float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   std::string fingerprint() const override { return base_->fingerprint() + weights_text(); }
   std::string content_key() const override { return base_->content_key() + weights_text(); }
   std::string common_content() const override { return base_->common_content() + weights_text(); }
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    std::int32_t of_class = 0;
-    base_->get(index, epoch, image, &of_class);
+    std::int32_t index_of_class = 0;
+    base_->get(index, epoch, image, &index_of_class);
     const std::span row(static_cast<float*>(label), static_cast<std::size_t>(spec_.label_width));
-    write_label_row(of_class, row.first(row.size() - 1));
-    row.back() = base_->weight_of(index);
+    write_label_row(index_of_class, row.first(row.size() - 1));
+    row.back() = base_->weight_at(index);
   }
 
  private:
   std::string weights_text() const {
     std::uint32_t crc = 0;
     for (std::int64_t i = 0; i < size(); ++i) {
-      const float weight = weight_of(i);
+      const float weight = weight_at(i);
       crc = crc32c({reinterpret_cast<const std::uint8_t*>(&weight), sizeof weight}, crc);
     }
     return concat(", weights crc32c ", std::hex, crc);

@@ -8,7 +8,8 @@
 
 namespace trainer::data {
 
-// The data set with labels as float rows: as those of mix_samples(), and then the sample's weight.
+// Returns the data set with labels as float rows: those of mix_samples() and the weight of the
+// sample.
 // Reasons: lib/decisions/data.md#weights-travel-in-the-labels.
 std::unique_ptr<Dataset> weigh_samples(std::unique_ptr<Dataset> dataset, std::int64_t label_width);
 

@@ -141,7 +141,7 @@ TEST_CASE("damaged files are named, skipped ones leave the others as they are") 
                        doctest::Contains("no such file; expected image files"), DataError);
   fs::create_directories(fixture.folder.path() / "empty");
   CHECK_THROWS_WITH_AS(predict_files(fixture, {fixture.path("empty")}),
-                       doctest::Contains("holds no image files"), DataError);
+                       doctest::Contains("contains no image files"), DataError);
 }
 
 TEST_CASE("the likeliest classes come first in every format") {

@@ -37,7 +37,7 @@ Sample sample(const Dataset& dataset, std::int64_t index, std::int64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("arrays are changed at random: by seed, epoch and sample alone") {
+TEST_CASE("augment_arrays: random changes, a function of seed, epoch and sample") {
   const auto plain = open_datasets(config_of("[]").data, 7);
   const std::string list = "[random_flip_horizontal: 1, brightness: 0.3]";
   const auto random = open_datasets(config_of(list).data, 7);
@@ -64,7 +64,7 @@ TEST_CASE("arrays are changed at random: by seed, epoch and sample alone") {
   CHECK(sample(*random.train, 3, kNoEpoch) == sample(*plain.train, 3, kNoEpoch));
 }
 
-TEST_CASE("a part of an array's image becomes the whole") {
+TEST_CASE("augment_arrays: random_resized_crop, a part of the image in its size") {
   const auto plain = open_datasets(config_of("[]").data, 7);
   const auto crops = open_datasets(config_of("[random_resized_crop]").data, 7);
   const auto whole = open_datasets(
@@ -74,7 +74,7 @@ TEST_CASE("a part of an array's image becomes the whole") {
   CHECK(sample(*whole.train, 1, 0) == sample(*plain.train, 1, 0));
 }
 
-TEST_CASE("validation samples split off from arrays are not changed") {
+TEST_CASE("augment_arrays: validation samples split off, unchanged") {
   const auto plain = open_datasets(config_of("[]", ", validation_split: 0.25").data, 7);
   const auto random =
       open_datasets(config_of("[random_rotation: 30]", ", validation_split: 0.25").data, 7);
@@ -84,7 +84,7 @@ TEST_CASE("validation samples split off from arrays are not changed") {
   CHECK(sample(*random.train, 2, 1).image != sample(*plain.train, 2, 1).image);
 }
 
-TEST_CASE("arrays that are no pictures are refused") {
+TEST_CASE("augment_arrays: arrays that are not images, an error") {
   class Floats final : public Dataset {
    public:
     Floats() {
@@ -101,8 +101,7 @@ TEST_CASE("arrays that are no pictures are refused") {
   };
   CHECK_THROWS_WITH_AS(
       augment_arrays(std::make_unique<Floats>(), config_of("[brightness]").data, 1),
-      doctest::Contains("changes images of uint8 with 1 or 3 channels, but these are"),
-      ConfigError);
+      doctest::Contains("needs images of uint8 with 1 or 3 channels, but these are"), ConfigError);
   CHECK_NOTHROW(augment_arrays(std::make_unique<Floats>(), config_of("[mixup]").data, 1));
 }
 

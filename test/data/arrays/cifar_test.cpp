@@ -32,7 +32,7 @@ config::Data config_of(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("CIFAR-10 and CIFAR-100 in their own files: planes become pixels") {
+TEST_CASE("read_cifar: CIFAR-10 and CIFAR-100, planes become pixels") {
   for (const bool hundred : {false, true}) {
     const TemporaryFolder folder;
     if (hundred) {
@@ -64,16 +64,17 @@ TEST_CASE("CIFAR-10 and CIFAR-100 in their own files: planes become pixels") {
   }
 }
 
-TEST_CASE("CIFAR: other files are refused by name") {
+TEST_CASE("read_cifar: other files, an error with the path") {
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder.path()), 1),
-                       doctest::Contains("holds no data_batch_1.bin, needed for the train split"),
-                       DataError);
+  CHECK_THROWS_WITH_AS(
+      open_datasets(config_of(folder.path()), 1),
+      doctest::Contains("does not contain data_batch_1.bin, needed for the train split"),
+      DataError);
   Bytes file = records(2, 10, false);
   file.pop_back();
   write_file_atomic(folder.path() / "data_batch_1.bin", file);
   CHECK_THROWS_WITH_AS(open_datasets(config_of(folder.path()), 1),
-                       doctest::Contains("is no binary file of CIFAR: 6145 bytes"), DataError);
+                       doctest::Contains("is not a binary file of CIFAR: 6145 bytes"), DataError);
 }
 
 }  // namespace trainer::data::cifar_test

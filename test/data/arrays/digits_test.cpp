@@ -32,7 +32,7 @@ std::int64_t signed_sum(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("the digits are the same every time, and a longer set starts with a shorter one") {
+TEST_CASE("generate_digits: called again, equal files; a longer set starts with a shorter one") {
   const TemporaryFolder folder;
   const Path a = folder.path() / "a";
   const Path b = folder.path() / "b";
@@ -47,7 +47,7 @@ TEST_CASE("the digits are the same every time, and a longer set starts with a sh
 
 // Results that were reported hold for these digits. A libm whose sinf() and cosf() differ in the
 // last bit changes about three pixels by one, so that images are compared by their signed sums.
-TEST_CASE("the digits are those of the reported results") {
+TEST_CASE("generate_digits: default sizes, the digits of the reported results") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 500, 100);
   CHECK(std::abs(signed_sum(folder.path() / "train-images-idx3-ubyte") + 19701) < 10);
@@ -59,7 +59,7 @@ TEST_CASE("the digits are those of the reported results") {
 }
 
 // Vertical strokes lean by the shear and the angle alone, to both sides alike.
-TEST_CASE("a one stands upright") {
+TEST_CASE("generate_digits: a one, upright") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 1000, 1);
   const Bytes images = read_file(folder.path() / "train-images-idx3-ubyte");
@@ -86,7 +86,7 @@ TEST_CASE("a one stands upright") {
   CHECK(std::abs(all / count) < 0.1);
 }
 
-TEST_CASE("files that are there are left alone") {
+TEST_CASE("generate_digits: existing files, unchanged") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 30, 10);
   const auto before = std::filesystem::last_write_time(folder.path() / "train-images-idx3-ubyte");
@@ -97,7 +97,7 @@ TEST_CASE("files that are there are left alone") {
   CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
 }
 
-TEST_CASE("digits are not written beside another set under the same names") {
+TEST_CASE("generate_digits: another set under the same names, nothing is written") {
   const TemporaryFolder folder;
   for (const std::string part : {"train", "t10k"}) {
     for (const std::string name : {"-images.idx3-ubyte", "-labels-idx1-ubyte.gz"}) {
@@ -109,7 +109,7 @@ TEST_CASE("digits are not written beside another set under the same names") {
   CHECK_FALSE(std::filesystem::exists(folder.path() / "t10k-images-idx3-ubyte"));
 }
 
-TEST_CASE("digits: a file of another set whose second file is missing is not overwritten") {
+TEST_CASE("generate_digits: a file of another set whose second file is missing, an error") {
   for (const std::string part : {"train", "t10k"}) {
     for (const std::string name : {"-images-idx3-ubyte", "-labels-idx1-ubyte", "-images.idx3-ubyte",
                                    "-labels-idx1-ubyte.gz"}) {
@@ -118,7 +118,7 @@ TEST_CASE("digits: a file of another set whose second file is missing is not ove
       const Path file = folder.path() / (part + name);
       write_file_atomic(file, "another set");
       CHECK_THROWS_WITH_AS(generate_digits(folder.path(), 30, 10),
-                           doctest::Contains("belongs to another set"), DataError);
+                           doctest::Contains("belongs to another data set"), DataError);
       CHECK(read_text_file(file) == "another set");
       const std::string other = name.find("images") != std::string::npos ? "labels" : "images";
       for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
@@ -129,7 +129,7 @@ TEST_CASE("digits: a file of another set whose second file is missing is not ove
   }
 }
 
-TEST_CASE("digits: a part of which a killed process wrote one file is completed") {
+TEST_CASE("generate_digits: one file of a part from a killed process, completed") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 30, 10);
   const std::string images = digest(folder.path() / "train-images-idx3-ubyte");
@@ -140,7 +140,7 @@ TEST_CASE("digits: a part of which a killed process wrote one file is completed"
   CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
 }
 
-TEST_CASE("the digits open as a data set of ten classes, with ink in the middle") {
+TEST_CASE("open_datasets: digits, ten classes with ink in the middle") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 1000, 100);
   config::Data config;

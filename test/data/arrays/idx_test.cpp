@@ -26,7 +26,7 @@ std::vector<double> values(const Array& array) {
 
 }  // namespace
 
-TEST_CASE("IDX arrays of every type, with big-endian elements") {
+TEST_CASE("read_idx: every type, big-endian elements") {
   const TemporaryFolder folder;
   const Array bytes = read_idx(write(folder, idx_bytes(0x08, {2, 3}, {1, 2, 3, 4, 5, 255})));
   CHECK(bytes.dims == std::vector<std::int64_t>{2, 3});
@@ -43,7 +43,7 @@ TEST_CASE("IDX arrays of every type, with big-endian elements") {
         std::vector<double>{1.5});
 }
 
-TEST_CASE("a gzip file is known by its content, several members included") {
+TEST_CASE("read_maybe_gzip: a gzip file of several members, detected by its content") {
   const TemporaryFolder folder;
   const Bytes plain = idx_bytes(0x08, {100, 50}, Bytes(5000, 9));
   const Array array = read_idx(write(folder, gzip_bytes(plain)));
@@ -58,7 +58,7 @@ TEST_CASE("a gzip file is known by its content, several members included") {
   CHECK(read_idx(write(folder, both)).count() == 5000);
 }
 
-TEST_CASE("damaged and foreign files are refused, with file and reason") {
+TEST_CASE("read_idx: damaged and foreign files, an error with path and reason") {
   const TemporaryFolder folder;
   const auto refuses = [&](const Bytes& bytes, const char* why) {
     const Path path = write(folder, bytes);
@@ -66,7 +66,7 @@ TEST_CASE("damaged and foreign files are refused, with file and reason") {
     CHECK_THROWS_WITH_AS(read_idx(path), doctest::Contains(path.c_str()), DataError);
   };
   const Bytes plain = idx_bytes(0x08, {4, 3}, Bytes(12, 1));
-  refuses({}, "holds only 0 bytes");
+  refuses({}, "contains only 0 bytes");
   refuses({'P', 'K', 3, 4, 0, 0}, "starts with 50 4b 03 04");
   refuses(idx_bytes(0x07, {1}, {1}), "is not an IDX file");
   refuses(Bytes(plain.begin(), plain.end() - 1), "4 x 3 elements");
@@ -89,7 +89,7 @@ TEST_CASE("damaged and foreign files are refused, with file and reason") {
   CHECK_THROWS_AS(read_idx(folder.path()), DataError);
 }
 
-TEST_CASE("gzip: a small file that expands to hundreds of megabytes is refused") {
+TEST_CASE("read_maybe_gzip: a small file that expands to hundreds of megabytes, an error") {
   const TemporaryFolder folder;
   const Bytes bomb = gzip_bytes(Bytes((320 << 20) + 1));
   REQUIRE(bomb.size() < 1 << 20);

@@ -120,7 +120,7 @@ Bytes ramp(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("NPY arrays: types, byte order, versions, shapes") {
+TEST_CASE("read_npy: types, byte orders, versions and shapes, the elements") {
   const TemporaryFolder folder;
   const auto read = [&](const Bytes& bytes) { return read_npy(write(folder, "a.npy", bytes)); };
   const Array bytes = read(npy_bytes("|u1", "(2, 3)", ramp(6)));
@@ -138,7 +138,7 @@ TEST_CASE("NPY arrays: types, byte order, versions, shapes") {
   CHECK(read(npy_bytes("<i4", "(5,)", Bytes(20), "True")).count() == 5);
 }
 
-TEST_CASE("NPY files that cannot be used say why") {
+TEST_CASE("read_npy: unsupported files, an error with the reason") {
   const TemporaryFolder folder;
   const auto refuses = [&](const Bytes& bytes, const char* why) {
     const Path path = write(folder, "a.npy", bytes);
@@ -155,7 +155,7 @@ TEST_CASE("NPY files that cannot be used say why") {
   refuses(cut, "ends inside its header");
 }
 
-TEST_CASE("stored and deflated members of an NPZ file") {
+TEST_CASE("read_npz: stored and deflated members, the elements") {
   const TemporaryFolder folder;
   const Path path =
       write(folder, "a.npz",
@@ -167,11 +167,12 @@ TEST_CASE("stored and deflated members of an NPZ file") {
   CHECK(x.dims == std::vector<std::int64_t>{50, 2, 2});
   CHECK(x.at(199) == 199);
   CHECK(read_npz(path, "y_train").at(49) == 3);
-  CHECK_THROWS_WITH_AS(read_npz(path, "z"), doctest::Contains("it holds x_train, y_train"),
+  CHECK_THROWS_WITH_AS(read_npz(path, "z"),
+                       doctest::Contains("does not contain the array 'z', but x_train, y_train"),
                        DataError);
 }
 
-TEST_CASE("no damage to an NPZ file gets through") {
+TEST_CASE("read_npz: any changed byte, an error or the same content") {
   const TemporaryFolder folder;
   const Bytes whole = zip_bytes({{"a.npy", npy_bytes("|u1", "(60,)", ramp(60)), true},
                                  {"b.npy", npy_bytes("|u1", "(60,)", ramp(60))}});
@@ -196,7 +197,7 @@ TEST_CASE("no damage to an NPZ file gets through") {
   }
 }
 
-TEST_CASE("a data set of one NPZ file, named as keras.datasets does") {
+TEST_CASE("open_datasets: one NPZ file with the names of keras.datasets, both splits") {
   const TemporaryFolder folder;
   Bytes targets;
   for (int i = 0; i < 8; ++i) put(targets, static_cast<float>(i) / 2);
@@ -230,11 +231,11 @@ TEST_CASE("a data set of one NPZ file, named as keras.datasets does") {
   CHECK_THROWS_WITH_AS(open_datasets(config, 1, Split::kTrain), doctest::Contains("has 2 numbers"),
                        ConfigError);
   config.train.labels = "nothing";
-  CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("no array 'nothing'"),
-                       DataError);
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1),
+                       doctest::Contains("does not contain the array 'nothing'"), DataError);
 }
 
-TEST_CASE("small array files do not ask for much memory") {
+TEST_CASE("array files: a small file with a large header, an error before memory is allocated") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a";
   const auto refuses = [&](const Bytes& file, const std::string& words) {
@@ -242,11 +243,11 @@ TEST_CASE("small array files do not ask for much memory") {
     CHECK_THROWS_WITH_AS(open_images(path.string()), doctest::Contains(words.c_str()), DataError);
   };
   refuses({0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 1},
-          "holds no elements: its header says 4294967295 x 0 x 1");
-  refuses(npy_bytes("<f4", "(1152921504606846976, 0)", {}), "holds no elements");
+          "contains no elements: its header gives 4294967295 x 0 x 1");
+  refuses(npy_bytes("<f4", "(1152921504606846976, 0)", {}), "contains no elements");
   // Products of 2^64 and more.
   refuses(npy_bytes("|u1", "(4611686018427387904, 4611686018427387904, 0)", {}),
-          "holds no elements");
+          "contains no elements");
   refuses(npy_bytes("|u1", "(4294967296, 4294967296)", {}), "truncated");
   refuses(npy_bytes("<f4", "(4611686018427387904, 4)", {}), "truncated");
   std::vector<Member> members{{"images.npy", npy_bytes("|u1", "(40, 30, 30)", Bytes(36000)), true}};
@@ -255,7 +256,7 @@ TEST_CASE("small array files do not ask for much memory") {
   refuses(zip_bytes(members), "two of its members share bytes");
 }
 
-TEST_CASE("a label does not make more classes than its samples can have") {
+TEST_CASE("open_datasets: a label far above the number of samples, an error") {
   const TemporaryFolder folder;
   const Bytes labels = npy_bytes("<i8", "(2,)", {0, 0, 0, 0, 0, 0, 0, 0, 6, 7, 8, 9, 0, 0, 0, 0});
   write_file_atomic(folder.path() / "a.npz",

@@ -50,7 +50,7 @@ Bytes npy(const std::vector<int>& dims, const Bytes& content) {
 
 }  // namespace
 
-TEST_CASE("IDX: what is missing is named, by split and file") {
+TEST_CASE("IDX: a missing file, an error with split and path") {
   const TemporaryFolder folder;
   const Path images = folder.path() / "train-images-idx3-ubyte";
   const Path labels = folder.path() / "train-labels-idx1-ubyte";
@@ -83,7 +83,7 @@ TEST_CASE("IDX: what is missing is named, by split and file") {
               Split::kTrain);
 }
 
-TEST_CASE("NPY and NPZ: what is missing is named, by split and array") {
+TEST_CASE("NPY and NPZ: a missing file or array, an error with split and name") {
   const TemporaryFolder folder;
   const Path images = folder.path() / "x.npy", labels = folder.path() / "y.npy";
   write_file_atomic(images, npy({2, 2, 2}, Bytes(8)));
@@ -102,25 +102,25 @@ TEST_CASE("NPY and NPZ: what is missing is named, by split and array") {
   config.test.labels = labels;
   CHECK(error_of(config) == "");
   check_error(config_of(DataFormat::kNpz, folder.path() / "gone.npz"),
-              "gone.npz: there is no such file or folder; it is named by data.path");
+              "gone.npz: no such file or folder, named by data.path");
 }
 
-TEST_CASE("CIFAR: what is missing is named, by split and file") {
+TEST_CASE("CIFAR: a missing file, an error with split and path") {
   const TemporaryFolder folder;
   check_error(config_of(DataFormat::kCifar), "data.path: name the folder with CIFAR's .bin files");
   config::Data config = config_of(DataFormat::kCifar, folder.path());
-  check_error(config, "holds no data_batch_1.bin, needed for the train split");
+  check_error(config, "does not contain data_batch_1.bin, needed for the train split");
   write_file_atomic(folder.path() / "train.bin", Bytes(3073));
   CHECK(error_of(config) == "");
   config.test.path = folder.path();
-  check_error(config, "holds no test_batch.bin, needed for the test split");
+  check_error(config, "does not contain test_batch.bin, needed for the test split");
   write_file_atomic(folder.path() / "test.bin", Bytes(3073));
   CHECK(error_of(config) == "");
   config.test.path = folder.path() / "gone.bin";
   check_error(config, "gone.bin");
 }
 
-TEST_CASE("array data sets: numbers of classes that contradict each other") {
+TEST_CASE("array data sets: contradicting numbers of classes, an error") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "x.npy", npy({2, 2, 2}, Bytes(8)));
   write_file_atomic(folder.path() / "targets.npy", npy({2, 3}, Bytes(6)));
@@ -144,7 +144,7 @@ TEST_CASE("array data sets: numbers of classes that contradict each other") {
   CHECK(error_of(config) == "");
 }
 
-TEST_CASE("array data sets: images and labels that do not fit") {
+TEST_CASE("array data sets: images and labels of different sizes, an error") {
   const TemporaryFolder folder;
   config::Data config = config_of(DataFormat::kNpz);
   config.train.images = folder.path() / "x.npy";
@@ -164,8 +164,8 @@ TEST_CASE("array data sets: images and labels that do not fit") {
   };
   check({2, 2, 2}, {2}, "");
   check({2, 2, 2}, {2, 1}, "");
-  check({2, 2, 2}, {3}, "holds 3 labels, but ");
-  check({3, 2, 2}, {2}, "holds 3 images; they must be of the same split");
+  check({2, 2, 2}, {3}, "contains 3 labels, but ");
+  check({3, 2, 2}, {2}, "contains 3 images; they must be of the same split");
   check({2, 2, 2}, {2, 1, 1}, "has 3 dimensions; labels need [n] (class indices) or [n, targets]");
   check({2, 2, 2}, {}, "has 0 dimensions; labels need");
 
@@ -175,11 +175,11 @@ TEST_CASE("array data sets: images and labels that do not fit") {
   config.test.labels = config.train.labels;
   write_file_atomic(config.test.images, npy({2, 2, 3}, Bytes(12)));
   check_error(config,
-              "the test split holds [2, 3, 1] uint8 images with 1 numbers a label, but the "
-              "first split holds [2, 2, 1] uint8 with 1");
+              "the images of the test split are [2, 3, 1] uint8 with 1 numbers per label, but "
+              "those of the first split are [2, 2, 1] uint8 with 1");
 }
 
-TEST_CASE("array data sets: a split that is not there and a wrong validation_split are errors") {
+TEST_CASE("array data sets: a missing split or a wrong validation_split, an error") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   config::Data config = config_of(DataFormat::kIdx, folder.path());
@@ -198,7 +198,7 @@ TEST_CASE("array data sets: a split that is not there and a wrong validation_spl
   check_error(config_of(DataFormat::kDigits), "data.path: name the folder to write the digits to");
 }
 
-TEST_CASE("files of arrays are told from images by their first bytes") {
+TEST_CASE("is_array_file: arrays and images, decided by the first bytes") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x";
   for (const auto& [start, is_array] :

@@ -101,7 +101,7 @@ std::string error_of(const Bytes& file, const ImageLimits& limits = {}) {
 
 }  // namespace
 
-TEST_CASE("every awkward JPEG is decoded as Pillow does, or refused by name") {
+TEST_CASE("JPEG: unusual files, the pixels of Pillow or an error with the path") {
   const fs::path* root = awkward();
   if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   // Their data end too early, which Pillow does not mind.
@@ -147,7 +147,7 @@ TEST_CASE("every awkward JPEG is decoded as Pillow does, or refused by name") {
   }
 }
 
-TEST_CASE("no prefix of a JPEG is taken for a whole one") {
+TEST_CASE("JPEG: every prefix of a file, an error") {
   Random random(1, Stream::kSynthetic);
   JpegKind kind{60, 70};
   SUBCASE("sequential") {}
@@ -162,7 +162,7 @@ TEST_CASE("no prefix of a JPEG is taken for a whole one") {
   }
 }
 
-TEST_CASE("truncated, lossless and 12-bit files are refused in words") {
+TEST_CASE("JPEG: truncated, lossless and 12-bit files, an error with the reason") {
   Random random(2, Stream::kSynthetic);
   Bytes file = encode_jpeg({128, 128}, 20, random);
   // A missing end marker alone loses no pixel.
@@ -175,11 +175,12 @@ TEST_CASE("truncated, lossless and 12-bit files are refused in words") {
   CHECK(error_of(file) == concat("x.jpg: JPEG: is truncated: the file ends after ", file.size(),
                                  " bytes, before the image of 128 x 128 pixels is complete"));
   CHECK(error_of(lossless) ==
-        "x.jpg: JPEG: is a lossless JPEG, which is not read; convert it to PNG");
-  CHECK(error_of(deep) == "x.jpg: JPEG: has 12 bits a sample; only 8 are read; convert it to PNG");
+        "x.jpg: JPEG: is a lossless JPEG, which is not supported; convert it to PNG");
+  CHECK(error_of(deep) ==
+        "x.jpg: JPEG: has 12 bits per sample, which is not supported; convert it to PNG");
 }
 
-TEST_CASE("a JPEG that lost pixels or markers in its middle is refused, other warnings are told") {
+TEST_CASE("JPEG: pixels or markers lost in the middle, an error; other warnings are returned") {
   Random random(3, Stream::kSynthetic);
   const JpegKind kind{64, 64, 3, 2, 2, 75, 2};
   const Bytes file = encode_jpeg(kind, 20, random);
@@ -206,7 +207,7 @@ TEST_CASE("a JPEG that lost pixels or markers in its middle is refused, other wa
   CHECK(ImageFile(file, "x.jpg", {}).decode(3, 1, image) == "");
 }
 
-TEST_CASE("a JPEG of more scans than any image needs is refused") {
+TEST_CASE("JPEG: more scans than an image needs, an error") {
   Random random(4, Stream::kSynthetic);
   JpegKind kind{16, 16, 1};
   kind.scans = {{1, {0}, 0, 0, 0, 0}};
@@ -217,10 +218,10 @@ TEST_CASE("a JPEG of more scans than any image needs is refused") {
   CHECK(error_of(encode_jpeg(kind, 20, random)) == "");  // 99
   for (int k = 50; k <= 63; ++k) kind.scans.push_back({1, {0}, k, k, 0, 0});
   CHECK(error_of(encode_jpeg(kind, 20, random)) ==
-        "x.jpg: JPEG: has more than 100 scans; it is damaged or made to waste time");
+        "x.jpg: JPEG: has more than 100 scans; it is damaged or was made to waste time");
 }
 
-TEST_CASE("limits hold before memory is taken") {
+TEST_CASE("image file: beyond the limits, an error before memory is allocated") {
   Random random(5, Stream::kSynthetic);
   const Bytes file = encode_jpeg({128, 100}, 20, random);
   CHECK(error_of(file, {128 * 100, 1}) == "");
@@ -243,7 +244,7 @@ TEST_CASE("limits hold before memory is taken") {
   CHECK(error_of(png).find("has 15000 x 15000 pixels") != std::string::npos);
 }
 
-TEST_CASE("an image inside of a file: its bytes alone, and none beyond the end") {
+TEST_CASE("read_image_file: an image inside a file, its bytes alone and none beyond the end") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "shard";
   write_file_atomic(path, Bytes{1, 2, 3, 4, 5});
@@ -255,14 +256,14 @@ TEST_CASE("an image inside of a file: its bytes alone, and none beyond the end")
   CHECK(read(0, 5) == Bytes{1, 2, 3, 4, 5});
   CHECK(read(1, 3) == Bytes{2, 3, 4});
   CHECK(read(3, 2) == Bytes{4, 5});
-  const std::string shorter = path.string() + ": it became shorter meanwhile";
+  const std::string shorter = path.string() + ": the file became shorter while it was read";
   for (const auto& [first, count] : {std::pair{3, 3}, {4, 2}, {5, 1}, {6, 1}, {9, 1}}) {
     CAPTURE(first);
     CHECK_THROWS_WITH_AS(read(first, count), shorter.c_str(), DataError);
   }
 }
 
-TEST_CASE("a scaled decode has the rounded-up size and the same colours") {
+TEST_CASE("image file: decoded at a fraction, the size rounded up and the same colours") {
   Random random(6, Stream::kSynthetic);
   const Bytes file = encode_jpeg({477, 388}, 10, random);
   const auto decoded = [&](int reduce) {
@@ -280,7 +281,7 @@ TEST_CASE("a scaled decode has the rounded-up size and the same colours") {
   }
 }
 
-TEST_CASE("colour becomes grey when one channel is asked for, grey stays grey") {
+TEST_CASE("image file: one channel, colour becomes grey and grey is kept") {
   Random random(7, Stream::kSynthetic);
   const auto decoded = [&](const Bytes& file, int channels) {
     Pixels image;
@@ -303,7 +304,7 @@ TEST_CASE("colour becomes grey when one channel is asked for, grey stays grey") 
   CHECK(decoded(encode_jpeg({60, 70, 4}, 5, random), 1).channels() == 1);
 }
 
-TEST_CASE("the kind is told by the content") {
+TEST_CASE("image file: any name, the format is detected by the content") {
   CHECK(error_of({}) == "x.jpg: is empty");
   CHECK(error_of({'a', 'b', 'c'}).find("is not a supported image format") != std::string::npos);
   const std::string avif(
@@ -311,7 +312,8 @@ TEST_CASE("the kind is told by the content") {
       "ftypavif",
       12);
   CHECK(error_of({avif.begin(), avif.end()}) ==
-        "x.jpg: is a HEIC or AVIF file, which is not read; convert it to PNG or JPEG, for example "
+        "x.jpg: is a HEIC or AVIF file, which is not supported; convert it to PNG or JPEG, for "
+        "example "
         "with ImageMagick: magick FILE NEW.png");
   const std::string webp = "RIFF\1\2\3\4WEBPVP8 ";
   CHECK(error_of({webp.begin(), webp.end()}).starts_with("x.jpg: WebP: is "));
@@ -327,7 +329,7 @@ TEST_CASE("the kind is told by the content") {
   CHECK(image.data()[1] == 5);
 }
 
-TEST_CASE("orientations 0 to 8") {
+TEST_CASE("orient: orientations 0 to 8, the pixels in their places") {
   // a b c
   // d e f
   const std::string stored = "abcdef";
@@ -345,7 +347,7 @@ TEST_CASE("orientations 0 to 8") {
   }
 }
 
-TEST_CASE("the orientation is found in either byte order and nowhere beyond the block") {
+TEST_CASE("exif_orientation: either byte order, found within the block only") {
   const std::string little("Exif\0\0II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 28);
   const std::string big("Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\10\0\0\0\0\0\0", 28);
   const auto found = [](const std::string& text) {

@@ -60,7 +60,7 @@ Bytes bmp_palette(int colours, int bytes) {
   return palette;
 }
 
-// LZW without compression: 9 bits a pixel, the table cleared often enough.
+// LZW without compression: 9 bits per pixel, the table cleared often enough.
 Bytes gif_pixels(const Bytes& indices) {
   Bytes codes;
   std::uint32_t held = 0;
@@ -192,7 +192,7 @@ Bytes counted(int count) {
 
 }  // namespace
 
-TEST_CASE("PNM: comments, ranges of numbers, and every truncation") {
+TEST_CASE("PNM: comments and ranges of numbers, the pixels; every truncation, an error") {
   Bytes file = bytes_of("P6 # a comment\n# another\n3 2\n255\n");
   const std::size_t header = file.size();
   add(file, counted(18));
@@ -225,7 +225,7 @@ TEST_CASE("PNM: comments, ranges of numbers, and every truncation") {
   CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
 }
 
-TEST_CASE("PNM: plain files and files of bits, and every truncation") {
+TEST_CASE("PNM: plain files and files of bits, the pixels; every truncation, an error") {
   CHECK(decoded(bytes_of("P2\n# a comment\n3 2\n15\n0 5 10\n15 # 9\n10 5\n")) ==
         "3x2x1 0 85 170 255 170 85");
   CHECK(decoded(bytes_of("P3 1 2 255 1 2 3 4 5 6")) == rgb(1, 2, {1, 2, 3, 4, 5, 6}));
@@ -246,12 +246,12 @@ TEST_CASE("PNM: plain files and files of bits, and every truncation") {
         std::string::npos);
 }
 
-TEST_CASE("images: formats that are not read are named, with a way to convert them") {
+TEST_CASE("image file: an unsupported format, the error names it and a conversion") {
   for (const auto& [start, name] : {std::pair{"8BPS", "Photoshop (PSD)"}, std::pair{"PF\n", "PFM"},
                                     std::pair{"Pf\n", "PFM"}, std::pair{"P7\n", "PAM"}}) {
     CHECK(decoded(bytes_of(concat(start, "xxxxxxxxxxxxxxxx"))) ==
           concat("is a ", name,
-                 " file, which is not read; convert it to PNG or JPEG, for example with "
+                 " file, which is not supported; convert it to PNG or JPEG, for example with "
                  "ImageMagick: magick FILE NEW.png"));
   }
   Bytes tga(40);
@@ -269,7 +269,8 @@ TEST_CASE("images: formats that are not read are named, with a way to convert th
   CHECK(error_with_name("a.png").starts_with("a.png: is not a supported image format"));
 }
 
-TEST_CASE("BMP: directions, OS/2, palettes, masks, runs, and every truncation") {
+TEST_CASE(
+    "BMP: directions, OS/2, palettes, masks and runs, the pixels; every truncation, an error") {
   const Bytes stored{3,  2,  1,  6,  5,  4,  9,  8,  7,  0, 0, 0,
                      12, 11, 10, 15, 14, 13, 18, 17, 16, 0, 0, 0};
   const std::vector<int> first{1, 2, 3, 4, 5, 6, 7, 8, 9},
@@ -428,7 +429,7 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == turned);
 }
 
-TEST_CASE("a small file does not make room for many pixels") {
+TEST_CASE("image file: many pixels in a small file, an error before memory is allocated") {
   Png header;
   header.width = header.height = 9000;
   CHECK(decoded(png(header, {0, 1, 2, 3})).find("cannot hold 9000 x 9000 pixels") !=

@@ -92,7 +92,7 @@ Bytes changed(Bytes file, Random& random) {
 
 }  // namespace
 
-TEST_CASE("plain JPEG files of all forms are decoded to libjpeg's bits") {
+TEST_CASE("decode_plain: all forms of plain files, the pixels of libjpeg") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(1, Stream::kSynthetic);
   const std::pair<int, int> sizes[] = {{1, 5},   {8, 8},   {16, 16}, {17, 31},  {33, 32},
@@ -119,7 +119,7 @@ TEST_CASE("plain JPEG files of all forms are decoded to libjpeg's bits") {
   }
 }
 
-TEST_CASE("what is not plain is left to libjpeg") {
+TEST_CASE("read_plain_header: files that are not plain, false") {
   Random random(2, Stream::kSynthetic);
   JpegKind kind{40, 40, 3, 2, 2, 75, 0, false, true};
   CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
@@ -146,7 +146,7 @@ TEST_CASE(
   CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
 }
 
-TEST_CASE("damaged JPEG files come to the same as with libjpeg alone") {
+TEST_CASE("JPEG: damaged files, the result of libjpeg alone") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(3, Stream::kSynthetic);
   std::vector<Bytes> files;
@@ -169,7 +169,7 @@ TEST_CASE("damaged JPEG files come to the same as with libjpeg alone") {
   CHECK(ours > 400);
 }
 
-TEST_CASE("real JPEG files are decoded to libjpeg's bits") {
+TEST_CASE("decode_plain: real files, the pixels of libjpeg") {
   std::string folder;
   int most = 25;
   SUBCASE("photographs") { folder = "cats_vs_dogs/validation"; }

@@ -178,7 +178,7 @@ TEST_CASE("TIFF: bands, signed numbers and 16-bit CMYK are rejected by name") {
             .starts_with("TIFF: has 13 bands; "));
   CHECK(first_pixel(tiff({2, 13, 16, 1, ten, thirteen})).starts_with("TIFF: has 13 bands; "));
   CHECK(first_pixel(tiff({1, 1, 16, 2, {}, {0xFFFB}}))
-            .starts_with("TIFF: has 16-bit signed numbers, which are not read; convert"));
+            .starts_with("TIFF: has 16-bit signed numbers, which are not supported; convert"));
   CHECK(first_pixel(tiff({1, 1, 8, 2, {}, {0xFB}})).starts_with("TIFF: has 8-bit signed numbers"));
   CHECK(first_pixel(tiff({1, 1, 16, 3, {}, {0x3800}}))
             .starts_with("TIFF: has 16-bit floating-point numbers"));
@@ -322,7 +322,7 @@ TEST_CASE("TIFF: one strip far larger than its file, refused before memory is ta
                        DataError);
 }
 
-TEST_CASE("a TIFF of many pixels in a small file is refused before they are decoded") {
+TEST_CASE("TIFF: many pixels in a small file, an error before they are decoded") {
   const Bytes file = file_named("rgb.tif");
   Pixels pixels;
   CHECK_THROWS_WITH_AS(ImageFile(file, "x", {100, 1 << 20}), doctest::Contains("pixels, more than"),

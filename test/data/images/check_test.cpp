@@ -13,7 +13,7 @@
 
 namespace trainer::data::check_test {
 
-TEST_CASE("the check counts, names damage, and finds what two splits share") {
+TEST_CASE("check_images: counts, damaged files, and files that two splits share") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "test", 1, 40);
@@ -75,7 +75,7 @@ TEST_CASE("check_images: patterns that backtracking takes forever for, and wrong
   }
 }
 
-TEST_CASE("the sheet is a PNG of the expected size") {
+TEST_CASE("write_sheet: a PNG of the expected size") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   const fs::path path = folder.path() / "sheet.png";
@@ -87,7 +87,7 @@ TEST_CASE("the sheet is a PNG of the expected size") {
   CHECK(info.height == 2 * (8 + 12 + 4) + 4);
 }
 
-TEST_CASE("the check takes the validation split that training takes") {
+TEST_CASE("check_images: validation_split, the samples that training sets aside") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 20);
   // Each image twice, in files of the group "cat7".

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "data/check.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/images/image_files.h"
@@ -16,7 +17,7 @@
 
 namespace trainer::data::damaged_test {
 
-TEST_CASE("skip looks at a file once, and again when it has changed") {
+TEST_CASE("on_error skip: a file is decoded once, and again after a change") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   config::Data config = config_of(folder.path());
@@ -74,7 +75,7 @@ TEST_CASE("skip looks at a file once, and again when it has changed") {
   }
 }
 
-TEST_CASE("a file that has just been written is looked at again") {
+TEST_CASE("on_error skip: a file that was just written is decoded at the next start") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   config::Data config = config_of(folder.path());
@@ -86,6 +87,31 @@ TEST_CASE("a file that has just been written is looked at again") {
   }
   open_datasets(config, 1);
   CHECK_FALSE(fs::exists(config.cache_dir));
+}
+
+// A name that would turn a terminal red and begin a line of its own.
+constexpr const char* kHostileName = "\x1b[31mred\nall files are readable.png";
+
+TEST_CASE("damaged file: a name with an escape sequence and a newline, messages are plain lines") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 6);
+  write_text(folder.path() / "train/cat" / kHostileName, "not an image");
+  config::Data config = config_of(folder.path());
+  const std::string shown = "cat/\\x1b[31mred\\x0aall files are readable.png: is not a supported";
+  CHECK_THROWS_WITH_AS(batches(*open_datasets(config, 1).train, 2),
+                       doctest::Contains(shown.c_str()), DataError);
+  const std::string text = to_text(check_images(config, 1, ""));
+  CHECK(text.find(shown) != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+  for (const auto on_error : {config::OnError::kSkip, config::OnError::kReplace}) {
+    config.on_error = on_error;
+    const Datasets sets = open_datasets(config, 1);
+    labels(*sets.train);
+    const std::vector<std::string> report = sets.train_files->report();
+    REQUIRE_FALSE(report.empty());
+    CHECK(report[0].find(shown) != std::string::npos);
+    for (const std::string& line : report) CHECK(is_line_of_text(line));
+  }
 }
 
 TEST_CASE("damaged files: fail, skip, replace, within a budget") {
@@ -127,7 +153,7 @@ TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   }
 }
 
-TEST_CASE("a damaged file is replaced in training alone, from its own part of a split") {
+TEST_CASE("on_error replace: a damaged file is replaced in training alone, from its own part") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 12);
   for (int i = 0; i < 6; ++i) {
@@ -174,7 +200,7 @@ TEST_CASE("a damaged file is replaced in training alone, from its own part of a 
   CHECK(again.train_files->damage().skipped == replaced);
 }
 
-TEST_CASE("no image of a test split stands in for a damaged one") {
+TEST_CASE("on_error replace: a damaged file of the test split is left out") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "test", 2, 40);
@@ -187,7 +213,7 @@ TEST_CASE("no image of a test split stands in for a damaged one") {
   CHECK(sets.test_files->damage().replaced == 0);
 }
 
-TEST_CASE("images beside the folders of the classes are told of") {
+TEST_CASE("image_folder: images beside the folders of the classes are reported") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   CHECK(open_datasets(config_of(folder.path()), 1).train_files->damage().left_aside.empty());
@@ -203,7 +229,8 @@ TEST_CASE("images beside the folders of the classes are told of") {
   CHECK(check.splits[0].notes == std::vector<std::string>{note});
 }
 
-TEST_CASE("an image is one by its name or its first bytes, and what is none is counted") {
+TEST_CASE(
+    "image_folder: an image is detected by its name or first bytes, other files are counted") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   const fs::path cats = folder.path() / "train/cat";

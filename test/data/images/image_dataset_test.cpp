@@ -315,8 +315,8 @@ TEST_CASE("csv: weights of samples, which begin rows of labels no sooner than th
   Datasets sets = open_datasets(config, 1);
   CHECK(sets.train->spec().has_weights);
   CHECK(sets.train->spec().label_is_index());
-  CHECK(sets.train->weight_of(0) == 0.5f);
-  CHECK(sets.train->weight_of(1) == 2.0f);
+  CHECK(sets.train->weight_at(0) == 0.5f);
+  CHECK(sets.train->weight_at(1) == 2.0f);
   const std::string before = sets.train->common_content();
   const auto weighed = weigh_samples(std::move(sets.train), 2);
   CHECK(weighed->spec().label_width == 3);

@@ -105,7 +105,7 @@ TEST_CASE("grey images, padded crops and blurs are torchvision's") {
 TEST_CASE("magnitudes are torchvision's") {
   const int height = fixture()["magnitude_height"], width = fixture()["magnitude_width"];
   for (const json& table : fixture()["magnitudes"]) {
-    const Strength strength = table["wide"] ? Strength::kWide : Strength::kUsual;
+    const Strength strength = table["wide"] ? Strength::kWide : Strength::kDefault;
     for (const auto& [name, values] : table["values"].items()) {
       const std::vector<float> ours =
           magnitudes(kNames.at(name), strength, table["bins"], height, width);

@@ -88,7 +88,7 @@ TEST_CASE("a data set of shards reads the images in any order, and several of th
     REQUIRE(sets.train->size() == 8);
     CHECK(sets.num_classes == 3);
     CHECK(sets.classes == std::vector<std::string>{"0", "1", "2"});
-    CHECK(sets.train->label_of(6) == 2);
+    CHECK(sets.train->label_at(6) == 2);
     CHECK(image_of(*sets.train, 1) == image_of(*sets.train, 5));
     CHECK(image_of(*sets.train, 1) != image_of(*sets.train, 2));
     CHECK(sets.train->describe(4).find(tar ? "b.tar: a/0000.ppm" : "b.tfrecord: record 0") !=

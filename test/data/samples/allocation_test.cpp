@@ -33,13 +33,13 @@ std::int64_t allocations_of(const Dataset& dataset, std::int64_t threads, std::i
 
 }  // namespace
 
-TEST_CASE("what counts allocations counts them") {
+TEST_CASE("allocation counter: allocations are counted") {
   const std::int64_t before = allocations;
   const auto memory = std::make_unique<int[]>(3);
   CHECK(allocations == before + 1);
 }
 
-TEST_CASE("a step allocates nothing, with and without threads, with several batches out") {
+TEST_CASE("loader: a step with or without threads and with several batches out, no allocation") {
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
   config.synthetic.train_samples = 200;

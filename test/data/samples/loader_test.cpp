@@ -93,7 +93,7 @@ LoaderOptions options_of(std::int64_t threads, std::int64_t prefetch, std::int64
 
 }  // namespace
 
-TEST_CASE("batches are the same for any number of threads and any depth") {
+TEST_CASE("loader: any number of threads and batches ahead, the same batches") {
   const FakeDataset dataset(200);
   const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
   REQUIRE(expected.size() == 21);
@@ -109,7 +109,7 @@ TEST_CASE("batches are the same for any number of threads and any depth") {
   }
 }
 
-TEST_CASE("without prefetch no batch is read before it is asked for, and none with others") {
+TEST_CASE("loader: without prefetch, next() reads its batch and no other") {
   const FakeDataset dataset(200);
   const auto loader = make_loader(dataset, options_of(4, 0));
   CHECK(loader->describe() == "no reading ahead");
@@ -120,7 +120,7 @@ TEST_CASE("without prefetch no batch is read before it is asked for, and none wi
   }
 }
 
-TEST_CASE("a start in mid-epoch gives the rest of the sequence, and reads only that") {
+TEST_CASE("loader: a start in mid-epoch, the rest of the sequence and no other reads") {
   const FakeDataset dataset(200);
   const auto whole = drain(*make_loader(dataset, options_of(2, 3)));
   for (const std::int64_t threads : {0, 3}) {
@@ -131,7 +131,7 @@ TEST_CASE("a start in mid-epoch gives the rest of the sequence, and reads only t
   }
 }
 
-TEST_CASE("an error arrives at the batch where it happened") {
+TEST_CASE("loader: an error while reading, thrown at its batch") {
   const FakeDataset dataset(200, 70);
   for (const std::int64_t threads : {0, 1, 4}) {
     LoaderOptions options = options_of(threads, 4);
@@ -147,7 +147,7 @@ TEST_CASE("an error arrives at the batch where it happened") {
   }
 }
 
-TEST_CASE("a loader can be dropped at any moment") {
+TEST_CASE("loader: destroyed at any moment, its threads end") {
   const FakeDataset dataset(200);
   for (int taken = 0; taken < 6; ++taken) {
     LoaderOptions options = options_of(3, 2);
@@ -164,7 +164,7 @@ TEST_CASE("a loader can be dropped at any moment") {
   }
 }
 
-TEST_CASE("threads read ahead no further than they were told") {
+TEST_CASE("loader: threads read at most `prefetch` batches ahead") {
   const FakeDataset dataset(1000);
   LoaderOptions options = options_of(2, 3);
   options.end_step.reset();
@@ -175,7 +175,7 @@ TEST_CASE("threads read ahead no further than they were told") {
   CHECK_FALSE(dataset.wait_for_reads(32 * 4 + 1, std::chrono::milliseconds(50)));
 }
 
-TEST_CASE("misuse and empty sets are errors") {
+TEST_CASE("loader: misuse and empty sets, an error") {
   const FakeDataset dataset(200);
   for (const std::int64_t threads : {0, 1}) {
     const auto loader = make_loader(dataset, options_of(threads, 2));
@@ -189,7 +189,7 @@ TEST_CASE("misuse and empty sets are errors") {
   CHECK_THROWS_AS(make_loader(dataset, options), ConfigError);
 }
 
-TEST_CASE("the choice of threads can be seen, and made") {
+TEST_CASE("loader: describe() names the threads that were chosen or given") {
   const FakeDataset dataset(200);
   CHECK(make_loader(dataset, options_of(2, 5))->describe() == "2 threads, 5 batches ahead");
   CHECK(make_loader(dataset, options_of(1, 1))->describe() == "1 thread, 1 batch ahead");
@@ -200,7 +200,7 @@ TEST_CASE("the choice of threads can be seen, and made") {
   CHECK(make_loader(*sets.train, {})->describe() == "no reading ahead");
 }
 
-TEST_CASE("threads and batches ahead that are not given grow while batches take longer to read") {
+TEST_CASE("loader: threads and batches ahead that are not given grow while reading takes longer") {
   const FakeDataset dataset(200);
   LoaderOptions options = options_of(1, 1);
   options.threads.reset();
@@ -243,7 +243,7 @@ TEST_CASE("threads and batches ahead that are not given grow while batches take 
   CHECK(batches - before >= 100);
 }
 
-TEST_CASE("a loader that grows delivers the batches of one that does not") {
+TEST_CASE("loader: with growing threads, the same batches") {
   const FakeDataset dataset(200);
   LoaderOptions options = options_of(1, 1);
   const auto expected = drain(*make_loader(dataset, options));
@@ -253,7 +253,7 @@ TEST_CASE("a loader that grows delivers the batches of one that does not") {
   CHECK(drain(*make_loader(dataset, options)) == expected);
 }
 
-TEST_CASE("the ranks' parts of every batch are the batch, some of them empty") {
+TEST_CASE("loader: the parts of all ranks, together the batch") {
   const FakeDataset dataset(67);  // the third batch of an epoch has 3 samples
   for (const std::int64_t threads : {0, 2}) {
     for (const std::int64_t ranks : {2, 3, 5}) {
@@ -374,7 +374,7 @@ TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batch
   CHECK(offsets == std::vector<std::int64_t>{0, 0, 0, 8, 8, 0, 20, 20, 1});
 }
 
-TEST_CASE("repetitions side by side: each goes through all samples in an order of its own") {
+TEST_CASE("loader: repetitions, each has all samples in an order of its own") {
   const FakeDataset dataset(67);
   constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs
   // One pass on its own, which has the epochs of all in turn.
@@ -430,7 +430,7 @@ TEST_CASE("repetitions side by side: each goes through all samples in an order o
   CHECK_THROWS_AS(make_loader(dataset, wrong), std::logic_error);
 }
 
-TEST_CASE("several batches may be out, and each keeps its content until it is released") {
+TEST_CASE("loader: several batches out, each keeps its content until it is released") {
   const FakeDataset dataset(200);
   const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
   for (const std::int64_t threads : {0, 1, 4}) {
@@ -468,7 +468,7 @@ TEST_CASE("several batches may be out, and each keeps its content until it is re
   }
 }
 
-TEST_CASE("images and labels lie in memory of the given allocator") {
+TEST_CASE("loader: an allocator, images and labels are in its memory") {
   const FakeDataset dataset(200);
   struct Block {
     std::byte* data;

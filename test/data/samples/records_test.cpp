@@ -31,7 +31,7 @@ bool reserves(const Path& folder) {
 
 }  // namespace
 
-TEST_CASE("a file of records has its disk space from the start, and keeps what it holds") {
+TEST_CASE("records: a file has its disk space from the start and keeps its content") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";
   constexpr std::size_t kRecord = 10'000;
@@ -69,7 +69,7 @@ TEST_CASE("a file of records has its disk space from the start, and keeps what i
   if (reserves(folder.path())) CHECK(status.st_blocks * 512 >= status.st_size);
 }
 
-TEST_CASE("a file of records that the disk cannot hold is an error, and leaves nothing behind") {
+TEST_CASE("records: a file larger than the disk, an error and no file") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";
   const std::int64_t count = 1'000'000;

@@ -18,7 +18,7 @@ std::vector<std::int64_t> order(std::int64_t size, std::uint64_t seed, std::int6
 
 }  // namespace
 
-TEST_CASE("each epoch is a permutation, whatever the size") {
+TEST_CASE("sampler: any size, each epoch is a permutation") {
   for (const std::int64_t size : {1, 2, 3, 7, 255, 256, 257, 1000, 4097, 60000}) {
     auto sorted = order(size, 42, 3);
     std::sort(sorted.begin(), sorted.end());
@@ -29,7 +29,7 @@ TEST_CASE("each epoch is a permutation, whatever the size") {
   }
 }
 
-TEST_CASE("epochs and seeds give different orders, the same ones give the same") {
+TEST_CASE("sampler: another epoch or seed, another order; the same ones, the same order") {
   CHECK(order(1000, 1, 0) == order(1000, 1, 0));
   CHECK(order(1000, 1, 0) != order(1000, 1, 1));
   CHECK(order(1000, 1, 0) != order(1000, 2, 0));
@@ -37,7 +37,7 @@ TEST_CASE("epochs and seeds give different orders, the same ones give the same")
   for (std::int64_t i = 0; i < 10; ++i) CHECK(plain.index(4, i) == i);
 }
 
-TEST_CASE("many positions at once are the same as one by one") {
+TEST_CASE("sampler: many positions at once, the same as one by one") {
   const Sampler sampler(1000, 5, true);
   std::vector<std::int64_t> several(100);
   sampler.indices(2, 300, several);
@@ -46,7 +46,7 @@ TEST_CASE("many positions at once are the same as one by one") {
   }
 }
 
-TEST_CASE("a balanced epoch has as many samples of each class") {
+TEST_CASE("sampler: balanced, as many samples of each class in an epoch") {
   std::vector<std::int32_t> labels;
   for (const auto& [label, count] : {std::pair{0, 900}, {1, 90}, {3, 10}, {4, 1}}) {
     labels.insert(labels.end(), static_cast<std::size_t>(count), label);
@@ -86,7 +86,7 @@ TEST_CASE("a balanced epoch has as many samples of each class") {
 }
 
 // Chi-squared tests at six standard deviations: a wrong permutation fails, a fair one never does.
-TEST_CASE("over epochs, every sample comes to every place equally often") {
+TEST_CASE("sampler: many epochs, every sample is at every place equally often") {
   constexpr std::int64_t kSize = 50;
   constexpr int kEpochs = 20000;
   std::vector<int> first(kSize), distance(kSize);
@@ -116,7 +116,7 @@ TEST_CASE("over epochs, every sample comes to every place equally often") {
   CHECK(chi(counts.begin(), counts.end(), kEpochs / 6.0) < 5 + 6 * std::sqrt(10.0));
 }
 
-TEST_CASE("batches of an epoch, the last one short") {
+TEST_CASE("batch_range: the batches of an epoch, the last one is short") {
   CHECK(batches_per_epoch(10, 4) == 3);
   CHECK(batches_per_epoch(8, 4) == 2);
   CHECK(batches_per_epoch(3, 4) == 1);

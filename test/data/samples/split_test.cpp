@@ -35,7 +35,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "a split is disjoint, complete, and a function of the seed") {
+TEST_CASE_FIXTURE(Fixture, "split_off: disjoint and complete parts, a function of the seed") {
   config.validation_split = 0.2;
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.train->size() == 24);
@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(Fixture, "a split is disjoint, complete, and a function of the
   CHECK(only.validation == nullptr);
 }
 
-TEST_CASE_FIXTURE(Fixture, "neither part of a split is ever empty") {
+TEST_CASE_FIXTURE(Fixture, "split_off: any fraction, no part is empty") {
   config.validation_split = 0.001;
   CHECK(open_datasets(config, 1).validation->size() == 1);
   config.validation_split = 0.999;
@@ -65,14 +65,14 @@ TEST_CASE_FIXTURE(Fixture, "neither part of a split is ever empty") {
   CHECK_THROWS_AS(open_datasets(config, 1), ConfigError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "parts live on without each other") {
+TEST_CASE_FIXTURE(Fixture, "split_off: one part destroyed, the other stays valid") {
   config.validation_split = 0.5;
   Datasets sets = open_datasets(config, 1);
   sets.train.reset();
   CHECK(samples(*sets.validation).size() == 15);
 }
 
-TEST_CASE_FIXTURE(Fixture, "limit takes the first samples, before anything is set aside") {
+TEST_CASE_FIXTURE(Fixture, "open_datasets: limit takes the first samples before validation_split") {
   config.limit = 10;
   CHECK(samples(*open_datasets(config, 1).train) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   config.validation_split = 0.3;
@@ -84,7 +84,8 @@ TEST_CASE_FIXTURE(Fixture, "limit takes the first samples, before anything is se
   CHECK(open_datasets(config, 1).train->size() == 30);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a validation split of its own wins over validation_split") {
+TEST_CASE_FIXTURE(
+    Fixture, "open_datasets: a given validation split takes precedence over validation_split") {
   write_split(folder.path(), "other", 9, 3);
   config.validation.images = folder.path() / "other-images-idx3-ubyte";
   config.validation.labels = folder.path() / "other-labels-idx1-ubyte";
@@ -94,7 +95,7 @@ TEST_CASE_FIXTURE(Fixture, "a validation split of its own wins over validation_s
   CHECK(sets.validation->size() == 9);
 }
 
-TEST_CASE("every class has its share on both sides of a split") {
+TEST_CASE("divide_samples: every class has its share in both parts") {
   const auto counts = [](const std::vector<std::int32_t>& labels, double fraction) {
     const Division division = divide_samples(labels, fraction, 7);
     CHECK(division.train.size() + division.validation.size() == labels.size());

@@ -115,7 +115,7 @@ std::vector<std::string> find_classes(
                   "' are the same number; write both the same way"));
     });
   }
-  if (max_index >= most_classes(static_cast<std::int64_t>(labels.size()))) {
+  if (max_index >= max_classes(static_cast<std::int64_t>(labels.size()))) {
     fail(max_label, concat("the label ", max_index, " would make ", std::int64_t{max_index} + 1,
                            " classes of ", labels.size(),
                            " files; number the classes from 0, or name them with data.classes"));

@@ -1,5 +1,5 @@
-// Resizing rows first, so that the pass that vectorises best sees the larger image; each output row
-// is finished while it is in the cache.
+// The vertical pass is first, so that the pass that vectorises best reads the larger image. Each
+// output row is finished while it is in the processor's cache.
 #include "data/images/resize/resize.h"
 
 #include <algorithm>
@@ -44,16 +44,15 @@ void repeat_grey(const std::uint8_t* grey, int count, std::uint8_t* rgb) {
   for (int i = 0; i < count; ++i, rgb += 3) rgb[0] = rgb[1] = rgb[2] = grey[i];
 }
 
-// The limit of each of the two caches of a thread: weights for about a hundred sizes of
-// photographs.
+// The limit of each of the two caches of a thread, enough for about a hundred sizes of photographs.
 constexpr std::size_t kWeightsCacheBytes = 8 << 20;
 
-ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }
+ResizeAxis whole_axis(int input, int size) { return {0, input, size, 0, size}; }
 
-// Python's round(), which torchvision's crop uses: halves to even.
+// Rounds halves to even, like round() of Python in the crop of torchvision.
 int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
 
-// `least` * side / other, rounded down; the largest int for an image so long that no int holds it.
+// Returns `least` * side / other, rounded down; at most the largest int.
 int scaled_side(int least, int side, int other) {
   return static_cast<int>(std::min<std::int64_t>(std::int64_t{least} * side / other, INT_MAX));
 }
@@ -80,20 +79,21 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
             config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
   const ResizeRows& kernels = resize_rows();
   const int channels = in.channels();
-  // One cache a pass: both weights are needed at once.
+  // One cache per pass, as both weights are needed at once.
   thread_local WeightsCache down_cache(kWeightsCacheBytes), across_cache(kWeightsCacheBytes);
   const ResizeWeights& down =
       down_cache.get({vertical_axis, interpolation, antialias, kVerticalTaps, 0});
   const ResizeWeights& across =
       across_cache.get({horizontal_axis, interpolation, antialias,
                         channels == 3 ? kRgbTaps : kGreyTaps, kernels.groups ? channels : 0});
-  // Only the columns that some output reads.
+  // The vertical pass computes only the columns that an output reads.
   const int left = across.first.front() * channels;
   const int right = std::min(across.first.back() + across.taps, horizontal_axis.input) * channels;
-  // Taps that are zeros read beyond the row.
+  // Taps with the weight 0 read beyond the row.
   thread_local std::vector<std::int16_t> row;
-  const int most = (across.first.back() + across.taps) * channels + kRowSlack;
-  if (row.size() < static_cast<std::size_t>(most)) row.resize(static_cast<std::size_t>(most));
+  const int row_size = (across.first.back() + across.taps) * channels + kRowSlack;
+  if (row.size() < static_cast<std::size_t>(row_size))
+    row.resize(static_cast<std::size_t>(row_size));
   std::vector<const std::uint8_t*> rows(static_cast<std::size_t>(down.taps));
   const auto offset = static_cast<std::size_t>(horizontal_axis.first * channels + left);
   const auto horizontal_pass = channels == 3 ? kernels.horizontal_rgb : kernels.horizontal_grey;
@@ -114,12 +114,12 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
 
 Geometry fit_geometry(int height, int width, int out_height, int out_width, config::Fit fit,
                       double crop_fraction) {
-  if (fit == config::Fit::kStretch) return {axis_of(height, out_height), axis_of(width, out_width)};
+  if (fit == config::Fit::kStretch)
+    return {whole_axis(height, out_height), whole_axis(width, out_width)};
   const int least_height = std::max(round_half_even(out_height / crop_fraction), out_height);
   const int least_width = std::max(round_half_even(out_width / crop_fraction), out_width);
   int new_height = least_height, new_width = least_width;
-  // The side that needs the larger scale is met exactly; the other is rounded down as torchvision
-  // does.
+  // The side that needs the larger scale is exact; the other is rounded down, as in torchvision.
   if (std::int64_t{least_height} * width >= std::int64_t{least_width} * height) {
     new_width = std::max(scaled_side(least_height, width, height), least_width);
   } else {

@@ -1,4 +1,4 @@
-// Which part of an image becomes which, and resizing to it.
+// Resizes parts of images.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace trainer::data {
 
-// One axis: `input` pixels from `first` on become `size` pixels, of which `output` from `skip` on
-// are computed.
+// One axis: `input` pixels from `first` on are resized to `size` pixels, of which `output` pixels
+// from `skip` on are computed.
 struct ResizeAxis {
   int first = 0, input = 0;
   int size = 0;
@@ -17,25 +17,26 @@ struct ResizeAxis {
   bool operator==(const ResizeAxis&) const = default;
 };
 
-// Separable resizing with Pillow's and torchvision's weights: triangle or Keys cubic (a = -0.5) at
-// pixel centres, widened by the scale when shrinking with antialias. Integer arithmetic, the same
-// on every processor; within 1 of Pillow, which however cuts a cubic's overshoot off between its
-// passes. `out` is [vertical.output, horizontal.output, channels].
+// Resizes with the separable weights of Pillow and torchvision: triangle or Keys cubic (a = -0.5)
+// at pixel centres, widened by the scale when shrinking with antialias. The arithmetic is in
+// integers, so that all processors give the same result. The result is within 1 of Pillow, except
+// where Pillow clips the overshoot of a cubic between its passes. `out` is [vertical.output,
+// horizontal.output, channels].
 void resize(const Pixels& in, const ResizeAxis& vertical, const ResizeAxis& horizontal,
             config::Interpolation interpolation, bool antialias, std::uint8_t* out);
 
-// Which part of an image becomes which: the crop of random_resized_crop, or the whole.
+// The part of an image that is resized, and its size afterwards.
 struct Geometry {
   ResizeAxis vertical, horizontal;
 };
-// fit: stretch and crop of an image of this size to [height, width]. crop is torchvision's
-// Resize(shorter side / crop_fraction), CenterCrop.
+// Returns how data.fit fits an image of this size to [out_height, out_width]. Fit::kCrop is
+// Resize(shorter side / crop_fraction), CenterCrop of torchvision.
 Geometry fit_geometry(int height, int width, int out_height, int out_width, config::Fit fit,
                       double crop_fraction);
-// The largest of 1, 2, 4, 8 at which every part that `geometry` cuts out is still at least as large
-// as what it becomes.
+// Returns the largest n of 1, 2, 4 and 8 at which the part of the image at 1 / n of its size is at
+// least as large as after resizing.
 int decode_reduction(const Geometry& geometry);
-// The same geometry on the image decoded at 1 / reduce, which is [height, width].
+// Returns the same geometry for the image decoded at 1 / reduce, which is [height, width].
 Geometry reduced(const Geometry& geometry, int reduce, int height, int width);
 
 }  // namespace trainer::data

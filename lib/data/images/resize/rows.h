@@ -1,4 +1,4 @@
-// The inner loops of resizing in plain C++, for AVX2 and for AVX-512; all give the same bits.
+// The inner loops of resizing in plain C++, for AVX2 and for AVX-512, with equal results.
 #pragma once
 
 #include <cstdint>
@@ -6,32 +6,33 @@
 
 namespace trainer::data {
 
-// Rows between the two passes keep this many bits after the point.
+// The number of fraction bits of rows between the two passes.
 inline constexpr int kRowFraction = 6;
 
 // Output i is the sum over k of values[i * taps + k] * input[first[i] + k], divided by 2^shift.
-// Where fewer taps are needed the rest are zeros, for which first[i] + k may lie beyond the input.
+// Taps that an output does not need have the weight 0; their first[i] + k may be beyond the input.
 struct ResizeWeights {
   int taps = 0;
   int shift = 0;
   std::vector<int> first;
   std::vector<std::int16_t> values;
 
-  // The same for 16 numbers of an output row at a time, its channels in turn, where all that they
-  // need of two taps lies within 64 elements of the input row: group g's number i reads the
-  // elements start[g] + places[32 g + 2 i] and the next, and those by 2 * channels further for
-  // every two taps more. pairs holds their weights: [group][taps / 2][number][2]. Not grouped
-  // where a group needs more.
+  // The same weights for groups of 16 consecutive numbers of an output row of interleaved channels.
+  // For its first two taps, number i of group g reads the elements start[g] + places[32 g + 2 i]
+  // and start[g] + places[32 g + 2 i + 1] of the input row, and for every two further taps elements
+  // that are 2 * channels later. `pairs` has the weights: [group][taps / 2][number][2]. `grouped`
+  // is false if two taps of a group need more than 64 consecutive elements.
   bool grouped = false;
   std::vector<int> start;
   std::vector<std::int16_t> places, pairs;
 };
 inline constexpr int kGroup = 16;
+// Sets `grouped` and the members below it.
 void make_groups(ResizeWeights& weights, int channels);
 
 // `taps` is rounded up to a multiple of these.
 inline constexpr int kVerticalTaps = 2, kRgbTaps = 2, kGreyTaps = 8, kGroupTaps = 2;
-// A row handed to horizontal() is readable for this many elements beyond its last tap.
+// The number of elements beyond its last tap for which a row of a horizontal pass must be readable.
 inline constexpr int kRowSlack = 64;
 
 struct ResizeRows {
@@ -42,16 +43,16 @@ struct ResizeRows {
                          std::uint8_t* out);
   void (*horizontal_grey)(const std::int16_t* row, const ResizeWeights& weights, int count,
                           std::uint8_t* out);
-  // Each grey value three times.
+  // Writes each grey value three times.
   void (*repeat_grey)(const std::uint8_t* grey, int count, std::uint8_t* rgb);
-  bool groups;  // whether the horizontal passes use them
+  bool groups;  // the horizontal passes use groups of weights
 };
 ResizeRows plain_resize_rows();
 ResizeRows avx2_resize_rows();
 ResizeRows avx512_resize_rows();
-// Whether this processor has what avx512_resize_rows() needs.
+// Returns whether this processor has the instructions of avx512_resize_rows().
 bool has_avx512_rows();
-// The best of this processor.
+// Returns the fastest loops of this processor.
 const ResizeRows& resize_rows();
 
 }  // namespace trainer::data

@@ -1,5 +1,5 @@
-// Compiled for AVX2 and called only where the processor has it, so that no inline function of
-// another header may be used here: the linker could keep this copy of it for everyone.
+// Compiled for AVX2 and called only on processors that have it. Inline functions of other headers
+// must not be used here, as the linker could keep this copy of them for all callers.
 #include <immintrin.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@ __m256i load(const std::uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
 
-// 32 elements. The unpacking works within 128-bit halves; packing and the permutes undo that.
+// Computes 32 elements. Unpacking works within 128-bit halves; packing and permutes reverse that.
 void vertical_block(const std::uint8_t* const* rows, const std::int16_t* weights, int taps,
                     int shift, int x, std::int16_t* out) {
   const __m256i zero = _mm256_setzero_si256();
@@ -50,7 +50,7 @@ void vertical(const std::uint8_t* const* rows, const std::int16_t* weights, int 
   if (x < count) vertical_block(rows, weights, taps, shift, count - 32, out);
 }
 
-// Four sums of int32 -> four bytes.
+// Converts four sums of int32 to four bytes.
 int to_bytes(__m128i sums, int shift) {
   const __m128i half = _mm_set1_epi32(1 << (shift - 1));
   const __m128i words = _mm_sra_epi32(_mm_add_epi32(sums, half), _mm_cvtsi32_si128(shift));
@@ -58,11 +58,12 @@ int to_bytes(__m128i sums, int shift) {
   return _mm_cvtsi128_si32(_mm_packus_epi16(packed, packed));
 }
 
-// The red, green and blue sums of one output pixel, shifted down; the fourth number means nothing.
+// Returns the red, green and blue sums of one output pixel, shifted down; the fourth number is
+// unspecified.
 __m128i rgb_sum(const std::int16_t* from, const std::int16_t* values, int taps, int shift) {
   // Two pixels r0 g0 b0 r1 g1 b1 become the pairs r0 r1, g0 g1, b0 b1.
   const __m128i pairs = _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1);
-  // Of four weights the first two for the lower half, the others for the upper.
+  // The first two of four weights are for the lower half, the others for the upper.
   const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6,
                                           7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
   __m256i sum = _mm256_setzero_si256();
@@ -89,7 +90,7 @@ __m128i rgb_sum(const std::int16_t* from, const std::int16_t* values, int taps, 
   return _mm_sra_epi32(_mm_add_epi32(total, half), _mm_cvtsi32_si128(shift));
 }
 
-// The colours of four pixels; their fourth numbers are dropped.
+// Packs the colours of four pixels; their fourth numbers are dropped.
 __m128i pack_rgb(__m128i a, __m128i b, __m128i c, __m128i d) {
   const __m128i colours = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
   const __m128i bytes = _mm_packus_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));

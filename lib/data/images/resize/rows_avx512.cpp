@@ -1,5 +1,5 @@
-// Compiled for AVX-512 and called only where the processor has it, so that no inline function of
-// another header may be used here: the linker could keep this copy of it for everyone.
+// Compiled for AVX-512 and called only on processors that have it. Inline functions of other
+// headers must not be used here, as the linker could keep this copy of them for all callers.
 #include <immintrin.h>
 
 #include "data/images/resize/rows.h"
@@ -9,7 +9,7 @@ namespace {
 
 __m512i load(const void* p) { return _mm512_loadu_si512(p); }
 
-// 64 elements. The unpacking works within 128-bit quarters; packing and the permutes undo that.
+// Computes 64 elements. Unpacking works within 128-bit quarters; packing and permutes reverse that.
 void vertical_block(const std::uint8_t* const* rows, const std::int16_t* weights, int taps,
                     int shift, int x, std::int16_t* out) {
   const __m512i zero = _mm512_setzero_si512();

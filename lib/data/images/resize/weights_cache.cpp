@@ -9,7 +9,7 @@ namespace {
 
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
 
-// Keys, a = -0.5: Pillow's and tf.image.resize's cubic.
+// The cubic of Keys with a = -0.5, as in Pillow and tf.image.resize.
 double cubic(double x) {
   x = std::abs(x);
   if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
@@ -17,7 +17,7 @@ double cubic(double x) {
   return 0;
 }
 
-// Rounds so that the integers add up to 2^shift exactly: a plain surface stays what it is.
+// Rounds so that the sum of the integers is exactly 2^shift, which keeps an area of one colour.
 void quantise(std::span<const double> exact, int shift, std::int16_t* out) {
   const auto one = 1 << shift;
   int sum = 0;
@@ -36,8 +36,8 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   const double scale = static_cast<double>(axis.input) / axis.size;
   const double widen = antialias ? std::max(scale, 1.0) : 1.0;
   const double support = (bilinear ? 1 : 2) * widen;
-  std::vector<double> exact;       // of all outputs, one after the other
-  std::vector<std::size_t> count;  // of each output
+  std::vector<double> exact;       // the weights of all outputs, one after the other
+  std::vector<std::size_t> count;  // the number of weights of each output
   ResizeWeights result;
   double largest = 0;
   for (int i = 0; i < axis.output; ++i) {
@@ -69,18 +69,18 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
 }
 
 template <class T>
-std::size_t bytes_of(const std::vector<T>& values) {
+std::size_t count_bytes(const std::vector<T>& values) {
   return values.capacity() * sizeof(T);
 }
 
-std::size_t bytes_of(const ResizeWeights& weights) {
-  return sizeof weights + bytes_of(weights.first) + bytes_of(weights.values) +
-         bytes_of(weights.start) + bytes_of(weights.places) + bytes_of(weights.pairs);
+std::size_t count_bytes(const ResizeWeights& weights) {
+  return sizeof weights + count_bytes(weights.first) + count_bytes(weights.values) +
+         count_bytes(weights.start) + count_bytes(weights.places) + count_bytes(weights.pairs);
 }
 
 }  // namespace
 
-// A number's place is where its first tap's channel lies.
+// The place of a number is that of the channel of its first tap.
 void make_groups(ResizeWeights& weights, int channels) {
   const auto pairs = static_cast<std::size_t>(weights.taps / kGroupTaps);
   const std::size_t numbers = weights.first.size() * static_cast<std::size_t>(channels);
@@ -115,14 +115,14 @@ const ResizeWeights& WeightsCache::get(const WeightsKey& key) {
   if (found != entries_.end()) return found->weights;
   Entry entry;
   entry.key = key;
-  if (key.groups_of > 0) {
+  if (key.group_channels > 0) {
     entry.weights = make_weights(key.axis, key.interpolation, key.antialias, kGroupTaps);
-    make_groups(entry.weights, key.groups_of);
+    make_groups(entry.weights, key.group_channels);
   }
   if (!entry.weights.grouped) {
     entry.weights = make_weights(key.axis, key.interpolation, key.antialias, key.multiple);
   }
-  entry.bytes = bytes_of(entry.weights);
+  entry.bytes = count_bytes(entry.weights);
   bytes_ += entry.bytes;
   entries_.push_back(std::move(entry));
   while (entries_.size() > 1 && (bytes_ > max_bytes_ || entries_.size() > kMaxEntries)) {

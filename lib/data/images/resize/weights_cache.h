@@ -1,4 +1,4 @@
-// Caches the weights of the axes that a thread resized last, bounded by their bytes.
+// Caches the weights of the axes that a thread has resized last, bounded by their bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,16 @@ struct WeightsKey {
   ResizeAxis axis;
   config::Interpolation interpolation = config::Interpolation::kBilinear;
   bool antialias = false;
-  int multiple = 0;   // `taps` is rounded up to a multiple of this where there are no groups
-  int groups_of = 0;  // channels, or 0 where no groups are wanted
+  int multiple = 0;        // `taps` is rounded up to a multiple of this unless weights are grouped
+  int group_channels = 0;  // the channels of groups; 0 for weights without groups
   bool operator==(const WeightsKey&) const = default;
 };
 
-// Weights by axis, the oldest dropped first: the images of a set have few sizes. For one thread.
+// Weights by axis; the oldest are dropped first, as the images of a data set have few sizes. Not
+// thread-safe.
 class WeightsCache {
  public:
-  // The cache holds at most `max_bytes`, or one entry that is larger.
+  // The cache has at most `max_bytes`, or one larger entry.
   explicit WeightsCache(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Returns weights that live until the next call.
