@@ -1,7 +1,8 @@
 """Runs steps and commands under time limits, and writes the report.
 
-A step is a function that takes a Check and returns what it found: {"text": one line, "lines": [...], any other key}. Every
-finished step is written to report.jsonl at once, so that a run that is stopped loses no results.
+A step is a function that takes a Check and returns what it found: {"text": one line, "lines": [...], any other key}. report.jsonl
+gets a line when a step begins ("running"), for each of its items that ends ("item"), and when it ends. The report is made of
+these lines alone, so a run that is stopped loses no result: a step that only began is "STOPPED", with its items.
 """
 
 import concurrent.futures
@@ -12,6 +13,8 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
+import threading
 import time
 import traceback
 
@@ -20,6 +23,8 @@ import libraries
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAST_LINES = 6  # of a failed command's output, in the report
 MINIMUM_SECONDS = 5  # left of a part, for a step to start
+EXIT_STOPPED = 143
+FAKE_NAME = "Fake CUDA device"
 
 
 class Skip(Exception):
@@ -54,31 +59,85 @@ class Done:
 class Check:
     """The paths and options of a run, and the results of its steps so far."""
 
-    def __init__(self, options):
-        self.options = options
-        self.fake = options.fake
+    def __init__(self, options, size):
+        self.options, self.size = options, size
         self.out = options.out.resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
         self.build = options.build.resolve()
         self.trainer = self.build / "apps/trainer/trainer"
-        self.plugin = self.build / "apps/trainer/libtrainer_cuda.so"
-        if options.fake:
-            self.plugin = self.build / "test/cuda/plugin/libtrainer_cuda_fake.so"
-        self.steps = list({step["step"]: step for step in self.earlier_steps()}.values())
+        self.plugin = pathlib.Path(os.environ.get("TRAINER_CUDA_PLUGIN") or self.build / "apps/trainer/libtrainer_cuda.so").resolve()
         self.ran = []  # names of the steps of this run
-        self.gpus = []
         self.log_folder = self.out
         self.part_end = None
         self.step_end = None
-        self.library_folders = libraries.folders(self.build, options.fake)
+        self.library_folders = libraries.folders()
+        self.lock = threading.Lock()  # of report.jsonl and lines
+        self.processes = set()
+        self.stopped = False
+        self.lines = self.read_lines()
 
-    def earlier_steps(self):
-        """The results in the report of this folder, of parts that ran before."""
+    def read_lines(self):
+        """The lines of this folder's report.jsonl, of parts that ran before too. A line that was cut off is left out."""
         path = self.out / "report.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+        if not path.is_file():
+            return []
+        text = path.read_text(encoding="utf-8")
+        if text and not text.endswith("\n"):
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("\n")
+        lines = []
+        for line in text.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                lines.append(json.loads(line))
+        return lines
+
+    def record(self, **line):
+        """Adds a line to report.jsonl, which is in the file when this returns."""
+        with self.lock:
+            self.lines.append(line)
+            with open(self.out / "report.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def note(self, item, state="passed", **found):
+        """Records what an item of the running step, a test case or a measurement, has found."""
+        self.record(step=self.ran[-1], item=item, state=state, **found)
+
+    def steps(self):
+        """The last result of each step, in the order in which they were first run."""
+        steps = {}
+        for line in self.lines:
+            name = line["step"]
+            begun = {"step": name, "state": "STOPPED", "text": "it was stopped before its end", "seconds": 0.0, "lines": [], "items": []}
+            if line["state"] == "running" and "item" not in line:
+                steps[name] = begun
+            elif "item" in line:
+                steps.setdefault(name, begun)["items"].append({key: value for key, value in line.items() if key != "step"})
+            else:
+                steps[name] = {**line, "items": steps.get(name, begun)["items"]}
+        return list(steps.values())
+
+    @property
+    def gpus(self):
+        """The names of the GPUs that the step `devices` found."""
+        return next((step["gpus"] for step in self.steps() if step["step"] == "devices" and "gpus" in step), [])
+
+    def last_state(self):
+        """The state of the step that ran last."""
+        return next(step["state"] for step in self.steps() if step["step"] == self.ran[-1])
 
     def failed(self):
         """The names of this run's steps that failed or did not run for lack of time."""
-        return [step["step"] for step in self.steps if step["step"] in self.ran and step["state"] in ("FAILED", "NOT RUN")]
+        return [step["step"] for step in self.steps() if step["step"] in self.ran and step["state"] in ("FAILED", "NOT RUN")]
+
+    def stop(self):
+        """Ends the commands that run, and the program. Called in the main thread, by a signal."""
+        self.stopped = True
+        for process in list(self.processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)
+        sys.exit(EXIT_STOPPED)
 
     def environment(self, **more):
         """The environment of a command that uses the plugin and its libraries."""
@@ -109,8 +168,9 @@ class Check:
             started = time.monotonic()
             with subprocess.Popen(command, cwd=ROOT, env=self.environment(**variables), stdin=subprocess.DEVNULL, stdout=file,
                                   stderr=subprocess.STDOUT, start_new_session=True) as process:
+                self.processes.add(process.pid)
                 try:
-                    code = process.wait(limit)
+                    code = process.wait(0 if self.stopped else limit)
                 except BaseException as reason:  # also when this program is interrupted: it has a session of its own
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
@@ -118,6 +178,8 @@ class Check:
                     if not isinstance(reason, subprocess.TimeoutExpired):
                         raise
                     code = None
+                finally:
+                    self.processes.discard(process.pid)
         with open(path, "rb") as file:
             file.seek(begin)
             output = file.read().decode(errors="replace")
@@ -142,6 +204,8 @@ class Check:
         self.log_folder = self.out / name
         self.log_folder.mkdir(parents=True, exist_ok=True)
         state, text, lines, found = "passed", "", [], {}
+        self.ran.append(name)
+        self.record(step=name, state="running")
         try:
             if self.seconds_left(limit) < min(MINIMUM_SECONDS, limit):
                 raise NoTime("no time is left of this part")
@@ -161,24 +225,25 @@ class Check:
         print(f"{name:20} {state}{': ' if text else ''}{text} ({seconds:.1f} s)", flush=True)
         for line in lines:
             print(f"  {line}", flush=True)
-        result = {"step": name, "state": state, "text": text, "seconds": round(seconds, 1), "lines": lines, **found}
-        self.steps = [step for step in self.steps if step["step"] != name] + [result]
-        self.ran.append(name)
-        with open(self.out / "report.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
+        self.record(step=name, state=state, text=text, seconds=round(seconds, 1), lines=lines, **found)
         self.write_report()
 
     def write_report(self):
         """Writes report.json and report.txt anew."""
-        devices = "fake GPUs; nothing here was measured on a GPU" if self.fake else "GPUs"
+        gpus = self.gpus
+        fake = any(gpu.startswith(FAKE_NAME) for gpu in gpus)
+        devices = "fake GPUs; nothing here was measured on a GPU" if fake else "GPUs"
         report = {"written": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "on": devices,
-                  "gpus": self.gpus, "steps": self.steps}
+                  "gpus": gpus, "steps": self.steps()}
         (self.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
         lines = [f"Check of the CUDA backend on {devices}, {report['written']}"]
-        lines += [f"GPU {i}: {gpu}" for i, gpu in enumerate(self.gpus)]
-        for step in self.steps:
+        lines += [f"GPU {i}: {gpu}" for i, gpu in enumerate(gpus)]
+        for step in report["steps"]:
             lines.append(f"{step['step']:20} {step['state']:8} {step['seconds']:8.1f} s  {step['text']}")
-            lines += [f"{'':22}{line}" for line in step["lines"]]
+            details = step["lines"]
+            if step["state"] == "STOPPED":
+                details = [f"{item['item']}: {item['state']}" for item in step["items"]]
+            lines += [f"{'':22}{line}" for line in details]
         (self.out / "report.txt").write_text("\n".join(lines) + "\n")
 
 

@@ -8,17 +8,12 @@ import shutil
 import subprocess
 
 from check import ROOT, Failure, Skip, event
+from sizes import RANKS
 
 # Test cases of the CPU's kernels and of other backends.
 OTHER_BACKENDS = ("recompute: several threads*", "AMX*", "Winograd*", "reference backend*", "arena*", "placement*",
                   "depthwise convolutions that one pass*", "residual blocks that one pass*", "CPU program*", "Lowering*",
                   "ProgramBuffers*", "make_pointers*", "find_bucket_steps*")
-RANKS = ("ranks*", "ordered sums behind*", "*over ranks*", "*over the ranks*", "*of one rank*", "one rank*",
-         "ordered sums with fewer*", "without synchronous*")
-# On the fakes, a few cases show that the step works.
-FAKE_CASES = ("dense*", "*softmax*")
-FAKE_RANKS = ("one rank*",)
-SANITIZED = ("pooling*", "batch norm*", "activations*", "softmax*", "losses*", "global*", "add*", "zero padding*", "penalty*")
 SKIPPED = 77  # exit code of a test program whose cases were all skipped
 CASE_SECONDS = 150
 
@@ -27,8 +22,8 @@ def machine(check):
     """What this machine is."""
     smi = ["nvidia-smi", "--query-gpu=name,uuid,driver_version,memory.total,power.limit,clocks.max.sm", "--format=csv,noheader"]
     lines = []
-    for command in (["git", "rev-parse", "HEAD"], ["uname", "-srm"], [] if check.fake else smi):
-        if command and shutil.which(command[0]):
+    for command in (["git", "rev-parse", "HEAD"], ["uname", "-srm"], smi):
+        if shutil.which(command[0]):
             lines += check.try_command(command, 20).output.strip().splitlines()
     lines.append(f"plugin: {check.plugin}")
     lines += [f"libraries: {folder}" for folder in check.library_folders]
@@ -40,8 +35,7 @@ def devices(check):
     found = json.loads(check.run([check.trainer, "devices", "--json"], 60))
     if not found["gpus"]:
         raise Failure(found["no_gpu"])
-    check.gpus = [gpu["name"] for gpu in found["gpus"]]
-    return {"text": f"{len(check.gpus)} found"}
+    return {"text": f"{len(found['gpus'])} found", "gpus": [gpu["name"] for gpu in found["gpus"]]}
 
 
 def compare_properties(live, known):
@@ -54,13 +48,17 @@ def compare_properties(live, known):
 
 def properties(check):
     """cuDNN's description of each GPU against the one that plans are tested with (lib/backend/gpu_model.cpp)."""
-    if check.fake:
-        raise Skip("a fake GPU has no properties but those that the fake was given")
     program = check.build / "test/cuda/plans/cuda_device_properties"
     models = {model["deviceName"]: model for model in map(json.loads, check.run([program, "models"]).splitlines())}
     lines, wrong = [], []
     for index, name in enumerate(check.gpus):
-        live = json.loads(check.run([program, index]))
+        described = check.try_command([program, index])
+        if described.code != 0 and name not in models:
+            lines.append(f"{name}: no known model, and cuDNN does not describe it: {described.reason()}")
+            continue
+        if described.code != 0:
+            raise Failure(f"cuDNN does not describe GPU {index}: {described.reason()}")
+        live = json.loads(described.output)
         (check.out / f"gpu{index}_properties.json").write_text(json.dumps(live, indent=1) + "\n")
         if name not in models:
             lines.append(f"{name}: no known model; gpu{index}_properties.json has what one would need")
@@ -95,6 +93,11 @@ def list_cases(check, program, cases, left_out):
     return names
 
 
+def state_of(done):
+    """What a test program's exit code means."""
+    return {0: "passed", SKIPPED: "skipped"}.get(done.code, "failed")
+
+
 def run_cases(check, name, cases, left_out=(), prefix=(), **variables):
     """Runs each test case in a process of its own, since an error of a kernel ends all later work of its process."""
     program = test_program(check, name)
@@ -104,8 +107,11 @@ def run_cases(check, name, cases, left_out=(), prefix=(), **variables):
     def run_case(number, case):
         if check.seconds_left(CASE_SECONDS) < 1:
             return None
-        return check.try_command([*prefix, program, f"--test-case={pattern_of(case)}"], CASE_SECONDS, f"{name}_{number:03}",
+        done = check.try_command([*prefix, program, f"--test-case={pattern_of(case)}"], CASE_SECONDS, f"{name}_{number:03}",
                                  TRAINER_TEST_BACKEND="cuda", **variables)
+        if not check.stopped:
+            check.note(case, state_of(done), seconds=round(done.seconds, 1))
+        return done
 
     works = [lambda number=number, case=case: run_case(number, case) for number, case in enumerate(names)]
     done = check.run_side_by_side(works, workers)
@@ -115,7 +121,7 @@ def run_cases(check, name, cases, left_out=(), prefix=(), **variables):
         lines.append(f"{len(not_run)} cases were not run, as the step's time was over: {', '.join(not_run[:5])} ...")
     done = {case: result for case, result in zip(names, done) if result is not None}
     for case, result in done.items():
-        state = {0: "passed", SKIPPED: "skipped"}.get(result.code, "failed")
+        state = state_of(result)
         counts[state] += 1
         if state == "failed":
             lines.append(f"{case}: {result.reason()}")
@@ -129,46 +135,43 @@ def run_cases(check, name, cases, left_out=(), prefix=(), **variables):
 
 def conformance(check):
     """Every op, gradient, update and precision against the double-precision reference."""
-    return run_cases(check, "test_backend", FAKE_CASES if check.fake else ("*",), (*OTHER_BACKENDS, *RANKS))
+    return run_cases(check, "test_backend", check.size.conformance, (*OTHER_BACKENDS, *RANKS))
 
 
 def engine(check):
     """Replicas, frozen layers and precisions of the engine, all replicas on one GPU."""
-    if check.fake:
-        raise Skip("CI runs these cases as tests of their own")
-    return run_cases(check, "test_engine", ("*",), TRAINER_TEST_SHARED_GPU="1")
+    return run_cases(check, "test_engine", check.size.engine, TRAINER_TEST_SHARED_GPU="1")
 
 
 def ranks_shared(check):
     """Sums over ranks that share one GPU."""
-    return run_cases(check, "test_backend", FAKE_RANKS if check.fake else RANKS, OTHER_BACKENDS, TRAINER_TEST_SHARED_GPU="1")
+    return run_cases(check, "test_backend", check.size.ranks, OTHER_BACKENDS, TRAINER_TEST_SHARED_GPU="1")
 
 
 def ranks(check):
     """Sums over ranks with one GPU each."""
-    if len(check.gpus) < 4 and not check.fake:
+    if len(check.gpus) < 4:
         raise Skip(f"needs 4 GPUs; this machine has {len(check.gpus)}")
-    return run_cases(check, "test_backend", FAKE_RANKS if check.fake else RANKS, OTHER_BACKENDS, TRAINER_FAKE_CUDA_DEVICES="4")
+    return run_cases(check, "test_backend", check.size.ranks, OTHER_BACKENDS)
 
 
 def sanitizer(check):
     """NVIDIA's compute-sanitizer on some of the project's own kernels: accesses out of bounds or misaligned."""
-    if check.fake:
-        raise Skip("fake GPUs run the kernels on the CPU, where ASan checks them")
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not os.access(program, os.X_OK):
         raise Skip("this machine has no compute-sanitizer")
-    return run_cases(check, "test_backend", SANITIZED, (*OTHER_BACKENDS, *RANKS),
+    return run_cases(check, "test_backend", check.size.sanitized, (*OTHER_BACKENDS, *RANKS),
                      (program, "--tool", "memcheck", "--error-exitcode", "9"))
 
 
 def config(check):
-    """The config and settings that trainings use: MNIST, the drawn digits without it, and a short run on fake GPUs."""
-    if check.fake:
-        return ROOT / "scripts/bench/cnn.yaml", ["train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"]
+    """The config and settings of the trainings: those of the size, else MNIST, or the drawn digits without it."""
+    settings = list(check.size.settings)
+    if check.size.config:
+        return ROOT / check.size.config, settings
     folder = os.environ.get("MNIST_DIR", ROOT / "datasets/mnist")
     name = "mnist" if pathlib.Path(folder).is_dir() else "digits"
-    return ROOT / f"configs/{name}.yaml", ["run.summary_every=50 steps", "train.epochs=2"]
+    return ROOT / f"configs/{name}.yaml", settings
 
 
 def as_options(settings):
@@ -191,24 +194,25 @@ def accuracy_of(finished):
 def training(check):
     """A whole training in each precision, and on the CPU: accuracy and the parameters' checksum."""
     path, settings = config(check)
-    wanted = 0.0 if check.fake else 0.98
+    wanted = check.size.accuracy
     lines, wrong = [], []
     gpu = ["parallel.device=cuda", "parallel.gpus=1"]
     runs = {"gpu": gpu, "gpu_again": gpu, "gpu_autotune": [*gpu, "parallel.autotune=true"],
             "gpu_tf32": [*gpu, "train.precision=tf32"], "gpu_bf16": [*gpu, "train.precision=bfloat16"],
             "gpu_fp16": [*gpu, "train.precision=float16"], "cpu": ["parallel.device=cpu", "parallel.gpus=0"]}
-    if check.fake:
-        runs = {name: runs[name] for name in ("gpu", "gpu_again", "gpu_bf16", "cpu")}
     hashes = {}
     for name, where in runs.items():
         try:
             finished = train(check, path, name, *settings, *where)
         except Failure as failure:
             wrong.append(f"{name}: {failure}")
+            check.note(name, "failed")
             continue
         hashes[name] = finished["parameters_sha256"]
         gap = f", gap {1e6 * finished['gap_seconds']:.0f} us" if "gap_seconds" in finished else ""
         lines.append(f"{name}: accuracy {accuracy_of(finished):.4f}, {finished['images_per_second']:.0f} images/s{gap}")
+        check.note(name, accuracy=accuracy_of(finished), images_per_second=finished["images_per_second"],
+                   parameters_sha256=hashes[name])
         if accuracy_of(finished) < wanted:
             wrong.append(f"{name}: accuracy {accuracy_of(finished)}, expected {wanted} or more")
     if hashes.get("gpu") != hashes.get("gpu_again"):
@@ -221,7 +225,7 @@ def training(check):
 def verify_resume(check):
     """A resumed run ends as a whole one does."""
     path, settings = config(check)
-    check.run([check.trainer, "verify", "resume", path, "--steps", "4" if check.fake else "40",
+    check.run([check.trainer, "verify", "resume", path, "--steps", check.size.verify_steps,
                *as_options(["parallel.device=cuda", "parallel.gpus=1", *settings])], 100)
     return {}
 
@@ -232,7 +236,7 @@ def verify_replicas(check):
     counts = [count for count in (1, 2) if count <= len(check.gpus)]
     if len(counts) < 2:
         raise Skip("needs 2 GPUs")
-    check.run([check.trainer, "verify", "replicas", path, "--steps", "4" if check.fake else "40", "--replicas",
+    check.run([check.trainer, "verify", "replicas", path, "--steps", check.size.verify_steps, "--replicas",
                ",".join(map(str, counts)), *as_options(["parallel.device=cuda", *settings])], 100)
     return {}
 
@@ -242,7 +246,7 @@ def resume_elsewhere(check):
     path, settings = config(check)
     settings = [one for one in settings if "max_steps" not in one and "epochs" not in one]
     places = {"gpu": ["parallel.device=cuda", "parallel.gpus=1"], "cpu": ["parallel.device=cpu", "parallel.gpus=0"]}
-    first, last = ("4", "8") if check.fake else ("40", "80")
+    first, last = check.size.verify_steps, 2 * check.size.verify_steps
     whole = train(check, path, "cpu_whole", *settings, *places["cpu"], f"train.max_steps={last}")
     expected = next(iter(whole["metrics"].values()))["loss"]
     losses = {}
@@ -278,8 +282,6 @@ def telemetry(check):
 
 def transfer(check):
     """MobileNetV2 with ImageNet's weights on cats and dogs, where both are."""
-    if check.fake:
-        raise Skip("hours on fake GPUs")
     data = pathlib.Path(os.environ.get("CATS_DOGS_DIR", ROOT / "datasets/cats_vs_dogs"))
     weights = pathlib.Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights"))
     for path, script in [(data, "datasets/cats_vs_dogs.sh"), (weights, "datasets/weights.sh")]:

@@ -1,5 +1,6 @@
 """The steps that measure: the machine's ceilings, trainer, and PyTorch in the same shapes."""
 
+import os
 import re
 import shlex
 import sys
@@ -8,24 +9,27 @@ from check import ROOT, Failure, Skip, event
 from correctness import as_options, train
 
 BENCH = ROOT / "scripts/bench"
-# Network and batch size; bfloat16, on one GPU, with numbers in memory.
-CASES = [("cnn", 64), ("cnn", 512), ("vgg16", 64), ("mobilenet_v2", 256), ("resnet50", 64), ("resnet50", 256)]
-PROFILED = [("resnet50", 256), ("mobilenet_v2", 256), ("cnn", 512)]
+PYTHON = os.environ.get("TRAINER_BENCH_PYTHON", sys.executable)  # of PyTorch
 MODES = ("eager", "graph", "compile")
 WORST_LAYERS = 10
 
 
-def settings_of(case, batch, check, *more):
-    """Settings of a config of scripts/bench. The images are four batches of numbers in memory."""
-    precision = "float32" if check.fake else "bfloat16"
-    return [f"train.batch_size={batch}", f"train.precision={precision}", "parallel.device=cuda", "parallel.gpus=1",
+def make_settings(batch, *more):
+    """Settings of a config of scripts/bench: bfloat16 on one GPU. The images are four batches of numbers in memory."""
+    return [f"train.batch_size={batch}", "train.precision=bfloat16", "parallel.device=cuda", "parallel.gpus=1",
             f"data.synthetic.train_samples={max(4 * batch, 64)}", "run.checkpoint_every=1000000 steps", *more]
+
+
+def need_torch(check):
+    """Skips the step where PyTorch cannot use a GPU."""
+    probe = check.try_command([PYTHON, "-c", "import torch; torch.cuda.init()"], 60, "torch_probe")
+    if probe.code != 0:
+        raise Skip(f"PyTorch of {PYTHON}, which TRAINER_BENCH_PYTHON names, cannot use a GPU here: {probe.reason()}")
 
 
 def ceilings(check):
     """The rate of copies and of bfloat16 matrix products on random data, by PyTorch."""
-    if check.fake:
-        raise Skip("a fake GPU has no speed")
+    need_torch(check)
     code = """
 import torch
 def seconds(work, count):
@@ -41,7 +45,7 @@ print(torch.__version__, torch.backends.cudnn.version())
 print('bf16 matrix product %.0f TFLOP/s' % (2 * 8192**3 / seconds(lambda: a @ a, 30) / 1e12))
 print('copy %.2f TB/s read and written' % (2 * 4 * 2**30 / seconds(lambda: c.copy_(b), 20) / 1e12))
 """
-    return {"text": " | ".join(check.run([sys.executable, "-c", code], 60).splitlines()[-3:])}
+    return {"text": " | ".join(check.run([PYTHON, "-c", code], 60).splitlines()[-3:])}
 
 
 def short(case, batch):
@@ -51,28 +55,25 @@ def short(case, batch):
 
 def measure(check, case, batch):
     """Images per second of `trainer benchmark`, and of the training loop, with the gap between its steps."""
-    seconds = "0.2" if check.fake else "2"
     lines, found = [], {}
     ways = {"": [], "autotune": ["parallel.autotune=true"]}
     for way, more in ways.items():
-        settings = settings_of(case, batch, check, *more)
+        settings = make_settings(batch, *more)
         name = f"{short(case, batch)}{'_' if way else ''}{way}"
-        output = check.run([check.trainer, "benchmark", BENCH / f"{case}.yaml", "--json", "--seconds", seconds,
+        output = check.run([check.trainer, "benchmark", BENCH / f"{case}.yaml", "--json", "--seconds", check.size.benchmark_seconds,
                             *as_options(settings)], 90, name)
         found[name] = {"benchmark": event(output, "benchmark")["images_per_second"]}
-        steps = 4 if check.fake else max(60, min(4000, 60000 // batch))
-        finished = train(check, BENCH / f"{case}.yaml", name, *settings, f"train.max_steps={steps}", limit=90)
+        finished = train(check, BENCH / f"{case}.yaml", name, *settings, f"train.max_steps={check.size.steps(batch)}", limit=90)
         found[name].update({key: finished[key] for key in ("images_per_second", "gap_seconds", "joules_per_image") if key in finished})
         lines.append(f"{name}: " + ", ".join(f"{key} {value:.6g}" for key, value in found[name].items()))
+        check.note(name, **found[name])
     return {"lines": lines, "figures": found}
 
 
 def profile(check, case, batch):
     """Where the device time of a step goes, by layer."""
-    if check.fake and case != "cnn":
-        raise Skip("takes minutes on fake GPUs")
     path = BENCH / f"{case}.yaml"
-    settings = as_options(settings_of(case, batch, check))
+    settings = as_options(make_settings(batch))
     trace = check.out / f"trace_{short(case, batch)}.json"
     output = check.run([check.trainer, "profile", path, "--steps", "5", "--trace", trace, "--overwrite",
                         *settings], 90, f"profile_{short(case, batch)}")
@@ -85,7 +86,7 @@ class Peer:
 
     def __init__(self, check, case, batch, mode):
         self.check = check
-        self.command = [sys.executable, BENCH / "peers/torch_gpu.py", "--case", case, "--batch", str(batch), "--mode", mode,
+        self.command = [PYTHON, BENCH / "peers/torch_gpu.py", "--case", case, "--batch", str(batch), "--mode", mode,
                         "--precision", "bfloat16"]
 
     def measure(self, seconds, limit):
@@ -97,16 +98,17 @@ class Peer:
 
 def peers(check, case, batch):
     """PyTorch's images per second, eager, as a graph and compiled."""
-    if check.fake:
-        raise Skip("PyTorch needs a GPU")
+    need_torch(check)
     found, lines = {}, []
     for mode in check.options.modes:
         try:
             found[mode] = Peer(check, case, batch, mode).measure(2, 150 if mode == "compile" else 60)
             lines.append(f"PyTorch {mode}: {found[mode]:.1f} images/s")
+            check.note(mode, images_per_second=found[mode])
         except Failure as failure:
             lines.append(f"PyTorch {mode}: {failure}")
-    ours = max((figures["benchmark"] for step in check.steps for name, figures in step.get("figures", {}).items()
+            check.note(mode, "failed")
+    ours = max((figures["benchmark"] for step in check.steps() for name, figures in step.get("figures", {}).items()
                 if name.startswith(short(case, batch)) and "benchmark" in figures), default=None)
     if ours and found:
         lines.append(f"ratio gpu1_{short(case, batch)}_bf16 {ours / max(found.values()):.2f}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/gpu_check.sh --fake, its report, what it finds wrong, and where it refuses.
+"""scripts/gpu_check.sh with the fake library as the GPU: its report, what it finds wrong, and where it gives up.
 
 gpu_check_test.py BUILD
 """
@@ -7,15 +7,19 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
+HERE = pathlib.Path(__file__).resolve().parent
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "scripts/gpu_check.sh"
 sys.path.insert(0, str(ROOT / "scripts/gpu_check"))
 import check as checks  # noqa: E402  pylint: disable=wrong-import-position
 import correctness  # noqa: E402  pylint: disable=wrong-import-position
+import sizes  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def run(*arguments, **environment):
@@ -23,35 +27,125 @@ def run(*arguments, **environment):
                           check=False)
 
 
+def lines_in(out):
+    return [json.loads(line) for line in (out / "report.jsonl").read_text().splitlines()]
+
+
 def steps_in(out):
     """The report's steps by name, one of each; each was written to report.jsonl when it ended."""
     steps = json.loads((out / "report.json").read_text())["steps"]
     names = [step["step"] for step in steps]
     assert len(set(names)) == len(names), names
-    assert {json.loads(line)["step"] for line in (out / "report.jsonl").read_text().splitlines()} == set(names)
+    assert {line["step"] for line in lines_in(out) if line["state"] != "running" and "item" not in line} == set(names)
     return {step["step"]: step for step in steps}
 
 
-def check_fake(build, folder):
-    """The branch that runs on a GPU, with the fake library as the GPU."""
+def select_libraries(build):
+    """The environment of a machine whose GPU is the fake library, and which has what a machine with a GPU may lack."""
+    build = pathlib.Path(build).resolve()
+    return {"TRAINER_CUDA_PLUGIN": str(build / "test/cuda/plugin/libtrainer_cuda_fake.so"),
+            "LD_LIBRARY_PATH": str(build / "test/cuda/fake_nvml/fake_nvml"), "TRAINER_FAKE_CUDA_DEVICES": "4",
+            "PATH": f"{HERE / 'bin'}:{HERE / 'stand_ins'}:{os.environ['PATH']}",
+            "TRAINER_BENCH_PYTHON": str(HERE / "stand_ins/python_with_torch")}
+
+
+def check_whole(build, folder):
+    """The three parts, one at a time, as on a machine with a GPU: the environment alone makes the fake library the GPU."""
     out = folder / "whole"
-    done = run("--fake", "--no-build", "--build", build, "--out", out)
-    assert done.returncode == 0, (done.stdout, done.stderr)
+    for part in ("correctness", "speed", "peers"):
+        done = run("--no-build", "--build", build, "--out", out, "--size", "tiny", "--part", part, **select_libraries(build))
+        assert done.returncode == 0, (done.stdout, done.stderr)
     steps = steps_in(out)
-    skipped = {"properties", "engine", "sanitizer", "transfer", "ceilings", "peers_cnn_8"}
     states = {name: step["state"] for name, step in steps.items()}
-    expected = {"build", "machine", "devices", "training", "conformance", "ranks_shared", "ranks", "verify_resume",
-                "verify_replicas", "resume_elsewhere", "telemetry", "measure_cnn_8", "profile_cnn_8", *skipped}
-    assert states == {name: "skipped" if name in skipped else "passed" for name in expected}, states
+    expected = {"build", "machine", "devices", "properties", "training", "conformance", "engine", "sanitizer", "ranks_shared", "ranks",
+                "verify_resume", "verify_replicas", "resume_elsewhere", "telemetry", "transfer", "ceilings", "measure_cnn_8",
+                "profile_cnn_8", "peers_cnn_8"}
+    assert states == {name: "skipped" if name == "transfer" else "passed" for name in expected}, states
     report = json.loads((out / "report.json").read_text())
-    assert report["gpus"] == ["Fake CUDA device 0", "Fake CUDA device 1"], report
+    assert report["gpus"] == [f"Fake CUDA device {i}" for i in range(4)], report
     assert "nothing here was measured on a GPU" in report["on"], report
     text = (out / "report.txt").read_text()
     assert "gpu0: utilization 0.5, power_watts 200.0" in text and "fake GPUs" in text.splitlines()[0], text
+    assert "no known model" in "".join(steps["properties"]["lines"]), steps["properties"]
     figures = steps["measure_cnn_8"]["figures"]["cnn_8"]
     assert figures["benchmark"] > 0 and figures["gap_seconds"] > 0 and figures["joules_per_image"] > 0, figures
     log = (out / "conformance/test_backend_000.log").read_text()
     assert "1 passed | 0 failed" in log, log
+    items = {(line["step"], line["item"]): line for line in lines_in(out) if "item" in line}
+    trainings = {item for step, item in items if step == "training"}
+    assert trainings == {"gpu", "gpu_again", "gpu_autotune", "gpu_tf32", "gpu_bf16", "gpu_fp16", "cpu"}, trainings
+    assert items["training", "gpu"]["parameters_sha256"] == items["training", "gpu_again"]["parameters_sha256"], items
+    assert items["measure_cnn_8", "cnn_8"]["benchmark"] == figures["benchmark"], items
+    assert any(step == "conformance" and "dense" in item for step, item in items), items
+    peers = steps["peers_cnn_8"]
+    assert peers["torch"] == {"eager": 50.0, "graph": 50.0} and "PyTorch compile: " in peers["lines"][2], peers
+    assert peers["lines"][-1] == f"ratio gpu1_cnn_8_bf16 {best(figures, steps) / 50:.2f}", peers
+    assert "copy 1.00 TB/s" in steps["ceilings"]["text"], steps["ceilings"]
+
+
+def best(figures, steps):
+    return max(figures["benchmark"], steps["measure_cnn_8"]["figures"]["cnn_8_autotune"]["benchmark"])
+
+
+def check_option(build, folder):
+    """--fake selects the libraries by itself, and PyTorch, which has no GPU then, is left out with the reason."""
+    out = folder / "option"
+    done = run("--fake", "--no-build", "--build", build, "--out", out, "--step", "devices", "ceilings", "peers_cnn_8",
+               TRAINER_BENCH_PYTHON=sys.executable)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    steps = steps_in(out)
+    assert {name: step["state"] for name, step in steps.items()} == {
+        "build": "passed", "devices": "passed", "ceilings": "skipped", "peers_cnn_8": "skipped"}, steps
+    report = json.loads((out / "report.json").read_text())
+    assert report["gpus"] == [f"Fake CUDA device {i}" for i in range(4)] and "fake GPUs" in report["on"], report
+    assert "cannot use a GPU here" in steps["ceilings"]["text"], steps
+
+
+def check_killed(build, folder):
+    """A part that is killed in the middle of a step loses no result that it had, and ends the commands that it ran."""
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        out = folder / f"killed_{kind.name}"
+        arguments = ["--no-build", "--build", build, "--out", out, "--size", "tiny", "--part", "correctness", "--step", "devices", "training"]
+        environment = {**os.environ, **select_libraries(build)}
+        with subprocess.Popen([SCRIPT, *map(str, arguments)], env=environment, stdout=subprocess.DEVNULL) as process:
+            wait_for(lambda out=out: any(line.get("item") == "gpu_again" for line in lines_in(out)), out)
+            process.send_signal(kind)
+            code = process.wait(20)
+        assert code == (checks.EXIT_STOPPED if kind == signal.SIGTERM else -signal.SIGKILL), code
+        if kind == signal.SIGTERM:
+            assert trainings_in(out) == [], "a training goes on after the check that began it was stopped"
+        else:
+            wait_for(lambda out=out: trainings_in(out) == [], out)
+            with open(out / "report.jsonl", "a", encoding="utf-8") as file:
+                file.write('{"step": "trai')  # as a machine that is switched off leaves it
+            run(*arguments[:-1], **select_libraries(build))
+        steps = {step["step"]: step for step in json.loads((out / "report.json").read_text())["steps"]}
+        assert steps["devices"]["state"] == "passed" and steps["training"]["state"] == "STOPPED", steps
+        items = {item["item"]: item for item in steps["training"]["items"]}
+        assert set(items) >= {"gpu", "gpu_again"} and items["gpu"]["images_per_second"] > 0, items
+        assert "gpu_again: passed" in (out / "report.txt").read_text()
+
+
+def wait_for(condition, out, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if (out / "report.jsonl").is_file() and condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {lines_in(out)}")
+
+
+def trainings_in(out):
+    """The trainings with run folders in `out` that run."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(word.startswith(f"{out}/runs".encode()) for word in words):
+            found.append(words)
+    return found
 
 
 def check_failures(build, folder):
@@ -72,31 +166,31 @@ class Options:
     """What Check reads of the command line."""
 
     def __init__(self, folder):
-        self.fake, self.out, self.build, self.no_build = True, folder, folder, True
+        self.out, self.build, self.no_build = folder, folder, True
 
 
 def check_limits(folder):
     """A command that hangs is stopped with its children, its output so far is kept, and what follows still runs."""
-    check = checks.Check(Options(folder))
+    check = checks.Check(Options(folder), sizes.SIZES["tiny"])
 
     def hangs(check):
         check.run(["bash", "-c", "echo began; sleep 300 & wait"], 0.5)
 
     check.step("hangs", hangs, 20)
     check.step("goes on", lambda check: {"text": check.run(["echo", "fine"], 5).strip()}, 20)
-    first, second = check.steps
+    first, second = check.steps()
     assert first["state"] == "FAILED" and "was stopped after" in first["text"] and "began" in first["text"], first
-    assert first["seconds"] < 20 and second["state"] == "passed" and second["text"] == "fine", check.steps
+    assert first["seconds"] < 20 and second["state"] == "passed" and second["text"] == "fine", check.steps()
     check.start_part("short", 0)
     check.step("too late", hangs, 20)
-    assert check.steps[-1]["state"] == "NOT RUN" and "no time is left" in check.steps[-1]["text"], check.steps
+    assert check.steps()[-1]["state"] == "NOT RUN" and "no time is left" in check.steps()[-1]["text"], check.steps
     assert check.failed() == ["hangs", "too late"], check.failed()
     check.start_part("broken", 60)
     check.step("broken", lambda check: [][0], 20)
-    assert check.steps[-1]["state"] == "FAILED" and "IndexError" in check.steps[-1]["text"], check.steps
+    assert check.steps()[-1]["state"] == "FAILED" and "IndexError" in check.steps()[-1]["text"], check.steps
     # Another part in the same folder adds to the report.
-    later = checks.Check(Options(folder))
-    assert [step["step"] for step in later.steps] == ["hangs", "goes on", "too late", "broken"] and later.failed() == []
+    later = checks.Check(Options(folder), sizes.SIZES["tiny"])
+    assert [step["step"] for step in later.steps()] == ["hangs", "goes on", "too late", "broken"] and later.failed() == []
 
 
 def check_skipped_cases(folder):
@@ -106,9 +200,9 @@ def check_skipped_cases(folder):
     program.write_text("#!/bin/bash\n[[ $1 == --list* ]] && { echo 'a, b'; echo other; exit; }\n"
                        "[[ $1 == '--test-case=a? b' ]] && exit 77\nexit 0\n")
     program.chmod(0o755)
-    check = checks.Check(Options(folder))
+    check = checks.Check(Options(folder), sizes.SIZES["tiny"])
     check.step("cases", lambda check: correctness.run_cases(check, "test_sample", ("*",)), 20)
-    assert check.steps[0]["text"] == "test_sample: 1 cases passed, 1 skipped, 0 failed", check.steps
+    assert check.steps()[0]["text"] == "test_sample: 1 cases passed, 1 skipped, 0 failed", check.steps()
 
 
 def check_refusals():
@@ -143,7 +237,9 @@ def main(build):
     with tempfile.TemporaryDirectory() as name:
         check_limits(pathlib.Path(name) / "limits")
         check_skipped_cases(pathlib.Path(name) / "skipped")
-        check_fake(build, pathlib.Path(name))
+        check_whole(build, pathlib.Path(name))
+        check_option(build, pathlib.Path(name))
+        check_killed(build, pathlib.Path(name))
         check_failures(build, pathlib.Path(name))
 
 

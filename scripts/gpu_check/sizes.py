@@ -1,0 +1,39 @@
+"""How much each step does: everything on a GPU, and little where only the steps themselves are tested."""
+
+import dataclasses
+
+RANKS = ("ranks*", "ordered sums behind*", "*over ranks*", "*over the ranks*", "*of one rank*", "one rank*",
+         "ordered sums with fewer*", "without synchronous*")
+SANITIZED = ("pooling*", "batch norm*", "activations*", "softmax*", "losses*", "global*", "add*", "zero padding*", "penalty*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """Test cases as patterns of doctest, and lengths of trainings."""
+
+    conformance: tuple = ("*",)
+    ranks: tuple = RANKS
+    engine: tuple = ("*",)
+    sanitized: tuple = SANITIZED
+    config: str = ""  # of the trainings; empty: MNIST, or the drawn digits without it
+    settings: tuple = ("run.summary_every=50 steps", "train.epochs=2")
+    accuracy: float = 0.98  # that each training must reach
+    verify_steps: int = 40
+    speed: tuple = (("cnn", 64), ("cnn", 512), ("vgg16", 64), ("mobilenet_v2", 256), ("resnet50", 64), ("resnet50", 256))
+    profiled: tuple = (("resnet50", 256), ("mobilenet_v2", 256), ("cnn", 512))
+    benchmark_seconds: float = 2
+    images: int = 60000  # of the training that is measured, within 60 to 4000 steps
+    min_steps: int = 60
+
+    def steps(self, batch):
+        """The steps of a training that is measured."""
+        return max(self.min_steps, min(4000, self.images // batch))
+
+
+SIZES = {
+    "full": Size(),
+    "tiny": Size(conformance=("dense*", "*softmax*"), ranks=("one rank*",), engine=("a variable that differs*",),
+                 sanitized=("penalty*",), config="scripts/bench/cnn.yaml",
+                 settings=("train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"), accuracy=0, verify_steps=4,
+                 speed=(("cnn", 8),), profiled=(("cnn", 8),), benchmark_seconds=0.2, images=32, min_steps=4),
+}
