@@ -86,7 +86,8 @@ Debugging debugging_from_environment() {
   return debugging;
 }
 
-Machine open_machine(int device, const DeviceOptions& options, std::shared_ptr<PeerWatch> peers) {
+Machine open_machine(int device, const DeviceOptions& options, std::shared_ptr<PeerWatch> peers,
+                     const std::shared_ptr<SharedPlans>& shared) {
   Machine machine;
   machine.device = device;
   cudaDeviceProp properties{};
@@ -103,6 +104,7 @@ Machine open_machine(int device, const DeviceOptions& options, std::shared_ptr<P
   if (options.cuda.autotune) {
     planning.timer = products.timer = make_event_timer(device);
     planning.cache = products.cache = tuning_folder(options.tuning_cache);
+    planning.shared = products.shared = shared;
     products.device = describe(properties, machine.driver);
   }
   machine.convolutions = make_convolution_planner(planning);
@@ -160,10 +162,10 @@ class CudaBackend final : public Backend, public MemoryPlanner {
     machine_.device = kPlannedDevice;
     machine_.peers = nullptr;
   }
-  CudaBackend(int device, const DeviceOptions& options)
+  CudaBackend(int device, const DeviceOptions& options, const std::shared_ptr<SharedPlans>& shared)
       : timeout_(options.timeout), streams_(std::make_shared<StreamList>()) {
     const DeviceGuard guard(device);
-    machine_ = open_machine(device, options, std::make_shared<PeerWatch>());
+    machine_ = open_machine(device, options, std::make_shared<PeerWatch>(), shared);
   }
 
   std::string describe() const override {
@@ -270,8 +272,9 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
     }
     return backends;
   }
+  const auto shared = std::make_shared<SharedPlans>();
   for (const int gpu : options.gpus) {
-    backends.push_back(std::make_unique<CudaBackend>(gpu, options));
+    backends.push_back(std::make_unique<CudaBackend>(gpu, options, shared));
   }
   return backends;
 }

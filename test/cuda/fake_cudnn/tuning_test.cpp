@@ -238,6 +238,35 @@ TEST_CASE("tuning: a choice is kept for its device, version, shape and precision
   CHECK(tuned.warnings.empty());
 }
 
+TEST_CASE("tuning: planners of two devices without a folder, one choice") {
+  const auto shared = std::make_shared<backend::cuda::SharedPlans>();
+  const auto timer = std::make_shared<NamedTimer>();
+  const auto convolve = [&](std::shared_ptr<backend::cuda::SharedPlans> plans) {
+    backend::cuda::PlannerOptions options;
+    options.timer = timer;
+    options.shared = std::move(plans);
+    return make_convolution_planner(options)->plan(usual_convolution())->describe();
+  };
+  const auto multiply = [&](std::shared_ptr<backend::cuda::SharedPlans> plans) {
+    backend::cuda::MatmulOptions options;
+    options.timer = timer;
+    options.shared = std::move(plans);
+    return make_matmul_planner(options)->plan(usual_product())->describe();
+  };
+  timer->fast = "engine 0,";
+  const std::string first_engine = convolve(shared);
+  timer->fast = "2 KiB";
+  const std::string first_algorithm = multiply(shared);
+  CHECK(contains(first_engine, "engine 0,"));
+  CHECK(contains(first_algorithm, "2 KiB"));
+  timer->fast = "engine 28,";
+  const std::size_t timed = timer->names.size();
+  CHECK(convolve(shared) == first_engine);
+  CHECK(multiply(shared) == first_algorithm);
+  CHECK(timer->names.size() == timed);
+  CHECK(convolve(nullptr) != first_engine);
+}
+
 TEST_CASE("tuning: files that are damaged or of something else are ignored, named and replaced") {
   const auto only_file = [](const Tuned& tuned) {
     return std::filesystem::directory_iterator(tuned.folder.path())->path();

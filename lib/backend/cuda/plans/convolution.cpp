@@ -138,7 +138,7 @@ class CudnnPlanner final : public ConvolutionPlanner {
  public:
   explicit CudnnPlanner(const PlannerOptions& options)
       : device_(options.device_properties),
-        cache_(options.cache, options.warn),
+        cache_(options.cache, options.warn, options.shared),
         workspace_limit_(options.workspace_limit),
         timer_(options.timer) {}
 

@@ -236,7 +236,9 @@ constexpr int kMaxTimedAlgorithms = 8;
 class CublasPlanner final : public MatmulPlanner {
  public:
   explicit CublasPlanner(const MatmulOptions& options)
-      : timer_(options.timer), device_(options.device), cache_(options.cache, options.warn) {
+      : timer_(options.timer),
+        device_(options.device),
+        cache_(options.cache, options.warn, options.shared) {
     cublasLtHandle_t raw = nullptr;
     check(cublasLtCreate(&raw), "cublasLtCreate");
     handle_.reset(raw);

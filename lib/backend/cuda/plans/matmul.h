@@ -58,7 +58,8 @@ struct MatmulOptions {
   // must exist; empty: they are made anew by each planner.
   std::string device;
   Path cache;
-  Warn warn;  // of files of the cache that are not used
+  Warn warn;                            // of files of the cache that are not used
+  std::shared_ptr<SharedPlans> shared;  // with the planners of other devices; null: none
 };
 std::unique_ptr<MatmulPlanner> make_matmul_planner(const MatmulOptions& options = {});
 // For a device that is not here, which cuBLASLt cannot plan for: no product runs, and each counts

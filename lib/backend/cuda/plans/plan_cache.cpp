@@ -45,9 +45,28 @@ Path PlanCache::make_path(const std::string& key) const {
   return folder_ / (hash.hex() + ".plan");
 }
 
+std::optional<std::string> SharedPlans::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = plans_.find(key);
+  return found == plans_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void SharedPlans::add(const std::string& key, const std::string& plan) {
+  const std::lock_guard lock(mutex_);
+  plans_[key] = plan;
+}
+
 std::optional<std::string> PlanCache::load(const std::string& key) const {
+  std::optional<std::string> plan = shared_ ? shared_->find(key) : std::nullopt;
+  if (plan || folder_.empty()) return plan;
+  plan = load_file(key);
+  if (plan && shared_) shared_->add(key, *plan);
+  return plan;
+}
+
+std::optional<std::string> PlanCache::load_file(const std::string& key) const {
   std::error_code error;
-  if (!enabled() || !std::filesystem::exists(make_path(key), error)) return std::nullopt;
+  if (!std::filesystem::exists(make_path(key), error)) return std::nullopt;
   std::string content, plan;
   try {
     content = read_text_file(make_path(key));
@@ -66,7 +85,8 @@ void PlanCache::reject(const std::string& key, const std::string& why) const {
 }
 
 void PlanCache::store(const std::string& key, const std::string& plan) const {
-  if (!enabled()) return;
+  if (shared_) shared_->add(key, plan);
+  if (folder_.empty()) return;
   const std::string rest = key + plan;
   write_file_atomic(make_path(key),
                     concat(kFormat, '\n', crc32c(to_bytes(rest)), '\n', key.size(), '\n', rest));

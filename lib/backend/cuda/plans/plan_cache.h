@@ -1,7 +1,10 @@
-// What was planned for a device, on disk.
+// Plans for a device that are kept on disk and shared between the devices of a process.
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -12,28 +15,42 @@ namespace trainer::backend::cuda {
 // Gets a sentence for the user, without its full stop.
 using Warn = std::function<void(const std::string&)>;
 
-// One file a plan, named after the SHA-256 of its key, a text that names all that the plan depends
-// on. Processes may share a folder.
+// Plans by key, which the planners of all devices of a process share, so that devices of one kind
+// have one plan also where there is no folder. Thread-safe.
+class SharedPlans {
+ public:
+  std::optional<std::string> find(const std::string& key) const;
+  void add(const std::string& key, const std::string& plan);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> plans_;
+};
+
+// One file per plan, named after the SHA-256 of its key, a text that names all that the plan
+// depends on. Processes may share a folder.
 class PlanCache {
  public:
-  // An empty path is a cache that is always empty.
-  explicit PlanCache(Path folder, Warn warn = {})
-      : folder_(std::move(folder)), warn_(std::move(warn)) {}
+  // Without a folder plans are kept in `shared` alone, without both nowhere.
+  explicit PlanCache(Path folder, Warn warn = {}, std::shared_ptr<SharedPlans> shared = nullptr)
+      : folder_(std::move(folder)), warn_(std::move(warn)), shared_(std::move(shared)) {}
 
-  bool enabled() const { return !folder_.empty(); }
+  bool enabled() const { return !folder_.empty() || shared_ != nullptr; }
   // The plan stored under the key. None when there is none, or, with a warning, when its file is
   // damaged, or is another program's or another key's.
   std::optional<std::string> load(const std::string& key) const;
   // Throws DataError when the file cannot be written.
   void store(const std::string& key, const std::string& plan) const;
-  // Tells that a plan that load() returned cannot be used.
+  // Warns that a plan that load() returned cannot be used.
   void reject(const std::string& key, const std::string& why) const;
 
  private:
+  std::optional<std::string> load_file(const std::string& key) const;
   Path make_path(const std::string& key) const;
 
   Path folder_;
   Warn warn_;
+  std::shared_ptr<SharedPlans> shared_;
 };
 
 }  // namespace trainer::backend::cuda
