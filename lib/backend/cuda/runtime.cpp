@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -43,6 +45,57 @@ DeviceGuard::~DeviceGuard() {
 
 namespace {
 
+struct MemoryGate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int calls = 0;  // in progress
+  int holds = 0;
+};
+// Never destroyed: buffers may outlive main().
+MemoryGate& memory_gate() {
+  static auto& gate = *new MemoryGate;
+  return gate;
+}
+
+}  // namespace
+
+MemoryCall::MemoryCall() {
+  MemoryGate& gate = memory_gate();
+  std::unique_lock lock(gate.mutex);
+  gate.changed.wait(lock, [&gate] { return gate.holds == 0; });
+  ++gate.calls;
+}
+
+MemoryCall::~MemoryCall() {
+  MemoryGate& gate = memory_gate();
+  const std::lock_guard lock(gate.mutex);
+  --gate.calls;
+  gate.changed.notify_all();
+}
+
+bool hold_memory_calls(const std::function<bool()>& is_over) {
+  constexpr std::chrono::milliseconds kPause(10);
+  MemoryGate& gate = memory_gate();
+  std::unique_lock lock(gate.mutex);
+  ++gate.holds;
+  while (!gate.changed.wait_for(lock, kPause, [&gate] { return gate.calls == 0; })) {
+    if (!is_over()) continue;
+    --gate.holds;
+    gate.changed.notify_all();
+    return false;
+  }
+  return true;
+}
+
+void release_memory_calls() {
+  MemoryGate& gate = memory_gate();
+  const std::lock_guard lock(gate.mutex);
+  --gate.holds;
+  gate.changed.notify_all();
+}
+
+namespace {
+
 // Returns addresses of the planned device. Blocks do not overlap, so an address identifies a block.
 Buffer allocate_planned(std::size_t bytes) {
   static std::atomic<std::uintptr_t> next{std::uintptr_t{1} << 44};
@@ -58,7 +111,10 @@ Buffer allocate_device(int device, std::size_t bytes) {
   if (device == kPlannedDevice) return allocate_planned(bytes);
   const DeviceGuard guard(device);
   void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, bytes);
+  const cudaError_t status = [&] {
+    const MemoryCall call;
+    return cudaMalloc(&memory, bytes);
+  }();
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
@@ -67,7 +123,10 @@ Buffer allocate_device(int device, std::size_t bytes) {
                              free >> 20, " of ", total >> 20, " MiB free"));
   }
   check(status, "cudaMalloc");
-  return {{static_cast<std::byte*>(memory), bytes}, [](std::byte* address) { cudaFree(address); }};
+  return {{static_cast<std::byte*>(memory), bytes}, [](std::byte* address) {
+            const MemoryCall call;
+            cudaFree(address);
+          }};
 }
 
 Buffer allocate_zeros(int device, std::size_t bytes) {
@@ -108,7 +167,10 @@ PinnedMemory& pinned_memory() {
 HostBuffer allocate_pinned(std::size_t bytes, unsigned flags) {
   if (current_device == kPlannedDevice) return allocate_host(bytes);
   void* memory = nullptr;
-  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), flags), "cudaHostAlloc");
+  {
+    const MemoryCall call;
+    check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), flags), "cudaHostAlloc");
+  }
   auto* block = static_cast<std::byte*>(memory);
   PinnedMemory& all = pinned_memory();
   {
@@ -120,6 +182,7 @@ HostBuffer allocate_pinned(std::size_t bytes, unsigned flags) {
               const std::lock_guard lock(all.mutex);
               all.blocks.erase(data);
             }
+            const MemoryCall call;
             cudaFreeHost(data);
           }};
 }

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,20 @@ class DeviceGuard {
  private:
   int before_;
 };
+
+// Must exist during each call that allocates or frees memory or instantiates a graph. Such a call
+// waits for the devices of all ranks of the process, and other threads cannot launch meanwhile.
+class MemoryCall {
+ public:
+  MemoryCall();
+  ~MemoryCall();
+  MemoryCall(const MemoryCall&) = delete;
+  MemoryCall& operator=(const MemoryCall&) = delete;
+};
+// Waits until no MemoryCall exists, and keeps new ones waiting until release_memory_calls().
+// Returns false, and keeps none waiting, if is_over() became true first.
+bool hold_memory_calls(const std::function<bool()>& is_over);
+void release_memory_calls();
 
 // Allocates device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory
 // (backend/memory_planner.h) with the wanted and the free bytes.

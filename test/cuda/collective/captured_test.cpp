@@ -1,8 +1,13 @@
 // Sums over GPUs in captured graphs, on the fake runtime.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <latch>
+#include <semaphore>
+#include <thread>
 
+#include "backend/cuda/collectives/launch_window.h"
 #include "backend/cuda/executable/call_graph.h"
 #include "base/error.h"
 #include "base/process.h"
@@ -190,6 +195,103 @@ TEST_CASE("errors of NCCL in a capture or of a replay name the rank, its host an
       }
     }
     CHECK(own == 1);
+  }
+}
+
+// The fake reports the deadlock of a memory call between two ranks' launches after this time.
+class ShortDeadlock {
+ public:
+  ShortDeadlock() { ::setenv("TRAINER_FAKE_CUDA_DEADLOCK_MS", "3000", 1); }
+  ~ShortDeadlock() { ::unsetenv("TRAINER_FAKE_CUDA_DEADLOCK_MS"); }
+};
+
+TEST_CASE("NcclCollective: memory calls of ranks and of another thread between launches, all end") {
+  const ShortDeadlock deadlock;
+  for (int seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    const FakeMachine machine(seed);
+    std::atomic<bool> over{false};
+    std::thread loader([&over] {
+      while (!over) allocate_pinned(64, cudaHostAllocPortable);
+    });
+    const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {
+      Step step(rank);
+      for (int call = 0; call < 10; ++call) {
+        if (call == 4) step.capture();
+        if ((call + rank.rank()) % 2 == 0) allocate_device(rank.device, 64);
+        call < 4 ? step.enqueue() : step.replay();
+      }
+      CHECK(step.values().front() == 3 * 512);
+    });
+    over = true;
+    loader.join();
+    for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
+  }
+}
+
+TEST_CASE("NcclCollective: abort() while a graph launch blocks, returns and ends the launch") {
+  const FakeMachine machine;
+  std::latch launching(3);
+  std::counting_semaphore<2> aborted(0);
+  std::atomic<int> ended{0};
+  const auto outcomes = run_ranks({own_devices(3)}, [&](Rank& rank) {
+    rank.collective->replay(rank.queue(), [&] {
+      launching.arrive_and_wait();
+      if (rank.rank() == 2) {
+        rank.collective->abort("the batch is damaged");
+        aborted.release(2);
+      } else if (aborted.try_acquire_for(std::chrono::seconds(10))) {
+        ++ended;
+      }
+    });
+    rank.collective->check();
+  });
+  CHECK(ended == 2);
+  for (const Outcome& outcome : outcomes) CHECK(has(outcome.error, "the batch is damaged"));
+}
+
+TEST_CASE(
+    "LaunchWindow: a rank that does not come, false after the limit, and memory calls go on") {
+  LaunchWindow window(2);
+  const auto in = [](int milliseconds) {
+    return LaunchWindow::TimePoint::clock::now() + std::chrono::milliseconds(milliseconds);
+  };
+  CHECK_FALSE(window.open(in(10)));
+  bool other = false;
+  std::thread([&] { other = window.open(in(10000)); }).join();
+  CHECK(other);
+  CHECK_FALSE(window.close(in(10)));
+  std::atomic<bool> called{false};
+  std::thread caller([&called] {
+    const MemoryCall call;
+    called = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(called);
+  window.fail();
+  caller.join();
+  CHECK(called);
+  CHECK_FALSE(window.open(in(10000)));
+  CHECK_FALSE(window.close(in(10000)));
+}
+
+TEST_CASE("LaunchWindow: a memory call in progress, open() waits for it or ends by fail()") {
+  const auto limit = LaunchWindow::TimePoint::clock::now() + std::chrono::seconds(10);
+  for (const bool fails : {false, true}) {
+    LaunchWindow window(2);
+    std::atomic<int> opened{0};
+    auto call = std::make_unique<MemoryCall>();
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.emplace_back([&] { opened += window.open(limit) && window.close(limit) ? 1 : 0; });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    CHECK(opened == 0);
+    fails ? window.fail() : call.reset();
+    for (std::thread& rank : ranks) rank.join();
+    CHECK(opened == (fails ? 0 : 2));
+    call.reset();
+    const MemoryCall next;  // would wait for ever if the window still held it
   }
 }
 

@@ -11,6 +11,7 @@
 // - Where the manuals leave a choice ("may synchronise"), the seed chooses.
 // - In a build for the thread sanitizer each stream is a thread that only submission, events and
 //   synchronisation order, so missing synchronisation is reported whatever the order was.
+// - Memory calls wait for the devices that share a communicator: peers.cpp.
 // - When no thread can make progress for a while, every stream's head is printed, and all calls
 //   return cudaErrorLaunchTimeout from then on.
 //
@@ -18,6 +19,7 @@
 //   TRAINER_FAKE_CUDA_SEED         the order of operations; 1
 //   TRAINER_FAKE_CUDA_EAGER        1: an operation runs as soon as it may, not as late
 //   TRAINER_FAKE_CUDA_DEVICES      devices; 2, at most 16
+//   TRAINER_FAKE_CUDA_PEER_ACCESS  0: the devices of a communicator have none; 1
 //   TRAINER_FAKE_CUDA_MEMORY       bytes of each device; 2 GiB
 //   TRAINER_FAKE_CUDA_DEADLOCK_MS  how long nothing may happen while a thread waits; 20000
 //   TRAINER_FAKE_CUDA_FAIL         <function>:<n>:<error>[,...]: the n-th call of a function,
@@ -26,6 +28,7 @@
 //                                  cudaErrorMemoryAllocation or ncclSystemError
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
+//   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls() when it ends
 //   TRAINER_FAKE_CUDA_CHECK        1: a program that leaves something unfreed prints it and ends
 //   with
 //                                  exit code 86
@@ -60,6 +63,12 @@ void seed(unsigned value);
 // Makes the n-th call of a function from here on fail, as TRAINER_FAKE_CUDA_FAIL does. Throws
 // std::invalid_argument for an error that neither cuda_runtime_api.h nor nccl.h has.
 void fail(const std::string& function, int n, const std::string& error);
+
+// The calls of a function of CUDA since the start or reset().
+long count_calls(const std::string& function);
+// The calls that allocate or free memory, or instantiate a graph, which does: those of
+// wait_for_peers() (world.h).
+long count_memory_calls();
 
 // Allocations, streams, events, graphs and communicators that were not freed: their number, and a
 // line for each.

@@ -8,9 +8,13 @@
 namespace fake {
 namespace {
 
-cudaError_t instantiate(World& w, cudaGraphExec_t* exec, cudaGraph_t graph) {
+cudaError_t instantiate(Lock& lock, cudaGraphExec_t* exec, cudaGraph_t graph) {
+  World& w = world();
   if (const cudaError_t e = begin(w, "cudaGraphInstantiate")) return e;
   if (!exec || w.graphs.count(graph) == 0) return cudaErrorInvalidValue;
+  const cudaError_t waited = wait_for_peers(lock, "cudaGraphInstantiate", current_device());
+  if (waited != cudaSuccess) return waited;
+  if (w.graphs.count(graph) == 0) return cudaErrorInvalidValue;
   auto made = std::make_unique<CUgraphExec_st>();
   made->nodes = graph->nodes;
   std::map<cudaStream_t, std::shared_ptr<Fiber>> lanes;
@@ -35,6 +39,7 @@ cudaError_t launch(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
     return cudaErrorStreamCaptureUnsupported;
   }
   if (const cudaError_t e = check_legacy_use(w, *stream)) return e;
+  if (const cudaError_t e = begin_launch(lock, stream->device, "")) return e;
   std::vector<OperationPtr> earlier;
   if (exec->last) earlier.push_back(exec->last);
   const auto first = append(w, *stream, marker("begin of a graph", stream->device), earlier);
@@ -69,8 +74,8 @@ cudaError_t destroy(World& w, const char* function, Handles& handles, Handle han
 extern "C" {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  const fake::Lock lock(fake::world().mutex);
-  return fake::end(fake::instantiate(fake::world(), exec, graph));
+  fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::instantiate(lock, exec, graph));
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {

@@ -2,8 +2,8 @@
 //
 // Follows CUDA Runtime API 13.0, "Memory Management": cudaMalloc (not cleared, of the current
 // device), cudaFree (an error for what is not allocated; "may perform implicit synchronization"),
-// cudaHostAlloc, cudaFreeHost (no word of synchronisation, so there is none), cudaMemGetInfo; and
-// "Unified Addressing": all devices see pinned memory at the host's address.
+// cudaHostAlloc, cudaFreeHost, cudaMemGetInfo; and "Unified Addressing": all devices see pinned
+// memory at the host's address. Devices with peers: peers.cpp.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -98,13 +98,15 @@ std::size_t used_bytes(const World& w, int device) {
   return used;
 }
 
-cudaError_t allocate_device(World& w, void** pointer, std::size_t bytes) {
+cudaError_t allocate_device(Lock& lock, void** pointer, std::size_t bytes) {
+  World& w = world();
   if (const cudaError_t e = begin(w, "cudaMalloc")) return e;
   if (!pointer) return cudaErrorInvalidValue;
   if (const cudaError_t e = check_unsafe_call(w)) return e;
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
   const int device = current_device();
+  if (const cudaError_t e = wait_for_peers(lock, "cudaMalloc", device)) return e;
   const std::size_t free = w.settings.memory_bytes - used_bytes(w, device);
   Allocation a;
   if (bytes > free || rounded_up(bytes, kAlignment) > free || !map(bytes, device, a)) {
@@ -126,8 +128,9 @@ cudaError_t free_device(Lock& lock, void* pointer) {
   const char* address = static_cast<const char*>(pointer);
   if (w.device_memory.count(address) == 0) return cudaErrorInvalidValue;
   cudaError_t status = before;
+  const int device = w.device_memory.at(address).device;
+  if (status == cudaSuccess) status = wait_for_peers(lock, "cudaFree", device);
   if (status == cudaSuccess && flip(w)) {
-    const int device = w.device_memory.at(address).device;
     status = run_until(lock, [&w, device] { return is_idle(w, device); });
   }
   const auto at = w.device_memory.find(address);
@@ -137,12 +140,14 @@ cudaError_t free_device(Lock& lock, void* pointer) {
   return status;
 }
 
-cudaError_t allocate_pinned(World& w, void** pointer, std::size_t bytes) {
+cudaError_t allocate_pinned(Lock& lock, void** pointer, std::size_t bytes) {
+  World& w = world();
   if (const cudaError_t e = begin(w, "cudaHostAlloc")) return e;
   if (!pointer) return cudaErrorInvalidValue;
   if (const cudaError_t e = check_unsafe_call(w)) return e;
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
+  if (const cudaError_t e = wait_for_peers(lock, "cudaHostAlloc", -1)) return e;
   Allocation a;
   if (!map(bytes, -1, a)) return cudaErrorMemoryAllocation;
   w.pinned_memory[a.address] = a;
@@ -150,17 +155,22 @@ cudaError_t allocate_pinned(World& w, void** pointer, std::size_t bytes) {
   return cudaSuccess;
 }
 
-cudaError_t free_pinned(World& w, void* pointer) {
+cudaError_t free_pinned(Lock& lock, void* pointer) {
+  World& w = world();
   const cudaError_t before = begin(w, "cudaFreeHost");
   if (before != cudaSuccess && before != w.sticky) return before;
   if (!pointer) return before;
   if (const cudaError_t e = check_unsafe_call(w)) return e;
-  const auto at = w.pinned_memory.find(static_cast<const char*>(pointer));
+  const char* address = static_cast<const char*>(pointer);
+  if (w.pinned_memory.count(address) == 0) return cudaErrorInvalidValue;
+  const cudaError_t status =
+      before == cudaSuccess ? wait_for_peers(lock, "cudaFreeHost", -1) : before;
+  const auto at = w.pinned_memory.find(address);
   if (at == w.pinned_memory.end()) return cudaErrorInvalidValue;
   watch_range(at->second.mapped, at->second.mapped_bytes);
   unmap(at->second);
   w.pinned_memory.erase(at);
-  return before;
+  return status;
 }
 
 }  // namespace
@@ -219,8 +229,8 @@ bool is_device_memory(const void* address, std::size_t bytes, int device) {
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
-  const fake::Lock lock(fake::world().mutex);
-  return fake::end(fake::allocate_device(fake::world(), pointer, bytes));
+  fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::allocate_device(lock, pointer, bytes));
 }
 
 cudaError_t cudaFree(void* pointer) {
@@ -229,13 +239,13 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
-  const fake::Lock lock(fake::world().mutex);
-  return fake::end(fake::allocate_pinned(fake::world(), pointer, bytes));
+  fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::allocate_pinned(lock, pointer, bytes));
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
-  const fake::Lock lock(fake::world().mutex);
-  return fake::end(fake::free_pinned(fake::world(), pointer));
+  fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::free_pinned(lock, pointer));
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {

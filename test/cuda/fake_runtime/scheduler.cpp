@@ -149,6 +149,7 @@ void report_deadlock(World& w) {
   for (const OperationPtr& op : w.runnable) {
     if (!op->stream) out << "\n  device " << op->work->device << ", a graph: " << describe(*op);
   }
+  for (const auto& call : w.waiting_calls) out << "\n  a host thread: " << call.text;
   make_sticky(w, cudaErrorLaunchTimeout, out.str());
 }
 

@@ -141,6 +141,7 @@ cudaError_t submit(Lock& lock, CUstream_st& stream, std::shared_ptr<const Work> 
   World& w = world();
   if (stream.capture) return capture_node(stream, std::move(work));
   if (const cudaError_t e = check_legacy_use(w, stream)) return e;
+  if (const cudaError_t e = begin_launch(lock, stream.device, "")) return e;
   append(w, stream, std::move(work));
   run_eagerly(lock);
   return cudaSuccess;
@@ -153,6 +154,7 @@ cudaError_t enqueue(cudaStream_t handle, std::string name, std::function<void()>
   if (const cudaError_t e = begin(w, "cudaLaunchKernelExC")) return end(e);
   CUstream_st* stream = find_stream(w, handle);
   if (!stream || stream->device != current_device()) return end(cudaErrorInvalidResourceHandle);
+  if (const cudaError_t e = begin_launch(lock, stream->device, name)) return end(e);
   auto work = std::make_shared<Work>();
   work->name = std::move(name);
   work->device = stream->device;

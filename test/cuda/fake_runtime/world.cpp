@@ -29,6 +29,7 @@ void read_settings(World& w) {
   Settings s;
   s.seed = static_cast<unsigned>(number("TRAINER_FAKE_CUDA_SEED", s.seed, ~0u));
   s.eager = number("TRAINER_FAKE_CUDA_EAGER", 0, 1) == 1;
+  s.peer_access = number("TRAINER_FAKE_CUDA_PEER_ACCESS", 1, 1) == 1;
   s.devices = static_cast<int>(number("TRAINER_FAKE_CUDA_DEVICES", 2, kMaxDevices));
   s.memory_bytes = number("TRAINER_FAKE_CUDA_MEMORY", s.memory_bytes, std::size_t{1} << 46);
   s.deadlock = std::chrono::milliseconds(number("TRAINER_FAKE_CUDA_DEADLOCK_MS", 20000, 1u << 30));
@@ -40,9 +41,13 @@ void read_settings(World& w) {
   for (std::string item; std::getline(list, item, ',');) w.failures.push_back(parse_failure(item));
 }
 
-// TRAINER_FAKE_CUDA_CHECK, when the program ends or the library is closed.
+// TRAINER_FAKE_CUDA_COUNT and TRAINER_FAKE_CUDA_CHECK, when the program ends or the library is
+// closed.
 struct CheckAtExit {
   ~CheckAtExit() {
+    if (number("TRAINER_FAKE_CUDA_COUNT", 0, 1) == 1) {
+      print("memory calls: " + std::to_string(count_memory_calls()));
+    }
     if (number("TRAINER_FAKE_CUDA_CHECK", 0, 1) == 0 || left_over() == 0) return;
     print("the program ends and has not freed:\n" + left_over_text());
     constexpr int kExitCode = 86;
@@ -65,6 +70,7 @@ void release_everything(World& w) {
   free_all_memory(w);
   w.sticky = cudaSuccess;
   w.calls.clear();
+  w.loaded.clear();
   ++w.generation;
 }
 
@@ -111,6 +117,22 @@ void reset() {
   release_everything(w);
   current_device() = 0;
   read_settings(w);
+}
+
+long count_calls(const std::string& function) {
+  World& w = world();
+  const Lock lock(w.mutex);
+  const auto found = w.calls.find(function);
+  return found == w.calls.end() ? 0 : found->second;
+}
+
+long count_memory_calls() {
+  long calls = 0;
+  for (const char* function :
+       {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaGraphInstantiate"}) {
+    calls += count_calls(function);
+  }
+  return calls;
 }
 
 std::size_t left_over() {

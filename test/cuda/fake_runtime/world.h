@@ -9,11 +9,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,7 @@ constexpr int kMaxDevices = 16;
 struct Settings {
   unsigned seed = 1;
   bool eager = false;
+  bool peer_access = true;
   int devices = 2;
   std::size_t memory_bytes = std::size_t{2} << 30;
   std::chrono::milliseconds deadlock{20000};
@@ -66,6 +69,14 @@ struct World {
   std::vector<OperationPtr> runnable;  // their dependencies are done
   int running = 0;
   std::optional<std::chrono::steady_clock::time_point> idle_since;  // nothing can run
+  // peers.cpp
+  struct WaitingCall {
+    std::string text;
+    std::set<int> devices;
+    std::thread::id thread;
+  };
+  std::list<WaitingCall> waiting_calls;          // memory calls that wait for devices
+  std::set<std::pair<int, std::string>> loaded;  // kernels by device
 
   std::map<cudaStream_t, std::unique_ptr<CUstream_st>> streams;
   std::array<std::unique_ptr<CUstream_st>, kMaxDevices> legacy_streams;
@@ -172,7 +183,20 @@ cudaError_t capture_wait(CUstream_st& stream, CUevent_st& event);
 void invalidate(Capture& capture);
 bool is_captured(const CUstream_st& stream);
 
+// ---- peers.cpp
+// A memory call waits until the device and its peers have done what was submitted before it, if the
+// device has peers. `device` -1 stands for all devices, since each maps pinned memory. Returns the
+// sticky error, of a deadlock too. Gives up the lock while it waits.
+cudaError_t wait_for_peers(Lock& lock, const std::string& function, int device);
+// What a launch on a device with peers waits for: memory calls of other threads that are in
+// progress and, if the device has not run a kernel of the name, the memory call that loads it.
+// Empty: no kernel.
+cudaError_t begin_launch(Lock& lock, int device, const std::string& kernel);
+
 // ---- nccl
+// Devices of this process that share a communicator with this one or, for -1, with any. Empty where
+// no communicator has several devices.
+std::set<int> peers(int device);
 std::size_t communicators_left();
 void drop_all_communicators();
 

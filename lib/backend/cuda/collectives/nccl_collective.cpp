@@ -53,6 +53,9 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   Failure settle(const char* name, ncclResult_t status, std::chrono::milliseconds limit);
   Failure describe_failure(const char* name, ncclResult_t status) const;
   Failure silence();
+  Failure describe_silence() const;
+  Failure launch_graph(cudaStream_t stream, const std::function<void()>& launch);
+  Failure wait_for_launches(bool (LaunchWindow::*wait)(LaunchWindow::TimePoint));
   [[noreturn]] void fail(const Failure& failure);
   std::string diagnose_peers();
   void stop() noexcept override;
@@ -137,37 +140,57 @@ NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t st
 template <class Call>
 void NcclCollective::enqueue(const char* name, cudaStream_t stream, const Call& call) {
   group_.process->throw_if_failed(group_.rank);
-  if (!capturing_) group_.process->count_call(group_.rank);
-  Failure failure;
-  {
+  const auto make = [&] {
     const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr) {
-      failure = concat(who(), ": ", name, " after the group has ended");
-    } else {
-      if (!capturing_) watch_.begin(stream);
-      failure = settle(name, call(comm_), timeout_);
-      if (failure.empty() && !capturing_) watch_.end(stream);
-    }
-  }
+    if (comm_ == nullptr) return concat(who(), ": ", name, " after the group has ended");
+    if (!capturing_) watch_.begin(stream);
+    Failure failure = settle(name, call(comm_), timeout_);
+    if (failure.empty() && !capturing_) watch_.end(stream);
+    return failure;
+  };
+  if (!capturing_) group_.process->count_call(group_.rank);
+  Failure failure = capturing_ ? "" : wait_for_launches(&LaunchWindow::open);
+  if (failure.empty()) failure = make();
+  if (failure.empty() && !capturing_) failure = wait_for_launches(&LaunchWindow::close);
   if (!failure.empty()) fail(failure);
+}
+
+// Opens or closes the window in which the ranks of this process launch.
+NcclCollective::Failure NcclCollective::wait_for_launches(
+    bool (LaunchWindow::*wait)(LaunchWindow::TimePoint)) {
+  if ((group_.process->launch_window().*wait)(Clock::now() + timeout_)) return "";
+  group_.process->throw_if_failed(group_.rank);
+  return describe_silence();
 }
 
 void NcclCollective::replay(cudaStream_t stream, const std::function<void()>& launch) {
   group_.process->throw_if_failed(group_.rank);
   group_.process->count_call(group_.rank);
-  Failure failure;
-  {
-    // A graph must not be launched once its communicator is being aborted.
-    const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr) {
-      failure = concat(who(), ": a step after the group has ended");
-    } else {
-      watch_.begin(stream);
-      launch();
-      watch_.end(stream);
-    }
-  }
+  Failure failure = wait_for_launches(&LaunchWindow::open);
+  if (failure.empty()) failure = launch_graph(stream, launch);
+  if (failure.empty()) failure = wait_for_launches(&LaunchWindow::close);
   if (!failure.empty()) fail(failure);
+}
+
+// cudaGraphLaunch may block until the other ranks have launched, so stop() must not have to wait
+// for it: the lock is not held. An aborted communicator lives as long as its graphs, and its
+// kernels return at once.
+NcclCollective::Failure NcclCollective::launch_graph(cudaStream_t stream,
+                                                     const std::function<void()>& launch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr) return concat(who(), ": a step after the group has ended");
+    watch_.begin(stream);
+  }
+  try {
+    launch();
+  } catch (const std::exception& error) {
+    abort(error.what());
+    throw;
+  }
+  const std::lock_guard lock(mutex_);
+  watch_.end(stream);
+  return "";
 }
 
 void NcclCollective::all_reduce(float* values, std::int64_t count, cudaStream_t stream) {
@@ -187,7 +210,10 @@ void NcclCollective::all_gather(const float* from, float* to, std::int64_t count
 }
 
 NcclCollective::Failure NcclCollective::silence() {
-  if (watch_.silence() <= timeout_) return "";
+  return watch_.silence() <= timeout_ ? "" : describe_silence();
+}
+
+NcclCollective::Failure NcclCollective::describe_silence() const {
   return concat(who(), ": the sum has waited for other ranks for ", format_seconds(timeout_),
                 ", the limit of parallel.timeout");
 }

@@ -46,14 +46,15 @@ Announcement announce(int device) {
 }
 
 // The group of that number in this process.
-std::shared_ptr<ProcessGroup> join_process_group(std::uint64_t number, std::size_t ranks) {
+std::shared_ptr<ProcessGroup> join_process_group(std::uint64_t number, std::size_t ranks,
+                                                 std::size_t local_ranks) {
   static std::mutex mutex;
   static std::map<std::uint64_t, std::weak_ptr<ProcessGroup>> groups;
   const std::lock_guard lock(mutex);
   std::erase_if(groups, [](const auto& group) { return group.second.expired(); });
   std::shared_ptr<ProcessGroup> group = groups[number].lock();
   if (!group) {
-    group = std::make_shared<ProcessGroup>(ranks);
+    group = std::make_shared<ProcessGroup>(ranks, local_ranks);
     groups[number] = group;
   }
   return group;
@@ -111,6 +112,7 @@ void ProcessGroup::fail(int rank, const std::string& reason) noexcept {
       failed_.store(true, std::memory_order_release);
     }
   }
+  launch_window_.fail();
   const std::lock_guard lock(members_mutex_);
   for (GroupMember* member : members_) member->stop();
 }
@@ -159,10 +161,10 @@ RankGroup meet(cluster::Communicator& ranks, int device) {
   }
   check_processes(group, all);
   check_sharing(group);
-  const auto first = std::find_if(all.begin(), all.end(), [&mine](const Announcement& each) {
-    return each.process == mine.process;
-  });
-  group.process = join_process_group(first->group, all.size());
+  const auto is_local = [&mine](const Announcement& each) { return each.process == mine.process; };
+  const auto first = std::find_if(all.begin(), all.end(), is_local);
+  const auto local = std::count_if(all.begin(), all.end(), is_local);
+  group.process = join_process_group(first->group, all.size(), static_cast<std::size_t>(local));
   return group;
 }
 

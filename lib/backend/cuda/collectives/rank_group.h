@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/collectives/launch_window.h"
 #include "cluster/communicator.h"
 
 namespace trainer::backend::cuda {
@@ -31,7 +32,9 @@ class GroupMember {
 // State that the ranks of one process share: which has failed, and how far each is. Thread-safe.
 class ProcessGroup {
  public:
-  explicit ProcessGroup(std::size_t ranks) : calls_(ranks) {}
+  // `ranks` counts those of all processes, `local_ranks` those of this one.
+  ProcessGroup(std::size_t ranks, std::size_t local_ranks)
+      : calls_(ranks), launch_window_(local_ranks) {}
 
   void join(GroupMember& member);
   void leave(GroupMember& member);
@@ -50,12 +53,15 @@ class ProcessGroup {
     return std::static_pointer_cast<T>(common_);
   }
 
+  LaunchWindow& launch_window() { return launch_window_; }
+
   // Calls that a rank of this process has made.
   void count_call(int rank) { calls_[static_cast<std::size_t>(rank)].fetch_add(1); }
   std::uint64_t calls(int rank) const { return calls_[static_cast<std::size_t>(rank)].load(); }
 
  private:
   std::vector<std::atomic<std::uint64_t>> calls_;
+  LaunchWindow launch_window_;
   std::mutex members_mutex_;
   std::vector<GroupMember*> members_;
   std::shared_ptr<void> common_;

@@ -28,6 +28,7 @@ CallGraph::CallGraph(cudaStream_t stream, const std::function<void()>& enqueue) 
   check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
   const std::unique_ptr<CUgraph_st, DestroyGraph> owner(captured);
   cudaGraphExec_t graph = nullptr;
+  const MemoryCall call;
   check(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
   graph_.reset(graph);
 }

@@ -237,6 +237,19 @@ bool CommGroup::any_in_graphs() const {
   });
 }
 
+std::set<int> peers(int device) {
+  std::set<int> found;
+  for (const auto& [id, group] : communicators().groups) {
+    std::set<int> here;
+    for (const auto& weak : group->communicators) {
+      const CommPtr comm = weak.lock();
+      if (comm && communicators().handles.contains(comm.get())) here.insert(comm->device);
+    }
+    if (here.size() > 1 && (device < 0 || here.contains(device))) found.merge(here);
+  }
+  return found;
+}
+
 bool in_group() { return thread_group.depth > 0; }
 
 CommPtr find_communicator(ncclComm_t comm) {

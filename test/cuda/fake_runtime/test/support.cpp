@@ -24,16 +24,21 @@ std::string read_all(int file) {
 
 }  // namespace
 
-FreshFake::FreshFake() { fake::reset(); }
+FreshFake::FreshFake() {
+  setenv("TRAINER_FAKE_CUDA_PEER_ACCESS", "0", 0);
+  fake::reset();
+}
 
 FreshFake::FreshFake(const std::string& name, const std::string& value)
     : variable_("TRAINER_FAKE_CUDA_" + name) {
   setenv(variable_.c_str(), value.c_str(), 1);
+  setenv("TRAINER_FAKE_CUDA_PEER_ACCESS", "0", 0);
   fake::reset();
 }
 
 FreshFake::~FreshFake() {
   if (!variable_.empty()) unsetenv(variable_.c_str());
+  unsetenv("TRAINER_FAKE_CUDA_PEER_ACCESS");
   fake::reset();
 }
 

@@ -28,7 +28,8 @@ constexpr bool kThreadSanitizer =
 #define CUDA_REQUIRE(call) REQUIRE_MESSAGE((call) == cudaSuccess, "failed: " #call)
 
 // The fake as after the start of a program, with TRAINER_FAKE_CUDA_<name> in the environment if one
-// is given. At the end everything is forgotten.
+// is given. At the end everything is forgotten. Devices have no peer access, unless it is set
+// before, because most tests are not about its waits.
 class FreshFake {
  public:
   FreshFake();
