@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/formats/canvas.h"
+#include "base/formats/json.h"
 #include "data/open.h"
 #include "data/samples/mix.h"
 #include "data/samples/sampler.h"
@@ -101,7 +103,7 @@ void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t sa
 }
 
 std::string sheet_json(const std::string& path) {
-  const Json line{{"event", "sheet"}, {"path", path}};
+  const nlohmann::ordered_json line{{"event", "sheet"}, {"path", path}};
   return to_json_line(line) + '\n';
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "config/config.h"
 #include "data/samples/loader.h"
 
 namespace trainer::data {
