@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/output_buffer.h"
 #include "commands.h"
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"
@@ -20,6 +21,7 @@ namespace {
 
 int follow(const EvaluateArguments& arguments) {
   const train::StartupSignals signals;
+  const FinishOutput output;  // while a signal still ends with kExitInterrupted
   if (commands::is_config(arguments.run)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",

@@ -8,16 +8,19 @@
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <string_view>
 #include <system_error>
 
 #include "backend/open.h"
 #include "base/error.h"
+#include "base/output_buffer.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
 #include "commands.h"
 #include "config/values.h"
 #include "examples.h"
+#include "train/signals.h"
 
 namespace trainer::app {
 
@@ -165,12 +168,11 @@ int run(int argc, char** argv) {
 
 // Files of features and of decoded images are mapped; nothing else here meets this signal.
 void on_lost_mapping(int) {
-  constexpr char kMessage[] =
+  constexpr std::string_view kMessage =
       "error: a mapped file has lost its end, or its disk fails: were files of cached images or of "
       "features changed while this process used them? Leave them alone, and continue with "
       "--resume\n";
-  const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
-  static_cast<void>(written);  // who closed it does not want to know
+  trainer::write_without_wait(STDERR_FILENO, kMessage);
   ::_exit(kExitData);
 }
 
@@ -183,13 +185,20 @@ int main(int argc, char** argv) {
   // A write beyond the limit on file sizes then fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, trainer::app::on_lost_mapping);
+  bool is_interrupted = false;
+  const trainer::StandardOutput output(
+      [&] { return is_interrupted || trainer::train::SignalWatch::received() != nullptr; });
   try {
     const int code = trainer::app::run(argc, argv);
-    errno = 0;
-    if (std::cout.flush()) return code;
+    is_interrupted = code == trainer::kExitInterrupted;
+    trainer::finish_output();
+    if (std::cout) return code;
     // A stream that has failed before does not write again, so that errno is not set.
+    const int error = errno;
     std::cerr << "error: not all of the output could be written: "
-              << (errno != 0 ? std::strerror(errno) : "is the disk full, or its reader gone?")
+              << (error == EAGAIN ? "its reader does not read"
+                  : error != 0    ? std::strerror(error)
+                                  : "is the disk full, or its reader gone?")
               << '\n';
     return code == trainer::kExitOk ? trainer::kExitData : code;
   } catch (const trainer::ConfigError& error) {

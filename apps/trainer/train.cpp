@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/output_buffer.h"
 #include "base/process.h"
 #include "base/threads/topology.h"
 #include "checkpoint/lock.h"
@@ -295,6 +296,7 @@ int train_in_step(const TrainArguments& arguments, config::Config& config,
 
 int train(const TrainArguments& arguments) {
   const train::StartupSignals signals;
+  const FinishOutput output;  // while a signal still ends with kExitInterrupted
   cluster::Identity who = cluster::identify(arguments.identity, environment());
   who.build = version();
   config::Config config = load_for_devices(arguments, find_place(who).size).config;

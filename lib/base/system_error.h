@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-// Returns the system's text for an error number. For a limit that the user can raise, the text names
-// the remedy: "Too many open files; raise the limit of open files (ulimit -n)".
+// Returns the system's text for an error number. For a limit that the user can raise, it names the
+// remedy: "Too many open files; raise the limit of open files (ulimit -n)".
 std::string describe_system_error(int error);
 
 // Returns whether the process or the system has reached its limit of open files. The file of the

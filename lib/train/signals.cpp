@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/output_buffer.h"
 
 namespace trainer::train {
 namespace {
@@ -21,7 +23,8 @@ constexpr std::array<Watched, kWatchedSignals> kWatched{{{SIGINT, "SIGINT"},
                                                          {SIGUSR1, "SIGUSR1"},
                                                          {SIGUSR2, "SIGUSR2"}}};
 
-constexpr char kAnswer[] = "\nstopping after this step; Ctrl-C again ends without saving\n";
+constexpr std::string_view kAnswer =
+    "\nstopping after this step; Ctrl-C again ends without saving\n";
 
 // The variable is lock-free, so that a handler may use it. Several loops of one process read it.
 std::atomic<int> last_signal{0};
@@ -34,8 +37,7 @@ void handle(int signal) {
   last_signal = signal;
   if (signal != SIGINT || !answers) return;
   const int error = errno;
-  const ssize_t written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);
-  static_cast<void>(written);  // standard error may be closed
+  write_without_wait(STDERR_FILENO, kAnswer);
   errno = error;
 }
 
@@ -44,12 +46,11 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-constexpr char kNothingToSave[] =
+constexpr std::string_view kNothingToSave =
     "stopped by a signal while no step was running: nothing had to be saved\n";
 
 void end_start_up(int) {
-  const ssize_t written = ::write(STDERR_FILENO, kNothingToSave, sizeof kNothingToSave - 1);
-  static_cast<void>(written);  // standard error may be closed
+  write_without_wait(STDERR_FILENO, kNothingToSave);
   ::_exit(kExitInterrupted);
 }
 

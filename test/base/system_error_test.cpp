@@ -53,7 +53,8 @@ TEST_CASE("describe_system_error: limits that the user can raise, their name and
   CHECK(describe_system_error(ENOSPC) == "No space left on device");
 }
 
-TEST_CASE("read_file: at the limit of open files, an error that does not count the file as damaged") {
+TEST_CASE(
+    "read_file: at the limit of open files, an error that does not count the file as damaged") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "image.png";
   write_file_atomic(path, "x");

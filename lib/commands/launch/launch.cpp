@@ -131,10 +131,7 @@ class LinePrinter {
   }
 
  private:
-  void print(const std::string& line) const {
-    const std::string whole = prefix_ + line;
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
-  }
+  void print(const std::string& line) const { std::cerr << prefix_ + line; }
   std::string prefix_, text_;
 };
 

@@ -1,0 +1,82 @@
+// Standard output and standard error as streams that do not wait for their reader.
+// Reasons: lib/decisions/base.md#output-does-not-wait-for-its-reader.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <ostream>
+#include <streambuf>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+// A stream buffer for a descriptor. sync() writes what a pipe or terminal takes without a wait, and
+// keeps the rest in memory, so that a reader that pauses (`| less`) does not stop the program.
+// Above kMaxPending bytes it waits for the reader. All calls may come from several threads.
+class OutputBuffer final : public std::streambuf {
+ public:
+  static constexpr std::size_t kMaxPending = std::size_t{16} << 20;
+  static constexpr double kPatienceSeconds = 2;
+
+  // `is_stopping` returns whether the process is about to end, so that a wait for the reader ends
+  // after kPatienceSeconds. The buffer does not own the descriptor.
+  OutputBuffer(int descriptor, std::function<bool()> is_stopping);
+  ~OutputBuffer() override;
+  OutputBuffer(const OutputBuffer&) = delete;
+  OutputBuffer& operator=(const OutputBuffer&) = delete;
+
+  // Waits until the reader has taken everything. Returns false, and drops the rest, on an error or
+  // when the process is stopping. errno then holds the reason.
+  bool finish();
+
+ protected:
+  int_type overflow(int_type byte) override;
+  std::streamsize xsputn(const char* text, std::streamsize count) override;
+  int sync() override;
+
+ private:
+  // Writes until the descriptor takes no more. Returns false on an error.
+  bool write_some();
+  // Waits until at most `left` bytes are pending. Returns false on an error, or without patience.
+  bool drain(std::size_t left);
+  void drop();
+
+  int descriptor_;       // for writes: the given one, or a non-blocking one of the same pipe
+  bool is_own_ = false;  // true if the destructor closes descriptor_
+  bool may_block_;       // true if a write to descriptor_ can wait
+  std::function<bool()> is_stopping_;
+  std::mutex mutex_;
+  std::string pending_;
+};
+
+// Writes std::cout and std::cerr through an OutputBuffer each while it exists.
+class StandardOutput {
+ public:
+  explicit StandardOutput(const std::function<bool()>& is_stopping);
+  ~StandardOutput();
+  StandardOutput(const StandardOutput&) = delete;
+  StandardOutput& operator=(const StandardOutput&) = delete;
+
+ private:
+  OutputBuffer out_, err_;
+  std::streambuf *previous_out_, *previous_err_;
+};
+
+// Waits until the readers of std::cout and std::cerr have taken everything. Sets the badbit of
+// std::cout if its reader has not. errno then holds the reason, or 0 if std::cout had failed
+// before.
+void finish_output();
+
+// Calls finish_output() at the end of its scope.
+struct FinishOutput {
+  FinishOutput() = default;
+  ~FinishOutput() { finish_output(); }
+  FinishOutput(const FinishOutput&) = delete;
+  FinishOutput& operator=(const FinishOutput&) = delete;
+};
+
+// Writes the text if the descriptor takes it at once, and ignores errors. For signal handlers.
+void write_without_wait(int descriptor, std::string_view text);
+
+}  // namespace trainer
