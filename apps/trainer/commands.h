@@ -10,6 +10,7 @@
 #include "base/notice.h"
 #include "command_line.h"
 #include "config/config.h"
+#include "options.h"
 
 namespace trainer::app {
 
@@ -43,16 +44,11 @@ void add_devices(CommandLine& line);
 void print_libraries(std::ostream& out);
 
 // What evaluate takes; train is the same for a task that evaluates what others train.
-struct EvaluateArguments {
-  std::string run;      // a run folder, a checkpoint or a config
-  std::string weights;  // of a config
+struct EvaluateArguments : ModelArguments {
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
-  bool best = false;
-  std::optional<std::int64_t> average;  // of the last checkpoints
-  bool flip = false;                    // with mirror images
-  bool follow = false;                  // evaluates new checkpoints until the run ends
-  std::vector<config::Override> overrides;
+  bool flip = false;    // with mirror images
+  bool follow = false;  // evaluates new checkpoints until the run ends
   bool json = false;
   bool quiet = false;
 };

@@ -22,13 +22,13 @@ namespace {
 int follow(const EvaluateArguments& arguments) {
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
-  if (commands::is_config(arguments.run)) {
+  if (commands::is_config(arguments.model)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",
-                                 arguments.run));
+                                 arguments.model));
   }
   commands::FollowOptions options{
-      arguments.run, parse_split(arguments.split), arguments.overrides, environment(), {}, warn};
+      arguments.model, parse_split(arguments.split), arguments.overrides, environment(), {}, warn};
   const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
   if (arguments.json) {
     options.hooks.push_back(
@@ -38,7 +38,7 @@ int follow(const EvaluateArguments& arguments) {
                                                       {{}, std::chrono::system_clock::now, {}}));
   }
   const commands::Followed followed = commands::follow(std::move(options));
-  commands::print_followed(followed, arguments.run, arguments.json, std::cout);
+  commands::print_followed(followed, arguments.model, arguments.json, std::cout);
   return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
@@ -46,9 +46,7 @@ int follow(const EvaluateArguments& arguments) {
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
-  const commands::OpenedModel opened =
-      commands::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
-                           arguments.overrides, environment(), warn);
+  const commands::OpenedModel opened = open_model(arguments);
   const commands::OpenedSplit split =
       commands::open_split_or_default(opened, parse_split(arguments.split));
   warn(hooks::left_out(split.files(), split.split));
@@ -62,8 +60,8 @@ int evaluate(const EvaluateArguments& arguments) {
   const auto metrics = engine::evaluate(engine, split.dataset(), options);
   warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   warn(commands::note_on_predictions(opened));
-  const commands::EvaluationReport report{arguments.run, opened.step, split.split,
-                                          split.data.classes, *metrics};
+  const commands::EvaluationReport report{arguments.model, opened.step,        opened.checkpoint,
+                                          split.split,     split.data.classes, *metrics};
   if (arguments.json) {
     commands::print_report_json(report, std::cout);
   } else {
@@ -84,19 +82,20 @@ int evaluate_all(EvaluateArguments arguments, const std::vector<std::string>& ru
     if (runs.size() > 1 && !arguments.json) {
       std::cout << (&run == &runs.front() || arguments.quiet ? "" : "\n") << run << ":\n";
     }
-    arguments.run = run;
+    arguments.model = run;
     if (const int code = evaluate(arguments); code != kExitOk) return code;
   }
   return kExitOk;
 }
 
 // --follow and how long it waits for what.
-void add_follow(const Command& command, EvaluateArguments& arguments, const Option& best) {
+void add_follow(const Command& command, EvaluateArguments& arguments) {
   const Option follow =
       command
           .add_flag("--follow", arguments.follow,
                     "Evaluate each new checkpoint of a run that is going on, until it ends")
-          .excludes(best)
+          .excludes("--best")
+          .excludes("--last")
           .excludes("--weights")
           .excludes("--average")
           .excludes("--flip");
@@ -128,19 +127,16 @@ void add_evaluate(CommandLine& line) {
   const Command command =
       line.add_command("evaluate", "Metrics of runs, checkpoints or configs on a split");
   command.add_option("runs", *runs, "Run folders, checkpoints or config files (YAML)").required();
-  add_weights(command, arguments->weights);
+  add_model(command, *arguments);
   command
       .add_option("--split", arguments->split,
                   "test, validation or train; when left out test, or validation where there is no "
                   "test split; with --follow what training evaluates")
       .choices({"test", "validation", "train"});
-  const Option best =
-      command.add_flag("--best", arguments->best, "The best checkpoint, not the last");
-  add_average(command, arguments->average, best);
   command.add_flag("--flip", arguments->flip,
                    "Mean of the probabilities and losses of each image and its mirror image, left "
                    "to right");
-  add_follow(command, *arguments, best);
+  add_follow(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
   command.add_flag("--quiet", arguments->quiet, "Only the line of results");

@@ -13,24 +13,17 @@
 namespace trainer::app {
 namespace {
 
-struct ExportArguments {
-  std::string run;      // a run folder, a checkpoint or a config
-  std::string weights;  // of a config
-  std::string format;   // keras_h5, safetensors, onnx
+struct ExportArguments : ModelArguments {
+  std::string format;  // keras_h5, safetensors, onnx
   std::string output;
   bool overwrite = false;  // an output that exists
-  bool best = false;
-  std::optional<std::int64_t> average;  // of the last checkpoints
-  std::vector<config::Override> overrides;
   bool json = false;
   bool quiet = false;
 };
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
-  const commands::OpenedModel opened =
-      commands::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
-                           arguments.overrides, environment(), warn);
+  const commands::OpenedModel opened = open_model(arguments);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 commands::sample_spec(opened), opened.config.seed);
   if (arguments.format == "keras_h5") {
@@ -46,9 +39,12 @@ int export_model(const ExportArguments& arguments) {
   if (arguments.json) {
     commands::print_exported_json(opened, arguments.format, arguments.output, std::cout);
   } else if (!arguments.quiet) {
+    const bool is_best = opened.checkpoint == commands::CheckpointChoice::kBest;
     const std::string what =
-        commands::is_config(arguments.run) ? "the untrained model" : concat("step ", opened.step);
-    std::cout << arguments.output << ": " << what << " of " << arguments.run << ", as "
+        commands::is_config(arguments.model)
+            ? "the untrained model"
+            : concat("step ", opened.step, is_best ? " (the best checkpoint)" : "");
+    std::cout << arguments.output << ": " << what << " of " << arguments.model << ", as "
               << arguments.format << '\n';
   }
   return kExitOk;
@@ -59,9 +55,9 @@ int export_model(const ExportArguments& arguments) {
 void add_export(CommandLine& line) {
   const auto arguments = std::make_shared<ExportArguments>();
   const Command command = line.add_command("export", "A model for other programs");
-  command.add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+  command.add_option("run", arguments->model, "Run folder, checkpoint or config file (YAML)")
       .required();
-  add_weights(command, arguments->weights);
+  add_model(command, *arguments);
   command
       .add_option(
           "--format", arguments->format,
@@ -70,9 +66,6 @@ void add_export(CommandLine& line) {
       .required();
   command.add_option("--output", arguments->output, "File to write").type_name("FILE").required();
   command.add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
-  const Option best =
-      command.add_flag("--best", arguments->best, "The best checkpoint, not the last");
-  add_average(command, arguments->average, best);
   add_overrides(command, arguments->overrides, Shorthands::kNone);
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
   command.add_flag("--quiet", arguments->quiet, "Say nothing of what was written");

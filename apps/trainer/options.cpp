@@ -89,21 +89,39 @@ config::Override gpus_override(const std::string& value) {
   return {"parallel.gpus", value, "--gpus", value.starts_with('[') ? Syntax::kYaml : Syntax::kText};
 }
 
-void add_weights(const Command& command, std::string& weights) {
+Option add_last(const Command& command, bool& last) {
+  return command.add_flag("--last", last,
+                          "The last checkpoint, also if the run has kept its best one");
+}
+
+void add_model(const Command& command, ModelArguments& arguments) {
   command
-      .add_option("--weights", weights,
+      .add_option("--weights", arguments.weights,
                   "Of a config, what its model has instead of model.weights: a weight file or a "
                   "run, or imagenet for its backbone")
       .type_name("FILE|RUN|imagenet");
-}
-
-void add_average(const Command& command, std::optional<std::int64_t>& average, const Option& best) {
+  const Option last = add_last(command, arguments.last);
+  const Option best = command
+                          .add_flag("--best", arguments.best,
+                                    "The best checkpoint (run.best); the default where there is "
+                                    "one")
+                          .excludes(last);
   command
-      .add_option("--average", average,
+      .add_option("--average", arguments.average,
                   "Mean of the parameters and moving statistics of a run's last N checkpoints")
       .type_name("N")
       .at_least_one()
-      .excludes(best);
+      .excludes(best)
+      .excludes(last);
+}
+
+commands::OpenedModel open_model(const ModelArguments& arguments) {
+  using Choice = commands::CheckpointChoice;
+  const Choice checkpoint = arguments.best   ? Choice::kBest
+                            : arguments.last ? Choice::kLast
+                                             : Choice::kDefault;
+  return commands::open_model({arguments.model, checkpoint, arguments.average, arguments.weights},
+                              arguments.overrides, environment(), warn);
 }
 
 }  // namespace trainer::app

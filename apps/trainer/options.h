@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "commands/open_model/open_model.h"
 #include "config/config.h"
 
 namespace trainer::app {
@@ -38,10 +39,18 @@ void add_overrides(const Command& command, std::vector<config::Override>& overri
 // The override that --gpus stands for: a list in brackets is YAML, anything else a text.
 config::Override gpus_override(const std::string& value);
 
-// --weights of the commands that take a config in place of a run.
-void add_weights(const Command& command, std::string& weights);
-
-// --average of the commands that take a run; not together with `best`.
-void add_average(const Command& command, std::optional<std::int64_t>& average, const Option& best);
+// What all commands that open a model take.
+struct ModelArguments {
+  std::string model;                    // a run folder, a checkpoint or a config
+  std::string weights;                  // of a config
+  bool best = false, last = false;      // which checkpoint of a run
+  std::optional<std::int64_t> average;  // of the last checkpoints
+  std::vector<config::Override> overrides;
+};
+// Adds --weights, --best, --last and --average; `arguments` must outlive the parsing.
+void add_model(const Command& command, ModelArguments& arguments);
+// Adds --last; `last` must outlive the parsing.
+Option add_last(const Command& command, bool& last);
+commands::OpenedModel open_model(const ModelArguments& arguments);
 
 }  // namespace trainer::app

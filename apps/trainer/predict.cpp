@@ -12,20 +12,22 @@
 namespace trainer::app {
 namespace {
 
-struct PredictArguments {
-  std::string run;      // a run folder, a checkpoint or a config
-  std::string weights;  // of a config
+// What an image file that cannot be read does to the predictions of the others.
+enum class OnError {
+  kFail,  // they end
+  kSkip,  // none
+  kName   // none, but the exit code is that of a data error
+};
+
+struct PredictArguments : ModelArguments {
   // Image files, folders of them or array files; a split of the config's data when empty.
   std::vector<std::string> images;
   std::string split;                // as of evaluate
   std::string format = "table";     // table, csv, jsonl
   std::optional<std::int64_t> top;  // classes shown, the likeliest first
   bool json = false;                // the same as format jsonl
-  bool skip_damaged = false;        // image files that cannot be read are named and left out
+  OnError on_error = OnError::kName;
   std::optional<std::int64_t> limit;
-  bool best = false;
-  std::optional<std::int64_t> average;  // of the last checkpoints
-  std::vector<config::Override> overrides;
   bool quiet = false;
   bool logits = false;   // beside the probabilities
   bool flip = false;     // with mirror images
@@ -34,12 +36,17 @@ struct PredictArguments {
   bool overwrite = false;
 };
 
-// Returns the code of a data error if the split has files that cannot be read and that the config
-// does not skip.
-int exit_code(const std::vector<commands::PredictionInput>& inputs) {
-  const bool all = std::all_of(inputs.begin(), inputs.end(),
-                               [](const auto& input) { return input.unreadable == 0; });
-  return all ? kExitOk : kExitData;
+// Returns the code of a data error if files were left out that --on-error skip, or the config for
+// those of a split, does not leave out. `skipped`: those of them that were named.
+int exit_code(const PredictArguments& arguments,
+              const std::vector<commands::PredictionInput>& inputs, std::int64_t skipped) {
+  if (skipped > 0) {
+    warn(concat(skipped, skipped == 1 ? " file was skipped" : " files were skipped"));
+  }
+  const bool all = skipped == 0 && std::all_of(inputs.begin(), inputs.end(), [](const auto& input) {
+                     return input.unreadable == 0;
+                   });
+  return all || arguments.on_error == OnError::kSkip ? kExitOk : kExitData;
 }
 
 int write_features(const PredictArguments& arguments, const commands::OpenedModel& opened,
@@ -51,24 +58,22 @@ int write_features(const PredictArguments& arguments, const commands::OpenedMode
         ++skipped;
         if (!arguments.quiet) warn("skipped, its features are NaN: " + reason);
       });
-  if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
   if (!arguments.quiet) {
     const std::string shape = to_string(features.shape.with_batch(images));
     std::cout << arguments.features << ": features " << shape << " of layer " << features.layer
               << ", float32\n";
   }
-  return exit_code(inputs);
+  return exit_code(arguments, inputs, skipped);
 }
 
 int predict(const PredictArguments& arguments) {
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
-  const commands::OpenedModel opened =
-      commands::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
-                           arguments.overrides, environment(), warn);
-  const auto inputs = commands::open_prediction_inputs(
-      opened, arguments.images, parse_split(arguments.split), arguments.skip_damaged, warn);
+  const commands::OpenedModel opened = open_model(arguments);
+  const auto inputs =
+      commands::open_prediction_inputs(opened, arguments.images, parse_split(arguments.split),
+                                       arguments.on_error != OnError::kFail, warn);
   if (!arguments.features.empty()) return write_features(arguments, opened, inputs);
   warn(commands::note_on_predictions(opened));
   const auto engine = commands::make_engine(opened, inputs);
@@ -87,8 +92,7 @@ int predict(const PredictArguments& arguments) {
     commands::predict(*engine, input, {opened.config.model.loss, arguments.limit, arguments.flip},
                       [&](const commands::Prediction& prediction) { each(input, prediction); });
   }
-  if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
-  return exit_code(inputs);
+  return exit_code(arguments, inputs, skipped);
 }
 
 // What is given beside or in place of probabilities.
@@ -121,9 +125,9 @@ void add_results(const Command& command, PredictArguments& arguments) {
 void add_predict(CommandLine& line) {
   const auto arguments = std::make_shared<PredictArguments>();
   const Command command = line.add_command("predict", "Class probabilities of images");
-  command.add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+  command.add_option("run", arguments->model, "Run folder, checkpoint or config file (YAML)")
       .required();
-  add_weights(command, arguments->weights);
+  add_model(command, *arguments);
   command.add_option(
       "images", arguments->images,
       "Image files, folders of them, or IDX, NPY or NPZ files; a split of the run's data when left "
@@ -141,14 +145,14 @@ void add_predict(CommandLine& line) {
   command
       .add_action(
           "--on-error",
-          [arguments](const std::string& value) { arguments->skip_damaged = value == "skip"; },
-          "fail at an image file that cannot be read, or name and skip it; default fail")
+          [arguments](const std::string& value) {
+            arguments->on_error = value == "skip" ? OnError::kSkip : OnError::kFail;
+          },
+          "fail at an image file that cannot be read, or skip it and exit with 0; when left out "
+          "it is skipped and named, and the exit code is 3")
       .choices({"fail", "skip"});
   command.add_option("--limit", arguments->limit, "Only the first N images").at_least_one();
   command.add_flag("--json", arguments->json, "The same as --format jsonl").excludes(format);
-  const Option best =
-      command.add_flag("--best", arguments->best, "The best checkpoint, not the last");
-  add_average(command, arguments->average, best);
   add_results(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");

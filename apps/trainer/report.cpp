@@ -19,6 +19,7 @@ struct ReportArguments {
   std::string plots;  // folder; plots in that of the run when empty and the output is there
   std::int64_t mistakes = 24;
   double seconds = 60;  // to look for mistakes
+  bool last = false;    // look with the last checkpoint
   std::vector<config::Override> overrides;
 };
 
@@ -29,8 +30,10 @@ void report_run(const ReportArguments& arguments, const Path& folder, const Path
     mistakes.reason = "--mistakes 0";
   } else {
     mistakes = commands::find_mistakes(
-        folder, {static_cast<std::size_t>(arguments.mistakes), arguments.seconds,
-                 arguments.overrides, environment(), warn});
+        folder,
+        {static_cast<std::size_t>(arguments.mistakes), arguments.seconds,
+         arguments.last ? commands::CheckpointChoice::kLast : commands::CheckpointChoice::kDefault,
+         arguments.overrides, environment(), warn});
   }
   commands::write_run_report(run, mistakes, output);
   if (!arguments.plots.empty() || arguments.output.empty()) {
@@ -80,12 +83,13 @@ void add_report(CommandLine& line) {
       .type_name("FOLDER");
   command
       .add_option("--mistakes", arguments->mistakes,
-                  "Of a run: show so many of its worst mistakes, found with its last checkpoint; "
-                  "default 24")
+                  "Of a run: show so many of its worst mistakes, found with its best checkpoint, "
+                  "else its last; default 24")
       .type_name("N")
       .not_negative();
   command.add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
       .not_negative();
+  add_last(command, arguments->last);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.run([arguments] { return report(*arguments); });
 }

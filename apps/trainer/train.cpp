@@ -223,7 +223,7 @@ hooks::FinishReason run_worker(const config::Config& config, const data::Dataset
 
 int evaluator(const TrainArguments& arguments, const config::Config& config) {
   EvaluateArguments follower;
-  follower.run = train::run_folder(config);
+  follower.model = train::run_folder(config);
   follower.follow = true;
   follower.overrides = arguments.overrides;
   follower.json = arguments.json;

@@ -87,6 +87,12 @@ class RunRecordHook final : public Hook {
     if (finish.gap_seconds) session_["gap_seconds"] = *finish.gap_seconds;
     if (finish.energy_joules) session_["energy_joules"] = *finish.energy_joules;
     if (finish.joules_per_image) session_["joules_per_image"] = *finish.joules_per_image;
+    if (const auto& best = finish.best) {
+      record_["best"] = {{"metric", best->metric},
+                         {"value", best->value},
+                         {"epoch", best->epoch},
+                         {"step", best->step}};
+    }
     if (finish.reason != FinishReason::kInterrupted) {
       Json metrics = Json::object();
       for (const Evaluation& e : finish.evaluations) {

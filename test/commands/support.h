@@ -28,6 +28,7 @@ struct FakeRun {
   std::string samples_hash = "00000000000000aa", gradient_norm = "0.5";
   std::string parameters_hash = "feed";
   Json step_times = nullptr;  // of run.json; null: the run does not tell
+  Json best = nullptr;        // of run.json
   // Of each session: seconds, energy and energy per image.
   Json sessions = nullptr;
 };
@@ -69,6 +70,7 @@ inline void write_run(const Path& folder, const FakeRun& run) {
   record["sessions"] = Json::array(
       {{{"first_step", 0}, {"seconds", run.wall_seconds}, {"peak_memory_bytes", 200 << 20}}});
   if (!run.step_times.is_null()) record["sessions"][0]["step_times"] = run.step_times;
+  if (!run.best.is_null()) record["best"] = run.best;
   if (!run.sessions.is_null()) record["sessions"] = run.sessions;
   if (run.finished) {
     record["finished"] = {{"steps", run.steps},

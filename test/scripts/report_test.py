@@ -53,14 +53,16 @@ class ReportTest(unittest.TestCase):
     def test_charts_have_the_numbers_of_the_metrics(self):
         with (self.run_dir / "metrics.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
+        per_epoch = json.loads((self.run_dir / "run.json").read_text())["steps_per_epoch"]
         for chart, column in (("loss", "loss"), ("accuracy", "accuracy"), ("learning-rate", "learning_rate"),
                               ("throughput", "images_per_second")):
-            expected = [(row["split"], int(row["step"]), float(row[column])) for row in rows if row[column]]
+            expected = [(row["split"], int(row["step"]) / per_epoch, float(row[column])) for row in rows if row[column]]
             found = self.points(self.pages["run"], chart)
             self.assertEqual(len(found), len(expected), chart)
-            for series, step, value in expected:
-                close = [y for s, x, y in found if (s, x) == (series, step) and abs(y - value) <= 1e-5 * abs(value)]
-                self.assertTrue(close, f"{chart}: {series} at step {step} is {value}, not in {found}")
+            for series, epoch, value in expected:
+                close = [y for s, x, y in found
+                         if s == series and abs(x - epoch) <= 1e-5 * epoch and abs(y - value) <= 1e-5 * abs(value)]
+                self.assertTrue(close, f"{chart}: {series} at epoch {epoch} is {value}, not in {found}")
 
     def test_confusion_matrix_is_that_of_the_run(self):
         record = json.loads((self.run_dir / "run.json").read_text())

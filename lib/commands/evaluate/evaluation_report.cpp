@@ -22,6 +22,12 @@ std::string class_name(const EvaluationReport& report, std::int64_t index) {
   return i < report.classes.size() ? report.classes[i] : std::to_string(index);
 }
 
+// "939", or "939 (the best checkpoint)".
+std::string step_text(const EvaluationReport& report) {
+  const bool is_best = report.checkpoint == CheckpointChoice::kBest;
+  return concat(report.step, is_best ? " (the best checkpoint)" : "");
+}
+
 void print_classes(const EvaluationReport& report, std::ostream& out) {
   Table table({"class", "precision", "recall", "f1", "support"}, {1, 2, 3, 4});
   const auto rows = report.metrics.per_class();
@@ -83,14 +89,14 @@ void print_report(const EvaluationReport& report, bool brief, std::ostream& out)
   const engine::Metrics& metrics = report.metrics;
   out << to_string(report.split) << ": loss " << fixed(metrics.loss, 4);
   if (metrics.classes == 0) {
-    out << " (" << metrics.count << " samples), step " << report.step << '\n';
+    out << " (" << metrics.count << " samples), step " << step_text(report) << '\n';
     return;
   }
   out << ", accuracy " << percent(metrics.accuracy) << " (95 % interval "
       << percent(metrics.accuracy_interval.low) << " to " << percent(metrics.accuracy_interval.high)
       << ", " << metrics.correct << " of " << metrics.count << ")";
   if (metrics.top_k > 0) out << ", top " << metrics.top_k << ' ' << percent(metrics.top_k_accuracy);
-  out << ", step " << report.step << '\n';
+  out << ", step " << step_text(report) << '\n';
   if (brief) return;
   print_means(metrics, out);
   print_classes(report, out);
@@ -112,6 +118,9 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
                {"accuracy_low", metrics.accuracy_interval.low},
                {"accuracy_high", metrics.accuracy_interval.high},
                {"count", metrics.count}};
+  if (const std::string checkpoint = to_string(report.checkpoint); !checkpoint.empty()) {
+    json["checkpoint"] = checkpoint;
+  }
   if (metrics.top_k > 0) {
     json["top_k"] = metrics.top_k;
     json["top_k_accuracy"] = metrics.top_k_accuracy;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/split.h"
+#include "commands/open_model/open_model.h"
 #include "engine/metrics.h"
 
 namespace trainer::commands {
@@ -13,6 +14,7 @@ namespace trainer::commands {
 struct EvaluationReport {
   std::string run;  // as the user named it
   std::int64_t step = 0;
+  CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   Split split = Split::kTest;
   std::vector<std::string> classes;
   engine::Metrics metrics;

@@ -260,8 +260,8 @@ class Follower {
   bool evaluate(const checkpoint::Saved& saved, std::filesystem::file_time_type written) {
     std::optional<OpenedModel> trained;
     try {
-      trained = open_trained(saved.path.string(), false, options_.overrides, options_.environment,
-                             options_.warn);
+      trained = open_trained(saved.path.string(), CheckpointChoice::kDefault, options_.overrides,
+                             options_.environment, options_.warn);
     } catch (const DataError& error) {
       if (!std::filesystem::exists(saved.path)) return false;
       options_.warn(error.what());

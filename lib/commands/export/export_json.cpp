@@ -8,11 +8,15 @@ namespace trainer::commands {
 
 void print_exported_json(const OpenedModel& opened, const std::string& format,
                          const std::string& output, std::ostream& out) {
-  write_event(out, {{"event", "exported"},
-                    {"output", output},
-                    {"format", format},
-                    {"run", opened.path},
-                    {"step", opened.step}});
+  nlohmann::ordered_json json{{"event", "exported"},
+                              {"output", output},
+                              {"format", format},
+                              {"run", opened.path},
+                              {"step", opened.step}};
+  if (const std::string checkpoint = to_string(opened.checkpoint); !checkpoint.empty()) {
+    json["checkpoint"] = checkpoint;
+  }
+  write_event(out, json);
 }
 
 }  // namespace trainer::commands

@@ -31,11 +31,11 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
                        const config::Environment& environment,
                        const std::function<void(const Notice&)>& warn) {
   if (is_config(source.path)) {
-    if (source.best || source.average) {
-      throw ConfigError(
-          {}, concat(source.best ? "--best" : "--average", " is of a run, and ", source.path,
-                     " is a config, whose model is not trained; name the folder of "
-                     "a run"));
+    if (source.checkpoint != CheckpointChoice::kDefault || source.average) {
+      const std::string option = source.average ? "average" : to_string(source.checkpoint);
+      throw ConfigError({}, concat("--", option, " is of a run, and ", source.path,
+                                   " is a config, whose model is not trained; name the folder of "
+                                   "a run"));
     }
     return open_untrained(source.path, source.weights, overrides, environment, warn);
   }
@@ -47,7 +47,19 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
   if (source.average) {
     return open_average(source.path, *source.average, overrides, environment, warn);
   }
-  return open_trained(source.path, source.best, overrides, environment, warn);
+  return open_trained(source.path, source.checkpoint, overrides, environment, warn);
+}
+
+const char* to_string(CheckpointChoice choice) {
+  switch (choice) {
+    case CheckpointChoice::kDefault:
+      return "";
+    case CheckpointChoice::kBest:
+      return "best";
+    case CheckpointChoice::kLast:
+      return "last";
+  }
+  return "";
 }
 
 bool is_config(const std::string& path) {

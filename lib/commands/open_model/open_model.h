@@ -13,12 +13,22 @@
 
 namespace trainer::commands {
 
+// Which checkpoint of a run folder to open.
+enum class CheckpointChoice {
+  kDefault,  // the best one if the run has kept one, otherwise the last one
+  kBest,
+  kLast
+};
+const char* to_string(CheckpointChoice choice);  // "best", "last", or "" for kDefault
+
 struct OpenedModel {
   std::string path;  // as the user named it: a run folder, a checkpoint or a config
   checkpoint::TensorFile file;
   config::Config config;  // the run's, with the overrides
   std::vector<std::string> classes;
   std::int64_t step = 0;
+  // kBest or kLast of a run folder; kDefault of anything else.
+  CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   // What the model was trained on.
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;
@@ -31,8 +41,8 @@ struct OpenedModel {
 
 // What the command line names a model by.
 struct ModelSource {
-  std::string path;                          // a run folder, a checkpoint or a config file
-  bool best = false;                         // of a run folder
+  std::string path;  // a run folder, a checkpoint or a config file
+  CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   std::optional<std::int64_t> average = {};  // of a run folder: how many of the last checkpoints
   std::string weights;                       // of a config: see open_untrained()
 };

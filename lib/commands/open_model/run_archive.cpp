@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/average.h"
 #include "checkpoint/store.h"
@@ -95,16 +96,56 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   return opened;
 }
 
+// Names the best checkpoint and the last one, unless both are of the same step.
+Notice note_on_best(const OpenedModel& opened) {
+  const std::vector<checkpoint::Saved> saved =
+      checkpoint::list_checkpoints(checkpoint::find_checkpoints(opened.path));
+  if (saved.empty() || saved.back().step == opened.step) return {""};
+  std::string text = concat(opened.path, ": the best checkpoint, of step ", opened.step);
+  const checkpoint::Metadata& metadata = opened.file.metadata;
+  if (const auto value = metadata.find("best"); value != metadata.end()) {
+    const std::optional<double> number = parse_real(value->second);
+    if (number) text += concat(" (", opened.config.run.best, " ", fixed(*number, 4), ")");
+  }
+  return Notice::note(concat(text, "; --last takes that of step ", saved.back().step));
+}
+
+// Returns the best checkpoint of a run that has kept one and can be read.
+std::optional<checkpoint::TensorFile> load_best_if_kept(
+    const std::string& run, const std::function<void(const Notice&)>& warn) {
+  const Path folder = checkpoint::find_checkpoints(run);
+  if (!std::filesystem::exists(folder / "best.safetensors")) return std::nullopt;
+  std::vector<std::string> warnings;
+  try {
+    return checkpoint::load(run, true, warnings);
+  } catch (const DataError& error) {
+    warn(concat(error.what(), "; trying the last checkpoint"));
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
-OpenedModel open_trained(const std::string& run_or_file, bool best,
+OpenedModel open_trained(const std::string& run_or_file, CheckpointChoice choice,
                          const std::vector<config::Override>& overrides,
                          const config::Environment& environment,
                          const std::function<void(const Notice&)>& warn) {
-  std::vector<std::string> warnings;
-  checkpoint::TensorFile file = checkpoint::load(run_or_file, best, warnings);
-  for (const std::string& warning : warnings) warn(warning);
-  return make_opened_model(run_or_file, std::move(file), overrides, environment, warn);
+  std::optional<checkpoint::TensorFile> file;
+  const bool is_run = std::filesystem::is_directory(run_or_file);
+  const bool is_chosen = choice != CheckpointChoice::kDefault;
+  if (is_run && !is_chosen) file = load_best_if_kept(run_or_file, warn);
+  const bool is_best = file.has_value() || choice == CheckpointChoice::kBest;
+  if (!file) {
+    std::vector<std::string> warnings;
+    file = checkpoint::load(run_or_file, is_best, warnings);
+    for (const std::string& warning : warnings) warn(warning);
+  }
+  OpenedModel opened =
+      make_opened_model(run_or_file, std::move(*file), overrides, environment, warn);
+  if (!is_run) return opened;
+  opened.checkpoint = is_best ? CheckpointChoice::kBest : CheckpointChoice::kLast;
+  if (is_best && !is_chosen) warn(note_on_best(opened));
+  return opened;
 }
 
 OpenedModel open_average(const std::string& run, std::int64_t count,

@@ -14,9 +14,10 @@
 
 namespace trainer::commands {
 
-// Opens a run's newest checkpoint, its best one, or a checkpoint file. The overrides change the
-// config that the checkpoint carries. Throws DataError when it carries none.
-OpenedModel open_trained(const std::string& run_or_file, bool best,
+// Opens a checkpoint of a run, or a checkpoint file, for which `choice` has no meaning. A note
+// names the best checkpoint where kDefault takes it in place of a later one. The overrides change
+// the config that the checkpoint carries. Throws DataError when it carries none.
+OpenedModel open_trained(const std::string& run_or_file, CheckpointChoice choice,
                          const std::vector<config::Override>& overrides,
                          const config::Environment& environment,
                          const std::function<void(const Notice&)>& warn);

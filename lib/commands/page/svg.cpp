@@ -130,6 +130,7 @@ class LineChart {
     text(14, (kChartTop + kChartBottom) / 2, "middle", "y-label", chart_.y_label,
          concat(" transform=\"rotate(-90 14 ", chart_pixel((kChartTop + kChartBottom) / 2), ")\""));
     draw_ticks();
+    draw_mark();
     draw_legend();
     for (std::size_t i = 0; i < chart_.series.size(); ++i) draw_series(i);
     return out_ + "</svg>\n";
@@ -171,6 +172,18 @@ class LineChart {
       grid(x_(tick), kChartBottom, x_(tick), kChartBottom + 5);
       text(x_(tick), kChartBottom + 19, "middle", "tick x-tick", tick_text(tick));
     }
+  }
+
+  void draw_mark() {
+    if (!chart_.mark) return;
+    const double x = x_(chart_.mark->x);
+    if (!(x >= kChartLeft && x <= kChartRight)) return;
+    out_ += concat("<line class=\"mark\" x1=\"", chart_pixel(x), "\" y1=\"", chart_pixel(kChartTop),
+                   "\" x2=\"", chart_pixel(x), "\" y2=\"", chart_pixel(kChartBottom),
+                   "\" stroke=\"var(--soft)\" stroke-dasharray=\"2 3\"/>\n");
+    const bool is_right = x > (kChartLeft + kChartRight) / 2;
+    text(x + (is_right ? -5 : 5), kChartBottom - 6, is_right ? "end" : "start", "tick mark",
+         chart_.mark->label);
   }
 
   std::string colour(std::size_t series) const {

@@ -2,6 +2,7 @@
 // Reasons: lib/decisions/commands.md#charts-are-static-svg.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@ struct Chart {
   std::vector<Series> series;
   bool y_from_zero = false;
   bool log_x = false;  // all x above 0
+  // A dashed vertical line with a label, drawn if x lies between the first and the last point.
+  struct Mark {
+    double x = 0;
+    std::string label;
+  };
+  std::optional<Mark> mark = {};
 };
 
 // Returns the points of a series that are drawn: all, or about 400 evenly spaced ones with the

@@ -70,7 +70,7 @@ std::vector<PredictionInput> open_prediction_inputs(
     const data::DamagedFiles* const damaged = found.files();
     const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
     for (const std::string& reason : damage.reasons) warn("left out: " + reason);
-    const bool skips = skip || config.on_error == config::OnError::kSkip;
+    const bool skips = config.on_error == config::OnError::kSkip;
     PredictionInput& input = inputs.emplace_back();
     input.name = to_string(found.split);
     input.images.dataset = std::move(found.data.dataset(found.split));

@@ -107,8 +107,24 @@ class Worst {
   std::set<Kept> kept_;
 };
 
+SplitResult count_result(const engine::Confusion& confusion) {
+  SplitResult result;
+  result.loss = std::nan("");
+  result.classes = confusion.class_counts();
+  for (const engine::ClassCounts& one : result.classes) {
+    result.count += one.support;
+    result.correct += one.correct;
+  }
+  result.accuracy = static_cast<double>(result.correct) / static_cast<double>(result.count);
+  result.confusions = confusion.cells();
+  engine::keep_largest_confusions(result.confusions, result.confusions.size());
+  return result;
+}
+
 Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   Mistakes found;
+  found.checkpoint = trained.checkpoint;
+  found.step = trained.step;
   if (trained.classes.empty()) {
     found.reason = "the model has no classes";
     return found;
@@ -124,9 +140,12 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   }
   const auto engine = make_engine(trained, inputs);
   Worst worst(options.most);
+  engine::Confusion confusion(static_cast<std::int64_t>(trained.classes.size()));
   const auto each = [&](const Prediction& prediction) {
     ++found.looked_at;
-    if (!prediction.error.empty() || prediction.predicted == *prediction.label) return;
+    if (!prediction.error.empty()) return;
+    confusion.add(*prediction.label, prediction.predicted);
+    if (prediction.predicted == *prediction.label) return;
     ++found.wrong;
     worst.add(prediction);
   };
@@ -137,6 +156,7 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   };
   predict(*engine, input, {trained.config.model.loss}, each, enough);
   found.worst = worst.take(input, trained.classes);
+  if (found.looked_at == found.samples) found.result = count_result(confusion);
   return found;
 }
 
@@ -172,9 +192,9 @@ Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& sha
 
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
   try {
-    return look(
-        open_trained(folder.string(), false, options.overrides, options.environment, options.warn),
-        options);
+    return look(open_trained(folder.string(), options.checkpoint, options.overrides,
+                             options.environment, options.warn),
+                options);
   } catch (const Error& error) {
     Mistakes none;
     none.reason = error.what();

@@ -1,14 +1,17 @@
-// The samples that a run is most wrong about, found with its last checkpoint.
+// The samples that a run is most wrong about, found with its best checkpoint, else its last.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/files.h"
 #include "base/notice.h"
 #include "base/types.h"
+#include "commands/open_model/open_model.h"
+#include "commands/run_files/run_files.h"
 #include "config/config.h"
 
 namespace trainer::commands {
@@ -30,11 +33,16 @@ struct Mistakes {
   std::vector<Mistake> worst;
   bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
   std::string reason;             // why nothing was looked at; "" when something was
+  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // with which they were found
+  std::int64_t step = 0;                                  // of the checkpoint
+  // The counts of the split with this checkpoint, if all samples were looked at; without a loss.
+  std::optional<SplitResult> result;
 };
 
 struct MistakeOptions {
   std::size_t most = 24;
   double seconds = 60;
+  CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   std::vector<config::Override> overrides;  // of the run's config, for other devices or data
   config::Environment environment;
   std::function<void(const Notice&)> warn = [](const Notice&) {};

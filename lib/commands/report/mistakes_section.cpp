@@ -52,7 +52,8 @@ std::string mistakes_section(const Mistakes& mistakes) {
                  mistakes.looked_at < mistakes.samples
                      ? concat(" samples (of ", grouped(mistakes.samples), "; time ran out)")
                      : " samples",
-                 " are wrong with the last checkpoint.");
+                 " are wrong with the ",
+                 mistakes.checkpoint == CheckpointChoice::kBest ? "best" : "last", " checkpoint.");
   if (mistakes.worst.empty()) return text + "</p>\n";
   text += concat(" Shown: the ", mistakes.worst.size(), " whose own class got the least ",
                  mistakes.has_probabilities ? "probability" : "output",

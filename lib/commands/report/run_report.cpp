@@ -17,6 +17,12 @@ constexpr std::size_t kMaxPageClasses = 30;  // classes whose matrix fits a page
 constexpr std::size_t kMaxListedConfusions = 30;
 constexpr std::size_t kMinCurveRows = 5;  // rows of training metrics that make a curve
 
+// Returns the place of a step on the x axis of charts: in epochs, if their length is known.
+double chart_x(const RunFiles& run, std::int64_t step) {
+  const auto x = static_cast<double>(step);
+  return run.steps_per_epoch > 0 ? x / static_cast<double>(run.steps_per_epoch) : x;
+}
+
 // Returns one series per split that has the metric.
 std::vector<Series> make_series(const RunFiles& run, double MetricsRow::*value, bool train_only) {
   std::vector<Series> all;
@@ -25,7 +31,7 @@ std::vector<Series> make_series(const RunFiles& run, double MetricsRow::*value, 
     Series series{to_string(split), {}};
     for (const MetricsRow& row : run.metrics) {
       if (row.split != split || !std::isfinite(row.*value)) continue;
-      series.points.emplace_back(static_cast<double>(row.step), row.*value);
+      series.points.emplace_back(chart_x(run, row.step), row.*value);
     }
     if (!series.points.empty()) all.push_back(std::move(series));
   }
@@ -59,7 +65,8 @@ std::string matrix_cell(std::int64_t count, std::int64_t of, bool right) {
   const double share = of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
   const char* colour = right ? "11,98,196" : "200,40,40";
   return concat("<td class=\"n\" style=\"background:rgba(", colour, ",",
-                fixed(0.55 * std::sqrt(share), 3), ")\">", count, "</td>");
+                fixed(0.55 * std::sqrt(share), 3), ")\">", count, " <small>", fixed(100 * share, 0),
+                " %</small></td>");
 }
 
 std::string class_name(const RunFiles& run, std::size_t index) {
@@ -77,7 +84,8 @@ std::string matrix(const RunFiles& run, const SplitResult& result) {
   std::string text =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\">\n"
       "<table id=\"confusion\">\n<caption>Samples by true class (rows) and predicted class "
-      "(columns)</caption>\n<thead><tr><th scope=\"col\">true \\ predicted</th>";
+      "(columns), with their share of the row</caption>\n<thead><tr><th scope=\"col\">true \\ "
+      "predicted</th>";
   for (std::size_t c = 0; c < n; ++c) {
     text += concat("<th scope=\"col\" class=\"n\">", escape_markup(class_name(run, c)), "</th>");
   }
@@ -122,7 +130,13 @@ std::string results(const RunFiles& run) {
   add("state", run.finished ? run.finished->reason : "not finished");
   const std::int64_t seen = run.ledger.empty() ? 0 : run.ledger.back().step;
   add("steps", concat(run.finished ? run.finished->steps : seen, " of ", run.total_steps));
+  if (const auto& best = run.best) {
+    add("best checkpoint", concat("step ", best->step, ", epoch ", fixed(best->epoch, 2), ", ",
+                                  best->metric, ' ', fixed(best->value, 4)));
+  }
   if (run.finished) {
+    if (run.best)
+      add("last checkpoint", concat("step ", run.finished->steps, ", with these metrics"));
     for (const auto& [split, result] : run.finished->splits) {
       std::string value = "loss " + fixed(result.loss, 4);
       if (std::isfinite(result.accuracy)) {
@@ -147,12 +161,71 @@ std::string results(const RunFiles& run) {
   return list("Results", entries);
 }
 
-std::string classes_section(const RunFiles& run) {
+// The result that the page is about: of the checkpoint with which mistakes were looked for, if all
+// samples were, otherwise of the end of the run.
+struct ShownResult {
+  Split split = Split::kTest;
+  SplitResult result;
+  std::string checkpoint;  // "the best checkpoint, step 33"
+};
+
+std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes& mistakes) {
   const std::optional<Split> split = scored_split(run);
-  if (!split) return "";
-  const SplitResult& result = run.finished->splits.at(*split);
-  if (result.classes.empty()) return "";
-  return heading(concat("Classes (", to_string(*split), ")")) +
+  if (!split) return std::nullopt;
+  const SplitResult& last = run.finished->splits.at(*split);
+  if (!mistakes.result || parse_split(mistakes.split) != split) {
+    return ShownResult{*split, last, concat("the last checkpoint, step ", run.finished->steps)};
+  }
+  const bool is_best = mistakes.checkpoint == CheckpointChoice::kBest;
+  return ShownResult{
+      *split, *mistakes.result,
+      concat("the ", is_best ? "best" : "last", " checkpoint, step ", mistakes.step)};
+}
+
+// "68 % right (589 of 863 validation samples), 5 classes, 3,454 training samples".
+std::string headline(const RunFiles& run, const std::optional<ShownResult>& shown) {
+  std::vector<std::string> parts;
+  if (shown && shown->result.count > 0 && std::isfinite(shown->result.accuracy)) {
+    parts.push_back(concat(fixed(100 * shown->result.accuracy, 0), " % right (",
+                           grouped(shown->result.correct), " of ", grouped(shown->result.count),
+                           ' ', to_string(shown->split), " samples)"));
+  }
+  if (!run.classes.empty()) parts.push_back(concat(run.classes.size(), " classes"));
+  for (const RunFiles::SplitSize& size : run.splits) {
+    if (size.split == Split::kTrain) {
+      parts.push_back(grouped(size.samples) + " training samples");
+    }
+  }
+  if (!run.finished) parts.push_back("not finished");
+  std::string text = join(parts, ", ");
+  if (shown) text += "; with " + shown->checkpoint;
+  return text.empty() ? "" : "<p class=\"lead\"><b>" + escape_markup(text) + "</b></p>\n";
+}
+
+// The means over the classes that `evaluate` prints.
+std::string print_class_means(const SplitResult& result) {
+  const auto rows = engine::class_scores(result.classes);
+  double macro = 0, weighted = 0, recall = 0, occurring = 0, classes = 0, samples = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto support = static_cast<double>(rows[i].support);
+    occurring += result.classes[i].support + result.classes[i].predicted > 0 ? 1 : 0;
+    classes += support > 0 ? 1 : 0;
+    samples += support;
+    macro += rows[i].f1;
+    weighted += rows[i].f1 * support;
+    recall += rows[i].recall;
+  }
+  if (samples == 0) return "";
+  return concat("<p>F1 macro ", fixed(macro / occurring, 4), ", weighted ",
+                fixed(weighted / samples, 4), "; balanced accuracy ", percent(recall / classes),
+                "</p>\n");
+}
+
+std::string classes_section(const RunFiles& run, const std::optional<ShownResult>& shown) {
+  if (!shown || shown->result.classes.empty()) return "";
+  const SplitResult& result = shown->result;
+  return heading(concat("Classes (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
+         print_class_means(result) +
          (result.classes.size() <= kMaxPageClasses ? matrix(run, result) : mistakes(run, result)) +
          per_class(run, result);
 }
@@ -161,26 +234,34 @@ std::string classes_section(const RunFiles& run) {
 
 std::vector<Chart> run_charts(const RunFiles& whole_run) {
   const RunFiles run = with_steps_as_metrics(whole_run);
-  std::vector<Chart> charts{{"loss", "Loss", "step", "loss (mean over samples)",
+  const std::string x = run.steps_per_epoch > 0 ? "epoch" : "step";
+  std::vector<Chart> charts{{"loss", "Loss", x, "loss (mean over samples)",
                              make_series(run, &MetricsRow::loss, false), true},
-                            {"accuracy", "Accuracy", "step", "accuracy (share of samples)",
+                            {"accuracy", "Accuracy", x, "accuracy (share of samples)",
                              make_series(run, &MetricsRow::accuracy, false)},
-                            {"learning-rate", "Learning rate", "step", "learning rate",
+                            {"learning-rate", "Learning rate", x, "learning rate",
                              make_series(run, &MetricsRow::learning_rate, true), true},
-                            {"throughput", "Throughput", "step", "images/second",
+                            {"throughput", "Throughput", x, "images/second",
                              make_series(run, &MetricsRow::images_per_second, true), true}};
+  for (Chart& chart : charts) {
+    const bool is_of_metrics = chart.id == "loss" || chart.id == "accuracy";
+    if (!is_of_metrics || !run.best) continue;
+    chart.mark = Chart::Mark{chart_x(run, run.best->step),
+                             concat("best ", run.best->metric, ' ', fixed(run.best->value, 4))};
+  }
   std::erase_if(charts, [](const Chart& chart) { return chart.series.empty(); });
   return charts;
 }
 
 std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
-  std::string body =
-      concat("<p class=\"lead\">", escape_markup(run.folder.string()), "</p>\n", results(run));
+  const std::optional<ShownResult> shown = find_shown_result(run, mistakes);
+  std::string body = concat(headline(run, shown), "<p class=\"lead\">",
+                            escape_markup(run.folder.string()), "</p>\n", results(run));
   body += heading("Curves") + "<div class=\"charts\">\n";
   for (const Chart& chart : run_charts(run)) body += figure(chart);
-  body += "</div>\n" + classes_section(run) + mistakes_section(mistakes) + step_time_section(run) +
-          device_section(run) + data_section(run) + heading("Environment") +
-          list("What made the run", run.origin) + heading("Config") +
+  body += "</div>\n" + classes_section(run, shown) + mistakes_section(mistakes) +
+          step_time_section(run) + device_section(run) + data_section(run) +
+          heading("Environment") + list("What made the run", run.origin) + heading("Config") +
           folded("Every value of the config", list("Config", run.config));
   return page("Run " + run.name, body);
 }

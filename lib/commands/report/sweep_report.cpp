@@ -170,8 +170,9 @@ std::string sweep_report(const Summary& summary) {
     body += "<p>No plots: the points that finished differ in no number.</p>\n";
   }
   body += heading("Table") + summary_table(summary);
-  const std::string sentence = accuracy_sentence(summary);
-  if (!sentence.empty()) body += "<p>" + escape_markup(sentence) + "</p>\n";
+  for (const std::string& sentence : {summary.scored, accuracy_sentence(summary)}) {
+    if (!sentence.empty()) body += "<p>" + escape_markup(sentence) + "</p>\n";
+  }
   body += heading("Verdicts") + verdicts(summary) + heading("Points") + points_table(summary);
   for (const PointState& point : summary.points) {
     if (!point.run) continue;

@@ -257,6 +257,10 @@ void read_record(const SortedJson& json, RunFiles& run) {
   }
   if (std::isfinite(images) && images > 0) run.joules_per_image = *run.energy_joules / images;
   if (run.sessions == 0 || std::isnan(*run.energy_joules)) run.energy_joules.reset();
+  if (const auto best = json.find("best"); best != json.end() && best->is_object()) {
+    run.best = {get_or<std::string>(*best, "metric", ""), get_or(*best, "value", kNone),
+                get_or(*best, "epoch", kNone), get_or<std::int64_t>(*best, "step", 0)};
+  }
   if (json.contains("finished")) run.finished = read_finished(json["finished"]);
 }
 
@@ -334,6 +338,24 @@ std::optional<Split> scored_split(const RunFiles& run) {
   if (!run.finished) return std::nullopt;
   for (const Split split : {Split::kTest, Split::kValidation}) {
     if (run.finished->splits.contains(split)) return split;
+  }
+  return std::nullopt;
+}
+
+std::optional<SplitResult> best_result(const RunFiles& run) {
+  const std::optional<Split> split = scored_split(run);
+  if (!split || !run.best || !run.best->metric.starts_with(concat(to_string(*split), '/'))) {
+    return std::nullopt;
+  }
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split != *split || row.step != run.best->step) continue;
+    SplitResult result;
+    result.loss = row.loss;
+    result.accuracy = row.accuracy;
+    result.count = run.finished->splits.at(*split).count;
+    const double correct = row.accuracy * static_cast<double>(result.count);
+    result.correct = std::isfinite(correct) ? std::llround(correct) : 0;
+    return result;
   }
   return std::nullopt;
 }

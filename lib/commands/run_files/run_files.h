@@ -50,6 +50,13 @@ struct Finished {
   std::string parameters_sha256;
 };
 
+// The checkpoint that a run has kept as its best.
+struct BestCheckpoint {
+  std::string metric;  // run.best
+  double value = 0, epoch = 0;
+  std::int64_t step = 0;
+};
+
 struct RunFiles {
   Path folder;
   std::string name;
@@ -80,6 +87,7 @@ struct RunFiles {
   // What its devices were measured to do: (step, value) by column of metrics.csv, e.g.
   // "gpu0_utilization".
   std::map<std::string, std::vector<std::pair<double, double>>> devices;
+  std::optional<BestCheckpoint> best;
   std::optional<Finished> finished;                         // when it ended by itself
   std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
   std::vector<MetricsRow> metrics;
@@ -101,6 +109,9 @@ double wait_seconds(const RunFiles& run);       // the part of these spent waiti
 double images_per_second(const RunFiles& run);  // 0 when there are no steps
 // Returns test, or else validation: the split whose accuracy counts. Nothing without either.
 std::optional<Split> scored_split(const RunFiles& run);
+// Returns the metrics of scored_split() with the parameters of the best checkpoint, as far as
+// metrics.csv has them: without counts of classes. Nothing if the best is of another split.
+std::optional<SplitResult> best_result(const RunFiles& run);
 // Seconds of steps and evaluations up to the first evaluation of at least this accuracy.
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
 // For so many seconds; nothing without run.price_per_hour. A replica is a device, but for the CPU,

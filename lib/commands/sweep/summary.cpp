@@ -47,22 +47,36 @@ double wait_share(const RunFiles& run) {
   return seconds > 0 ? wait_seconds(run) / seconds : 0;
 }
 
-// Null for a run that was not evaluated.
-const SplitResult* find_result(const RunFiles& run) {
+// Returns the result with the best checkpoint, else with the last one; nothing for a run that was
+// not evaluated.
+std::optional<SplitResult> find_result(const RunFiles& run) {
+  if (std::optional<SplitResult> best = best_result(run)) return best;
   const std::optional<Split> split = scored_split(run);
-  return split ? &run.finished->splits.at(*split) : nullptr;
+  return split ? std::optional(run.finished->splits.at(*split)) : std::nullopt;
+}
+
+// States which split and checkpoint find_result() is about.
+std::string describe_result(const RunFiles& run) {
+  const std::optional<Split> split = scored_split(run);
+  if (!split) return "";
+  if (best_result(run)) {
+    return concat("Accuracy and loss: ", to_string(*split), ", best checkpoints (",
+                  run.best->metric, ").");
+  }
+  return concat("Accuracy and loss: ", to_string(*split), ", last checkpoints",
+                run.best ? "; `trainer evaluate` takes the best one of a point." : ".");
 }
 
 std::optional<Estimate> estimate_accuracy(const Runs& runs) {
   std::vector<double> values;
   for (const RunFiles* run : runs) {
-    const SplitResult* result = find_result(*run);
-    if (result == nullptr || !std::isfinite(result->accuracy)) return std::nullopt;
+    const std::optional<SplitResult> result = find_result(*run);
+    if (!result || !std::isfinite(result->accuracy)) return std::nullopt;
     values.push_back(result->accuracy);
   }
   Estimate accuracy = estimate(values);
   if (values.size() == 1) {
-    const SplitResult& only = *find_result(*runs.front());
+    const SplitResult only = *find_result(*runs.front());
     const engine::Interval interval = engine::wilson(only.correct, only.count);
     accuracy.low = interval.low;
     accuracy.high = interval.high;
@@ -103,8 +117,8 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   row.peak_memory_bytes =
       mean(runs, [](const RunFiles& run) { return static_cast<double>(run.peak_memory_bytes); });
   row.loss = mean(runs, [](const RunFiles& run) {
-    const SplitResult* result = find_result(run);
-    return result == nullptr ? std::nan("") : result->loss;
+    const std::optional<SplitResult> result = find_result(run);
+    return result ? result->loss : std::nan("");
   });
   row.accuracy = estimate_accuracy(runs);
   row.cost = mean_of_all(runs, [](const RunFiles& run) { return cost(run, run.wall_seconds); });
@@ -254,6 +268,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
     Runs runs;
     for (const PointState* point : groups[i]) {
       if (point->run) runs.push_back(&*point->run);
+      if (point->run && summary.scored.empty()) summary.scored = describe_result(*point->run);
       on_cpu = on_cpu && (!point->run || point->run->on_cpu);
     }
     SummaryRow& row = summary.rows[i];

@@ -115,8 +115,13 @@ Json make_json(const PointState& point) {
   if (!point.run) return json;
   json["images_per_second"] = images_per_second(*point.run);
   json["total_seconds"] = step_seconds(*point.run);
-  const std::optional<Split> split = scored_split(*point.run);
-  if (split) json["accuracy"] = point.run->finished->splits.at(*split).accuracy;
+  if (const auto best = best_result(*point.run)) {
+    json["accuracy"] = best->accuracy;
+    json["checkpoint"] = "best";
+  } else if (const std::optional<Split> split = scored_split(*point.run)) {
+    json["accuracy"] = point.run->finished->splits.at(*split).accuracy;
+    json["checkpoint"] = "last";
+  }
   return json;
 }
 
@@ -196,8 +201,10 @@ std::string table_markdown(const Summary& summary) {
     for (std::size_t i = 0; i + 1 < line.size(); ++i) text += "| ---: ";
     text += "| :--- |\n";
   }
-  const std::string sentence = accuracy_sentence(summary);
-  return sentence.empty() ? text : text + "\n" + sentence + "\n";
+  for (const std::string& sentence : {summary.scored, accuracy_sentence(summary)}) {
+    if (!sentence.empty()) text += "\n" + sentence + "\n";
+  }
+  return text;
 }
 
 std::string table_json(const Summary& summary) {

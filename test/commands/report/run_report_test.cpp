@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "commands/page/svg.h"
@@ -54,14 +55,71 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
   result.classes = {{7, 6, 5}, {4, 5, 3}};
   result.confusions = {{0, 1, 2}, {1, 0, 1}};
   const std::string page = page_of(run);
-  for (const char* cell : {">5</td>", ">2</td></tr>", ">1</td>", ">3</td></tr>"}) {
+  for (const char* cell : {">5 <small>71 %</small></td>", ">2 <small>29 %</small></td></tr>",
+                           ">1 <small>25 %</small></td>", ">3 <small>75 %</small></td></tr>"}) {
     CHECK(contains(page, cell));
   }
+  // 2 * 5 / 13 and 2 * 3 / 9; recalls 5 / 7 and 3 / 4
+  CHECK(contains(page, "F1 macro 0.7179, weighted 0.7319; balanced accuracy 73.21 %"));
   CHECK(contains(page,
                  "<tr><th scope=\"row\">cat</th><td class=\"n\">0.8333</td><td "
                  "class=\"n\">0.7143</td><td class=\"n\">0.7692</td><td "
                  "class=\"n\">7</td></tr>"));
   CHECK(contains(page, "<tr><th scope=\"row\">1</th><td class=\"n\">0.6000</td>"));
+}
+
+TEST_CASE("run report: a headline in plain words, of the checkpoint that was looked at") {
+  RunFiles run;
+  run.classes = {"cat", "dog", "cow"};
+  run.splits = {{Split::kTrain, 3454, {}}, {Split::kValidation, 863, {}}};
+  run.finished.emplace();
+  run.finished->steps = 60;
+  SplitResult& last = run.finished->splits[Split::kValidation];
+  last.count = 863;
+  last.correct = 500;
+  last.accuracy = 500.0 / 863;
+  Mistakes mistakes;
+  mistakes.split = "validation";
+  CHECK(
+      contains(page_of(run, mistakes),
+               "<b>58 % right (500 of 863 validation samples), 3 classes, 3,454 training samples; "
+               "with the last checkpoint, step 60</b>"));
+  mistakes.checkpoint = CheckpointChoice::kBest;
+  mistakes.step = 33;
+  mistakes.result = last;
+  mistakes.result->correct = 589;
+  mistakes.result->accuracy = 589.0 / 863;
+  CHECK(
+      contains(page_of(run, mistakes),
+               "<b>68 % right (589 of 863 validation samples), 3 classes, 3,454 training samples; "
+               "with the best checkpoint, step 33</b>"));
+}
+
+TEST_CASE("run report: charts over epochs, with the best checkpoint marked") {
+  RunFiles run;
+  run.steps_per_epoch = 4;
+  MetricsRow row;
+  row.split = Split::kValidation;
+  row.learning_rate = row.images_per_second = NAN;
+  for (const std::int64_t step : {4, 8, 12}) {
+    row.step = step;
+    row.loss = row.accuracy = 0.5;
+    run.metrics.push_back(row);
+  }
+  run.best = BestCheckpoint{"validation/accuracy", 0.5, 2, 8};
+  const std::vector<Chart> charts = run_charts(run);
+  REQUIRE(charts.size() == 2);
+  for (const Chart& chart : charts) {
+    CHECK(chart.x_label == "epoch");
+    CHECK(chart.series.front().points == decltype(Series::points){{1, 0.5}, {2, 0.5}, {3, 0.5}});
+    REQUIRE(chart.mark);
+    CHECK(chart.mark->x == 2);
+    CHECK(contains(line_chart(chart), ">best validation/accuracy 0.5000</text>"));
+  }
+  // A best step that the rows do not reach is not drawn.
+  Chart other = charts.front();
+  other.mark->x = 9;
+  CHECK_FALSE(contains(line_chart(other), "class=\"mark\""));
 }
 
 TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {

@@ -7,6 +7,7 @@
 #include "commands/sweep/grid.h"
 #include "commands/sweep/launchers.h"
 #include "commands/sweep/table.h"
+#include "engine/metrics.h"
 #include "support/contains.h"
 
 namespace trainer::commands {
@@ -215,6 +216,31 @@ TEST_CASE("accuracy has an interval over seeds") {
   // t(2) = 4.3027, deviation 0.05
   CHECK(summary.rows.front().accuracy->low == doctest::Approx(0.7258).epsilon(1e-3));
   CHECK(summary.rows.front().accuracy->high == doctest::Approx(0.9742).epsilon(1e-3));
+}
+
+TEST_CASE("summarize: runs with a best checkpoint of the scored split, its accuracy and loss") {
+  const Sweep sweep({"seed=1"});
+  const auto summary_with = [&](const std::string& metric) {
+    FakeRun run = with(1, 0.5, 90);
+    run.best = {{"metric", metric}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
+    sweep.write("seed=1", run);
+    return sweep.summary();
+  };
+  const Summary best = summary_with("test/accuracy");
+  REQUIRE(best.rows.front().accuracy);
+  CHECK(best.rows.front().accuracy->mean == doctest::Approx(0.45));
+  CHECK(best.rows.front().accuracy->low == doctest::Approx(engine::wilson(45, 100).low));
+  CHECK(best.scored == "Accuracy and loss: test, best checkpoints (test/accuracy).");
+  CHECK(contains(table_markdown(best), best.scored));
+  CHECK(nlohmann::json::parse(table_json(best))["points"][0]["checkpoint"] == "best");
+
+  // The metrics of the test split are those of the last parameters alone.
+  const Summary last = summary_with("validation/accuracy");
+  CHECK(last.rows.front().accuracy->mean == doctest::Approx(0.9));
+  CHECK(last.scored ==
+        "Accuracy and loss: test, last checkpoints; `trainer evaluate` takes the best one of a "
+        "point.");
+  CHECK(nlohmann::json::parse(table_json(last))["points"][0]["checkpoint"] == "last");
 }
 
 TEST_CASE("the cheapest point that reaches an accuracy") {

@@ -1,0 +1,139 @@
+// Which checkpoint of a run the commands take.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "pictures.h"
+#include "support/contains.h"
+
+namespace trainer::e2e::best_checkpoint_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using test::contains;
+
+// A run of 20 steps whose best checkpoint is that of step 5.
+struct BestRun {
+  Pictures pictures;
+  Path folder = pictures.work / "run";
+  Json finished;
+
+  BestRun() {
+    finished = pictures.finished("run", "off",
+                                 {"--set", "run.keep=10", "--set", "run.checkpoint_every=5 steps",
+                                  "--set", "train.max_steps=20"});
+    fs::remove(folder / "checkpoints/best.safetensors");
+    fs::copy_file(checkpoint("00000005"), folder / "checkpoints/best.safetensors");
+  }
+  Path checkpoint(const std::string& step) const {
+    return folder / concat("checkpoints/step-", step, ".safetensors");
+  }
+};
+
+Json evaluated(const Arguments& more) {
+  Arguments arguments{"evaluate", "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Result result = run(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return result.event("evaluated");
+}
+
+}  // namespace
+
+TEST_CASE("evaluate, predict, export: a run with a best checkpoint, take it and print its step") {
+  const BestRun best;
+  const Json first = evaluated({best.checkpoint("00000005")});
+  const Json last = evaluated({best.checkpoint("00000020")});
+  REQUIRE(first["loss"] != last["loss"]);
+  CHECK_FALSE(first.contains("checkpoint"));
+
+  const Json by_default = evaluated({best.folder});
+  CHECK(by_default["step"] == 5);
+  CHECK(by_default["checkpoint"] == "best");
+  CHECK(by_default["loss"] == first["loss"]);
+  const Json chosen = evaluated({best.folder, "--last"});
+  CHECK(chosen["step"] == 20);
+  CHECK(chosen["checkpoint"] == "last");
+  CHECK(chosen["loss"] == last["loss"]);
+  CHECK(evaluated({best.folder, "--best"})["loss"] == first["loss"]);
+
+  const std::string note =
+      concat("note: ", best.folder.string(), ": the best checkpoint, of step 5");
+  const Result text = run({"evaluate", best.folder, "--quiet"});
+  CHECK(contains(text.err, note));
+  CHECK(contains(text.err, "; --last takes that of step 20\n"));
+  CHECK(contains(text.out, ", step 5 (the best checkpoint)\n"));
+  const Result last_text =
+      run({"evaluate", best.folder, "--quiet", "--last", "--split", "validation"});
+  CHECK(last_text.err == "");
+  CHECK(contains(last_text.out, ", step 20\n"));
+
+  const auto predictions = [&](const Arguments& more) {
+    Arguments arguments{"predict", "--json", "--split", "validation"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  CHECK(predictions({best.folder}).out == predictions({best.checkpoint("00000005")}).out);
+  CHECK(predictions({best.folder, "--last"}).out == predictions({best.checkpoint("00000020")}).out);
+  CHECK(contains(predictions({best.folder}).err, note));
+
+  const auto exported = [&](const std::string& name, const Arguments& more) {
+    Arguments arguments{"export",      best.folder, "--format",
+                        "safetensors", "--output",  best.pictures.work / name};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  CHECK(contains(exported("best", {}), ": step 5 (the best checkpoint) of "));
+  CHECK(contains(exported("last", {"--last"}), ": step 20 of "));
+  const Result json = run({"export", best.folder, "--format", "safetensors", "--json", "--output",
+                           best.pictures.work / "json"});
+  CHECK(json.event("exported")["checkpoint"] == "best");
+}
+
+TEST_CASE("evaluate: a damaged best checkpoint, warns and takes the last") {
+  const BestRun best;
+  std::ofstream(best.folder / "checkpoints/best.safetensors") << "damaged";
+  const Result result = run({"evaluate", best.folder, "--json"});
+  CHECK(result.code == 0);
+  CHECK(result.event("evaluated")["step"] == 20);
+  CHECK(result.event("evaluated")["checkpoint"] == "last");
+  CHECK(contains(result.err, "trying the last checkpoint"));
+  CHECK(run({"evaluate", best.folder, "--best"}).code == 3);
+}
+
+TEST_CASE("report: a run with a best checkpoint, names it and the last") {
+  const BestRun best;
+  const Json record = Json::parse(read_text_file(best.folder / "run.json"));
+  for (const char* key : {"metric", "value", "epoch", "step"}) {
+    CHECK(record["best"][key] == best.finished["best"][key]);
+  }
+  REQUIRE(run({"report", best.folder}).code == 0);
+  const std::string page = read_text_file(best.folder / "report.html");
+  CHECK(contains(page, concat("step ", record["best"]["step"].get<int>(), ", epoch ")));
+  CHECK(contains(page, "step 20, with these metrics"));
+  CHECK(contains(run({"report", best.folder}).err, "the best checkpoint, of step 5"));
+  CHECK_FALSE(contains(run({"report", best.folder, "--last"}).err, "best checkpoint"));
+}
+
+TEST_CASE("commands: --best, --last and --average, exclude each other") {
+  const std::vector<Arguments> pairs{{"--best", "--last"},
+                                     {"--last", "--average", "2"},
+                                     {"--best", "--average", "2"},
+                                     {"--last", "--follow"}};
+  for (const Arguments& pair : pairs) {
+    Arguments arguments{"evaluate", "run"};
+    arguments.insert(arguments.end(), pair.begin(), pair.end());
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK(contains(result.err, " excludes --"));
+  }
+  const Pictures pictures;
+  CHECK(contains(run({"evaluate", pictures.config, "--last"}).err, "--last is of a run"));
+}
+
+}  // namespace trainer::e2e::best_checkpoint_test
