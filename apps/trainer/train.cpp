@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/memory.h"
 #include "base/output_buffer.h"
 #include "base/process.h"
@@ -43,8 +44,12 @@ namespace {
 struct TrainArguments : ConfigArguments {
   bool resume = false;
   bool overwrite = false;
+  bool has_log_every = false;  // the config or a flag gives run.log_every
   cluster::IdentityFlags identity;
 };
+
+// Between two lines of a log without a terminal, unless run.log_every is given.
+constexpr double kMinLogSeconds = 1;
 
 int to_exit_code(hooks::FinishReason reason) {
   return reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
@@ -82,6 +87,18 @@ hooks::RunOrigin make_origin(const train::Job& job) {
   origin.on_cpu = job.engine.reads_host_memory();
   origin.price_per_hour = job.config.run.price_per_hour;
   return origin;
+}
+
+// Returns "cpu, 2 lanes ...; trainer 0.1.0 on host, process 12; 2,058 training samples, 514 ...".
+std::string describe_session(const train::Job& job) {
+  std::vector<std::string> samples;
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = job.data.dataset(split).get();
+    if (dataset != nullptr)
+      samples.push_back(concat(to_string(split), ' ', grouped(dataset->size())));
+  }
+  return concat(job.engine.describe(), "; ", version(), " on ", host_name(), ", process ",
+                ::getpid(), "; samples: ", join(samples));
 }
 
 int terminal_columns() {
@@ -128,7 +145,8 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
       {is_terminal(),
        arguments.quiet,
        arguments.json,
-       {terminal_columns, std::chrono::system_clock::now, train::SignalWatch::output_closed},
+       {terminal_columns, std::chrono::system_clock::now, train::SignalWatch::output_closed,
+        describe_session(job), arguments.has_log_every ? 0 : kMinLogSeconds},
        warn,
        [&job] { return draw_sheet(job); }});
   job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
@@ -294,12 +312,15 @@ int train_in_step(const TrainArguments& arguments, config::Config& config,
   }
 }
 
-int train(const TrainArguments& arguments) {
+int train(TrainArguments arguments) {
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
   cluster::Identity who = cluster::identify(arguments.identity, environment());
   who.build = version();
-  config::Config config = load_for_devices(arguments, find_place(who).size).config;
+  config::LoadedConfig loaded = load_for_devices(arguments, find_place(who).size);
+  arguments.has_log_every =
+      loaded.origins.at("run.log_every").kind != config::Origin::Kind::kDefault;
+  config::Config config = std::move(loaded.config);
   train::check_workers(config, who);
   if (cluster::accepts_unauthenticated_peers(who) && who.rank <= 0) {
     const std::vector<cluster::Address>& servers = who.cluster.ps;

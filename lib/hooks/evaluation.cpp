@@ -28,7 +28,7 @@ std::string utc_time(std::chrono::system_clock::time_point time) {
 
 std::string local_time(std::chrono::system_clock::time_point time) {
   using std::chrono::floor, std::chrono::seconds;
-  return formatted(floor<seconds>(time), "%Y-%m-%d %H:%M:%S", ::localtime_r);
+  return formatted(floor<seconds>(time), "%Y-%m-%d %H:%M:%S %z", ::localtime_r);
 }
 
 const char* to_string(FinishReason reason) {

@@ -35,7 +35,7 @@ struct RunInfo {
   int replicas = 1;              // of all workers; with parameter servers, the number of workers
   // The names of the ranks in Progress::ranks: "rank 1 (worker 1 on host b)".
   std::vector<std::string> ranks;
-  std::string devices;      // the devices of the replicas: "1 CPU(s)", "4 replicas"
+  std::string devices;      // the devices of the replicas: "2 CPU threads", "4 replicas"
   std::string scaled_rate;  // the learning rate as scaled by the number of replicas
   std::string weights;      // the result of importing a weight file, in one line; "" without one
   std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
@@ -46,6 +46,10 @@ struct RunInfo {
   // device has no clock. Valid until on_finish() returns.
   std::function<engine::Gaps()> gaps;
 };
+
+// What the model of a step reads. The first epochs of a frozen prefix compute its features; later
+// epochs read them from a cache, many times faster.
+enum class StepInput { kSamples, kNewFeatures, kCachedFeatures };
 
 // The argument of on_step(), which is called once per step; with parameter servers, per step of the
 // chief.
@@ -63,6 +67,7 @@ struct Progress {
   // call.
   std::span<const engine::RankTimes> ranks;
   double elapsed = 0;  // seconds since the run started (this process)
+  StepInput input = StepInput::kSamples;
   // With parameter servers, the updates of other workers since the parameters of this step were
   // pulled.
   std::int64_t staleness = 0;
@@ -135,7 +140,7 @@ enum class Request { kContinue, kSave, kStop };
 using WallClock = std::function<std::chrono::system_clock::time_point()>;
 // Returns "2026-01-31T12:00:00.250Z".
 std::string utc_time(std::chrono::system_clock::time_point time);
-// Returns "2026-01-31 12:00:00" in the time zone of this machine.
+// Returns "2026-01-31 12:00:00 +0100" in the time zone of this machine.
 std::string local_time(std::chrono::system_clock::time_point time);
 
 class Hook {
@@ -164,9 +169,12 @@ struct TerminalFacts {
   std::function<int()> columns;         // width of the terminal, called before every line; null: 80
   WallClock clock;                      // the time at the start of lines that are not rewritten
   std::function<void()> output_closed;  // called once, when the reader of the output has gone
+  std::string origin = {};     // the second line of a run: its devices, program, host and data
+  double min_log_seconds = 0;  // between two lines of steps that are not rewritten
 };
-// Writes for a terminal: a progress line on a TTY, otherwise plain lines every `log_every`, then
-// evaluations and two closing lines, which scripts may read. With `quiet`, writes results only.
+// Writes for a terminal: a progress line on a TTY, with means over the epoch so far, otherwise
+// plain lines every `log_every`, with means since the last line, then evaluations and two closing
+// lines, which scripts may read. With `quiet`, writes results only.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every,
                                          TerminalFacts facts = {});

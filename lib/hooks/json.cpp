@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hooks/hooks.h"
+#include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
 #include "hooks/step_times_json.h"
@@ -53,6 +54,7 @@ class JsonHook : public Hook {
   Request on_step(const Progress& p) override {
     step_ = p.step;
     window_.add(p);
+    throughput_.add(p);
     // The first step always has a line, because it shows how long the start took.
     const bool due = interval_->due(p.step, p.elapsed);
     if (!due && p.step != info_.first_step + 1) return Request::kContinue;
@@ -117,6 +119,10 @@ class JsonHook : public Hook {
               {"metrics", metrics},
               {"parameters_sha256", finish.parameters_sha256}};
     if (finish.images_per_second) line["images_per_second"] = *finish.images_per_second;
+    if (const auto rates = throughput_.rates()) {
+      line["images_per_second_computing_features"] = rates->computing;
+      line["images_per_second_cached_features"] = rates->cached;
+    }
     if (const auto& best = finish.best) {
       line["best"] = {{"metric", best->metric},
                       {"value", best->value},
@@ -154,6 +160,7 @@ class JsonHook : public Hook {
   RunInfo info_;
   std::int64_t step_ = 0;
   MetricWindow window_;
+  InputThroughput throughput_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "hooks/hooks.h"
+#include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
 
@@ -70,18 +71,28 @@ struct Field {
   std::string text, brief;
 };
 
+// Pads `text` on the right to the longest text so far.
+void pad_to(std::string& text, std::size_t& longest) {
+  longest = std::max(longest, text.size());
+  text.resize(longest, ' ');
+}
+
 // Fits a line into fewer columns than the terminal has. Abbreviates the fields if they do not fit,
 // then drops fields from the right, then the bar, which takes the columns that are left. What was
-// abbreviated or dropped stays so until the width changes, so that fields do not come and go with
-// the digits of the numbers.
+// abbreviated or dropped stays so until the width changes, and a field keeps the width of its
+// longest text, so that fields do not come, go or move with the digits of the numbers.
 class TerminalLine {
  public:
-  std::string fit(const std::string& head, double share, const std::vector<Field>& fields,
-                  int columns) {
+  std::string fit(const std::string& head, double share, std::vector<Field> fields, int columns) {
     if (columns != std::exchange(columns_, columns)) {
+      longest_.assign(fields.size(), {});
       shown_ = fields.size();
       is_brief_ = false;
       has_bar_ = true;
+    }
+    for (std::size_t i = 0; i < std::min(fields.size(), longest_.size()); ++i) {
+      pad_to(fields[i].text, longest_[i].text);
+      pad_to(fields[i].brief, longest_[i].brief);
     }
     shown_ = std::min(shown_, fields.size());
     is_brief_ = is_brief_ || room(head, fields, std::min(shown_, kDefaultFields)) < kMinBar;
@@ -91,6 +102,7 @@ class TerminalLine {
     std::string line = head;
     if (has_bar_) line += ' ' + bar(share, std::min(left, kMaxBar));
     for (std::size_t i = 0; i < shown_; ++i) line += "  " + field_text(fields[i]);
+    line.resize(line.find_last_not_of(' ') + 1);
     return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
   }
 
@@ -108,8 +120,12 @@ class TerminalLine {
     return columns_ - 1 - static_cast<int>(sum) - kBrackets;
   }
 
+  struct Longest {
+    std::size_t text = 0, brief = 0;
+  };
   int columns_ = 0;
-  std::size_t shown_ = 0;  // fields at this width
+  std::vector<Longest> longest_;  // texts of the fields at this width
+  std::size_t shown_ = 0;         // fields at this width
   bool is_brief_ = false, has_bar_ = true;
 };
 
@@ -142,6 +158,38 @@ std::string device_line(const engine::DeviceUse& use) {
   return use.device + ": " + (parts.empty() ? "no telemetry" : join(parts, ", "));
 }
 
+// Returns a number with blanks before it, as wide as `largest`.
+std::string align(std::int64_t number, std::int64_t largest) {
+  std::string text = std::to_string(number);
+  const std::size_t width = std::to_string(largest).size();
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+// Moving averages over the steps, which follow a change of speed within some twenty steps.
+class Speed {
+ public:
+  // Begins again with the step after `step`. The first steps are slow, so that the averages are
+  // those of the newest step until it is settled.
+  void restart(std::int64_t step) { settled_after_ = step + 2; }
+  void add(const Progress& p) {
+    step_ = p.step;
+    const double share = is_settled() && seconds_ > 0 ? kShareOfStep : 1;
+    const auto follow = [share](double& mean, double value) { mean += share * (value - mean); };
+    follow(seconds_, p.step_seconds);
+    follow(samples_, static_cast<double>(p.samples));
+    follow(steps_, static_cast<double>(p.steps));
+  }
+  bool is_settled() const { return step_ > settled_after_; }
+  double seconds_per_step() const { return seconds_; }
+  double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
+  double steps_per_second() const { return seconds_ > 0 ? steps_ / seconds_ : 0; }
+
+ private:
+  static constexpr double kShareOfStep = 0.05;
+  std::int64_t step_ = 0, settled_after_ = 2;
+  double seconds_ = 0, samples_ = 0, steps_ = 0;  // of a step
+};
+
 class ProgressHook : public Hook {
  public:
   ProgressHook(std::ostream& out, bool is_tty, bool quiet, const config::Duration& log_every,
@@ -158,10 +206,12 @@ class ProgressHook : public Hook {
     info_ = info;
     folder_ = printable(info.dir.string());
     interval_.emplace(log_every_, info.steps_per_epoch);
+    speed_.restart(info.first_step);
     if (quiet_) return;
     out_ << printable(info.name) << ": " << grouped(info.total_steps) << " steps of "
          << info.global_batch << " samples, " << grouped(info.steps_per_epoch)
-         << " an epoch, run folder " << folder_ << '\n';
+         << " per epoch, run folder " << folder_ << '\n';
+    if (!facts_.origin.empty()) out_ << printable(facts_.origin) << '\n';
     if (!info.servers.empty()) {
       out_ << info.servers << '\n';
     } else if (info.replicas > 1) {
@@ -181,14 +231,19 @@ class ProgressHook : public Hook {
   }
 
   Request on_step(const Progress& p) override {
+    if (p.input != input_ || find_place(p.step).epoch != epoch_number_) {
+      epoch_number_ = find_place(p.step).epoch;
+      epoch_ = {};
+    }
     window_.add(p);
-    // The average follows a change of speed within some twenty steps. It leaves out the first step,
-    // which is slower than all others.
-    const bool settled = p.step > info_.first_step + 2;
-    step_seconds_ = settled ? 0.95 * step_seconds_ + 0.05 * p.step_seconds : p.step_seconds;
+    epoch_.add(p);
+    throughput_.add(p);
+    if (std::exchange(input_, p.input) != p.input) speed_.restart(p.step - 1);
+    speed_.add(p);
     const bool due = interval_->due(p.step, p.elapsed);
     if (quiet_) return Request::kContinue;
-    if (is_tty_ ? p.elapsed - shown_at_ >= kRefresh : due) show();
+    const double since_shown = p.elapsed - shown_at_;
+    if (is_tty_ ? since_shown >= kRefresh : due && since_shown >= facts_.min_log_seconds) show();
     return Request::kContinue;
   }
 
@@ -250,6 +305,10 @@ class ProgressHook : public Hook {
            << (best->restored ? ", whose parameters are restored" : "") << ", in "
            << printable(best->path.string()) << '\n';
     }
+    if (const auto rates = throughput_.rates(); rates && !quiet_) {
+      out_ << "images/second: " << fixed(rates->computing, 1) << " while features were computed, "
+           << fixed(rates->cached, 1) << " with cached features\n";
+    }
     if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
     out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n";
     if (finish.images_per_second) {
@@ -267,40 +326,49 @@ class ProgressHook : public Hook {
   struct Place {
     std::int64_t epoch, epochs, step, steps;
   };
-  Place place() const {
+  Place find_place(std::int64_t step) const {
     const std::int64_t per_epoch = std::max<std::int64_t>(info_.steps_per_epoch, 1);
-    const auto to_epoch = [&](std::int64_t step) { return (step + per_epoch - 1) / per_epoch; };
-    const std::int64_t step = window_.last().step, epoch = to_epoch(step);
+    const auto to_epoch = [&](std::int64_t s) { return (s + per_epoch - 1) / per_epoch; };
+    const std::int64_t epoch = to_epoch(step);
     return {epoch, to_epoch(info_.total_steps), step - (epoch - 1) * per_epoch,
             std::min(per_epoch, info_.total_steps - (epoch - 1) * per_epoch)};
   }
+  Place place() const { return find_place(window_.last().step); }
 
-  std::string accuracy() const {
-    return std::isnan(window_.accuracy()) ? "" : "accuracy " + fixed(window_.accuracy(), 4);
-  }
+  // Returns the time left. While features are computed, it is that of the epoch, because the speed
+  // of later epochs is not known yet.
   std::string eta() const {
-    const std::int64_t left = info_.total_steps - window_.last().step;
-    return "eta " + clock_time(static_cast<double>(left) * step_seconds_);
+    const Place at = place();
+    const bool is_slow_epoch = input_ == StepInput::kNewFeatures && at.epoch < at.epochs;
+    const std::int64_t left =
+        is_slow_epoch ? at.steps - at.step : info_.total_steps - window_.last().step;
+    return concat(is_slow_epoch ? "epoch eta " : "eta ",
+                  clock_time(static_cast<double>(left) * speed_.seconds_per_step()));
   }
-  std::string loss() const { return "loss " + fixed(window_.loss(), 4); }
-  std::string images() const {
-    return grouped(std::llround(window_.images_per_second())) + " images/s";
+  static std::string loss(const MetricWindow& window) { return "loss " + fixed(window.loss(), 4); }
+  static std::string accuracy(const MetricWindow& window) {
+    return std::isnan(window.accuracy()) ? "" : "accuracy " + fixed(window.accuracy(), 4);
+  }
+  static std::string images(double per_second) {
+    return grouped(std::llround(per_second)) + " images/s";
   }
   std::string learning_rate() const { return "lr " + rate(window_.last().learning_rate); }
-  std::string steps() const { return speed(window_.steps_per_second()) + " steps/s"; }
-  std::string wait() const { return concat("wait ", fixed(100 * window_.wait_share(), 0), "%"); }
+  static std::string steps(double per_second) { return speed(per_second) + " steps/s"; }
+  static std::string wait(const MetricWindow& window) {
+    return concat("wait ", fixed(100 * window.wait_share(), 0), "%");
+  }
 
   // Returns a line of a log: "epoch 1/3  step 4/20  loss 0.2500 ...".
   std::string log_line() const {
     const Place at = place();
     std::vector<std::string> fields{concat("epoch ", at.epoch, "/", at.epochs),
                                     concat("step ", window_.last().step, "/", info_.total_steps),
-                                    loss(),
-                                    accuracy(),
+                                    loss(window_),
+                                    accuracy(window_),
                                     learning_rate(),
-                                    images(),
-                                    steps(),
-                                    wait(),
+                                    images(window_.images_per_second()),
+                                    steps(window_.steps_per_second()),
+                                    wait(window_),
                                     eta()};
     std::erase(fields, "");
     return join(fields, "  ");
@@ -309,13 +377,14 @@ class ProgressHook : public Hook {
   // Returns the line of a terminal: "epoch 1/3  4/8 [=====     ]  eta 0:01 ...".
   std::string terminal_line() {
     const Place at = place();
-    const std::string head =
-        concat("epoch ", at.epoch, "/", at.epochs, "  ", at.step, "/", at.steps);
+    const std::string head = concat("epoch ", align(at.epoch, at.epochs), "/", at.epochs, "  ",
+                                    align(at.step, at.steps), "/", at.steps);
     // The time left is not shown at first: the first steps are slow, so that it would be wrong.
-    const bool is_settled = at.step + (at.epoch - 1) * info_.steps_per_epoch > info_.first_step + 2;
     std::vector<Field> fields;
-    for (const std::string& text : {is_settled ? eta() : "eta -:--", loss(), accuracy(), images(),
-                                    learning_rate(), wait(), steps()}) {
+    for (const std::string& text :
+         {speed_.is_settled() ? eta() : "eta -:--", loss(epoch_), accuracy(epoch_),
+          images(speed_.images_per_second()), learning_rate(), wait(epoch_),
+          steps(speed_.steps_per_second())}) {
       if (!text.empty()) fields.push_back({text, brief(text)});
     }
     const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
@@ -358,10 +427,14 @@ class ProgressHook : public Hook {
   TerminalFacts facts_;
   std::optional<Interval> interval_;
   RunInfo info_;
-  std::string folder_;  // of the run, as it is printed
-  MetricWindow window_;
-  double step_seconds_ = 0;  // moving average
-  double shown_at_ = -kRefresh;
+  std::string folder_;   // of the run, as it is printed
+  MetricWindow window_;  // since the last line
+  MetricWindow epoch_;   // since the start of the epoch
+  std::int64_t epoch_number_ = 0;
+  StepInput input_ = StepInput::kSamples;  // of the newest step
+  InputThroughput throughput_;
+  Speed speed_;
+  double shown_at_ = -std::numeric_limits<double>::infinity();
   TerminalLine line_;
   bool open_line_ = false;
 };

@@ -29,7 +29,7 @@ RunInfo info_of(const Path& dir, std::int64_t first_step = 0) {
   info.steps_per_epoch = 5;
   info.first_step = first_step;
   info.global_batch = 4;
-  info.devices = "1 CPU(s)";
+  info.devices = "2 CPU threads";
   return info;
 }
 
@@ -120,14 +120,14 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
   finish.reason = FinishReason::kDone;
   hook->on_finish(finish);
   CHECK(out.str() ==
-        "test: 10 steps of 4 samples, 5 an epoch, run folder runs/test\n"
+        "test: 10 steps of 4 samples, 5 per epoch, run folder runs/test\n"
         "epoch 1/2  step 2/10  loss 0.7500  accuracy 0.5000  lr 0.001  2,000 images/s  "
         "500 steps/s  wait 50%  eta 0:01\n"
         "validation: loss 0.2500  accuracy 0.7500 (95 % interval 0.5000-0.9000)  step 5  epoch 1  "
         "0.2 s\n"
         "wall time: 1.750 seconds\n"
-        "total time with 1 CPU(s): 1.500 seconds\n"
-        "2000.0 images/second with 1 CPU(s)\n"
+        "total time with 2 CPU threads: 1.500 seconds\n"
+        "2000.0 images/second with 2 CPU threads\n"
         "next: trainer evaluate runs/test, or trainer predict runs/test IMAGE...\n");
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 
 #include "hooks/support.h"
 
@@ -12,8 +13,8 @@ using namespace test;
 
 constexpr const char* kClosing =
     "wall time: 12.346 seconds\n"
-    "total time with 1 CPU(s): 10.500 seconds\n"
-    "21345.7 images/second with 1 CPU(s)\n";
+    "total time with 2 CPU threads: 10.500 seconds\n"
+    "21345.7 images/second with 2 CPU threads\n";
 
 // What follows the articles' lines when the run is whole.
 std::string next(const std::string& run) {
@@ -45,7 +46,7 @@ struct Terminal {
   }
 };
 
-// The terminal's line of the 12th of 20 steps, 8 an epoch, at each width in turn, with the losses
+// The terminal's line of the 12th of 20 steps, 8 per epoch, at each width in turn, with the losses
 // given for the first lines.
 std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t total = 20,
                                   const std::vector<double>& losses = {}) {
@@ -87,7 +88,7 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
   hook->on_evaluation(e);
   hook->on_finish(finish(FinishReason::kDone));
   CHECK(out.str() ==
-        std::string("digits: 20 steps of 64 samples, 8 an epoch, run folder runs/digits\n"
+        std::string("digits: 20 steps of 64 samples, 8 per epoch, run folder runs/digits\n"
                     "epoch 1/3  step 4/20  loss 0.2500  accuracy 0.5000  lr 0.001  3,200 images/s  "
                     "50 steps/s  wait 25%  eta 0:01\n"
                     "epoch 1/3  step 8/20  loss 0.6500  accuracy 0.5000  lr 0.001  3,200 images/s  "
@@ -103,7 +104,7 @@ TEST_CASE("progress: the first lines say what is special about the run") {
     RunInfo info = run_info("r");
     change(info);
     make_progress_hook(out, false, false, steps(1))->on_start(info);
-    const std::string text = out.str(), first = "digits: 20 steps of 64 samples, 8 an epoch, ";
+    const std::string text = out.str(), first = "digits: 20 steps of 64 samples, 8 per epoch, ";
     REQUIRE(text.starts_with(first + "run folder r\n"));
     return text.substr(first.size() + 13);
   };
@@ -220,7 +221,7 @@ TEST_CASE("progress, terminal: one line rewritten ten times a second, its last s
   CHECK(out.str().empty());
   hook->on_evaluation(evaluation(Split::kTest, 52, 1));
   text = out.str();
-  CHECK(text.starts_with("\r\x1b[?7lepoch 7/13  4/8 [==   ]"));
+  CHECK(text.starts_with("\r\x1b[?7lepoch  7/13  4/8 [======      ]"));
   CHECK(text.find("\x1b[?7h\x1b[K\ntest: loss 1.0000  ") != std::string::npos);
   // Nothing is left to end.
   out.str("");
@@ -248,12 +249,13 @@ TEST_CASE("progress, terminal: what has left stays away until the width changes"
   CHECK(lines[0] ==
         "epoch 2/3  4/8 [===   ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
   CHECK(lines[1] ==
-        "epoch 2/3  4/8 [====     ]  eta 0:01  loss 123456.0000  acc 0.5000  3,200 img/s");
+        "epoch 2/3  4/8 [=====     ]  eta 0:01  loss 61728.5000  acc 0.5000  3,200 img/s");
   CHECK(lines[2] ==
-        "epoch 2/3  4/8 [=======        ]  eta 0:01  loss 1000000000000.0000  acc 0.5000");
-  CHECK(lines[3] == "epoch 2/3  4/8 [==========          ]  eta 0:01  loss 1.0000  acc 0.5000");
+        "epoch 2/3  4/8 [========        ]  eta 0:01  loss 333333374485.6667  acc 0.5000");
+  CHECK(lines[3] ==
+        "epoch 2/3  4/8 [========        ]  eta 0:01  loss 250000030864.5000  acc 0.5000");
   CHECK(lines[4] ==
-        "epoch 2/3  4/8 [===    ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
+        "epoch 2/3  4/8 [========         ]  eta 0:01  loss 200000024691.8000  acc 0.5000");
 }
 
 TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in fewer letters") {
@@ -267,25 +269,24 @@ TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in f
     lines.push_back(terminal.line(p));
   }
   CHECK(lines[0] ==
-        "epoch 1/12  1/938 [          ]  eta -:--  loss 0.2500  acc 0.5000  12,000 img/s");
+        "epoch  1/12    1/938 [       ]  eta -:--  loss 0.2500  acc 0.5000  12,000 img/s");
   CHECK(lines[1] ==
-        "epoch 1/12  500/938 [====    ]  eta 3:36  loss 0.2500  acc 0.5000  12,000 img/s");
+        "epoch  1/12  500/938 [===    ]  eta 3:36  loss 0.2500  acc 0.5000  12,000 img/s");
   CHECK(lines[2] ==
-        "epoch 2/12  99/938 [         ]  eta 3:25  loss 0.2500  acc 0.5000  12,000 img/s");
+        "epoch  2/12   99/938 [       ]  eta 3:25  loss 0.2500  acc 0.5000  12,000 img/s");
 }
 
 TEST_CASE("progress, terminal: a bar that has left stays away until the width changes") {
-  Terminal terminal(24, 16, 32);
+  Terminal terminal(24, 16, 32000);
   const auto line = [&](std::int64_t step) {
     Progress p = after_step(step);
     p.elapsed = static_cast<double>(step);
     return terminal.line(p);
   };
-  CHECK(line(9) == "epoch 1/2  9/16 [==   ]");
-  CHECK(line(10) == "epoch 1/2  10/16");
-  CHECK(line(17) == "epoch 2/2  1/16");
-  terminal.columns = 25;
-  CHECK(line(18) == "epoch 2/2  2/16 [      ]");
+  CHECK(line(9) == "epoch    1/2000   9/16");
+  CHECK(line(17) == "epoch    2/2000   1/16");
+  terminal.columns = 31;
+  CHECK(line(18) == "epoch    2/2000   2/16 [     ]");
 }
 
 TEST_CASE(
@@ -294,13 +295,106 @@ TEST_CASE(
   CHECK(line.starts_with("epoch 2/2  4/5 [====  ]"));
 }
 
+TEST_CASE("progress, terminal: numbers of other lengths, the fields stay where they are") {
+  Terminal terminal(120, 10, 100);
+  std::vector<std::string> lines;
+  for (const auto& [step, loss, seconds] :
+       {std::tuple{1, 10.25, 0.02}, {2, 0.25, 0.02}, {11, 0.125, 0.02}}) {
+    Progress p = after_step(step);
+    p.loss = loss;
+    p.step_seconds = seconds;
+    p.elapsed = step;
+    lines.push_back(terminal.line(p));
+  }
+  CHECK(lines[0].starts_with(
+      "epoch  1/10   1/10 [         ]  eta -:--  loss 10.2500  accuracy 0.5000  3,200 images/s"));
+  // The mean of the epoch so far, and then that of the next epoch.
+  CHECK(lines[1].starts_with(
+      "epoch  1/10   2/10 [=        ]  eta -:--  loss 5.2500   accuracy 0.5000  3,200 images/s"));
+  CHECK(lines[2].starts_with(
+      "epoch  2/10   1/10 [         ]  eta 0:02  loss 0.1250   accuracy 0.5000  3,200 images/s"));
+}
+
+TEST_CASE("progress: cached features, their speed counts apart in the time left and at the end") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, steps(1));
+  hook->on_start(run_info("r"));  // 20 steps, 8 per epoch
+  const auto line = [&](std::int64_t number, StepInput input, double seconds) {
+    out.str("");
+    Progress p = after_step(number);
+    p.input = input;
+    p.step_seconds = seconds;
+    hook->on_step(p);
+    return out.str();
+  };
+  for (std::int64_t n = 1; n < 6; ++n) line(n, StepInput::kNewFeatures, 2);
+  CHECK(line(6, StepInput::kNewFeatures, 2).ends_with("  epoch eta 0:04\n"));
+  line(7, StepInput::kNewFeatures, 2);
+  line(8, StepInput::kNewFeatures, 2);
+  // 64 images of 0.5 s: none of the slow epoch's time is in it.
+  CHECK(line(9, StepInput::kCachedFeatures, 0.5).ends_with("  eta 0:06\n"));
+  CHECK(line(10, StepInput::kCachedFeatures, 0.5).ends_with("  eta 0:05\n"));
+  out.str("");
+  hook->on_finish(finish(FinishReason::kDone));
+  CHECK(out.str() == std::string("images/second: 32.0 while features were computed, 128.0 with "
+                                 "cached features\n") +
+                         kClosing + next("r"));
+
+  // The last epoch is the only one.
+  const auto only = make_progress_hook(out, false, false, steps(1));
+  only->on_start(run_info("r", 0, 8));
+  out.str("");
+  Progress p = after_step(6);
+  p.input = StepInput::kNewFeatures;
+  p.step_seconds = 2;
+  only->on_step(p);
+  CHECK(out.str().ends_with("  eta 0:04\n"));
+}
+
+TEST_CASE("progress, log: a least time between lines, steps between are in the next line's means") {
+  std::ostringstream out;
+  const auto hook =
+      make_progress_hook(out, false, false, steps(2), {{}, {}, {}, "cpu; trainer 1 on host", 1});
+  hook->on_start(run_info("r"));
+  CHECK(out.str().ends_with("run folder r\ncpu; trainer 1 on host\n"));
+  out.str("");
+  for (std::int64_t n = 1; n <= 12; ++n) {
+    Progress p = after_step(n);
+    p.elapsed = 0.25 * static_cast<double>(n);
+    hook->on_step(p);
+  }
+  const std::vector<std::string> lines = lines_of(out.str());
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].starts_with("epoch 1/3  step 2/20  loss 0.1500  "));
+  CHECK(lines[1].starts_with("epoch 1/3  step 6/20  loss 0.4500  "));   // steps 3 to 6
+  CHECK(lines[2].starts_with("epoch 2/3  step 10/20  loss 0.8500  "));  // steps 7 to 10
+}
+
+TEST_CASE("json: cached features, their speed counts apart at the end") {
+  std::ostringstream out;
+  const auto hook = make_json_hook(out, steps(1));
+  hook->on_start(run_info("r"));
+  for (const auto& [number, input, seconds] :
+       {std::tuple{1, StepInput::kNewFeatures, 2.0}, {2, StepInput::kCachedFeatures, 0.5}}) {
+    Progress p = after_step(number);
+    p.input = input;
+    p.step_seconds = seconds;
+    hook->on_step(p);
+  }
+  hook->on_finish(finish(FinishReason::kDone));
+  CHECK(out.str().find(R"("images_per_second_computing_features":32.0,)"
+                       R"("images_per_second_cached_features":128.0)") != std::string::npos);
+}
+
 TEST_CASE("progress, log: lines begin with the time, a terminal's do not") {
   const auto time = [] {
     return std::chrono::system_clock::time_point{std::chrono::seconds{1'700'000'000}};
   };
   const std::string stamp = local_time(time()) + "  ";
-  CHECK(stamp.size() == std::string("2023-11-14 22:13:20  ").size());
+  CHECK(stamp.size() == std::string("2023-11-14 22:13:20 +0000  ").size());
   CHECK(stamp.starts_with("2023-11-1"));
+  const char sign = stamp[20];
+  CHECK((sign == '+' || sign == '-'));
   for (const bool terminal : {false, true}) {
     std::ostringstream out;
     const auto hook = make_progress_hook(out, terminal, false, steps(1), {{}, time, {}});
@@ -435,7 +529,7 @@ TEST_CASE("progress: the closing lines count devices, or the workers beside serv
     hook->on_start(info);
     hook->on_finish(finish(FinishReason::kDone));
     const std::string with = *servers == '\0' ? " with 4 GPU(s)" : " with 4 workers";
-    CHECK(without(out.str(), with) == without(results(), " with 1 CPU(s)"));
+    CHECK(without(out.str(), with) == without(results(), " with 2 CPU threads"));
   }
 }
 

@@ -28,7 +28,7 @@ inline RunInfo run_info(const Path& dir, std::int64_t first_step = 0,
   info.steps_per_epoch = 8;
   info.first_step = first_step;
   info.global_batch = 64;
-  info.devices = "1 CPU(s)";
+  info.devices = "2 CPU threads";
   return info;
 }
 

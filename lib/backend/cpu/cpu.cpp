@@ -85,7 +85,8 @@ class CpuBackend : public Backend {
 
   // Replicas share the processor.
   std::string describe_devices(std::int64_t replicas) const override {
-    return concat(replicas, replicas == 1 ? " CPU(s)" : " replicas");
+    if (replicas > 1) return concat(replicas, " replicas");
+    return concat(threads_, threads_ == 1 ? " CPU thread" : " CPU threads");
   }
 
   ChosenSettings chosen_settings() const override {

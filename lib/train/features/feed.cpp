@@ -59,6 +59,12 @@ engine::HostBatch Feed::host_batch(const data::Batch& batch) const {
   return engine::host_batch(batch, ready_);
 }
 
+hooks::StepInput Feed::input() const {
+  using hooks::StepInput;
+  if (features_ == nullptr) return StepInput::kSamples;
+  return ready_ ? StepInput::kCachedFeatures : StepInput::kNewFeatures;
+}
+
 void Feed::keep_features(const data::Batch& batch) {
   if (features_ == nullptr || ready_) return;
   features_->store(batch, engine_.read_features(batch.range.count));

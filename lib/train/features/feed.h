@@ -9,6 +9,7 @@
 
 #include "data/samples/features.h"
 #include "engine/replicas.h"
+#include "hooks/hooks.h"
 
 namespace trainer::train {
 
@@ -27,6 +28,8 @@ class Feed {
   engine::HostBatch host_batch(const data::Batch& batch) const;
   // Caches the features of a batch that the engine was launched on, if they were computed.
   void keep_features(const data::Batch& batch);
+  // Returns what the batch that next() returned last holds.
+  hooks::StepInput input() const;
   // Gives the oldest batch in use back; its memory is used again.
   void release();
   int max_out() const { return static_cast<int>(options_.out); }

@@ -141,6 +141,7 @@ bool SynchronousSteps::launch_calls(Step& step) {
       return false;
     }
     const engine::HostBatch input = feed_->host_batch(*batch);
+    step.input = feed_->input();
     scalars.accumulate = i > 0;
     scalars.apply = i + 1 == batches.count;
     scalars.all_samples = batch->global;
@@ -231,6 +232,7 @@ std::optional<StepOutcome> SynchronousSteps::result() {
   progress.loss = done.loss / samples;
   progress.accuracy = static_cast<double>(done.correct) / samples;
   progress.learning_rate = static_cast<double>(static_cast<float>(done.learning_rate));
+  progress.input = done.input;
   progress.skipped = done.skipped;
   progress.gradient_norm = done.gradient_norm;
   if (group_.size() > 1 && !outcome.not_finite) prefetch_next_batch();

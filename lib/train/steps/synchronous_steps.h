@@ -38,6 +38,7 @@ class SynchronousSteps final : public Steps {
     std::int64_t number = 0;  // from 0
     std::int64_t samples = 0;
     double learning_rate = 0;
+    hooks::StepInput input = hooks::StepInput::kSamples;
     double loss = 0;  // sums over the samples of this process
     std::int64_t correct = 0;
     std::uint64_t sample_ids = 0;   // the share of this process
