@@ -15,8 +15,10 @@ void add_explain(CommandLine& line) {
   };
   const auto arguments = std::make_shared<Arguments>();
   const Command command = line.add_command("explain", "What a key of a config means");
-  command.add_option("key", arguments->key,
-                     "A key such as optimizer.adam, or its end; the sections when left out");
+  command.add_option(
+      "key", arguments->key,
+      "A key such as optimizer.adam, its end, or a part of it, which lists all keys that "
+      "contain it; the sections when left out");
   command.add_flag("--all", arguments->all, "The whole reference, as Markdown");
   command.run([arguments] {
     std::cout << (arguments->all ? commands::reference() : commands::explain(arguments->key));

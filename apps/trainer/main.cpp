@@ -35,7 +35,7 @@ bool is_terminal() {
 void warn(const Notice& notice) {
   if (notice.text.empty()) return;
   const char* kind = notice.kind == Notice::Kind::kNote ? "note: " : "warning: ";
-  std::cerr << kind << trainer::printable(notice.text) << '\n';
+  std::cerr << kind << trainer::printable(notice.text, trainer::Controls::kLines) << '\n';
 }
 
 namespace {
@@ -53,6 +53,40 @@ void check_command(const std::vector<CommandDescription>& commands, int argc, ch
   throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
 }
 
+// Options of other programs, with what to write instead.
+constexpr struct {
+  const char* name;
+  const char* instead;
+} kOtherNames[] = {
+    {"--lr", "--set optimizer.adam.learning_rate=1e-4, with the optimizer of the config"},
+    {"--learning-rate",
+     "--set optimizer.adam.learning_rate=1e-4, with the optimizer of the config"},
+    {"--optimizer", "--set 'optimizer={sgd: {learning_rate: 0.01}}'"},
+    {"--device", "--set parallel.device=cuda, or =cpu; --gpus 1 sets their number"},
+    {"--batch", "--batch-size 32"},
+    {"--gpu", "--gpus 1"},
+    {"--imgsz", "--set 'data.resize=[224, 224]'"},
+    {"--workers", "--set data.threads=4"},
+    {"--num-workers", "--set data.threads=4"},
+    {"--data", "--set data.path=FOLDER"},
+    {"--data-path", "--set data.path=FOLDER"},
+    {"--pretrained", "--set model.backbone.weights=imagenet"},
+    {"--weights", "--set model.weights=FILE"},
+    {"--amp", "--set train.precision=bfloat16"},
+    {"--patience", "--set train.early_stop.patience=5"},
+    {"--name", "--set name=NAME"},
+    {"--output-dir", "--run-dir FOLDER"},
+};
+
+// Returns what to write instead of an unknown option of a command with --set; "" if unknown.
+std::string find_other_name(const std::string& name, const std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), "--set") == names.end()) return "";
+  for (const auto& other : kOtherNames) {
+    if (name == other.name) return concat("; write ", other.instead);
+  }
+  return "";
+}
+
 // CLI11 does not suggest the option that a mistyped one was meant to be.
 void check_options(const std::vector<CommandDescription>& commands, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
@@ -68,8 +102,9 @@ void check_options(const std::vector<CommandDescription>& commands, int argc, ch
     const std::string name = argument.substr(0, argument.find('='));
     if (!name.starts_with("--")) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    const std::string guess = config::suggestion(name, names);
-    if (guess.empty()) continue;
+    std::string guess = find_other_name(name, names);
+    if (guess.empty()) guess = config::suggestion(name, names);
+    if (guess.empty()) guess = concat("; `trainer ", argv[1], " --help` lists them");
     throw ConfigError({}, concat("unknown option '", name, "' of ", argv[1], guess));
   }
 }

@@ -23,6 +23,7 @@ namespace {
 struct PlanArguments : ConfigArguments {
   std::string print_after;        // a compiler pass, or "all"
   bool all = false;               // the config's defaults too
+  bool layers = false;            // each layer of a backbone
   bool program = false;           // also what the backend runs, step by step
   std::string plot;               // write the learning-rate curve to this SVG file
   bool overwrite = false;         // a plot that exists
@@ -72,8 +73,9 @@ int plan(const PlanArguments& arguments) {
   if (arguments.json) {
     commands::print_plan_json(report, device, std::cout);
   } else {
-    commands::print_plan(report, std::cout,
-                         arguments.all ? commands::Values::kAll : commands::Values::kGiven);
+    commands::print_plan(
+        report, std::cout, arguments.all ? commands::Values::kAll : commands::Values::kGiven,
+        arguments.layers ? commands::LayerRows::kAll : commands::LayerRows::kBlocks);
     commands::print_device(report, device, std::cout);
   }
   if (simulation) {
@@ -158,6 +160,8 @@ void add_plan(CommandLine& line) {
       .type_name("FILE")
       .excludes(device);
   command.add_flag("--all", arguments->all, "List the config's default values too");
+  command.add_flag("--layers", arguments->layers,
+                   "List each layer of a large model, not its blocks alone");
   command.add_option("--print-after", arguments->print_after,
                      "Print the graphs after a compiler pass, or all");
   command.add_flag("--program", arguments->program, "Print what the device runs, step by step");

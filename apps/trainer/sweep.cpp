@@ -120,7 +120,8 @@ void add_sweep(CommandLine& line) {
       .add_option("--to-accuracy", arguments->to_accuracy,
                   "Also time and cost to this accuracy (0 to 1), and the cheapest point")
       .in_range(0.0, 1.0);
-  add_overrides(command, arguments->overrides, Shorthands::kNone);
+  add_overrides(command, arguments->overrides);
+  command.remove_option("--run-dir");  // each point has a folder of its own in --dir
   command.add_flag("--json", arguments->json,
                    "One JSON object per line on standard output, nothing else");
   command.add_flag("--quiet", arguments->quiet, "No progress");

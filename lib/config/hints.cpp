@@ -127,7 +127,13 @@ std::string place_hint(const std::string& key, const std::string& path) {
     if (!path.empty() && one.starts_with(path + '.')) below.push_back(one);
   }
   if (!below.empty()) places = below;
-  if (places.empty() || (below.empty() && places.size() > kMaxPlaces)) return "";
+  if (places.empty()) return "";
+  // Many places of one section, such as a key of every optimizer, still show what is meant.
+  const std::string section = places.front().substr(0, places.front().find('.') + 1);
+  const bool in_one_section =
+      std::all_of(places.begin(), places.end(),
+                  [&](const std::string& one) { return one.starts_with(section); });
+  if (below.empty() && places.size() > kMaxPlaces && !in_one_section) return "";
   const std::size_t more = places.size() - std::min(places.size(), kMaxPlaces);
   places.resize(places.size() - more);
   return concat(", did you mean ", join(places, " or "),

@@ -167,7 +167,11 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   std::vector<std::string> folders = weight_folders(environment);
   const std::string torch = torch_folder(backbone, environment);
   if (!torch.empty()) folders.push_back(torch);
-  folders.insert(folders.end(), more.begin(), more.end());
+  for (const std::string& folder : more) {
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) {
+      folders.push_back(folder);
+    }
+  }
   if (is_from_torchvision(backbone.name)) {
     const std::string name(spell(backbone.name)), file = imagenet_weight_file(backbone);
     return concat(file, " is in none of ", join(folders, ", "),

@@ -15,6 +15,7 @@
 #include "data/decode/image_file.h"
 #include "data/image_split.h"
 #include "data/images/listing/image_list.h"
+#include "data/images/listing/missing_files.h"
 #include "data/images/scaled_decode.h"
 #include "data/samples/splits.h"
 
@@ -94,6 +95,7 @@ struct Part {
   Split split;
   ImageList list;
   std::vector<FileCheck> files;
+  std::string missing = {};  // see SplitCheck
 };
 
 // Returns a part with these files and without the notes of `part`.
@@ -127,8 +129,10 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) 
                                          "data.validation_split: ", data.validation_split,
                                          " with seed ", seed));
   std::vector<std::string> notes = std::move(train.list.notes);
+  std::string missing = std::move(train.missing);
   train = select_files(train, Split::kTrain, kept);
   train.list.notes = std::move(notes);
+  train.missing = std::move(missing);
   return validation;
 }
 
@@ -150,6 +154,7 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
     part.list.notes.push_back(concat("data.limit: ", part.list.files.size(), " of ", all,
                                      " files; the others are not read"));
   }
+  part.missing = describe_missing_files(part.list, data.csv);
   part.files = check_files(part.list, data);
   if (split == Split::kTrain) {
     std::string note = scaled_decode_note(part.list, data);
@@ -239,9 +244,10 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   // For each group, the name of each split that has it, with a file.
   std::map<std::string, std::map<std::string, std::string>> groups;
   bool divided = false;  // a group or equal files lie in training and in the part set aside
-  for (const auto& [split, list, files] :
+  for (const auto& [split, list, files, missing] :
        read_parts(data, seed, std::move(train), result.classes)) {
     result.splits.push_back(summarise(split, list, files, result.classes));
+    result.splits.back().missing = missing;
     if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const ListedFile& file = list.files[i];
@@ -296,10 +302,16 @@ std::string describe_class(const SplitCheck& split, std::size_t label) {
   return kinds.empty() ? text : concat(text, " (", join(kinds), ')');
 }
 
+// Lists at most kMaxListed lines.
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
+  constexpr std::size_t kMaxListed = 10;
   if (lines.empty()) return;
   text += concat(title, ": ", lines.size(), '\n');
-  for (const std::string& line : lines) text += "  " + printable(line) + '\n';
+  const std::size_t shown = std::min(lines.size(), kMaxListed);
+  for (std::size_t i = 0; i < shown; ++i) text += "  " + printable(lines[i]) + '\n';
+  if (shown < lines.size()) {
+    text += concat("  and ", lines.size() - shown, " more; --json lists all\n");
+  }
 }
 
 }  // namespace
@@ -321,6 +333,7 @@ std::string to_text(const DataCheck& check) {
     }
     for (const std::string& note : split.notes) text += "  " + printable(note) + '\n';
     list_lines(text, "  damaged files", split.damaged);
+    if (!split.missing.empty()) text += "  " + printable(split.missing) + '\n';
     list_lines(text, "  decoded with warnings", split.suspicious);
   }
   list_lines(text, "equal files in two splits or classes", check.duplicates);

@@ -21,6 +21,7 @@ struct SplitCheck {
   std::vector<std::string> damaged;     // messages, each with its file and class
   std::vector<std::string> suspicious;  // warnings of decoders, each with its file
   std::vector<std::string> notes;
+  std::string missing;  // why the files of a csv are not found, in a sentence; "" if some are
 };
 struct DataCheck {
   std::vector<std::string> classes;

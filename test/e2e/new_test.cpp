@@ -95,7 +95,9 @@ TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
   CHECK(contains(missing.err,
                  "--backbone densenet121: densenet121_weights_tf_dim_ordering_tf_kernels_"
                  "notop.h5 is in none of "));
-  CHECK(contains(missing.err, weights.string() + ". This fetches it"));  // beside the data
+  // The folder beside the data is that of the variable, and is named once.
+  CHECK(contains(missing.err, concat("notop.h5 is in none of ", weights.string(), ", ")));
+  CHECK(missing.err.find(weights.string()) == missing.err.rfind(weights.string()));
   CHECK(contains(missing.err, "datasets/weights.sh densenet121"));
   CHECK(contains(read_text_file(folder.config), "name: resnet50"));
   const Result unknown = create(folder.photos, "resnet51");

@@ -190,6 +190,33 @@ std::optional<ExplainedKey> find(const std::vector<ExplainedSection>& sections, 
   }
 }
 
+// Returns the keys whose path contains `word`, in any case, in the order of the sections.
+std::vector<const Explained*> find_containing(const std::vector<ExplainedSection>& sections,
+                                              const std::string& word) {
+  std::vector<const Explained*> keys;
+  for (const ExplainedSection& section : sections) {
+    for (const Explained& key : section.keys) {
+      if (key.path.find(to_lower(word)) != std::string::npos) keys.push_back(&key);
+    }
+  }
+  return keys;
+}
+
+// Returns whether several keys end with `word` and none is `word` itself.
+bool is_ambiguous(const std::vector<const Explained*>& keys, const std::string& word) {
+  const auto is_word = [&](const Explained* key) { return key->path == word; };
+  const auto ends = [&](const Explained* key) { return key->path.ends_with('.' + word); };
+  return std::none_of(keys.begin(), keys.end(), is_word) &&
+         std::count_if(keys.begin(), keys.end(), ends) > 1;
+}
+
+std::string print_matches(const std::vector<const Explained*>& keys, const std::string& word) {
+  std::string text =
+      concat(keys.size(), keys.size() == 1 ? " key contains '" : " keys contain '", word, "':\n");
+  for (const Explained* key : keys) text += '\n' + print_line(*key);
+  return text;
+}
+
 // Returns the lines of the keys one level below `path`.
 std::string below(const ExplainedSection& section, const std::string& path) {
   std::string text;
@@ -226,9 +253,12 @@ std::string explain(const std::string& path) {
   for (const ExplainedSection& section : sections) {
     if (section.shared && section.name == path) return below(section, "").substr(1);
   }
-  if (const auto place = find(sections, path)) {
+  const std::vector<const Explained*> matches = find_containing(sections, path);
+  const auto place = is_ambiguous(matches, path) ? std::nullopt : find(sections, path);
+  if (place) {
     return print_line(*place->key) + below(*place->section, place->key->path + '.');
   }
+  if (!matches.empty()) return print_matches(matches, path);
   std::vector<std::string> words;
   for (const ExplainedSection& section : sections) {
     words.push_back(section.name);

@@ -285,7 +285,11 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
   for (const std::string& folder : config::weight_folders(environment)) {
     weights.searched.emplace_back(folder);
   }
-  weights.searched.push_back(folder_beside(data));
+  const Path beside = folder_beside(data);
+  if (std::find(weights.searched.begin(), weights.searched.end(), beside) ==
+      weights.searched.end()) {
+    weights.searched.push_back(beside);
+  }
   using Name = config::Backbone::Name;
   const std::vector<Name> names =
       on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}

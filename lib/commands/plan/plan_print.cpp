@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "base/formats/table.h"
 #include "commands/plan/plan_report.h"
@@ -76,7 +77,65 @@ std::string describe_training(const model::LayerRow& row) {
   return row.parameters == 0 ? "" : text;
 }
 
-void print_layers(const PlanReport& plan, std::ostream& out) {
+// Returns the block of a backbone's layer by its name: "block_1" of "block_1_expand_BN",
+// "conv2_block1" of "conv2_block1_1_conv"; "" for a layer outside blocks.
+std::string find_block(const std::string& name) {
+  constexpr std::string_view kBlock = "block";
+  std::size_t at = name.find(kBlock);
+  if (at == std::string::npos) return "";
+  at += kBlock.size();
+  if (at < name.size() && name[at] == '_') ++at;
+  const auto is_digit = [&](std::size_t i) {
+    return i < name.size() && name[i] >= '0' && name[i] <= '9';
+  };
+  if (!is_digit(at)) return "";
+  while (is_digit(at)) ++at;
+  // Blocks of EfficientNet have a letter too: block2a.
+  if (at + 1 < name.size() && name[at] >= 'a' && name[at] <= 'z' && name[at + 1] == '_') ++at;
+  return at < name.size() && name[at] == '_' ? name.substr(0, at) : "";
+}
+
+// A row of the printed table: a layer, or the layers of a block.
+struct PrintedLayer {
+  model::LayerRow row;
+  std::string training;  // "" without parameters
+};
+
+void add_to_block(PrintedLayer& block, const PrintedLayer& layer) {
+  block.row.output_shape = layer.row.output_shape;
+  block.row.parameters += layer.row.parameters;
+  block.row.trainable_parameters += layer.row.trainable_parameters;
+  block.row.flops += layer.row.flops;
+  block.row.trainable = block.row.trainable && layer.row.trainable;
+  if (block.row.weights.empty()) block.row.weights = layer.row.weights;
+  if (layer.training.empty() || layer.training == block.training) return;
+  block.training = block.training.empty() ? layer.training : "differs by layer, see --layers";
+}
+
+std::vector<PrintedLayer> group_layers(const PlanReport& plan, LayerRows rows) {
+  constexpr std::size_t kMaxRows = 40;  // of a model that is printed layer by layer
+  std::vector<PrintedLayer> printed;
+  std::string open;  // the block of the last row
+  std::int64_t layers = 0;
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    PrintedLayer layer{plan.layers[i], describe_training(plan.layers[i])};
+    if (!layer.training.empty()) layer.training += plan.changes[i];
+    const bool groups = rows == LayerRows::kBlocks && plan.layers.size() > kMaxRows;
+    const std::string block = groups ? find_block(layer.row.name) : "";
+    if (!block.empty() && block == open) {
+      add_to_block(printed.back(), layer);
+      printed.back().row.kind = concat(++layers, " layers");
+      continue;
+    }
+    open = block;
+    layers = 1;
+    if (!block.empty()) layer.row.name = block;
+    printed.push_back(std::move(layer));
+  }
+  return printed;
+}
+
+void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
   out << "\nmodel\n";
   if (plan.layers.empty()) {
     out << "  unknown without the data; give model.input and data.num_classes to plan without it\n";
@@ -87,13 +146,13 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
                                   "FLOPs"};
   if (transfer) titles.insert(titles.end(), {"weights", "training"});
   Table table(titles, {2, 3, 4});
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    const model::LayerRow& row = plan.layers[i];
+  const std::vector<PrintedLayer> printed = group_layers(plan, rows);
+  for (const auto& [row, training] : printed) {
     std::vector<std::string> cells{row.name + " (" + row.kind + ")", row.output_shape,
                                    grouped(row.parameters), grouped(row.trainable_parameters),
                                    grouped(row.flops)};
     if (transfer) {
-      cells.insert(cells.end(), {describe_weights(row), describe_training(row) + plan.changes[i]});
+      cells.insert(cells.end(), {describe_weights(row), training});
     }
     table.add(cells);
   }
@@ -102,7 +161,11 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
   if (transfer) total.insert(total.end(), {"", ""});
   table.add(total);
   table.print(out, "  ");
-  out << "  FLOPs: forward, one sample\n";
+  out << "  FLOPs: forward, one sample";
+  if (printed.size() < plan.layers.size()) {
+    out << "; --layers lists all " << plan.layers.size() << " layers";
+  }
+  out << '\n';
 }
 
 // "about 12.3 GFLOP: 4.1 forward, 8.2 backward"
@@ -306,9 +369,9 @@ std::string describe_share(const DevicePlan& device) {
 
 }  // namespace
 
-void print_plan(const PlanReport& plan, std::ostream& out, Values values) {
+void print_plan(const PlanReport& plan, std::ostream& out, Values values, LayerRows rows) {
   print_settings(plan, out, values);
-  print_layers(plan, out);
+  print_layers(plan, rows, out);
   print_stages(plan, out);
   print_data(plan, out);
   print_steps(plan, out);

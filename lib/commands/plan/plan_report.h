@@ -118,7 +118,10 @@ std::int64_t pulled_bytes(const PlanReport& plan);
 // Which values of the config are listed: those that were given and what follows from them, or the
 // defaults too.
 enum class Values { kGiven, kAll };
-void print_plan(const PlanReport& plan, std::ostream& out, Values values = Values::kGiven);
+// Which rows the layers of a large model have: one per block of the backbone, or one per layer.
+enum class LayerRows { kBlocks, kAll };
+void print_plan(const PlanReport& plan, std::ostream& out, Values values = Values::kGiven,
+                LayerRows rows = LayerRows::kBlocks);
 void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 // The plans of convolutions and products, and the times of layers, of a GPU that need not be here.
 void print_gpu(const DevicePlan& device, std::ostream& out);

@@ -22,12 +22,25 @@ Node scalar_node(std::string text, bool quoted) {
   return node;
 }
 
+namespace {
+
+// Returns a text in quotes, of a long one the beginning and its length.
+std::string quote_excerpt(const std::string& text) {
+  constexpr std::size_t kMaxShown = 200;
+  if (text.size() <= kMaxShown) return "'" + text + "'";
+  std::size_t end = kMaxShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // UTF-8
+  return concat("'", text.substr(0, end), "...', a text of ", text.size(), " bytes");
+}
+
+}  // namespace
+
 std::string describe(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kNull:
       return "nothing";
     case Node::Kind::kScalar:
-      return node.quoted ? "the quoted text '" + node.text + "'" : "'" + node.text + "'";
+      return (node.quoted ? "the quoted text " : "") + quote_excerpt(node.text);
     case Node::Kind::kList:
       return "a list";
     case Node::Kind::kMap:

@@ -12,7 +12,7 @@ namespace {
 ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split which,
                       SplitImages source, const std::vector<std::string>& classes) {
   ImageList list = std::move(source).list(classes);
-  if (config.on_error == config::OnError::kFail) check_files_exist(list);
+  if (config.on_error == config::OnError::kFail) check_files_exist(list, config.csv);
   const bool training = which == Split::kTrain;
   if (training) {
     note_unused_folders(config, list);

@@ -168,7 +168,7 @@ void Loader::release() {
 }
 
 std::string Loader::describe() const {
-  if (threads_.empty()) return "no reading ahead";
+  if (threads_.empty()) return "each batch is read when the step needs it";
   return concat(threads_.size(), threads_.size() == 1 ? " thread, " : " threads, ", prefetch_,
                 prefetch_ == 1 ? " batch ahead" : " batches ahead",
                 why_.empty() ? why_ : concat(" (measured: ", why_, ")"));

@@ -62,6 +62,19 @@ TEST_CASE("what stands in several places has a section of its own") {
   }
 }
 
+TEST_CASE("explain: a part of keys, all keys that contain it") {
+  const std::string rates = explain("learning_rate");
+  CHECK(contains(rates, " keys contain 'learning_rate':\n"));
+  CHECK(contains(rates, "\noptimizer.adam.learning_rate  "));
+  CHECK(contains(rates, "\noptimizer.sgd.learning_rate  "));
+  CHECK(contains(rates, "\nmodel.backbone.unfreeze.learning_rate_multiplier  "));
+  CHECK(contains(explain("weight_dec"), "\noptimizer.adamw.weight_decay  "));
+  CHECK(explain("error_bud").starts_with("1 key contains 'error_bud':\n\ndata.error_budget  "));
+  CHECK(explain("Error_Bud").starts_with("1 key contains"));
+  // The end of one key is that key.
+  CHECK(explain("error_budget").starts_with("data.error_budget  "));
+}
+
 TEST_CASE("a key that is none is answered with the nearest") {
   // Two neighbours that changed places are one mistake.
   CHECK(config::nearest("ab", {"ba"}) == "ba");

@@ -112,7 +112,7 @@ TEST_CASE("loader: any number of threads and batches ahead, the same batches") {
 TEST_CASE("loader: without prefetch, next() reads its batch and no other") {
   const FakeDataset dataset(200);
   const auto loader = make_loader(dataset, options_of(4, 0));
-  CHECK(loader->describe() == "no reading ahead");
+  CHECK(loader->describe() == "each batch is read when the step needs it");
   for (int batch = 1; batch <= 3; ++batch) {
     REQUIRE(loader->next() != nullptr);
     CHECK(dataset.reads == 32 * batch);
@@ -193,11 +193,12 @@ TEST_CASE("loader: describe() names the threads that were chosen or given") {
   const FakeDataset dataset(200);
   CHECK(make_loader(dataset, options_of(2, 5))->describe() == "2 threads, 5 batches ahead");
   CHECK(make_loader(dataset, options_of(1, 1))->describe() == "1 thread, 1 batch ahead");
-  CHECK(make_loader(dataset, options_of(0, 1))->describe() == "no reading ahead");
+  CHECK(make_loader(dataset, options_of(0, 1))->describe() ==
+        "each batch is read when the step needs it");
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
   const Datasets sets = open_datasets(config, 1);
-  CHECK(make_loader(*sets.train, {})->describe() == "no reading ahead");
+  CHECK(make_loader(*sets.train, {})->describe() == "each batch is read when the step needs it");
 }
 
 TEST_CASE("loader: threads and batches ahead that are not given grow while reading takes longer") {

@@ -12,6 +12,7 @@
 #include "data/images/listing/folders.h"
 #include "data/images/listing/labels.h"
 #include "data/images/listing/list_shards.h"
+#include "data/images/listing/missing_files.h"
 #include "data/images/listing/shards.h"
 #include "data/similar_names.h"
 #include "data/split_folders.h"
@@ -138,10 +139,13 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   return list;
 }
 
-void check_files_exist(const ImageList& list) {
+void check_files_exist(const ImageList& list, const config::Csv& csv) {
   for (std::size_t i = 0; i < list.lines.size(); ++i) {
     std::error_code error;
     if (fs::exists(list.files[i].path, error)) continue;
+    if (std::string missing = i == 0 ? describe_missing_files(list, csv) : ""; !missing.empty()) {
+      throw DataError(concat(list.source, ':', list.lines[i]), missing);
+    }
     throw DataError(concat(list.source, ':', list.lines[i]),
                     concat("there is no file ", list.files[i].path,
                            "; paths in a csv count from its own folder, or from data.csv.root"));

@@ -73,7 +73,7 @@ void note_unused_folders(const config::Data& data, ImageList& list);
 void note_similar_names(const std::vector<std::string>& classes, ImageList& list);
 
 // Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
-void check_files_exist(const ImageList& list);
+void check_files_exist(const ImageList& list, const config::Csv& csv = {});
 
 // Keeps `count` files, in their order, and as many of each class as its share of the list says, but
 // at least one where `count` allows. Drawn at random: a function of the seed and the list. A larger
