@@ -37,9 +37,10 @@ struct List {
         fs::rename(concat(image.string(), ".ppm"), concat(image.string(), ".png"));
       }
     }
-    config = work.config(concat("model: {layers: [flatten, dense: 2]}\ndata: {format: csv, "
-                                "resize: [8, 8], train: {path: ",
-                                list.string(), "}}\ntrain: {max_steps: 2, batch_size: 8}\n"));
+    config =
+        work.config(concat("model: {layers: [flatten, dense: 2]}\ndata: {format: csv, "
+                           "resize: [8, 8], train: {path: ",
+                           list.string(), "}}\ntrain: {max_steps: 2, batch_size: 8}\n"));
   }
   // "{root: img, ending: .png}" with the folder of this test.
   std::string advice() const {
@@ -51,7 +52,8 @@ struct List {
 
 TEST_CASE("train and data: a csv whose files are elsewhere, one sentence with the keys to write") {
   const List files;
-  const std::string none = concat("none of the 40 files of ", files.list.string(), " exists, e.g. ");
+  const std::string none =
+      concat("none of the 40 files of ", files.list.string(), " exists, e.g. ");
   const Result trained = run({"train", files.config, "--run-dir", files.work / "run"});
   CHECK(trained.code == 3);
   CHECK(contains(trained.err, none));
@@ -186,9 +188,8 @@ TEST_CASE("predict: one damaged file, the others are predicted and the exit code
 
 TEST_CASE("train: a log without a terminal, a second line and at most one line per second") {
   const Workspace work;
-  const std::string config =
-      work.config(concat(kModel, "data: {format: idx, path: ", work.data(), "}\n",
-                         "train: {max_steps: 60, batch_size: 4}\n"));
+  const std::string config = work.config(concat(kModel, "data: {format: idx, path: ", work.data(),
+                                                "}\n", "train: {max_steps: 60, batch_size: 4}\n"));
   const auto count_steps = [](const std::string& text) {
     std::int64_t count = 0;
     for (std::size_t at = 0; (at = text.find("  step ", at)) != std::string::npos; ++at) {

@@ -26,8 +26,8 @@ struct ExplainedSection {
 std::vector<ExplainedSection> explained_sections();
 
 // The key at `path` and what stands below it, as lines. A path may leave out what leads to it
-// ("adam", "conv.filters"). Without a path, the sections. Throws ConfigError that names the
-// nearest.
+// ("adam", "conv.filters"). A part of paths, or the end of several keys, lists all keys that
+// contain it. Without a path, the sections. Throws ConfigError that names the nearest.
 std::string explain(const std::string& path);
 
 }  // namespace trainer::commands

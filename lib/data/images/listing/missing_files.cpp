@@ -54,9 +54,9 @@ std::string describe_missing_files(const ImageList& list, const config::Csv& csv
         return folder / (name + ending);
       };
       const std::size_t tried = std::min(list.files.size(), kTried);
-      const bool found = std::all_of(list.files.begin(),
-                                     list.files.begin() + static_cast<std::ptrdiff_t>(tried),
-                                     [&](const ListedFile& file) { return is_there(locate(file)); });
+      const bool found =
+          std::all_of(list.files.begin(), list.files.begin() + static_cast<std::ptrdiff_t>(tried),
+                      [&](const ListedFile& file) { return is_there(locate(file)); });
       if (!found) continue;
       std::vector<std::string> keys;
       if (folder != own) keys.push_back("root: " + folder.lexically_normal().string());
