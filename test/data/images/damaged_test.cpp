@@ -244,7 +244,7 @@ TEST_CASE(
   const DataCheck check = check_images(config_of(folder.path()), 1, "");
   CHECK(check.splits[0].per_class == std::vector<std::int64_t>{2 + 2, 2});
   REQUIRE(check.splits[0].notes.size() == 1);
-  CHECK(check.splits[0].notes[0].find(": 2 files are left aside, being no image, e.g. ") !=
+  CHECK(check.splits[0].notes[0].find(": 2 files are left aside, not being images, e.g. ") !=
         std::string::npos);
 }
 

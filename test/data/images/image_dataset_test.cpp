@@ -285,10 +285,10 @@ TEST_CASE("csv: columns by their names, usual or given, among others") {
   CHECK(found("label;Image;note\ndog;a.ppm;\"x; y\"\n") == "a.ppm dog");
   CHECK(found("id_code\tdiagnosis\na.ppm\tdog\n") == "a.ppm dog");
   CHECK(found("id,photo,species\n1,a.ppm,dog\n") ==
-        ":1: which of the columns id, photo, species is the image? Say it with data.csv: "
+        ":1: which of the columns id, photo, species is the image? Name it with data.csv: "
         "{image_column: NAME, label_column: NAME}");
   CHECK(found("id,file,species\n1,a.ppm,dog\n") ==
-        ":1: which of the columns id, file, species is the class? Say it with data.csv: "
+        ":1: which of the columns id, file, species is the class? Name it with data.csv: "
         "{image_column: file, label_column: NAME}");
   CHECK(found("file,label,x\na.ppm,dog\n") ==
         ":2: has 2 fields; expected 3, as the first line has");

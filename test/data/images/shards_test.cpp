@@ -225,8 +225,8 @@ TEST_CASE("shards: damage is told, where it is") {
   write_text(path,
              "no tar file, and no record either; but longer than a header" + std::string(999, 'x'));
   CHECK(error_of([&] { read_tar_shard(path); }) ==
-        path.string() + ": is no tar file; compressed archives have to be unpacked first");
-  CHECK(error_of([&] { read_tfrecord(path); }).find("this is no TFRecord file") !=
+        path.string() + ": is not a tar file; compressed archives have to be unpacked first");
+  CHECK(error_of([&] { read_tfrecord(path); }).find("this is not a TFRecord file") !=
         std::string::npos);
 }
 

@@ -74,15 +74,17 @@ TEST_CASE("describe_similar_names: names that differ by blanks, case or Unicode 
   CHECK(one({"hot dog", "hotdog", "hot  dog"}) ==
         "'hot dog', 'hotdog', 'hot  dog' differ only by blanks");
   CHECK(one({"Cat", "cat", "cat "}) == "'Cat', 'cat', 'cat ' differ only by blanks and case");
-  CHECK(one({kComposed, kDecomposed}) ==
-        concat("'", kComposed, R"(' (Caf\xc3\xa9), ')", kDecomposed,
-               R"(' (Cafe\xcc\x81) differ only by Unicode form)"));
+  CHECK(one({kComposed, kDecomposed}) == concat("'", kComposed, R"(' (Caf\xc3\xa9), ')",
+                                                kDecomposed,
+                                                R"(' (Cafe\xcc\x81) differ only by Unicode form)"));
   // A no-break space, a zero width space, and a capital letter of another alphabet in NFD.
-  CHECK(one({"a b", "a\xC2\xA0"
-                    "b"})
+  CHECK(one({"a b",
+             "a\xC2\xA0"
+             "b"})
             .ends_with("differ only by blanks"));
-  CHECK(one({"ab", "a\xE2\x80\x8B"
-                   "b"})
+  CHECK(one({"ab",
+             "a\xE2\x80\x8B"
+             "b"})
             .ends_with("differ only by blanks"));
   CHECK(one({"\xD0\xB9", "\xD0\x98\xCC\x86"}).ends_with("differ only by case and Unicode form"));
   CHECK(one({"stra\xC3\x9F"

@@ -126,7 +126,7 @@ TEST_CASE("tar headers: files follow one another in whole blocks, to the end or 
   CHECK(shard.read(one.substr(0, 512 + 8)).size() == 1);  // the padding left out
   CHECK(shard.error(one.substr(0, 512 + 7)) ==
         "is truncated or damaged: the file at byte 0 has 8 bytes, more than are left");
-  CHECK(shard.error(one.substr(0, 511)) == "is no tar file");
+  CHECK(shard.error(one.substr(0, 511)) == "is not a tar file");
   // What stands behind a block of zeros is no file.
   CHECK(shard.read(one + std::string(512, '\0') + one).size() == 1);
 }
@@ -137,7 +137,7 @@ TEST_CASE("tar headers: checksums") {
   two[1024] = 'c';
   CHECK(shard.error(two) == "is damaged: the header at byte 1024 has another checksum");
   two[0] = 'c';
-  CHECK(shard.error(two) == "is no tar file; compressed archives have to be unpacked first");
+  CHECK(shard.error(two) == "is not a tar file; compressed archives have to be unpacked first");
 }
 
 TEST_CASE("tar headers: names of ustar, GNU tar and pax") {
@@ -201,7 +201,7 @@ TEST_CASE("tar shards: which files are samples, and where their classes are") {
   CHECK(samples[3].name == "e.gif");
   CHECK(samples[3].label == "");
   CHECK(shard.error({{"a.ppm", "1"}, {"a.png", "1"}}) == "a.png: is the second image of its name");
-  CHECK(shard.error({{"a.ppm", "1"}, {"a.json", "{"}}) == "a.json: is no JSON");
+  CHECK(shard.error({{"a.ppm", "1"}, {"a.json", "{"}}) == "a.json: is not JSON");
   CHECK(shard.error({{"a.cls", std::string(2 << 20, '1')}}).find("too many for a text") !=
         std::string::npos);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/images/listing/csv_text.h"
+#include "data/images/listing/listing_error.h"
 
 namespace trainer::data {
 namespace {
@@ -16,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using Cells = std::vector<std::string>;
 
-// Names of columns in lists that people exchange, in lower case.
+// Usual names of columns, in lower case.
 const Cells kImageColumns{"path",      "file",     "filename",   "file_name", "filepath",
                           "file_path", "image",    "image_path", "image_id",  "image_name",
                           "img",       "img_path", "id_code"};
 const Cells kLabelColumns{"label",      "class",    "target",   "category", "diagnosis",
                           "class_name", "class_id", "label_id", "y"};
-// Not "weight" alone, which may be a fact about what the image shows.
+// "weight" alone is not among them: it may describe the object in the image.
 const Cells kWeightColumns{"sample_weight"};
 
 bool contains(const Cells& words, const std::string& word) {
@@ -36,7 +37,7 @@ struct Columns {
   std::vector<std::size_t> one_hot = {};  // columns of 0 and 1, in place of `label`
 };
 
-// The place of the column that is named, or has a usual name; `count` where there is none.
+// Returns the index of the column that is named, or has a usual name; their number for none.
 std::size_t find_column(const std::string& path, const Cells& header, const std::string& name,
                         const Cells& usual) {
   for (std::size_t i = 0; i < header.size(); ++i) {
@@ -132,7 +133,7 @@ Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
   fail_at(
       path, 1,
       concat("which of the columns ", join(first), " is the ", image < count ? "class" : "image",
-             "? Say it with data.csv: {image_column: ", image < count ? first[image] : "NAME",
+             "? Name it with data.csv: {image_column: ", image < count ? first[image] : "NAME",
              ", label_column: ", label < count ? first[label] : "NAME", "}"));
 }
 
@@ -164,8 +165,8 @@ fs::path locate_image(const fs::path& folder, const std::string& image) {
   return folder / with_slashes;
 }
 
-// A finite number, at least 0.
-float weight_in(const std::string& path, int line, const std::string& cell) {
+// Parses a finite number of at least 0.
+float parse_weight(const std::string& path, int line, const std::string& cell) {
   float weight = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), weight);
   if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(weight) &&
@@ -178,14 +179,14 @@ float weight_in(const std::string& path, int line, const std::string& cell) {
 }  // namespace
 
 void fail_at(const std::string& path, int line, const std::string& message) {
-  throw DataError(concat(path, ':', line), message);
+  throw make_error(concat(path, ':', line), message);
 }
 
 CsvList read_csv(const std::string& path, const config::Csv& csv) {
   const fs::path folder = csv.root.empty() ? fs::path(path).parent_path() : fs::path(csv.root);
   const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
   CsvList list;
-  if (lines.empty()) throw DataError(path, "holds no path,label line");
+  if (lines.empty()) throw make_error(path, "holds no path,label line");
   const Columns columns = find_columns(path, lines, folder, csv);
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
   for (std::size_t i = columns.has_names ? 1 : 0; i < lines.size(); ++i) {
@@ -200,7 +201,7 @@ CsvList read_csv(const std::string& path, const config::Csv& csv) {
     }
     std::string image = cells[columns.image];
     if (image.empty()) fail_at(path, line, "has no path");
-    // The system would take the part before it for the whole path.
+    // The system would take the part before a NUL byte for the whole path.
     if (image.find('\0') != std::string::npos) {
       fail_at(path, line, concat("the path '", escaped(image), "' holds a NUL byte; remove it"));
     }
@@ -213,9 +214,9 @@ CsvList read_csv(const std::string& path, const config::Csv& csv) {
     list.rows.push_back({locate_image(folder, image).string(), label, line});
     if (!columns.weight) continue;
     list.rows.back().has_weight = true;
-    list.rows.back().weight = weight_in(path, line, cells[*columns.weight]);
+    list.rows.back().weight = parse_weight(path, line, cells[*columns.weight]);
   }
-  if (list.rows.empty()) throw DataError(path, "holds no path,label line");
+  if (list.rows.empty()) throw make_error(path, "holds no path,label line");
   return list;
 }
 

@@ -12,6 +12,7 @@
 #include "base/glob.h"
 #include "base/text.h"
 #include "data/decode/image_file.h"
+#include "data/images/listing/listing_error.h"
 #include "data/similar_names.h"
 
 namespace trainer::data {
@@ -40,7 +41,7 @@ bool is_image_name(const fs::path& path) {
   return kEndings.contains(to_lower(path.extension().string()));
 }
 
-// By its name, or else by its first bytes.
+// Returns whether a file is an image by its name, or else by its first bytes.
 bool is_image(const fs::path& path) {
   if (is_image_name(path)) return true;
   try {
@@ -53,13 +54,13 @@ bool is_image(const fs::path& path) {
 void check_folder(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return;
-  throw DataError(path.string(), fs::exists(path, error)
-                                     ? "is not a folder; format image_folder needs one folder per "
-                                       "class"
-                                     : "no such folder");
+  throw make_error(path.string(), fs::exists(path, error)
+                                      ? "is not a folder; format image_folder needs one folder per "
+                                        "class"
+                                      : "no such folder");
 }
 
-// What is named like an image but is no file that could be read.
+// Counts entries that are named like images but are not files that could be read.
 struct NoFiles {
   std::int64_t count = 0;
   std::string example;  // the first of them, and what it is
@@ -70,7 +71,7 @@ struct NoFiles {
   }
 };
 
-const char* kind_of(const fs::directory_entry& entry) {
+const char* describe_entry(const fs::directory_entry& entry) {
   std::error_code error;
   const bool is_link = entry.is_symlink(error);
   switch (entry.status(error).type()) {
@@ -84,7 +85,7 @@ const char* kind_of(const fs::directory_entry& entry) {
     case fs::file_type::character:
       return "a device";
     default:
-      return is_link ? "a link to nothing" : "no file";
+      return is_link ? "a link to nothing" : "not a file";
   }
 }
 
@@ -107,8 +108,8 @@ FolderId find_id(const fs::path& folder) {
   return {info.st_dev, info.st_ino};
 }
 
-// Whether a walk follows links to folders. Below the folder of a class such a link would add images
-// of another place. A glob states which folders it takes.
+// States whether a walk follows links to folders. Below the folder of a class such a link would add
+// images of another place. A glob states which folders it takes.
 enum class FolderLinks { kSkip, kFollow };
 
 // Calls use(path) for every file below `folder` that is not hidden, in no order. `folder` itself
@@ -131,13 +132,13 @@ void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& 
     } else if (it->is_regular_file(of_entry)) {
       use(it->path());
     } else if (is_image_name(it->path())) {
-      left.no_files.add(it->path(), kind_of(*it));
+      left.no_files.add(it->path(), describe_entry(*it));
     }
   }
-  if (error) throw DataError(folder.string(), error.message());
+  if (error) throw make_error(folder.string(), error.message());
 }
 
-// The line on links to folders; "" when there are none.
+// Returns the line on links to folders; "" if there are none.
 std::string folder_links_note(const std::string& source, const LeftAside& left) {
   if (left.folder_links == 0) return "";
   return concat(source, ": ", left.folder_links,
@@ -146,7 +147,7 @@ std::string folder_links_note(const std::string& source, const LeftAside& left) 
                 "; put the images there, or make the folder of a class the link");
 }
 
-// The line on what is left aside; "" when nothing is.
+// Returns the line on entries that are left aside; "" if there are none.
 std::string left_aside(const std::string& source, const NoFiles& no_files) {
   if (no_files.count == 0) return "";
   return concat(source, ": ", no_files.count,
@@ -165,7 +166,7 @@ void note_left_aside(ImageList& list, const std::string& source, const LeftAside
   note_left_aside(list, folder_links_note(source, left));
 }
 
-// The folders before the first wildcard are walked.
+// Returns the files that a glob matches, sorted. Walks the folder before the first wildcard.
 std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAside& left) {
   const std::string full =
       split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
@@ -183,7 +184,7 @@ std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAsid
   };
   walk(base.empty() ? "/" : base, FolderLinks::kFollow, use, left);
   std::sort(files.begin(), files.end());
-  if (files.empty()) throw DataError(full, "matches no file");
+  if (files.empty()) throw make_error(full, "matches no file");
   return files;
 }
 
@@ -236,7 +237,7 @@ bool holds_images(const fs::path& folder) {
       return true;
     }
   }
-  if (error) throw DataError(folder.string(), error.message());
+  if (error) throw make_error(folder.string(), error.message());
   return std::any_of(inner.begin(), inner.end(), holds_images);
 }
 
@@ -287,9 +288,9 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     if (const auto found = labels.find(name); found != labels.end()) {
       folders[static_cast<std::size_t>(found->second)].insert(folder);
     } else if (holds_images(folder)) {
-      throw DataError(folder.string(), concat("is not a class: the classes are ", join(classes),
-                                              describe_similar_class(name, classes),
-                                              "; name it in data.classes or move it away"));
+      throw make_error(folder.string(), concat("is not a class: the classes are ", join(classes),
+                                               describe_similar_class(name, classes),
+                                               "; name it in data.classes or move it away"));
     }
   }
   note_left_aside(result, files_without_class(split.path));
@@ -326,13 +327,13 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
   if (result.files.empty()) {
-    throw DataError(split.path, concat("has no folder of a class with images; the classes are ",
-                                       join(classes)));
+    throw make_error(split.path, concat("has no folder of a class with images; the classes are ",
+                                        join(classes)));
   }
   note_left_aside(result, split.path, left);
   if (other > 0) {
     result.notes.push_back(concat(split.path, ": ", other, other == 1 ? " file is" : " files are",
-                                  " left aside, being no image, e.g. ", example));
+                                  " left aside, not being images, e.g. ", example));
   }
   return result;
 }
@@ -346,8 +347,8 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
     const std::string name = parent_name(path);
     const auto found = labels.find(name);
     if (found == labels.end()) {
-      throw DataError(path, concat("its folder '", name, "' is not a class; the classes are ",
-                                   join(classes), describe_similar_class(name, classes)));
+      throw make_error(path, concat("its folder '", name, "' is not a class; the classes are ",
+                                    join(classes), describe_similar_class(name, classes)));
     }
     result.files.push_back({path, found->second});
   }

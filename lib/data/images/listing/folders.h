@@ -14,14 +14,18 @@ namespace trainer::data {
 std::vector<std::string> sub_folders(const std::filesystem::path& path);
 // Returns whether a folder contains an image file at any depth.
 bool holds_images(const std::filesystem::path& folder);
-// The line on image files beside the folders of the classes, which have no class; "" for none.
+// Returns the line on image files beside the folders of the classes, which have no class; "" for
+// none.
 std::string files_without_class(const std::string& folder);
+// Lists the images below the folders of the classes, class by class and sorted by path. Throws
+// DataError for a folder with images that is not a class.
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes);
 
-// The files that a glob matches, sorted. Throws DataError when there are none.
+// Returns the files that a glob matches, sorted. Throws DataError if there are none.
 std::vector<std::string> glob_files(const config::SplitFiles& split);
-// The names of the folders of these files.
+// Returns the names of the folders of these files.
 std::vector<std::string> glob_classes(const config::SplitFiles& split);
+// Lists these files, each with the class of its folder. Throws DataError for an unknown class.
 ImageList list_glob(const config::SplitFiles& split, const std::vector<std::string>& classes);
 
 }  // namespace trainer::data

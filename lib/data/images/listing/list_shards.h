@@ -1,4 +1,4 @@
-// The images of a split that lie in shards.
+// The images of a split in shards.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace trainer::data {
 
+// Returns whether the format of the data is one of shards.
 bool holds_shards(const config::Data& data);
-// Of all shards of the split, in the order of the files' names. Throws DataError.
+// Lists the images of all shards of the split, in the order of the files' names. Throws DataError.
 LabelledList list_shards(const config::Data& data, const config::SplitFiles& split);
 
 }  // namespace trainer::data

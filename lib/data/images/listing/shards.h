@@ -1,4 +1,4 @@
-// Files that hold many encoded images with their labels: tar shards of WebDataset, TFRecord.
+// Files with many encoded images and their labels: tar shards of WebDataset, TFRecord.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ struct ShardSample {
   std::int64_t offset = 0, bytes = 0;  // of the encoded image
 };
 
-// The samples of a tar file: files that share a name up to its first dot, an image and a .cls file
-// (a class as text) or a .json file with "label" or "cls". Reads the headers and the small files
-// only. ustar, GNU and pax archives, not compressed. Throws DataError.
+// Returns the samples of a tar file: files that share a name up to its first dot, an image and a
+// .cls file (a class as text) or a .json file with "label" or "cls". Reads the headers and the
+// small files only. Reads ustar, GNU and pax archives that are not compressed. Throws DataError.
 std::vector<ShardSample> read_tar_shard(const std::filesystem::path& path);
 
-// The records of a TFRecord file, not compressed: a tf.train.Example each with image/encoded (or
-// image, image_raw, encoded) and image/class/label (or label, class, image/class/text). Reads the
-// whole file and checks both checksums of each record. Throws DataError.
+// Returns the records of a TFRecord file that is not compressed. Each is a tf.train.Example with
+// image/encoded (or image, image_raw, encoded) and image/class/label (or label, class,
+// image/class/text). Reads the whole file and checks both checksums of each record. Throws
+// DataError.
 std::vector<ShardSample> read_tfrecord(const std::filesystem::path& path);
 
 // Returns whether a file has the name of a shard.
 bool is_shard_name(const std::string& name, bool tar);
 // Returns the shards in a folder, sorted, or the file itself that `path` names. Throws DataError
-// when there are none.
+// if there are none.
 std::vector<std::filesystem::path> shard_files(const std::filesystem::path& path, bool tar);
 
 }  // namespace trainer::data

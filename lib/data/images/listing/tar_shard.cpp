@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/values.h"
+#include "data/images/listing/listing_error.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBlock = 512;
-constexpr std::int64_t kMostText = 1 << 20;  // bytes of a label, a name or a pax header
+constexpr std::int64_t kMaxTextBytes = 1 << 20;  // bytes of a label, a name or a pax header
 
 struct Member {
   std::string name;
@@ -25,8 +26,8 @@ struct Member {
   std::int64_t offset = 0, bytes = 0;
 };
 
-// Octal digits, or GNU's binary form with the upper bit set. -1 for neither.
-std::int64_t number_of(const char* field, std::size_t length) {
+// Parses octal digits, or GNU's binary form with the upper bit set. Returns -1 for other fields.
+std::int64_t parse_number(const char* field, std::size_t length) {
   if ((static_cast<unsigned char>(field[0]) & 0x80) != 0) {
     std::uint64_t value = static_cast<unsigned char>(field[0]) & 0x7Fu;
     for (std::size_t i = 1; i < length; ++i) {
@@ -46,7 +47,7 @@ std::int64_t number_of(const char* field, std::size_t length) {
   return any && (i == length || field[i] == ' ' || field[i] == '\0') ? value : -1;
 }
 
-std::string text_of(const char* field, std::size_t length) {
+std::string read_field(const char* field, std::size_t length) {
   return {field, strnlen(field, length)};
 }
 
@@ -55,7 +56,7 @@ class TarReader {
   explicit TarReader(const fs::path& path)
       : path_(path.string()), size_(static_cast<std::int64_t>(fs::file_size(path))) {
     in_.open(path, std::ios::binary);
-    if (!in_) throw DataError(path_, "cannot be opened");
+    if (!in_) throw make_error(path_, "cannot be opened");
   }
 
   // The next file; false at the end.
@@ -65,14 +66,14 @@ class TarReader {
     std::array<char, kBlock> block;
     for (;;) {
       if (at_ + static_cast<std::int64_t>(kBlock) > size_) {
-        if (at_ == 0) fail("is no tar file");
+        if (at_ == 0) fail("is not a tar file");
         return false;  // some writers leave out the blocks of zeros at the end
       }
       read(at_, block.data(), kBlock);
       if (std::all_of(block.begin(), block.end(), [](char c) { return c == 0; })) return false;
       check_sum(block);
       member.type = block[156];
-      member.bytes = number_of(block.data() + 124, 12);
+      member.bytes = parse_number(block.data() + 124, 12);
       if (long_size >= 0 && member.type != 'x' && member.type != 'L') member.bytes = long_size;
       member.offset = at_ + static_cast<std::int64_t>(kBlock);
       if (member.bytes < 0 || member.bytes > size_ - member.offset) {
@@ -88,9 +89,9 @@ class TarReader {
         read_pax(text(member), long_name, long_size);
       } else if (member.type != 'g') {
         const std::string prefix = std::memcmp(block.data() + 257, "ustar", 6) == 0
-                                       ? text_of(block.data() + 345, 155)
+                                       ? read_field(block.data() + 345, 155)
                                        : "";
-        member.name = text_of(block.data(), 100);
+        member.name = read_field(block.data(), 100);
         if (!prefix.empty()) member.name = prefix + '/' + member.name;
         if (!long_name.empty()) member.name = long_name;
         return true;
@@ -99,7 +100,7 @@ class TarReader {
   }
 
   std::string text(const Member& member) {
-    if (member.bytes > kMostText) {
+    if (member.bytes > kMaxTextBytes) {
       fail(concat(member.name, ": has ", member.bytes, " bytes, too many for a text"));
     }
     std::string result(static_cast<std::size_t>(member.bytes), '\0');
@@ -107,7 +108,7 @@ class TarReader {
     return result;
   }
 
-  [[noreturn]] void fail(const std::string& message) const { throw DataError(path_, message); }
+  [[noreturn]] void fail(const std::string& message) const { throw make_error(path_, message); }
 
  private:
   void read(std::int64_t at, char* to, std::size_t count) {
@@ -120,12 +121,12 @@ class TarReader {
     for (std::size_t i = 0; i < kBlock; ++i) {
       sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(block[i]);
     }
-    if (sum == number_of(block.data() + 148, 8)) return;
-    fail(at_ == 0 ? "is no tar file; compressed archives have to be unpacked first"
+    if (sum == parse_number(block.data() + 148, 8)) return;
+    fail(at_ == 0 ? "is not a tar file; compressed archives have to be unpacked first"
                   : concat("is damaged: the header at byte ", at_, " has another checksum"));
   }
 
-  // Records "LENGTH key=value\n".
+  // Reads records "LENGTH key=value\n".
   void read_pax(const std::string& records, std::string& name, std::int64_t& bytes) const {
     for (std::size_t at = 0; at < records.size();) {
       std::size_t length = 0;
@@ -174,13 +175,13 @@ std::string json_label(const std::string& text, const TarReader& tar, const std:
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
   }
-  if (content.is_discarded()) tar.fail(concat(name, ": is no JSON"));
+  if (content.is_discarded()) tar.fail(concat(name, ": is not JSON"));
   return "";
 }
 
 void refuse_parquet(const fs::path& path) {
   if (path.extension() == ".parquet") {
-    throw DataError(path.string(), config::hint_for_format("parquet"));
+    throw make_error(path.string(), config::hint_for_format("parquet"));
   }
 }
 
@@ -226,7 +227,7 @@ bool is_shard_name(const std::string& name, bool tar) {
 std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) throw DataError(path.string(), "no such file or folder");
+    if (!fs::exists(path, error)) throw make_error(path.string(), "no such file or folder");
     refuse_parquet(path);
     return {path};
   }
@@ -238,7 +239,7 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::sort(files.begin(), files.end());
   if (files.empty()) {
     for (const auto& entry : fs::directory_iterator(path)) refuse_parquet(entry.path());
-    throw DataError(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
+    throw make_error(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
   }
   return files;
 }

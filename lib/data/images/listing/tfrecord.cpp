@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "data/images/listing/listing_error.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -12,19 +13,19 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::uint64_t kMostRecord = 1 << 30;  // bytes
+constexpr std::uint64_t kMaxRecordBytes = 1 << 30;  // bytes
 
 std::uint32_t u32(const std::uint8_t* p) {
   return std::uint32_t{p[0]} | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 |
          std::uint32_t{p[3]} << 24;
 }
 
-// As TFRecord stores it, so that a checksum of data that holds checksums is none of its own.
+// Returns a checksum as TFRecord stores it: masked, because data may contain checksums, too.
 std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
 struct DamagedExample {};
 
-// Fields of a protocol buffer, one after the other.
+// Reads the fields of a protocol buffer, one after the other.
 class Fields {
  public:
   explicit Fields(Bytes bytes) : bytes_(bytes) {}
@@ -84,7 +85,7 @@ struct Value {
   Bytes bytes;
   std::string number;
 };
-Value value_of(Bytes feature) {
+Value read_value(Bytes feature) {
   Value value;
   Fields lists(feature);
   while (!lists.done()) {
@@ -106,7 +107,7 @@ Value value_of(Bytes feature) {
   return value;
 }
 
-// Which of the usual names a feature has; the first are preferred. -1 for none.
+// Returns the index of the usual name that a feature has, -1 for none; the first is preferred.
 int place_in(std::span<const char* const> names, Bytes key) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (std::strlen(names[i]) == key.size() && std::memcmp(names[i], key.data(), key.size()) == 0) {
@@ -124,7 +125,7 @@ struct Found {
   int image_place = 4, label_place = 4;
 };
 
-// An entry of the map of features.
+// Reads an entry of the map of features.
 void read_entry(Bytes entry, Found& found) {
   Bytes key, feature;
   Fields fields(entry);
@@ -136,11 +137,11 @@ void read_entry(Bytes entry, Found& found) {
   }
   const int image = place_in(kImages, key), label = place_in(kLabels, key);
   if (image >= 0 && image < found.image_place) {
-    found.image = value_of(feature).bytes;
+    found.image = read_value(feature).bytes;
     found.image_place = image;
   }
   if (label >= 0 && label < found.label_place) {
-    const Value value = value_of(feature);
+    const Value value = read_value(feature);
     found.label =
         value.number.empty() ? std::string(value.bytes.begin(), value.bytes.end()) : value.number;
     found.label_place = label;
@@ -169,13 +170,13 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
   constexpr std::uint64_t kHeader = 12, kTrailer = 4;
   const std::uint64_t size = fs::file_size(path);
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw DataError(path.string(), "cannot be opened");
+  if (!in) throw make_error(path.string(), "cannot be opened");
   std::vector<ShardSample> samples;
   std::vector<std::uint8_t> record;
   for (std::uint64_t at = 0; at < size;) {
     const auto fail = [&](const std::string& what) {
-      throw DataError(path.string(),
-                      concat("record ", samples.size(), ", at byte ", at, ": ", what));
+      throw make_error(path.string(),
+                       concat("record ", samples.size(), ", at byte ", at, ": ", what));
     };
     std::uint8_t header[kHeader] = {};
     if (size - at < kHeader + kTrailer ||
@@ -184,11 +185,11 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
     }
     if (masked(crc32c({header, 8})) != u32(header + 8)) {
       fail(at == 0
-               ? "its length has another checksum; this is no TFRecord file, or a compressed one"
+               ? "its length has another checksum; this is not a TFRecord file, or a compressed one"
                : "its length has another checksum; the file is damaged");
     }
     const std::uint64_t length = std::uint64_t{u32(header)} | std::uint64_t{u32(header + 4)} << 32;
-    if (length > kMostRecord || length > size - at - kHeader - kTrailer) {
+    if (length > kMaxRecordBytes || length > size - at - kHeader - kTrailer) {
       fail(concat("has ", length, " bytes, more than are left in the file"));
     }
     record.resize(static_cast<std::size_t>(length) + kTrailer);
@@ -204,7 +205,7 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
     try {
       found = read_example(data);
     } catch (const DamagedExample&) {
-      fail("is no tf.train.Example");
+      fail("is not a tf.train.Example");
     }
     if (found.image.empty()) {
       fail("has no encoded image; features image/encoded, image, image_raw and encoded are read");
