@@ -279,7 +279,10 @@ int train_here(const TrainArguments& arguments, config::Config& config,
                const std::shared_ptr<cluster::Rendezvous>& rendezvous) {
   const data::Datasets data = train::open_training_data(config);
   const Notice normalize = train::resolve_normalize(config, data);
-  if (who.rank == 0) warn(normalize);
+  if (who.rank == 0) {
+    warn(data.range_notice);
+    warn(normalize);
+  }
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   train::check_trainable(config, model);

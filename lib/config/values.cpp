@@ -291,6 +291,23 @@ std::string read(const Node& node, BatchSize& value, const Rule& rule) {
   return wrong;
 }
 
+std::string read(const Node& node, ValueRange& value, const Rule& rule) {
+  if (node.kind == Node::Kind::kScalar && node.text == "auto") {
+    value = {.is_automatic = true};
+    return "";
+  }
+  if (node.kind != Node::Kind::kList || node.items.size() != 2) {
+    return "expected auto or [low, high], found " + describe(node) +
+           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"auto"}) : "");
+  }
+  std::int64_t both[2] = {};
+  const std::string wrong = read_list(node, both, 2, rule);
+  if (!wrong.empty()) return wrong;
+  if (both[0] >= both[1]) return concat("low, ", both[0], ", must be less than high, ", both[1]);
+  value = {false, both[0], both[1]};
+  return "";
+}
+
 std::string read(const Node& node, ParameterPattern& value, const Rule& rule) {
   value.loc = node.loc;
   return read(node, value.text, rule);
@@ -368,6 +385,10 @@ Node write(const ClassWeight& value) {
     entry.value = write(weight);
   }
   return map;
+}
+Node write(const ValueRange& value) {
+  const std::int64_t both[2] = {value.low, value.high};
+  return value.is_automatic ? scalar_node("auto") : write_list(both, 2);
 }
 Node write(const BatchSize& value) {
   return value.is_automatic() ? scalar_node("auto") : write(static_cast<std::int64_t>(value));

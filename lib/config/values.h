@@ -30,6 +30,7 @@ enum class ValueKind {
   kLossScale,
   kBatchSize,
   kClassWeight,
+  kValueRange,
   kList,
   kMap
 };
@@ -46,6 +47,7 @@ inline ValueKind value_kind(const Gpus&) { return ValueKind::kGpus; }
 inline ValueKind value_kind(const LossScale&) { return ValueKind::kLossScale; }
 inline ValueKind value_kind(const BatchSize&) { return ValueKind::kBatchSize; }
 inline ValueKind value_kind(const ClassWeight&) { return ValueKind::kClassWeight; }
+inline ValueKind value_kind(const ValueRange&) { return ValueKind::kValueRange; }
 inline ValueKind value_kind(const LayerPattern&) { return ValueKind::kText; }
 inline ValueKind value_kind(const ParameterPattern&) { return ValueKind::kText; }
 
@@ -62,6 +64,7 @@ std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rul
 std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range is that of an index
 std::string read(const Node& node, LossScale& value, const Rule& rule);
 std::string read(const Node& node, BatchSize& value, const Rule& rule);
+std::string read(const Node& node, ValueRange& value, const Rule& rule);
 std::string read(const Node& node, LayerPattern& value, const Rule& rule);
 std::string read(const Node& node, ParameterPattern& value, const Rule& rule);
 std::string read(const Node& node, ClassWeight& value, const Rule& rule);
@@ -82,6 +85,7 @@ Node write(const std::array<std::int64_t, 4>& value);
 Node write(const Gpus& value);
 Node write(const LossScale& value);
 Node write(const BatchSize& value);
+Node write(const ValueRange& value);
 Node write(const Freeze& value);
 Node write(const LayerPattern& value);
 Node write(const ParameterPattern& value);

@@ -17,6 +17,7 @@
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/scaled_decode.h"
+#include "data/images/value_range.h"
 #include "data/samples/splits.h"
 
 namespace trainer::data {
@@ -42,7 +43,7 @@ FileCheck check_file(const ListedFile& listed, const config::Data& data) {
     result.hash = hash.hex();
     ImageFile file(bytes, path, limits);
     result.info = file.info();
-    result.warning = file.decode(3, 1, pixels);
+    result.warning = file.decode(static_cast<int>(data.channels.value_or(3)), 1, pixels);
   } catch (const DataError& error) {
     result.error = error.what();
   }
@@ -147,6 +148,9 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
   if (split == Split::kTrain) {
     note_unused_folders(data, part.list);
     note_similar_names(classes, part.list);
+    config::Data resolved = data;
+    std::string range = resolve_range(part.list, resolved).text;
+    if (!range.empty()) part.list.notes.push_back(std::move(range));
   }
   if (split == Split::kTrain && data.limit) {
     const std::size_t all = part.list.files.size();

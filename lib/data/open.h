@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notice.h"
 #include "base/split.h"
 #include "base/types.h"
 #include "config/config.h"
@@ -23,6 +24,10 @@ struct Datasets {
   // training samples share train_files.
   std::shared_ptr<DamagedFiles> train_files, validation_files, test_files;
   std::vector<std::string> classes;  // in label order
+  // The values of 16-bit files that become 0 and 255, with `auto` resolved; nothing if their upper
+  // bytes are used. The line on them is set if the training split was opened; "" for other files.
+  std::optional<config::ValueRange> range = {};
+  Notice range_notice = "";
   Shape image_shape;
   DType image_type = DType::kUInt8;
   bool label_is_index = true;

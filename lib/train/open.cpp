@@ -180,6 +180,7 @@ Range find_range(const data::Dataset& dataset) {
 }  // namespace
 
 Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
+  config.data.range = data.range;
   constexpr float kMaxExpected = 20;  // larger numbers are seldom meant as input of a model
   if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
     return "";

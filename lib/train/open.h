@@ -22,7 +22,8 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
 
 model::SampleSpec sample_spec(const data::Datasets& data);
 
-// Resolves data.normalize, whose default is meant for bytes. If images are floats and the config
+// Resolves what the data decides. data.range: `auto` becomes the range that was found.
+// data.normalize, whose default is meant for bytes: if images are floats and the config
 // gives no normalisation, sets `config` to none and returns a notice with the range of up to 1000
 // images; otherwise returns an empty notice. Call it before the model is built.
 Notice resolve_normalize(config::Config& config, const data::Datasets& data);

@@ -1,9 +1,10 @@
-"""Writes pillow_decode.tsv and pillow_resize.txt: what Pillow makes of awkward JPEGs and of small synthetic images.
+"""Writes pillow_decode.tsv, pillow_resize.txt and pillow_pad.txt: what Pillow makes of awkward JPEGs and of small synthetic images.
 
 usage: make_pillow_table.py FOLDER_OF_AWKWARD_JPEGS   (needs Pillow and numpy)
 
 pillow_decode.tsv: path, width, height after exif_transpose, then the means of a 4 x 4 grid of the RGB image, cell by cell; or path, `error`.
 pillow_resize.txt: `interpolation channels in_height in_width out_height out_width` and the pixels that Pillow makes of the image of test_image().
+pillow_pad.txt: the same for ImageOps.pad.
 """
 import pathlib
 import sys
@@ -35,6 +36,8 @@ def test_image(height, width, channels):
 
 
 RESIZES = [(31, 45, 8, 10), (31, 45, 31, 20), (12, 9, 20, 17), (64, 64, 7, 50), (5, 3, 1, 1), (40, 40, 16, 16)]
+# Wide, high and square images; a side that is rounded (half to even), borders of odd size, a side of one pixel.
+PADS = [(31, 45, 16, 16), (45, 31, 16, 16), (30, 40, 15, 20), (7, 20, 10, 5), (20, 8, 9, 20), (12, 9, 20, 17), (9, 64, 5, 8), (33, 33, 8, 21)]
 
 
 def main():
@@ -57,6 +60,20 @@ def main():
                 resized = np.asarray(image.resize((out_width, out_height), kernel))
                 lines.append(f"{name} {channels} {height} {width} {out_height} {out_width}\n" + " ".join(map(str, resized.reshape(-1))) + "\n")
     (HERE / "images" / "pillow_resize.txt").write_text("".join(lines))
+    write_pads()
 
 
-main()
+def write_pads():
+    lines = []
+    for name, kernel in (("bilinear", Image.BILINEAR), ("bicubic", Image.BICUBIC)):
+        for channels in (1, 3):
+            for height, width, out_height, out_width in PADS:
+                pixels = test_image(height, width, channels)
+                image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+                padded = np.asarray(ImageOps.pad(image, (out_width, out_height), kernel))
+                lines.append(f"{name} {channels} {height} {width} {out_height} {out_width}\n" + " ".join(map(str, padded.reshape(-1))) + "\n")
+    (HERE / "images" / "pillow_pad.txt").write_text("".join(lines))
+
+
+if __name__ == "__main__":
+    main()

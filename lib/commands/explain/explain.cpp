@@ -79,6 +79,8 @@ std::string describe_value(const config::Schema& schema) {
       return with_range("a whole number or [top, bottom, left, right]", schema);
     case SchemaKind::kBatchSize:
       return with_range("a whole number or auto", schema);
+    case SchemaKind::kValueRange:
+      return with_range("auto or [low, high] as whole numbers", schema);
     case SchemaKind::kClassWeight:
       return "balanced, or a map of classes to numbers" +
              (config::range_text(schema.rule).empty() ? "" : ' ' + config::range_text(schema.rule));

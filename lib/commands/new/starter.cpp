@@ -12,9 +12,9 @@
 #include "config/rule.h"
 #include "data/image_size.h"
 #include "data/open_images.h"
+#include "data/samples/splits.h"
 #include "data/similar_names.h"
 #include "data/split_folders.h"
-#include "data/splits.h"
 
 namespace trainer::commands {
 namespace {

@@ -60,6 +60,10 @@ std::string how_read(const config::Data& data) {
   if (data.fit == config::Fit::kCrop) {
     text += concat(", the shorter side fitted and the middle ", data.crop_fraction, " cut out");
   }
+  if (data.fit == config::Fit::kPad) text += ", with black borders that keep the aspect ratio";
+  if (data.range && !data.range->is_automatic) {
+    text += concat(", 16-bit values ", data.range->low, " to ", data.range->high, " taken to");
+  }
   return text + ", 0 to 255";
 }
 

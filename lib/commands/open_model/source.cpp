@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/data.h"
+#include "data/open_images.h"
 
 namespace trainer::commands {
 namespace {

@@ -94,6 +94,7 @@ void take_samples(OpenedModel& opened) {
   opened.image_shape = data->image_shape;
   opened.image_type = data->image_type;
   opened.label_is_index = data->label_is_index;
+  opened.config.data.range = data->range;
   if (!data->train) return;
   const Notice notice = train::resolve_normalize(opened.config, *data);
   if (!notice.text.empty()) opened.warn(notice);

@@ -201,9 +201,10 @@ PlannedData plan_data(config::Config& config) {
         planned.notes.push_back(std::move(note));
       }
     }
-    if (Notice notice = train::resolve_normalize(config, data); !notice.text.empty()) {
+    for (const Notice& notice : {data.range_notice, train::resolve_normalize(config, data)}) {
+      if (notice.text.empty()) continue;
       (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
-          .push_back(std::move(notice.text));
+          .push_back(notice.text);
     }
     for (const Split split : kSplits) {
       if (data.dataset(split) == nullptr) continue;

@@ -35,7 +35,8 @@ config::Data image_data(const OpenedModel& opened, const std::string& first,
                         const std::function<void(const std::string&)>& warn) {
   config::Data data = opened.config.data;
   const Shape image = sample_spec(opened).image;
-  if (image[2] != 1 && image[2] != 3) {
+  const bool reads_bands = config::is_image_format(data.format);
+  if (image[2] != 1 && image[2] != 3 && !reads_bands) {
     throw DataError(first, concat("is an image file, of 1 or 3 channels, but the model of ",
                                   opened.path, " takes ", to_string(image)));
   }

@@ -30,6 +30,15 @@ void check_mixing(Checks& checks, const std::string& path) {
   }
 }
 
+// Returns whether a change of an image depends on its channels being grey or RGB.
+bool changes_colours(const Augmentation& augmentation) {
+  const AugmentationKind& kind = augmentation.kind;
+  return std::holds_alternative<Contrast>(kind) || std::holds_alternative<Saturation>(kind) ||
+         std::holds_alternative<Hue>(kind) || std::holds_alternative<RandomGrayscale>(kind) ||
+         std::holds_alternative<RandAugment>(kind) ||
+         std::holds_alternative<TrivialAugment>(kind) || std::holds_alternative<AutoAugment>(kind);
+}
+
 void check_augment(Checks& checks) {
   for (const Split split : {Split::kValidation, Split::kTest}) {
     if (!checks.config().data.files(split).augment.empty()) {
@@ -38,8 +47,12 @@ void check_augment(Checks& checks) {
     }
   }
   const auto& list = checks.config().data.train.augment;
+  const std::int64_t channels = checks.config().data.channels.value_or(3);
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = concat("data.train.augment[", i, ']');
+    if (channels != 1 && channels != 3 && changes_colours(list[i])) {
+      checks.report(path, concat("changes grey and RGB images only; data.channels is ", channels));
+    }
     if (is_mixing(list[i])) {
       check_mixing(checks, path);
     } else if (i > 0 && is_mixing(list[i - 1])) {
@@ -73,6 +86,7 @@ void check_image_keys(Checks& checks) {
   const std::pair<const char*, bool> changed[] = {
       {"resize", !data.resize.empty()},
       {"channels", data.channels.has_value()},
+      {"range", data.range.has_value()},
       {"interpolation", data.interpolation != Interpolation::kBilinear},
       {"fit", data.fit != Fit::kStretch},
       {"on_error", data.on_error != OnError::kFail},
@@ -117,10 +131,8 @@ void check_images(Checks& checks) {
                   "needs 'resize', [height, width]: image files differ in size; or give "
                   "model.input");
   }
-  if (data.channels && *data.channels == 2) checks.report("data.channels", "must be 1 or 3");
-  if (!data.channels && checks.config().model.input.size() == 3 &&
-      checks.config().model.input[2] != 1 && checks.config().model.input[2] != 3) {
-    checks.report("model.input", "image files give 1 or 3 channels");
+  if (!data.channels && model.input.size() == 3 && model.input[2] > kMaxBands) {
+    checks.report("model.input", concat("image files give at most ", kMaxBands, " channels"));
   }
   if (data.crop_fraction < 1 && data.fit != Fit::kCrop) {
     checks.report("data.crop_fraction", "belongs to fit: crop");
@@ -134,7 +146,7 @@ void check_images(Checks& checks) {
   }
   const bool bgr_or_torch =
       data.preprocess == PreprocessPreset::kCaffe || data.preprocess == PreprocessPreset::kTorch;
-  if (bgr_or_torch && data.channels == 1) {
+  if (bgr_or_torch && data.channels && *data.channels != 3) {
     checks.report("data.preprocess", "needs images of 3 channels; use tf, scale or normalize");
   }
 }

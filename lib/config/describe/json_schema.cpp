@@ -120,6 +120,8 @@ std::vector<Json> Writer::forms(const Schema& schema) {
       return {{{"enum", {"dynamic"}}}, number(schema, "number")};
     case Kind::kBatchSize:
       return {{{"enum", {"auto"}}}, number(schema, "integer")};
+    case Kind::kValueRange:
+      return {{{"enum", {"auto"}}}, numbers(schema, 2)};
     case Kind::kClassWeight: {
       const Json weight{{"anyOf", {number(schema, "number"), reference("environment")}}};
       return {{{"enum", {"balanced"}}},

@@ -37,7 +37,8 @@ const Spellings<Interpolation>& spellings<Interpolation>() {
 
 template <>
 const Spellings<Fit>& spellings<Fit>() {
-  static const Spellings<Fit> kNames{{Fit::kStretch, "stretch"}, {Fit::kCrop, "crop"}};
+  static const Spellings<Fit> kNames{
+      {Fit::kStretch, "stretch"}, {Fit::kCrop, "crop"}, {Fit::kPad, "pad"}};
   return kNames;
 }
 
@@ -67,8 +68,8 @@ static void fields(FieldVisitor& v, SplitFiles& s) {
   v.located(s.loc);
   v.shorthand("path");
   v("path", s.path,
-    "A folder with the four MNIST-named files (idx) or one folder a class (image_folder), an .npz "
-    "file or a .csv file.",
+    "A folder with the four MNIST-named files (idx) or one folder per class (image_folder), an "
+    ".npz file or a .csv file.",
     free());
   v("images", s.images, "The file with the images (idx, npy), or the array's name in the .npz.",
     free());
@@ -141,14 +142,25 @@ void fields(FieldVisitor& v, Data& s) {
   v("csv", s.csv, "How the lines of a csv file name an image and its class.", any());
   v("resize", s.resize, "Size of the images as [height, width]; model.input's when left out.",
     at_least(1).items(2, 2).on_resume(Resume::kSame));
-  v("channels", s.channels, "1 (grey) or 3 (RGB); model.input's, or 3, when left out.",
-    within(1, 3).on_resume(Resume::kSame));
+  v("channels", s.channels,
+    "1 (grey), 3 (RGB), or the number of bands of TIFF files, such as 13 of a satellite; "
+    "model.input's, or 3, when left out.",
+    within(1, kMaxBands).on_resume(Resume::kSame));
+  v("range", s.range,
+    "The values of 16-bit PNG and TIFF files that become 0 and 255, as [low, high], with those "
+    "between in proportion and those outside cut: [0, 4095] for 12 bits. auto: from 0 to the "
+    "smallest 2^n - 1, at least 255, that no value in 64 files spread over the training split "
+    "exceeds. When left out, the upper byte of a value is used.",
+    within(0, 65535).on_resume(Resume::kSame));
   v("interpolation", s.interpolation, "How images are resized.", same());
   v("antialias", s.antialias,
     "Whether shrinking averages over all pixels, as Pillow and torchvision do, or reads only the "
     "nearest, as tf.image.resize does. When it is given, pixels are within one level of theirs.",
     same());
-  v("fit", s.fit, "stretch to the size, or crop: shorter side, then centre.", same());
+  v("fit", s.fit,
+    "stretch to the size; crop: shorter side, then centre; or pad: longer side, with black borders "
+    "on both sides (letterbox).",
+    same());
   v("crop_fraction", s.crop_fraction, "Share of the shorter side that fit: crop keeps, e.g. 0.875.",
     {.low = 0, .high = 1, .low_open = true, .resume = Resume::kSame});
   v("scaled_decode", s.scaled_decode,

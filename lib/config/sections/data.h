@@ -53,7 +53,7 @@ enum class DataFormat {
   kWebDataset
 };
 enum class Interpolation { kBilinear, kBicubic };
-enum class Fit { kStretch, kCrop };
+enum class Fit { kStretch, kCrop, kPad };
 enum class OnError { kFail, kSkip, kReplace };
 // The training samples of an epoch. kBalanced: equally many of each class, so that samples of rare
 // classes are repeated and samples of frequent classes are left out.
@@ -73,12 +73,22 @@ struct Synthetic {
   std::int64_t test_samples = 1024;
 };
 
+// The values of 16-bit files that become 0 and 255. `auto` is resolved when the data is opened.
+struct ValueRange {
+  bool is_automatic = false;
+  std::int64_t low = 0, high = 65535;
+  bool operator==(const ValueRange&) const = default;
+};
+
 struct Normalize {
   double scale = 1.0 / 255.0;     // x * scale, then (x - mean) / std per channel
   std::vector<double> mean;       // one number, or one per channel; 0 when empty
   std::vector<double> std;        // likewise; 1 when empty
   bool reverse_channels = false;  // RGB becomes BGR first; mean and std are in the order BGR
 };
+
+// The most channels that images may have.
+inline constexpr std::int64_t kMaxBands = 64;
 
 // The program's access to the folders that a config names. kReadOnly: it creates, changes and
 // removes no file there.
@@ -102,7 +112,8 @@ struct Data {
   Csv csv;
   // Formats of image files only, down to max_file_size.
   std::vector<std::int64_t> resize;      // [height, width]; model.input's when left out
-  std::optional<std::int64_t> channels;  // 1 or 3; model.input's, or 3
+  std::optional<std::int64_t> channels;  // 1, 3, or bands of a TIFF; model.input's, or 3
+  std::optional<ValueRange> range;       // of 16-bit files; when empty, their upper bytes are used
   Interpolation interpolation = Interpolation::kBilinear;
   bool antialias = true;
   Fit fit = Fit::kStretch;

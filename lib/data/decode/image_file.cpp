@@ -187,15 +187,29 @@ ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
 }
 
 ImageFile::ImageFile(EncodedBytes file, const std::string& path, const ImageLimits& limits)
-    : kind_(open(file, path)),
+    : path_(path),
+      kind_(open(file, path)),
       info_(std::visit([](const auto& kind) { return kind.info(); }, kind_)) {
   check_size(path, info_, limits);
   if (info_.orientation >= 5) std::swap(info_.height, info_.width);
 }
 
-std::string ImageFile::decode(int channels, int reduce, Pixels& out) {
-  std::string warning =
-      std::visit([&](auto& kind) { return kind.decode(channels, reduce, out); }, kind_);
+std::string ImageFile::decode(int channels, int reduce, Pixels& out, const LevelTable* levels) {
+  if (channels != 1 && channels != 3 && info_.kind != ImageKind::kTiff) {
+    throw DataError(
+        path_, concat(to_string(info_.kind), ": has ", info_.channels,
+                      info_.channels == 1 ? " channel" : " channels", "; data.channels: ", channels,
+                      " needs TIFF files with ", channels, " bands"));
+  }
+  std::string warning = std::visit(
+      [&](auto& kind) {
+        if constexpr (requires { kind.decode(channels, reduce, out, levels); }) {
+          return kind.decode(channels, reduce, out, levels);
+        } else {
+          return kind.decode(channels, reduce, out);
+        }
+      },
+      kind_);
   if (channels == 1 && out.channels() == 3) {
     Pixels grey;
     to_grey(out, grey);
@@ -203,6 +217,17 @@ std::string ImageFile::decode(int channels, int reduce, Pixels& out) {
   }
   orient(out, info_.orientation);
   return warning;
+}
+
+int ImageFile::find_max_value(int channels) {
+  return std::visit(
+      [channels](auto& kind) -> int {
+        if constexpr (requires { kind.find_max_value(channels); }) {
+          return kind.find_max_value(channels);
+        }
+        throw std::logic_error("find_max_value: not a file of 16-bit values");
+      },
+      kind_);
 }
 
 }  // namespace trainer::data

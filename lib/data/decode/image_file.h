@@ -12,6 +12,7 @@
 #include "data/decode/bmp_file.h"
 #include "data/decode/gif_file.h"
 #include "data/decode/jpeg_file.h"
+#include "data/decode/level_table.h"
 #include "data/decode/pixels.h"
 #include "data/decode/png_file.h"
 #include "data/decode/pnm_file.h"
@@ -59,17 +60,22 @@ class ImageFile {
   // Height and width are those after rotation by the orientation.
   const ImageInfo& info() const { return info_; }
   // Decodes to 1 or 3 channels: a grey file has 1 channel, and a colour file is converted to grey
-  // if `channels` is 1. `reduce` is 1, 2, 4 or 8: a JPEG is decoded at 1 / reduce of its size,
-  // rounded up; other formats ignore it. Drops alpha, and converts CMYK to RGB as Pillow does.
-  // Returns the warning of the decoder, "" for none. Throws DataError for a damaged file, and
-  // leaves `out` undefined.
-  std::string decode(int channels, int reduce, Pixels& out);
+  // if `channels` is 1. For other `channels` the file must be a TIFF with as many bands. `reduce` is
+  // 1, 2, 4 or 8: a JPEG is decoded at 1 / reduce of its size, rounded up; other formats ignore it.
+  // Drops alpha, and converts CMYK to RGB as Pillow does. `levels` gives the bytes of 16-bit values;
+  // null: their upper bytes. Returns the warning of the decoder, "" for none. Throws DataError for a
+  // damaged file or another number of bands, and leaves `out` undefined.
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels = nullptr);
+  // Returns the largest value that decode() reads of a file with info().bits == 16. Throws
+  // DataError.
+  int find_max_value(int channels);
 
  private:
   // All formats have the functions that std::visit calls in decode().
   using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PnmFile, WebpFile, TiffFile>;
   static Kind open(std::span<const std::uint8_t> file, const std::string& path);
 
+  std::string path_;
   Kind kind_;
   ImageInfo info_;
 };

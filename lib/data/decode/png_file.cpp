@@ -31,8 +31,9 @@ class PngDecoder {
   const std::string& warning() const { return warning_; }
   bool past_end() const { return past_end_; }
 
-  // Decodes rows of 8-bit numbers, 1 or 3 per pixel as in the file.
-  bool decode(png_bytepp rows) {
+  // Decodes rows of numbers, 1 or 3 per pixel as in the file, of 8 bits, or of 16 bits if the file
+  // has 16 bits and `keeps_16` is set.
+  bool decode(png_bytepp rows, bool keeps_16) {
     if (info_ == nullptr) return false;
     if (setjmp(jump_) != 0) return false;
     png_set_read_fn(png_, this, read);
@@ -47,7 +48,7 @@ class PngDecoder {
     png_read_info(png_, info_);
     png_set_palette_to_rgb(png_);
     png_set_expand_gray_1_2_4_to_8(png_);
-    png_set_strip_16(png_);
+    if (!keeps_16) png_set_strip_16(png_);
     png_set_strip_alpha(png_);
     png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
@@ -85,6 +86,11 @@ class PngDecoder {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
 };
+
+// Reads a big-endian value.
+std::size_t read_value(const std::uint8_t* bytes) {
+  return std::size_t{bytes[0]} << 8 | std::size_t{bytes[1]};
+}
 
 // Returns the orientation of an uncompressed iTXt chunk with XMP, 1 for other texts.
 int itxt_orientation(EncodedBytes chunk) {
@@ -135,9 +141,10 @@ PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path
   info_.channels = (colours & kColour) != 0 ? 3 : 1;
   info_.orientation = find_orientation(file);
   bits_ = static_cast<int>(bits);
+  info_.bits = bits_ == 16 ? 16 : 8;
 }
 
-std::string PngFile::decode(int, int, Pixels& out) const {
+std::string PngFile::read_rows(int bytes, std::uint8_t* to) const {
   // DEFLATE compresses at most 1032 times.
   const std::uint64_t row =
       (static_cast<std::uint64_t>(info_.width) * static_cast<std::uint64_t>(bits_) + 7) / 8 + 1;
@@ -145,16 +152,41 @@ std::string PngFile::decode(int, int, Pixels& out) const {
     throw DataError(path_, concat("PNG: is truncated: ", file_.size(), " bytes cannot hold ",
                                   info_.width, " x ", info_.height, " pixels"));
   }
-  out.reset(info_.height, info_.width, info_.channels);
+  const auto row_bytes =
+      static_cast<std::size_t>(info_.width) * static_cast<std::size_t>(info_.channels * bytes);
   std::vector<png_bytep> rows(static_cast<std::size_t>(info_.height));
-  for (int y = 0; y < info_.height; ++y) rows[static_cast<std::size_t>(y)] = out.row(y);
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = to + y * row_bytes;
   PngDecoder decoder(file_);
-  if (decoder.decode(rows.data())) return decoder.warning();
+  if (decoder.decode(rows.data(), bytes == 2)) return decoder.warning();
   throw DataError(path_, decoder.past_end()
                              ? concat("PNG: is truncated: the file ends after ", file_.size(),
                                       " bytes, before the image of ", info_.width, " x ",
                                       info_.height, " pixels and its end marker are complete")
                              : "PNG: is damaged: " + decoder.error());
+}
+
+std::string PngFile::decode(int, int, Pixels& out, const LevelTable* levels) const {
+  if (levels == nullptr || info_.bits != 16) {
+    out.reset(info_.height, info_.width, info_.channels);
+    return read_rows(1, out.data());
+  }
+  Pixels wide(info_.height, info_.width, 2 * info_.channels);
+  std::string warning = read_rows(2, wide.data());
+  out.reset(info_.height, info_.width, info_.channels);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out.data()[i] = (*levels)[read_value(wide.data() + 2 * i)];
+  }
+  return warning;
+}
+
+int PngFile::find_max_value(int) const {
+  Pixels wide(info_.height, info_.width, 2 * info_.channels);
+  read_rows(2, wide.data());
+  std::size_t max = 0;
+  for (std::size_t i = 0; i < wide.size(); i += 2) {
+    max = std::max(max, read_value(wide.data() + i));
+  }
+  return static_cast<int>(max);
 }
 
 }  // namespace trainer::data

@@ -100,14 +100,13 @@ std::vector<std::uint16_t> extra_samples(TIFF* tiff) {
   return {kinds, kinds + count};
 }
 
-// Throws DataError for samples whose numbers or bands libtiff would turn into other pixels.
-void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometric, bool is_grey) {
+// Throws DataError for samples whose numbers libtiff would turn into other pixels.
+void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometric) {
   const auto reject = [&](const std::string& what) {
     throw DataError(path, concat("TIFF: ", what));
   };
   const std::uint32_t bits = field(tiff, TIFFTAG_BITSPERSAMPLE, 1);
   const std::uint32_t format = field(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
-  const std::uint32_t samples = field(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
     reject(concat(
         "has ", bits, "-bit ",
@@ -120,22 +119,77 @@ void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometri
     reject(concat("has CMYK colours of ", bits,
                   " bits, which are not supported; convert it to RGB or to 8 bits"));
   }
-  const std::vector<std::uint16_t> extra = extra_samples(tiff);
-  const bool has_alpha = !extra.empty() && extra[0] != EXTRASAMPLE_UNSPECIFIED;
-  const bool is_rgb = photometric == PHOTOMETRIC_RGB;
-  const std::uint32_t max_samples = is_grey ? (has_alpha ? 2 : 1) : 4;
-  if ((is_grey || is_rgb) && samples > max_samples) {
-    reject(concat(
-        "has ", samples,
-        " bands; only grey and RGB images, with or without alpha, are supported. Extract one or "
-        "three bands, for example with gdal_translate -b 1 -b 2 -b 3 FILE NEW.tif"));
-  }
 }
 
-// Divides a colour by the alpha that it was multiplied by, as Pillow does.
-std::uint8_t divide_by_alpha(std::uint32_t colour, std::uint32_t alpha) {
-  if (alpha == 0) return 0;
-  return static_cast<std::uint8_t>(std::min<std::uint32_t>(255, colour * 255 / alpha));
+// Divides a colour by the alpha that it was multiplied by, as Pillow does. `max` is white.
+std::uint32_t divide_by_alpha(std::uint32_t colour, std::uint32_t alpha, std::uint32_t max) {
+  return alpha == 0 ? 0 : std::min(max, colour * max / alpha);
+}
+
+// Returns the table of 16-bit values without data.range.
+const LevelTable& upper_bytes() {
+  static const LevelTable kTable = [] {
+    LevelTable table{};
+    for (std::size_t value = 0; value < table.size(); ++value) {
+      table[value] = static_cast<std::uint8_t>(value >> 8);
+    }
+    return table;
+  }();
+  return kTable;
+}
+
+// An image whose values are read one by one.
+struct SampleLayout {
+  std::uint32_t height = 0, width = 0, bands = 1, bits = 8;
+};
+
+// Calls use(y, x, band, value) for every value of an image with 8 or 16 bits per value. Returns
+// false if the file is damaged.
+template <class Use>
+bool visit_samples(TIFF* tiff, const SampleLayout& layout, const Use& use) {
+  constexpr std::uint64_t kMaxBlockBytes = 1 << 30;
+  const bool is_planar =
+      field(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
+  const std::uint32_t planes = is_planar ? layout.bands : 1;
+  const std::uint32_t bands = is_planar ? 1 : layout.bands;
+  const bool is_tiled = TIFFIsTiled(tiff) != 0;
+  // A block is a tile, or a row of a strip.
+  std::uint32_t block_width = layout.width, block_height = 1;
+  if (is_tiled) {
+    TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &block_width);
+    TIFFGetField(tiff, TIFFTAG_TILELENGTH, &block_height);
+  }
+  if (block_width == 0 || block_height == 0) return false;
+  const std::uint64_t bytes =
+      is_tiled ? TIFFTileSize64(tiff) : static_cast<std::uint64_t>(TIFFScanlineSize64(tiff));
+  const std::uint64_t value_bytes = layout.bits / 8;
+  if (bytes > kMaxBlockBytes ||
+      std::uint64_t{block_width} * block_height > bytes / value_bytes / bands) {
+    return false;
+  }
+  std::vector<std::uint8_t> block(bytes);
+  for (std::uint32_t plane = 0; plane < planes; ++plane) {
+    for (std::uint32_t top = 0; top < layout.height; top += block_height) {
+      for (std::uint32_t left = 0; left < layout.width; left += block_width) {
+        const auto sample = static_cast<std::uint16_t>(plane);
+        const tmsize_t read = is_tiled ? TIFFReadTile(tiff, block.data(), left, top, 0, sample)
+                                       : TIFFReadScanline(tiff, block.data(), top, sample);
+        if (read < 0) return false;
+        const std::uint32_t rows = std::min(block_height, layout.height - top);
+        const std::uint32_t columns = std::min(block_width, layout.width - left);
+        for (std::uint32_t y = 0; y < rows; ++y) {
+          const std::uint8_t* from =
+              block.data() + std::uint64_t{y} * block_width * bands * value_bytes;
+          for (std::uint32_t i = 0; i < columns * bands; ++i, from += value_bytes) {
+            std::uint16_t value = *from;
+            if (value_bytes == 2) std::memcpy(&value, from, 2);
+            use(top + y, left + i / bands, is_planar ? plane : i % bands, value);
+          }
+        }
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -156,7 +210,13 @@ TiffFile::TiffFile(EncodedBytes file, const std::string& path)
   const std::uint32_t photometric = field(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
   const bool grey = photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE;
   info_.channels = grey ? 1 : 3;
-  check_samples(tiff, path_, photometric, grey);
+  check_samples(tiff, path_, photometric);
+  is_direct_ = grey || photometric == PHOTOMETRIC_RGB;
+  bands_ = static_cast<int>(field(tiff, TIFFTAG_SAMPLESPERPIXEL, 1));
+  bits_ = static_cast<int>(field(tiff, TIFFTAG_BITSPERSAMPLE, 1));
+  const std::vector<std::uint16_t> extra = extra_samples(tiff);
+  has_alpha_ = !extra.empty() && extra[0] != EXTRASAMPLE_UNSPECIFIED;
+  if (is_direct_ && bits_ == 16) info_.bits = 16;
   info_.orientation = static_cast<int>(field(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT));
 }
 
@@ -164,9 +224,114 @@ TiffFile::TiffFile(TiffFile&&) noexcept = default;
 TiffFile& TiffFile::operator=(TiffFile&&) noexcept = default;
 TiffFile::~TiffFile() = default;
 
-std::string TiffFile::decode(int, int, Pixels& out) {
-  TIFF* tiff = source_->tiff;
+void TiffFile::check_bands(int channels) const {
+  const auto reject = [&](const std::string& what) {
+    throw DataError(path_,
+                    concat("TIFF: has ", bands_, bands_ == 1 ? " band; " : " bands; ", what));
+  };
+  if (channels != 1 && channels != 3) {
+    if (bands_ != channels) reject(concat("data.channels asks for ", channels));
+    if (!is_direct_) reject("bands of grey and RGB images are read, not those of other colours");
+    if (bits_ == 8 || bits_ == 16) return;
+    throw DataError(path_,
+                    concat("TIFF: has bands of ", bits_, " bits; convert them to 8 or 16 bits"));
+  }
+  const int max_bands = info_.channels == 1 ? (has_alpha_ ? 2 : 1) : 4;
+  if (is_direct_ && bands_ > max_bands) {
+    reject(concat(
+        "grey images, RGB images and these with alpha are read. Give data.channels: ", bands_,
+        ", or extract one or three bands, for example with gdal_translate -b 1 -b 2 -b 3 "
+        "FILE NEW.tif"));
+  }
+}
+
+void TiffFile::fail_damaged() const {
+  fail(path_, *source_,
+       concat("is damaged or truncated; its image of ", info_.width, " x ", info_.height,
+              " pixels cannot be decoded"));
+}
+
+std::string TiffFile::decode(int channels, int, Pixels& out, const LevelTable* levels) {
+  check_bands(channels);
   source_->error.clear();
+  if (channels != 1 && channels != 3) {
+    decode_bands(levels, out);
+  } else if (info_.bits == 16 && bands_ >= info_.channels &&
+             (levels != nullptr || info_.channels == 1)) {
+    // libtiff's conversion reads the wrong values of a grey tile that is wider than its part of the
+    // image.
+    decode_levels(levels != nullptr ? *levels : upper_bytes(), out);
+  } else {
+    decode_raster(out);
+  }
+  return source_->warning.empty() ? "" : "TIFF: " + source_->warning;
+}
+
+void TiffFile::decode_bands(const LevelTable* levels, Pixels& out) {
+  out.reset(info_.height, info_.width, bands_);
+  const bool is_inverted =
+      field(source_->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) == PHOTOMETRIC_MINISWHITE;
+  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
+                            static_cast<std::uint32_t>(info_.width),
+                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
+  const auto use = [&](std::uint32_t y, std::uint32_t x, std::uint32_t band, std::uint16_t value) {
+    const int byte = bits_ == 8 ? value : levels != nullptr ? (*levels)[value] : value >> 8;
+    out.row(static_cast<int>(y))[std::size_t{x} * layout.bands + band] =
+        static_cast<std::uint8_t>(is_inverted ? 255 - byte : byte);
+  };
+  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+}
+
+std::vector<std::uint16_t> TiffFile::read_values() {
+  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
+                            static_cast<std::uint32_t>(info_.width),
+                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
+  std::vector<std::uint16_t> values(std::size_t{layout.height} * layout.width * layout.bands);
+  const auto use = [&](std::uint32_t y, std::uint32_t x, std::uint32_t band, std::uint16_t value) {
+    values[(std::size_t{y} * layout.width + x) * layout.bands + band] = value;
+  };
+  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  return values;
+}
+
+void TiffFile::decode_levels(const LevelTable& levels, Pixels& out) {
+  const std::vector<std::uint16_t> values = read_values();
+  const std::vector<std::uint16_t> extra = extra_samples(source_->tiff);
+  const bool is_associated =
+      bands_ > info_.channels && !extra.empty() && extra[0] == EXTRASAMPLE_ASSOCALPHA;
+  const bool is_inverted =
+      field(source_->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) == PHOTOMETRIC_MINISWHITE;
+  out.reset(info_.height, info_.width, info_.channels);
+  std::uint8_t* to = out.data();
+  for (const std::uint16_t* pixel = values.data(); pixel < values.data() + values.size();
+       pixel += bands_) {
+    for (int c = 0; c < info_.channels; ++c) {
+      std::uint32_t value = pixel[c];
+      if (is_associated) value = divide_by_alpha(value, pixel[info_.channels], 0xFFFF);
+      *to++ = static_cast<std::uint8_t>(is_inverted ? 255 - levels[value] : levels[value]);
+    }
+  }
+}
+
+int TiffFile::find_max_value(int channels) {
+  check_bands(channels);
+  source_->error.clear();
+  if (bands_ < info_.channels) fail_damaged();
+  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
+                            static_cast<std::uint32_t>(info_.width),
+                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
+  const auto used =
+      static_cast<std::uint32_t>(channels == 1 || channels == 3 ? info_.channels : bands_);
+  std::uint16_t max = 0;
+  const auto use = [&](std::uint32_t, std::uint32_t, std::uint32_t band, std::uint16_t value) {
+    if (band < used) max = std::max(max, value);
+  };
+  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  return max;
+}
+
+void TiffFile::decode_raster(Pixels& out) {
+  TIFF* tiff = source_->tiff;
   char reason[1024] = "";
   if (TIFFRGBAImageOK(tiff, reason) == 0) {
     throw DataError(path_, concat("TIFF: is of an unsupported kind: ", reason));
@@ -191,16 +356,12 @@ std::string TiffFile::decode(int, int, Pixels& out) {
                                     static_cast<std::size_t>(info_.height));
   const int read = TIFFRGBAImageGet(&image, raster.data(), image.width, image.height);
   TIFFRGBAImageEnd(&image);
-  if (read == 0 || !source_->error.empty()) {
-    fail(path_, *source_,
-         concat("is damaged or truncated; its image of ", info_.width, " x ", info_.height,
-                " pixels cannot be decoded"));
-  }
+  if (read == 0 || !source_->error.empty()) fail_damaged();
   out.reset(info_.height, info_.width, info_.channels);
   std::uint8_t* to = out.data();
   const auto colour = [&](std::uint32_t value, std::uint32_t pixel) {
-    return is_associated ? divide_by_alpha(value, TIFFGetA(pixel))
-                         : static_cast<std::uint8_t>(value);
+    return static_cast<std::uint8_t>(is_associated ? divide_by_alpha(value, TIFFGetA(pixel), 255)
+                                                   : value);
   };
   for (const std::uint32_t pixel : raster) {
     *to++ = colour(TIFFGetR(pixel), pixel);
@@ -208,7 +369,6 @@ std::string TiffFile::decode(int, int, Pixels& out) {
     *to++ = colour(TIFFGetG(pixel), pixel);
     *to++ = colour(TIFFGetB(pixel), pixel);
   }
-  return source_->warning.empty() ? "" : "TIFF: " + source_->warning;
 }
 
 }  // namespace trainer::data

@@ -28,7 +28,7 @@ std::string describe_place(const ListedFile& entry) {
 }
 
 // Change this text when the decoders give other pixels than before.
-constexpr const char* kDecoders = "decoders 2";
+constexpr const char* kDecoders = "decoders 3";
 
 // Identifies the content of the files, the settings and the decoders.
 std::string cache_key(const ImageList& list, const ImageReader& reader) {

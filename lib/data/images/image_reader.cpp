@@ -1,5 +1,7 @@
 #include "data/images/image_reader.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/error.h"
@@ -12,7 +14,7 @@ namespace {
 
 // Memory of one thread that is reused for each image.
 struct Scratch {
-  std::vector<std::uint8_t> file;
+  std::vector<std::uint8_t> file, part;
   Pixels decoded, grey;
 };
 Scratch& scratch() {
@@ -31,11 +33,20 @@ ImageReader::ImageReader(const config::Data& data)
       antialias_(data.antialias),
       fit_(data.fit),
       crop_fraction_(data.crop_fraction),
-      scaled_decode_(data.scaled_decode) {}
+      scaled_decode_(data.scaled_decode) {
+  if (!data.range) return;
+  if (data.range->is_automatic) {
+    throw ConfigError(data.loc,
+                      "data.range: auto is found in the training split, which was not opened; give "
+                      "[low, high]");
+  }
+  range_ = concat(" range ", data.range->low, ' ', data.range->high);
+  levels_ = std::make_shared<const LevelTable>(make_level_table(data.range->low, data.range->high));
+}
 
 std::string ImageReader::recipe() const {
   return concat(height_, 'x', width_, 'x', channels_, ' ', static_cast<int>(interpolation_),
-                antialias_, static_cast<int>(fit_), ' ', crop_fraction_, scaled_decode_);
+                antialias_, static_cast<int>(fit_), ' ', crop_fraction_, scaled_decode_, range_);
 }
 
 std::string ImageReader::limits() const {
@@ -60,7 +71,7 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cu
   const bool scaled =
       scale == Scale::kReduced && scaled_decode_ && file.info().kind == ImageKind::kJpeg;
   const int reduce = scaled ? decode_reduction(geometry) : 1;
-  std::string warning = file.decode(channels_, reduce, s.decoded);
+  std::string warning = file.decode(channels_, reduce, s.decoded, levels_.get());
   if (!warning.empty()) warning = concat(printable(path), ": ", printable(warning));
   return {s.decoded, reduced(geometry, reduce, s.decoded.height(), s.decoded.width()),
           std::move(warning), reduce};
@@ -73,16 +84,35 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, Scale scale) 
 
 void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const {
   const StageTimer timer(ReadStage::kResize);
+  const int rows = geometry.vertical.output, columns = geometry.horizontal.output;
+  if (rows == height_ && columns == width_) return resize_part(image, geometry, out);
+  const auto row_bytes = static_cast<std::size_t>(columns * channels_);
+  std::vector<std::uint8_t>& part = scratch().part;
+  part.resize(static_cast<std::size_t>(rows) * row_bytes);
+  resize_part(image, geometry, part.data());
+  std::fill_n(out, image_bytes(), std::uint8_t{0});
+  // Python's round(), which Pillow uses: halves to even.
+  const auto middle = [](int free) { return static_cast<int>(std::nearbyint(free / 2.0)); };
+  const int top = middle(height_ - rows), left = middle(width_ - columns);
+  for (int y = 0; y < rows; ++y) {
+    std::copy_n(part.data() + static_cast<std::size_t>(y) * row_bytes, row_bytes,
+                out + static_cast<std::size_t>(((top + y) * width_ + left) * channels_));
+  }
+}
+
+void ImageReader::resize_part(const Pixels& image, const Geometry& geometry,
+                              std::uint8_t* out) const {
   if (image.channels() == channels_) {
     data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_, out);
     return;
   }
   // A grey file in a set of RGB images is resized as grey, then its values are repeated.
+  const int rows = geometry.vertical.output, columns = geometry.horizontal.output;
   Pixels& grey = scratch().grey;
-  grey.reset(height_, width_, 1);
+  grey.reset(rows, columns, 1);
   data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_,
                grey.data());
-  resize_rows().repeat_grey(grey.data(), height_ * width_, out);
+  resize_rows().repeat_grey(grey.data(), rows * columns, out);
 }
 
 }  // namespace trainer::data

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "config/config.h"
@@ -16,6 +17,7 @@ namespace trainer::data {
 // thread-safe.
 class ImageReader {
  public:
+  // Throws ConfigError for a data.range of `auto` that was not resolved.
   explicit ImageReader(const config::Data& data);
 
   int height() const { return height_; }
@@ -45,11 +47,14 @@ class ImageReader {
   // Decodes with the cut of data.fit.
   Decoded decode(const StoredImage& image, Scale scale) const;
   // Cuts and resizes to `out`, image_bytes() long. The values of a grey image are repeated for
-  // three channels.
+  // three channels. An image that does not fill `out` is centred between black borders, as by
+  // Pillow's ImageOps.pad.
   void resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const;
 
  private:
   Geometry fit(int height, int width) const;
+  // Writes the image without borders.
+  void resize_part(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const;
 
   ImageLimits limits_;
   int height_, width_, channels_;
@@ -58,6 +63,8 @@ class ImageReader {
   config::Fit fit_;
   double crop_fraction_;
   bool scaled_decode_;
+  std::string range_;                         // of 16-bit values, for recipe(); "" for none
+  std::shared_ptr<const LevelTable> levels_;  // null: their upper bytes
 };
 
 }  // namespace trainer::data

@@ -4,14 +4,14 @@
 #include "data/image_split.h"
 #include "data/images/image_dataset.h"
 #include "data/images/listing/image_list.h"
+#include "data/images/value_range.h"
 #include "data/open.h"
 
 namespace trainer::data {
 namespace {
 
-ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split which,
-                      SplitImages source, const std::vector<std::string>& classes) {
-  ImageList list = std::move(source).list(classes);
+ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split which, ImageList list,
+                      const std::vector<std::string>& classes) {
   if (config.on_error == config::OnError::kFail) check_files_exist(list, config.csv);
   const bool training = which == Split::kTrain;
   if (training) {
@@ -32,13 +32,23 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
   SplitImages train(config, image_split(config, Split::kTrain));
   result.classes = train.class_names();
   result.num_classes = static_cast<std::int64_t>(result.classes.size());
+  config::Data resolved = config;
+  std::optional<ImageList> train_list;
+  const bool has_train = image_split(config, Split::kTrain).given();
+  const bool needs_range = config.range && config.range->is_automatic;
+  if (has_train && (needs_range || wanted.contains(Split::kTrain))) {
+    train_list = std::move(train).list(result.classes);
+    result.range_notice = resolve_range(*train_list, resolved);
+  }
+  result.range = resolved.range;
   const auto open = [&](Split which, std::unique_ptr<Dataset>& dataset,
                         std::shared_ptr<DamagedFiles>& files) {
     if (!wanted.contains(which)) return;
     const config::SplitFiles named = image_split(config, which);
     if (!named.given()) return;
-    SplitImages source = which == Split::kTrain ? std::move(train) : SplitImages(config, named);
-    ImageSplit split = open_split(config, seed, which, std::move(source), result.classes);
+    ImageList list = which == Split::kTrain ? std::move(*train_list)
+                                            : SplitImages(config, named).list(result.classes);
+    ImageSplit split = open_split(resolved, seed, which, std::move(list), result.classes);
     dataset = std::move(split.dataset);
     files = std::move(split.files);
     if (which == Split::kTrain) result.scaled_decode_note = std::move(split.scaled_decode_note);

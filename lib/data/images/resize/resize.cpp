@@ -6,6 +6,7 @@
 #include <climits>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "data/images/resize/rows.h"
 #include "data/images/resize/weights_cache.h"
@@ -57,6 +58,35 @@ int scaled_side(int least, int side, int other) {
   return static_cast<int>(std::min<std::int64_t>(std::int64_t{least} * side / other, INT_MAX));
 }
 
+// Resizes each channel as a grey image. The kernels are for one and three channels.
+void resize_bands(const Pixels& in, const ResizeAxis& vertical, const ResizeAxis& horizontal,
+                  config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
+  const auto channels = static_cast<std::size_t>(in.channels());
+  const auto pixels =
+      static_cast<std::size_t>(vertical.output) * static_cast<std::size_t>(horizontal.output);
+  Pixels band(in.height(), in.width(), 1);
+  std::vector<std::uint8_t> resized(pixels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t i = 0; i < band.size(); ++i) band.data()[i] = in.data()[i * channels + c];
+    resize(band, vertical, horizontal, interpolation, antialias, resized.data());
+    for (std::size_t i = 0; i < pixels; ++i) out[i * channels + c] = resized[i];
+  }
+}
+
+// The side that Pillow's ImageOps.contain gives the shorter side of an image, at least 1.
+int contained_side(int side, int other, int out_other) {
+  const double ratio = static_cast<double>(side) / other;
+  return std::max(1, round_half_even(ratio * out_other));
+}
+
+Geometry pad_geometry(int height, int width, int out_height, int out_width) {
+  const std::int64_t wide = std::int64_t{width} * out_height;
+  const std::int64_t high = std::int64_t{height} * out_width;
+  if (wide > high) out_height = std::min(out_height, contained_side(height, width, out_width));
+  if (wide < high) out_width = std::min(out_width, contained_side(width, height, out_height));
+  return {whole_axis(height, out_height), whole_axis(width, out_width)};
+}
+
 }  // namespace
 
 bool has_avx512_rows() {
@@ -79,6 +109,9 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
             config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
   const ResizeRows& kernels = resize_rows();
   const int channels = in.channels();
+  if (channels != 1 && channels != 3) {
+    return resize_bands(in, vertical_axis, horizontal_axis, interpolation, antialias, out);
+  }
   // One cache per pass, as both weights are needed at once.
   thread_local WeightsCache down_cache(kWeightsCacheBytes), across_cache(kWeightsCacheBytes);
   const ResizeWeights& down =
@@ -114,8 +147,10 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
 
 Geometry fit_geometry(int height, int width, int out_height, int out_width, config::Fit fit,
                       double crop_fraction) {
-  if (fit == config::Fit::kStretch)
+  if (fit == config::Fit::kPad) return pad_geometry(height, width, out_height, out_width);
+  if (fit == config::Fit::kStretch) {
     return {whole_axis(height, out_height), whole_axis(width, out_width)};
+  }
   const int least_height = std::max(round_half_even(out_height / crop_fraction), out_height);
   const int least_width = std::max(round_half_even(out_width / crop_fraction), out_width);
   int new_height = least_height, new_width = least_width;

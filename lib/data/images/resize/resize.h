@@ -21,7 +21,7 @@ struct ResizeAxis {
 // at pixel centres, widened by the scale when shrinking with antialias. The arithmetic is in
 // integers, so that all processors give the same result. The result is within 1 of Pillow, except
 // where Pillow clips the overshoot of a cubic between its passes. `out` is [vertical.output,
-// horizontal.output, channels].
+// horizontal.output, channels] with any number of channels.
 void resize(const Pixels& in, const ResizeAxis& vertical, const ResizeAxis& horizontal,
             config::Interpolation interpolation, bool antialias, std::uint8_t* out);
 
@@ -30,7 +30,8 @@ struct Geometry {
   ResizeAxis vertical, horizontal;
 };
 // Returns how data.fit fits an image of this size to [out_height, out_width]. Fit::kCrop is
-// Resize(shorter side / crop_fraction), CenterCrop of torchvision.
+// Resize(shorter side / crop_fraction), CenterCrop of torchvision. Fit::kPad is ImageOps.contain of
+// Pillow: one axis may have fewer outputs than given, and borders belong on both sides of it.
 Geometry fit_geometry(int height, int width, int out_height, int out_width, config::Fit fit,
                       double crop_fraction);
 // Returns the largest n of 1, 2, 4 and 8 at which the part of the image at 1 / n of its size is at

@@ -1,0 +1,69 @@
+#include "data/images/value_range.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+
+namespace trainer::data {
+namespace {
+
+// `auto` reads more files, because values above those found are cut.
+constexpr std::int64_t kFilesOfAuto = 64, kFilesOfReport = 16;
+
+}  // namespace
+
+MeasuredValues measure_values(const ImageList& list, const config::Data& data,
+                              std::int64_t max_files) {
+  const ImageLimits limits{data.max_pixels, data.max_file_size};
+  const auto all = static_cast<std::int64_t>(list.files.size());
+  const std::int64_t count = std::min(max_files, all);
+  const auto channels = static_cast<int>(data.channels.value_or(3));
+  MeasuredValues measured;
+  std::vector<std::uint8_t> bytes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const ListedFile& listed = list.files[static_cast<std::size_t>(i * all / count)];
+    try {
+      read_image_file(listed.stored(), limits, bytes);
+      ImageFile file(bytes, listed.path, limits);
+      ++measured.files;
+      if (file.info().bits != 16) continue;
+      measured.max = std::max(measured.max, file.find_max_value(channels));
+      ++measured.files_16;
+    } catch (const DataError&) {
+      continue;  // data.on_error decides when it is read for training
+    }
+  }
+  return measured;
+}
+
+std::optional<config::ValueRange> choose_range(const MeasuredValues& measured) {
+  if (measured.files_16 == 0) return std::nullopt;
+  std::int64_t high = 255;
+  while (high < measured.max) high = 2 * high + 1;
+  return config::ValueRange{false, 0, high};
+}
+
+Notice resolve_range(const ImageList& train, config::Data& data) {
+  const bool is_automatic = data.range && data.range->is_automatic;
+  const MeasuredValues measured =
+      measure_values(train, data, is_automatic ? kFilesOfAuto : kFilesOfReport);
+  const std::optional<config::ValueRange> chosen = choose_range(measured);
+  if (is_automatic) data.range = chosen;
+  if (!chosen) return "";
+  const std::string found = concat("the largest value of ", measured.files_16, " measured 16-bit ",
+                                   measured.files_16 == 1 ? "file" : "files", " is ", measured.max);
+  if (data.range) {
+    return Notice::note(concat("data.range: ", is_automatic ? "auto takes " : "", '[',
+                               data.range->low, ", ", data.range->high, "]; ", found));
+  }
+  const int levels = measured.max / 256 + 1;
+  if (levels > 128) {
+    return Notice::note(concat("16-bit files: the range [0, 65535] is used; ", found));
+  }
+  return concat("16-bit files: the range [0, 65535] is used, but ", found, ", so that ", levels,
+                levels == 1 ? " of 256 grey levels remains" : " of 256 grey levels remain",
+                "; give data.range: [0, ", chosen->high, "] or data.range: auto");
+}
+
+}  // namespace trainer::data

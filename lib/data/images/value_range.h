@@ -1,0 +1,34 @@
+// The values of 16-bit files and the part of them that data.range uses.
+// Reasons: lib/decisions/data.md#range-of-16-bit-files.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/notice.h"
+#include "config/config.h"
+#include "data/images/listing/image_list.h"
+
+namespace trainer::data {
+
+// What was found in some files of a list.
+struct MeasuredValues {
+  std::int64_t files = 0;     // that were read
+  std::int64_t files_16 = 0;  // of these, PNG and TIFF files with 16 bits per value
+  int max = 0;                // the largest of their values, without alpha
+};
+
+// Reads up to `max_files` files spread evenly over the list; leaves out files that cannot be read.
+MeasuredValues measure_values(const ImageList& list, const config::Data& data,
+                              std::int64_t max_files);
+
+// Returns what data.range: auto stands for: from 0 to the smallest 2^n - 1, at least 255, that the
+// largest value does not exceed; nothing if no file has 16 bits.
+std::optional<config::ValueRange> choose_range(const MeasuredValues& measured);
+
+// Measures the training split as data.range asks for, replaces `auto` in `data` by the chosen range,
+// and returns the line on the range that is used; "" if no measured file has 16 bits. It is a
+// warning if more than half of the 256 levels are lost without data.range.
+Notice resolve_range(const ImageList& train, config::Data& data);
+
+}  // namespace trainer::data
