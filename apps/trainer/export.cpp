@@ -28,10 +28,10 @@ int export_model(const ExportArguments& arguments) {
                                                 commands::sample_spec(opened), opened.config.seed);
   if (arguments.format == "keras_h5") {
     const config::Model& config = opened.config.model;
-    model::export_keras_h5(model, config, opened.file.tensors, arguments.output);
+    model::export_keras_h5(model, config, opened.file.tensors, arguments.output, opened.classes);
     if (!arguments.quiet) warn(model::keras_note(model, config));
   } else if (arguments.format == "safetensors") {
-    model::export_safetensors(model, opened.file.tensors, arguments.output);
+    model::export_safetensors(model, opened.file.tensors, arguments.output, opened.classes);
   } else {
     model::export_onnx(model, opened.file.tensors, commands::onnx_metadata(opened),
                        arguments.output);

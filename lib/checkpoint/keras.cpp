@@ -19,6 +19,8 @@
 namespace trainer::checkpoint {
 namespace {
 
+constexpr char kClassNames[] = "class_names";  // an attribute of the file
+
 using hdf5::Reader;
 
 // Returns the present name of a weight. Files of Keras 1, such as that of VGG16, have
@@ -138,9 +140,13 @@ void write_keras3(hdf5::Writer& file, const std::vector<KerasLayer>& layers,
 
 }  // namespace
 
-std::vector<Tensor> read_keras_h5(const std::string& source,
-                                  std::span<const std::uint8_t> content) {
+std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> content,
+                                  std::vector<std::string>* classes) {
   Reader file(source, content);
+  if (classes != nullptr && file.has_texts("/", kClassNames)) {
+    *classes = file.texts("/", kClassNames);
+    for (std::string& name : *classes) name = printable(name);
+  }
   if (file.has_texts("/", "layer_names")) return read_applications(file, "");
   if (file.exists("model_weights") && file.has_texts("/model_weights", "layer_names")) {
     return read_applications(file, "/model_weights");
@@ -184,8 +190,10 @@ std::string snake_case(const std::string& class_name) {
   return to_lower(std::move(text));
 }
 
-void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout) {
+void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout,
+                    const std::vector<std::string>& classes) {
   hdf5::Writer file;
+  if (!classes.empty()) file.texts("/", kClassNames, classes);
   if (layout == KerasLayout::kApplications) write_applications(file, layers);
   if (layout == KerasLayout::kKeras3) {
     write_keras3(file, layers, "");

@@ -14,7 +14,10 @@
 namespace trainer::checkpoint {
 
 // Returns the tensors of one of Keras's HDF5 files in memory. `source` names it in messages.
-std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> content);
+// `classes`, unless null, becomes the printable names in the attribute class_names, which
+// write_keras_h5() writes.
+std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> content,
+                                  std::vector<std::string>* classes = nullptr);
 
 // One layer of a Keras file: its name, Keras's class ("Conv2D") and its weights in Keras's order. A
 // "Sequential" inside a model has layers in place of weights.
@@ -27,7 +30,10 @@ enum class KerasLayout {
   kApplications,  // .h5: layer_names and weight_names attributes
   kKeras3         // .weights.h5: layers/<class>_<number>/vars/<number>
 };
-void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout);
+// Writes the layers, and `classes`, unless empty, as the attribute class_names of the file, which
+// Keras ignores.
+void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout,
+                    const std::vector<std::string>& classes = {});
 
 // Removes the number that Keras adds to a name: "conv2d" for "conv2d_2" and "conv2d".
 std::string_view without_keras_number(std::string_view name);

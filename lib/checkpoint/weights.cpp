@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/formats/npy.h"
 #include "base/formats/zip.h"
+#include "base/text.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/keras.h"
 #include "checkpoint/safetensors.h"
@@ -16,6 +18,8 @@ namespace trainer::checkpoint {
 namespace {
 
 using namespace std::string_view_literals;
+
+constexpr char kClasses[] = "classes";  // in metadata: one name per line
 
 template <class T>
 void convert(const std::uint8_t* from, bool swap, std::vector<float>& to) {
@@ -80,23 +84,40 @@ std::string without_number(std::string name) {
 
 }  // namespace
 
-std::vector<Tensor> read_weights(const Path& path) {
+std::vector<Tensor> read_weights(const Path& path, std::vector<std::string>* classes) {
   if (std::filesystem::is_directory(path)) throw DataError(path, "is a folder, expected a file");
   const Bytes start = read_file_start(path, 8);
   const std::string_view magic(reinterpret_cast<const char*>(start.data()), start.size());
   std::vector<Tensor> tensors;
+  if (classes != nullptr) classes->clear();
   if (magic == "\x89HDF\r\n\x1a\n"sv) {
-    tensors = read_keras_h5(path, read_file(path));
+    tensors = read_keras_h5(path, read_file(path), classes);
   } else if (magic.starts_with("PK\3\4"sv)) {
     tensors = read_archive(path, read_file(path));
   } else if (start.size() == 8 && magic.substr(4) == "\0\0\0\0"sv) {
-    tensors = read_safetensors(path).tensors;
+    TensorFile file = read_safetensors(path);
+    tensors = std::move(file.tensors);
+    if (classes != nullptr) *classes = read_classes(file.metadata);
   } else {
     throw DataError(path, describe_kind(path) +
                               "; expected Keras .h5, .weights.h5 or .keras, safetensors or npz");
   }
   for (Tensor& tensor : tensors) tensor.name = without_number(tensor.name);
   return tensors;
+}
+
+void add_classes(const std::vector<std::string>& classes, Metadata& metadata) {
+  std::string& text = metadata[kClasses];
+  for (const std::string& name : classes) text += name + "\n";
+}
+
+std::vector<std::string> read_classes(const Metadata& metadata) {
+  std::vector<std::string> classes;
+  const auto found = metadata.find(kClasses);
+  if (found == metadata.end()) return classes;
+  std::istringstream lines(found->second);
+  for (std::string line; std::getline(lines, line);) classes.push_back(printable(line));
+  return classes;
 }
 
 }  // namespace trainer::checkpoint

@@ -1,6 +1,7 @@
 // Reads pretrained weights in the file formats of other programs.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/files.h"
@@ -14,6 +15,15 @@ namespace trainer::checkpoint {
 //
 // Names of Keras's weights are "<layer>/<weight>" without ":0". Files .weights.h5 have numbers in
 // place of the names of weights: "<layer>/0".
-std::vector<Tensor> read_weights(const Path& path);
+//
+// `classes`, unless null, becomes the names of the classes in the order of the last layer's
+// outputs, printable; empty if the file has none. Checkpoints and exports of this program have
+// them.
+std::vector<Tensor> read_weights(const Path& path, std::vector<std::string>* classes = nullptr);
+
+// Write and read class names, in the order of the outputs of the last layer, as metadata. The names
+// that are read are printable; there are none if the metadata has no entry.
+void add_classes(const std::vector<std::string>& classes, Metadata& metadata);
+std::vector<std::string> read_classes(const Metadata& metadata);
 
 }  // namespace trainer::checkpoint

@@ -14,6 +14,7 @@
 #include "base/threads/parallel.h"
 #include "data/decode/image_file.h"
 #include "data/image_split.h"
+#include "data/images/conflicts.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/scaled_decode.h"
@@ -152,6 +153,7 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
     std::string range = resolve_range(part.list, resolved).text;
     if (!range.empty()) part.list.notes.push_back(std::move(range));
   }
+  resolve_conflicts(data, classes, part.list);
   if (split == Split::kTrain && data.limit) {
     const std::size_t all = part.list.files.size();
     draw_files(part.list, *data.limit, seed);
@@ -243,8 +245,11 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   DataCheck result;
   SplitImages train(data, image_split(data, Split::kTrain));
   result.classes = train.class_names();
+  result.class_order = train.find_class_order();
   std::string example;
   std::map<std::string, Seen> by_hash;
+  // The classes of each photo by split and hash.
+  std::map<std::pair<Split, std::string>, std::set<std::int32_t>> classes_by_photo;
   // For each group, the name of each split that has it, with a file.
   std::map<std::string, std::map<std::string, std::string>> groups;
   bool divided = false;  // a group or equal files lie in training and in the part set aside
@@ -260,6 +265,8 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
         ++result.grouped_files;
       }
       if (files[i].hash.empty()) continue;
+      std::set<std::int32_t>& labels = classes_by_photo[{split, files[i].hash}];
+      if (labels.insert(file.label).second && labels.size() == 2) ++result.conflicts;
       const auto [at, fresh] =
           by_hash.try_emplace(files[i].hash, Seen{split, file.path, file.label});
       const Seen& seen = at->second;
@@ -295,6 +302,13 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
 
 namespace {
 
+// Returns the line on the classes and on what decides their order.
+std::string describe_class_order(const DataCheck& check) {
+  constexpr std::size_t kMaxNames = 12;
+  return concat("classes in the order ", check.class_order, ": ",
+                printable(join_first(check.classes, kMaxNames)), '\n');
+}
+
 // Returns ": 7", or ": 7 (1 GIF, 6 JPEG)" for a split of several formats.
 std::string describe_class(const SplitCheck& split, std::size_t label) {
   std::string text = concat(": ", split.per_class[label]);
@@ -321,7 +335,7 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
 }  // namespace
 
 std::string to_text(const DataCheck& check) {
-  std::string text;
+  std::string text = describe_class_order(check);
   for (const SplitCheck& split : check.splits) {
     std::int64_t files = 0;
     for (const std::int64_t count : split.per_class) files += count;
@@ -341,6 +355,10 @@ std::string to_text(const DataCheck& check) {
     list_lines(text, "  decoded with warnings", split.suspicious);
   }
   list_lines(text, "equal files in two splits or classes", check.duplicates);
+  if (check.conflicts > 0) {
+    text += concat("photos in several classes of a split: ", check.conflicts,
+                   "; data.on_conflict: drop leaves them out, first keeps the first class\n");
+  }
   if (check.grouped) {
     text += concat("--group-by: ", check.grouped_files, " files in ", check.groups, " groups\n");
   }
@@ -374,6 +392,9 @@ std::string to_json(const DataCheck& check) {
   }
   Json line{{"event", "data"},
             {"clean", check.clean()},
+            {"classes", check.classes},
+            {"class_order", check.class_order},
+            {"conflicts", check.conflicts},
             {"duplicates", check.duplicates},
             {"shared_groups", check.shared_groups}};
   if (check.grouped) {

@@ -25,7 +25,10 @@ struct SplitCheck {
 };
 struct DataCheck {
   std::vector<std::string> classes;
+  std::string class_order;  // see Datasets
   std::vector<SplitCheck> splits;
+  // Photos that a split has in several classes, after data.on_conflict.
+  std::int64_t conflicts = 0;
   std::vector<std::string> duplicates;         // equal files in two splits, or with two labels
   std::vector<std::string> shared_groups;      // groups that several splits have
   bool grouped = false;                        // a regular expression was given

@@ -24,6 +24,9 @@ struct Datasets {
   // training samples share train_files.
   std::shared_ptr<DamagedFiles> train_files, validation_files, test_files;
   std::vector<std::string> classes;  // in label order
+  // What decides this order: "data.classes", "text" or "number" (see data.class_order), or
+  // "columns" of a list; "" for other formats.
+  std::string class_order = {};
   // The values of 16-bit files that become 0 and 255, with `auto` resolved; nothing if their upper
   // bytes are used. The line on them is set if the training split was opened; "" for other files.
   std::optional<config::ValueRange> range = {};

@@ -19,10 +19,9 @@ constexpr int kFoldCase = UTF8PROC_CASEFOLD;
 // Returns the text after these operations of utf8proc; the text itself if it is not UTF-8.
 std::string transform(const std::string& text, int options) {
   utf8proc_uint8_t* mapped = nullptr;
-  const auto length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &mapped,
-                   static_cast<utf8proc_option_t>(options));
+  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                   static_cast<utf8proc_ssize_t>(text.size()), &mapped,
+                                   static_cast<utf8proc_option_t>(options));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, std::free);
   if (length < 0) return text;
   return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length)};

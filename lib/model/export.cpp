@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "checkpoint/keras.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
 #include "model/keras_normalization.h"
@@ -66,7 +67,8 @@ void check_export_path(const std::string& format, const Path& path, bool overwri
 }
 
 void export_keras_h5(const graph::Graph& graph, const config::Model& model,
-                     const std::vector<Tensor>& tensors, const Path& path) {
+                     const std::vector<Tensor>& tensors, const Path& path,
+                     const std::vector<std::string>& classes) {
   const PersistentTensors persistent(graph, tensors);
   std::vector<checkpoint::KerasLayer> layers;
   for (const graph::LayerInfo* info : keras_order(graph)) {
@@ -93,9 +95,9 @@ void export_keras_h5(const graph::Graph& graph, const config::Model& model,
     layers.insert(layers.begin() + 1, first.begin(), first.end());  // after the input
   }
   const bool keras3 = path.string().ends_with(".weights.h5");
-  write_keras_h5(
-      path, layers,
-      keras3 ? checkpoint::KerasLayout::kKeras3 : checkpoint::KerasLayout::kApplications);
+  write_keras_h5(path, layers,
+                 keras3 ? checkpoint::KerasLayout::kKeras3 : checkpoint::KerasLayout::kApplications,
+                 classes);
 }
 
 Notice keras_note(const graph::Graph& graph, const config::Model& model) {
@@ -111,14 +113,16 @@ Notice keras_note(const graph::Graph& graph, const config::Model& model) {
 }
 
 void export_safetensors(const graph::Graph& graph, const std::vector<Tensor>& tensors,
-                        const Path& path) {
+                        const Path& path, const std::vector<std::string>& classes) {
   const PersistentTensors persistent(graph, tensors);
   std::vector<Tensor> result;
   for (const graph::Value& value : graph.values) {
     if (!graph::is_persistent(value.role)) continue;
     result.push_back({value.name, value.shape, persistent.at(value.name).values});
   }
-  checkpoint::write_safetensors(path, result, {});
+  checkpoint::Metadata metadata;
+  if (!classes.empty()) checkpoint::add_classes(classes, metadata);
+  checkpoint::write_safetensors(path, result, metadata);
 }
 
 }  // namespace trainer::model

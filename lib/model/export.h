@@ -22,14 +22,16 @@ void check_export_path(const std::string& format, const Path& path, bool overwri
 // Writes Keras HDF5: the layout of keras.applications to x.h5, that of Keras 3 to x.weights.h5.
 // Both load with load_weights() into a functional model of the same layers with the same inputs, or
 // into a Sequential one; the former also loads by name. The layers that Keras's EfficientNet starts
-// with get the values of data.preprocess.
+// with get the values of data.preprocess. `classes` are the names in the order of the outputs.
 void export_keras_h5(const graph::Graph& graph, const config::Model& model,
-                     const std::vector<checkpoint::Tensor>& tensors, const Path& path);
+                     const std::vector<checkpoint::Tensor>& tensors, const Path& path,
+                     const std::vector<std::string>& classes = {});
 // Returns a note on how to load the file into Keras, for a model that Keras builds in two ways; ""
 // for other models.
 Notice keras_note(const graph::Graph& graph, const config::Model& model);
-// Writes parameters and statistics under the model's names, without optimizer state.
+// Writes parameters and statistics under the model's names, without optimizer state, and `classes`
+// as metadata.
 void export_safetensors(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
-                        const Path& path);
+                        const Path& path, const std::vector<std::string>& classes = {});
 
 }  // namespace trainer::model

@@ -251,6 +251,18 @@ std::vector<Tensor> without_slots(std::vector<Tensor> file) {
   return file;
 }
 
+// Returns whether all parameters of the layer that gives the outputs are loaded from the file.
+bool loads_head(const graph::Graph& graph, const ImportReport& report) {
+  const auto head =
+      std::find_if(graph.layers.rbegin(), graph.layers.rend(),
+                   [](const graph::LayerInfo& layer) { return !layer.parameters.empty(); });
+  if (head == graph.layers.rend()) return false;
+  return std::all_of(head->parameters.begin(), head->parameters.end(), [&](graph::ValueId id) {
+    const std::vector<std::string>& loaded = report.loaded;
+    return std::find(loaded.begin(), loaded.end(), graph[id].name) != loaded.end();
+  });
+}
+
 // Returns whether the weight file is that of the backbone alone.
 bool is_backbone_file(const config::Model& model) {
   return model.backbone && model.weights.empty();
@@ -373,7 +385,8 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   if (path.empty()) return {};
   check_weights_exist(model, {});
   const Path read = find_weight_file(path);
-  std::vector<Tensor> file = without_slots(checkpoint::read_weights(read));
+  std::vector<std::string> classes;
+  std::vector<Tensor> file = without_slots(checkpoint::read_weights(read, &classes));
   const bool of_backbone = is_backbone_file(model);
   if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);
   if (of_backbone) file = from_torchvision(model.backbone->name, std::move(file));
@@ -386,6 +399,8 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   Import import = match_weights(graph, std::move(file), allow_missing);
   import.report.path = read;
   import.report.by_position = std::move(by_position);
+  import.report.classes = std::move(classes);
+  import.report.has_head = loads_head(graph, import.report);
   if (!import.report.complete()) {
     throw DataError(read,
                     "does not fit the model.\n" + import.report.text() +

@@ -27,6 +27,9 @@ struct ImportReport {
   // The layers of the file that were matched by position, each with its layer of the model.
   std::vector<std::pair<std::string, std::string>> by_position;
   std::int64_t others = 0;  // tensors of the model that take nothing from the file
+  // The names of the classes in the file, in the order of its outputs; empty if it has none.
+  std::vector<std::string> classes;
+  bool has_head = false;  // the last layer with parameters is loaded from the file
 
   bool complete() const { return missing.empty() && ill_shaped.empty(); }
   // Returns one line of counts, then every tensor that was not loaded, by name.

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "checkpoint/weights.h"
 #include "config/keys.h"
+#include "train/class_order.h"
 
 namespace trainer::train {
 namespace {
@@ -28,12 +30,6 @@ checkpoint::Metadata identity(const data::Datasets& data, const TrainingPlan& pl
           {keys::kShard,
            plan.repetitions > 1 ? concat("off over ", plan.repetitions, " replicas") : "sample"},
           {"training data", data.train ? data.train->fingerprint() : ""}};
-}
-
-std::string join_lines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
 }
 
 std::string join_dims(const Shape& shape) {
@@ -129,7 +125,7 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
   metadata["total_steps"] = std::to_string(plan.total_steps);
   metadata["steps_per_epoch"] = std::to_string(plan.steps_per_epoch);
   for (const auto& [name, text] : state.hooks) metadata[kHookPrefix + name] = text;
-  metadata["classes"] = join_lines(data.classes);
+  checkpoint::add_classes(data.classes, metadata);
   metadata["image_shape"] = join_dims(data.image_shape);
   metadata["image_type"] = to_string(data.image_type);
   metadata["label_is_index"] = data.label_is_index ? "true" : "false";
@@ -154,7 +150,8 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   };
   for (const auto& [key, value] : identity(data, plan)) compare(key, value);
   if (const auto was = read_classes(metadata); was != data.classes) {
-    problems += concat("\n  classes were ", join(was), "; are ", join(data.classes));
+    problems += concat("\n  classes were ", join(was), "; are ", join(data.classes),
+                       describe_class_difference(was, data.classes));
   }
   for (const std::string& change : changes_since(metadata, config).errors)
     problems += "\n  " + change;
@@ -199,12 +196,7 @@ Changes changes_since(const checkpoint::Metadata& metadata, const config::Config
 }
 
 std::vector<std::string> read_classes(const checkpoint::Metadata& metadata) {
-  std::vector<std::string> classes;
-  const auto found = metadata.find("classes");
-  if (found == metadata.end()) return classes;
-  std::istringstream lines(found->second);
-  for (std::string line; std::getline(lines, line);) classes.push_back(printable(line));
-  return classes;
+  return checkpoint::read_classes(metadata);
 }
 
 std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path) {

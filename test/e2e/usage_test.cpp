@@ -268,7 +268,9 @@ TEST_CASE("a validation part that is drawn anew from changed data is refused") {
   const Result resumed =
       run({"train", config, "--resume", "--run-dir", dir, "--set", "data.classes=[right, left]"});
   CHECK(resumed.code == 3);
-  CHECK(contains(resumed.err, "\n  classes were left, right; are right, left\n"));
+  CHECK(
+      contains(resumed.err,
+               "\n  classes were left, right; are right, left; class 0 was 'left', is 'right'\n"));
   CHECK_FALSE(contains(resumed.err, "crc32c"));
 }
 

@@ -44,6 +44,30 @@ TEST_CASE("exported files come back bit for bit") {
   }
 }
 
+TEST_CASE("export: class names in the order of the outputs come back from every weight file") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> classes{"0", "1", "10", "Caf\xC3\xA9 au lait", "2"};
+  for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
+    CAPTURE(name);
+    const Path path = folder.path() / name;
+    const Model model = model_of(path);
+    const std::vector<Tensor> tensors = counted(model.graph);
+    for (const std::vector<std::string>& names : {classes, std::vector<std::string>{}}) {
+      if (path.extension() == ".safetensors") {
+        export_safetensors(model.graph, tensors, path, names);
+      } else {
+        export_keras_h5(model.graph, model.config.model, tensors, path, names);
+      }
+      std::vector<std::string> found{"left over"};
+      CHECK(checkpoint::read_weights(path, &found).size() == tensors.size());
+      CHECK(found == names);
+      const ImportReport report = import_weights(model.graph, model.config.model).report;
+      CHECK(report.classes == names);
+      CHECK(report.has_head);
+    }
+  }
+}
+
 TEST_CASE(
     "ConvNeXt is exported as the layers that Keras has: dense ones, and models in the model") {
   std::ifstream fixture_file(test::source_file("test/keras/backbones/features.json"));

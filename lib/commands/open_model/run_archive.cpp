@@ -12,6 +12,7 @@
 #include "checkpoint/store.h"
 #include "config/keys.h"
 #include "data/samples/splits.h"
+#include "train/class_order.h"
 #include "train/schedule/stages.h"
 #include "train/state.h"
 
@@ -188,6 +189,7 @@ data::Datasets open_split(const OpenedModel& opened, Split split) {
     throw DataError(opened.path,
                     concat("was trained on the classes [", join(opened.classes), "], but the ",
                            to_string(split), " split has [", join(data.classes), "]",
+                           train::describe_class_difference(opened.classes, data.classes),
                            ". Give the data set with the classes of the run, in the same order"));
   }
   check_training_data(opened, data, split);

@@ -9,6 +9,7 @@
 #include "config/pretrained.h"
 #include "model/import.h"
 #include "model/initialise.h"
+#include "train/class_order.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 
@@ -173,6 +174,10 @@ OpenedModel open_untrained(const std::string& path, const std::string& weights,
   model::Import import = model::import_weights(model, opened.config.model);
   opened.file.tensors = initial_tensors(model, opened.config, std::move(import.tensors));
   report_weights(opened, model, import.report);
+  if (opened.label_is_index.value_or(true)) {
+    const Notice order = train::check_class_order(import.report, opened.classes);
+    if (!order.text.empty()) opened.warn(order);
+  }
   return opened;
 }
 

@@ -50,6 +50,7 @@ Json data_json(const PlannedData& data) {
   Json json;
   for (const Split split : kSplits) json[to_string(split)] = data.size(split);
   json["classes"] = data.classes;
+  json["class_order"] = data.class_order;
   json["class_counts"] = data.class_counts;
   json["warnings"] = data.warnings;
   json["notes"] = data.notes;

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "commands/plan/plan_report.h"
 #include "train/servers/parameter_servers.h"
 
@@ -207,7 +208,7 @@ std::string describe_counts(const PlannedData& data, Split split) {
   }
   std::string text;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    text += concat(i > 0 ? ", " : "", data.classes[i], ": ", counts[i]);
+    text += concat(i > 0 ? ", " : "", printable(data.classes[i]), ": ", counts[i]);
   }
   return " (" + text + ")";
 }
@@ -229,6 +230,10 @@ void print_data(const PlanReport& plan, std::ostream& out) {
   if (data.sample) {
     out << "  images " << to_string(data.sample->image) << ' ' << to_string(data.sample->image_type)
         << ", " << data.sample->classes << " classes\n";
+    if (!data.class_order.empty()) {
+      out << "  classes in the order " << data.class_order << ": "
+          << printable(join_first(data.classes, kMaxClasses)) << '\n';
+    }
   }
 }
 

@@ -194,6 +194,7 @@ PlannedData plan_data(config::Config& config) {
     const data::Datasets data = train::open_training_data(config);
     planned.sample = train::sample_spec(data);
     planned.classes = data.classes;
+    planned.class_order = data.class_order;
     planned.splits = train::feature_splits(data);
     planned.warnings = hooks::data_warnings(data);
     if (data.scaled_decode_note) {

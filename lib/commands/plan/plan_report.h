@@ -26,6 +26,7 @@ namespace trainer::commands {
 struct PlannedData {
   std::optional<model::SampleSpec> sample;  // what a model can be built for
   std::vector<std::string> classes;
+  std::string class_order;                  // see data::Datasets
   std::vector<train::FeatureSplit> splits;  // that the data has; empty if unknown
   // By split, the samples of each class; none where that is not known without reading the images.
   std::map<std::string, std::vector<std::int64_t>> class_counts = {};

@@ -87,6 +87,8 @@ void check_image_keys(Checks& checks) {
       {"resize", !data.resize.empty()},
       {"channels", data.channels.has_value()},
       {"range", data.range.has_value()},
+      {"class_order", data.class_order.has_value()},
+      {"on_conflict", data.on_conflict != OnConflict::kKeep},
       {"interpolation", data.interpolation != Interpolation::kBilinear},
       {"fit", data.fit != Fit::kStretch},
       {"on_error", data.on_error != OnError::kFail},
@@ -166,6 +168,10 @@ void check_classes(Checks& checks) {
     }
   }
   const auto count = static_cast<std::int64_t>(data.classes.size());
+  if (data.class_order && count > 0) {
+    checks.report("data.class_order",
+                  "cannot be given beside data.classes, which is the order; remove one");
+  }
   if (data.num_classes && count > 0 && *data.num_classes != count) {
     checks.report("data.num_classes",
                   concat("is ", *data.num_classes, ", but data.classes names ", count));

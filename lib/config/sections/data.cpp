@@ -50,6 +50,20 @@ const Spellings<OnError>& spellings<OnError>() {
 }
 
 template <>
+const Spellings<ClassOrder>& spellings<ClassOrder>() {
+  static const Spellings<ClassOrder> kNames{{ClassOrder::kText, "text"},
+                                            {ClassOrder::kNumber, "number"}};
+  return kNames;
+}
+
+template <>
+const Spellings<OnConflict>& spellings<OnConflict>() {
+  static const Spellings<OnConflict> kNames{
+      {OnConflict::kKeep, "keep"}, {OnConflict::kDrop, "drop"}, {OnConflict::kFirst, "first"}};
+  return kNames;
+}
+
+template <>
 const Spellings<Sampling>& spellings<Sampling>() {
   static const Spellings<Sampling> kNames{{Sampling::kUniform, "uniform"},
                                           {Sampling::kBalanced, "balanced"}};
@@ -126,6 +140,11 @@ void fields(FieldVisitor& v, Data& s) {
   v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
   v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",
     at_least(1));
+  v("class_order", s.class_order,
+    "Order of the classes that are found: text (0, 1, 10, 2, as in Keras and torchvision) or "
+    "number (0, 1, 2, 10; the names must be numbers). When left out, folders are in the order "
+    "text, and labels of lists and shards in the order number if all are numbers.",
+    same());
   v("train", s.train, "Where the training samples are.", any());
   v("validation", s.validation, "Where the validation samples are; none when left out.", any());
   v("test", s.test, "Where the test samples are; none when left out.", any());
@@ -171,6 +190,11 @@ void fields(FieldVisitor& v, Data& s) {
   v("on_error", s.on_error, "What a damaged file leads to.", any());
   v("error_budget", s.error_budget,
     "Damaged files that on_error lets pass, a share of all when below 1.", at_least(0));
+  v("on_conflict", s.on_conflict,
+    "Photos (equal bytes) that a split has in several classes: keep all, drop all, or keep the "
+    "files of the first class (first). drop and first compare the bytes of files of equal size at "
+    "the start.",
+    same());
   v("cache", s.cache, "Where decoded images are kept; none when left out.", free());
   v("cache_dir", s.cache_dir,
     "Folder of cache: disk, and of what on_error: skip has found of the files.", free());

@@ -55,6 +55,12 @@ enum class DataFormat {
 enum class Interpolation { kBilinear, kBicubic };
 enum class Fit { kStretch, kCrop, kPad };
 enum class OnError { kFail, kSkip, kReplace };
+// The order of classes whose names come from folders or labels. kText: that of their bytes, as in
+// Keras and torchvision. kNumber: by value, for names that are numbers.
+enum class ClassOrder { kText, kNumber };
+// What happens to the files of a photo (equal bytes) that a split has in several classes. kDrop:
+// all of them are left out. kFirst: those of the first class are kept, in the order of the list.
+enum class OnConflict { kKeep, kDrop, kFirst };
 // The training samples of an epoch. kBalanced: equally many of each class, so that samples of rare
 // classes are repeated and samples of frequent classes are left out.
 enum class Sampling { kUniform, kBalanced };
@@ -101,6 +107,7 @@ struct Data {
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
   std::optional<std::int64_t> num_classes;  // counted in the names or labels when left out
+  std::optional<ClassOrder> class_order;    // of names that are found; kText, kNumber for labels
   SplitFiles train;
   SplitFiles validation;               // optional
   SplitFiles test;                     // optional
@@ -122,6 +129,7 @@ struct Data {
   bool scaled_decode = true;
   OnError on_error = OnError::kFail;
   double error_budget = 0.01;  // a number of files, or below 1 a share of them
+  OnConflict on_conflict = OnConflict::kKeep;
   ImageCache cache = ImageCache::kNone;
   std::string cache_dir = "cache";  // for kDisk
   std::int64_t max_pixels = 100'000'000;
@@ -155,6 +163,10 @@ template <>
 const Spellings<Fit>& spellings<Fit>();
 template <>
 const Spellings<OnError>& spellings<OnError>();
+template <>
+const Spellings<ClassOrder>& spellings<ClassOrder>();
+template <>
+const Spellings<OnConflict>& spellings<OnConflict>();
 template <>
 const Spellings<Sampling>& spellings<Sampling>();
 template <>

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "data/image_split.h"
+#include "data/images/conflicts.h"
 #include "data/images/image_dataset.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/value_range.h"
@@ -18,6 +19,7 @@ ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split whic
     note_unused_folders(config, list);
     note_similar_names(classes, list);
   }
+  resolve_conflicts(config, classes, list);
   if (training && config.limit) draw_files(list, *config.limit, seed);
   return make_image_dataset(config, std::move(list), classes, seed, training);
 }
@@ -31,6 +33,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
   }
   SplitImages train(config, image_split(config, Split::kTrain));
   result.classes = train.class_names();
+  result.class_order = train.find_class_order();
   result.num_classes = static_cast<std::int64_t>(result.classes.size());
   config::Data resolved = config;
   std::optional<ImageList> train_list;

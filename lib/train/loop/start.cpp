@@ -8,6 +8,7 @@
 #include "base/shell.h"
 #include "base/text.h"
 #include "model/import.h"
+#include "train/class_order.h"
 #include "train/loop/checkpointer.h"
 #include "train/loop/run_context.h"
 #include "train/loop/stage_control.h"
@@ -92,6 +93,10 @@ std::string import_weights(RunContext& context) {
   job.engine.write(import.tensors);
   const model::ImportReport& report = import.report;
   for (const Notice& notice : report.notices()) job.warn(notice);
+  if (job.data.label_is_index) {
+    const Notice order = check_class_order(report, job.data.classes);
+    if (!order.text.empty()) job.warn(order);
+  }
   return report.path.empty() ? "" : report.line();
 }
 

@@ -200,6 +200,37 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   CHECK(contains(find_error(config_of(folder.path())), "contains no folder with images"));
 }
 
+TEST_CASE("image_folder, csv: errors have no control characters of file and class names") {
+  const TemporaryFolder folder;
+  const std::string name = "x\n\x1B[2Jy", shown = "x\\x0a\\x1b[2Jy";
+  const auto check = [&](const config::Data& config, const std::string& part) {
+    const std::string error = find_error(config);
+    CAPTURE(error);
+    CHECK(contains(error, part));
+    CHECK(error.find_first_of("\n\x1B") == std::string::npos);
+  };
+  write_classes(folder.path() / "train", 1);
+  write_classes(folder.path() / "test", 1, 40);
+  write_image(folder.path() / "test" / name / "1.ppm", 9, 9, 9);
+  check(config_of(folder.path()), shown + ": is not a class: the classes are a, b");
+  config::Data glob = config_of("");
+  glob.classes = {"a"};
+  glob.train.glob = (folder.path() / "test" / "*" / "*.ppm").string();
+  check(glob, "its folder 'b' is not a class");
+  glob.classes = {"a", "b"};
+  check(glob, "its folder '" + shown + "' is not a class");
+  config::Data csv = config_of("");
+  csv.format = config::DataFormat::kCsv;
+  csv.train.path = folder.path() / "list.csv";
+  csv.classes = {"a"};
+  write_text(csv.train.path, "path,label\n\"" + name + ".ppm\",a\n");
+  check(csv, "there is no file ");
+  write_text(csv.train.path, "path,label,\"" + name + "\"\n1.ppm,a\n");
+  check(csv, "has 2 fields");
+  csv.csv.image_column = "none";
+  check(csv, "there is no column 'none'; the columns are path, label, " + shown);
+}
+
 TEST_CASE("csv: lists named after splits are found by the same names") {
   const TemporaryFolder folder;
   write_image(folder.path() / "1.ppm", 9, 9, 1);

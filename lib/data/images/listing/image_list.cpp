@@ -1,6 +1,7 @@
 #include "data/images/listing/image_list.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -12,6 +13,7 @@
 #include "data/images/listing/folders.h"
 #include "data/images/listing/labels.h"
 #include "data/images/listing/list_shards.h"
+#include "data/images/listing/listing_error.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/listing/shards.h"
 #include "data/similar_names.h"
@@ -78,21 +80,42 @@ const LabelledList& SplitImages::labelled() {
 }
 
 std::vector<std::string> SplitImages::find_class_names() {
+  const std::string source = split_.glob.empty() ? split_.path : split_.glob;
+  const auto fail_of_names = [&](std::size_t, const std::string& what) {
+    throw make_error(source, what);
+  };
   if (has_labels()) {
     const auto fail = [&](std::size_t file, const std::string& what) {
-      throw DataError(labelled().place(file), what);
+      throw make_error(labelled().place(file), what);
     };
-    if (!labelled().classes.empty()) return labelled().classes;
+    const std::vector<std::string>& columns = labelled().classes;
+    if (!columns.empty()) {
+      return data_.class_order ? sort_classes(columns, *data_.class_order, fail_of_names) : columns;
+    }
     reject_several_labels(labelled().labels, fail);
-    return find_classes(labelled().labels, fail);
+    return find_classes(labelled().labels, data_.class_order, fail);
   }
-  if (!split_.glob.empty()) return glob_classes(split_);
-  std::vector<std::string> names = find_class_folders(split_.path);
+  const std::vector<std::string> names =
+      split_.glob.empty() ? find_class_folders(split_.path) : glob_classes(split_);
   if (names.empty()) {
-    throw DataError(split_.path,
-                    "contains no folder with images; format image_folder needs one per class");
+    throw make_error(source,
+                     "contains no folder with images; format image_folder needs one per class");
   }
-  return names;
+  return sort_classes(names, data_.class_order.value_or(config::ClassOrder::kText), fail_of_names);
+}
+
+std::string SplitImages::find_class_order() {
+  if (!data_.classes.empty()) return "data.classes";
+  const auto spell = [](config::ClassOrder order) { return std::string(config::spell(order)); };
+  if (data_.class_order) return spell(*data_.class_order);
+  if (!has_labels()) return spell(config::ClassOrder::kText);
+  if (!labelled().classes.empty()) return "columns";
+  const std::vector<std::string>& labels = labelled().labels;
+  const bool are_numbers = std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
+    const std::optional<double> number = parse_real(label);
+    return number && std::isfinite(*number);
+  });
+  return spell(are_numbers ? config::ClassOrder::kNumber : config::ClassOrder::kText);
 }
 
 std::vector<std::string> SplitImages::class_names() {
@@ -101,10 +124,10 @@ std::vector<std::string> SplitImages::class_names() {
   for (const std::string& name : names) {
     if (name.size() > kMaxClassNameBytes) fail_with_long_name(name);
     if (is_line_of_text(name)) continue;
-    throw DataError(split_.path.empty() ? split_.glob : split_.path,
-                    concat(has_labels() ? "the label '" : "the folder '", escaped(name),
-                           "' names a class, but its name is not UTF-8 without control "
-                           "characters; rename it"));
+    throw make_error(split_.path.empty() ? split_.glob : split_.path,
+                     concat(has_labels() ? "the label '" : "the folder '", escaped(name),
+                            "' names a class, but its name is not UTF-8 without control "
+                            "characters; rename it"));
   }
   return names;
 }
@@ -116,9 +139,9 @@ void SplitImages::fail_with_long_name(const std::string& name) {
     const auto found = std::find(labels.begin(), labels.end(), name);
     place = labelled().place(static_cast<std::size_t>(found - labels.begin()));
   }
-  throw DataError(place,
-                  concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
-                         " bytes; the name of a class may have at most ", kMaxClassNameBytes));
+  throw make_error(place,
+                   concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
+                          " bytes; the name of a class may have at most ", kMaxClassNameBytes));
 }
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {
@@ -130,7 +153,7 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   std::vector<std::int32_t> numbers;
   for (std::size_t i = 0; i < read.labels.size(); ++i) {
     numbers.push_back(find_label(read.labels[i], indices, classes, [&](const std::string& what) {
-      throw DataError(read.place(i), what);
+      throw make_error(read.place(i), what);
     }));
   }
   ImageList list = std::move(labelled_->list);
@@ -160,7 +183,7 @@ void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
   // before all others; the files up to some place on that line are taken.
   std::vector<std::pair<double, std::size_t>> places;
   for (auto& [label, files] : by_class) {
-    // Counters of their own: those of label -1 divide training from validation.
+    // The counters differ from those of label -1, which divide training from validation.
     Random random(seed, Stream::kSplit, static_cast<std::uint64_t>(label) + 1);
     for (std::size_t i = 0; i < files.size(); ++i) {
       std::swap(files[i], files[i + random.below(files.size() - i)]);

@@ -1,4 +1,4 @@
-// Which image files a split has, and the class of each.
+// The image files of a split, and the class of each.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct ListedFile {
   std::string path;
   std::int32_t label = 0;
   float weight = 1;
-  // Of a file that holds many images: where this one lies, and what it is called.
+  // The place of this image in a file with many images, and its name; bytes < 0: a file of its own.
   std::int64_t offset = 0, bytes = -1;
   std::string name = {};
 
@@ -25,7 +25,7 @@ struct ListedFile {
 struct ImageList {
   std::string source;  // the folder, glob, csv or shards, for messages
   std::vector<ListedFile> files;
-  std::vector<std::string> notes;  // what was left aside, and why
+  std::vector<std::string> notes;  // on entries that were left aside, and why
   // The notes that training prints as warnings: classes without a folder, classes with similar
   // names, and image files that lie in no folder of a class or cannot be opened.
   std::vector<std::string> left_aside = {};
@@ -43,17 +43,19 @@ struct LabelledList {
   std::string place(std::size_t file) const;
 };
 
-// Where the images of a split and the names of classes come from. A csv or shards are read once,
-// whatever is asked. Both functions throw DataError.
+// Lists the images of a split and the names of classes. Reads a csv or shards once, for all
+// functions. They throw DataError.
 class SplitImages {
  public:
   // `data` must outlive it.
   SplitImages(const config::Data& data, config::SplitFiles split);
-  // data.classes, or the names of the folders of a folder, or the labels of a csv or of shards,
-  // sorted.
+  // Returns data.classes, or the names of folders or labels in the order of data.class_order.
   std::vector<std::string> class_names();
-  // The files, sorted by path (csv: in the file's order). Throws when a class has no file, a folder
-  // is no class, a csv line is wrong.
+  // Returns what decides the order of class_names(): "data.classes", "text", "number", or "columns"
+  // for the columns of a list.
+  std::string find_class_order();
+  // Returns the files, sorted by path (csv: in the order of its lines). Throws if no class has a
+  // file, a folder with images is not a class, or a line of a csv is wrong.
   ImageList list(const std::vector<std::string>& classes) &&;
 
  private:
@@ -72,16 +74,17 @@ void note_unused_folders(const config::Data& data, ImageList& list);
 // Adds a note for each set of classes whose names a reader could take for the same name.
 void note_similar_names(const std::vector<std::string>& classes, ImageList& list);
 
-// Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
+// Throws DataError with the line of the csv whose file does not exist. The list must be as it was
+// made.
 void check_files_exist(const ImageList& list, const config::Csv& csv = {});
 
-// Keeps `count` files, in their order, and as many of each class as its share of the list says, but
-// at least one where `count` allows. Drawn at random: a function of the seed and the list. A larger
-// count keeps the files of a smaller one, too.
+// Keeps `count` files in their order, of each class in proportion to its share of the list, but at
+// least one where `count` allows. The choice is a function of the seed and the list. A larger count
+// keeps the files of a smaller one, too.
 void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed);
 
-// The files below a folder that are named like images, sorted; hidden ones are left out, and links
-// to folders are not followed. `note`, unless null, becomes the line on such links, "" for none.
+// Returns the files below a folder that are images, sorted; hidden ones are left out, and links to
+// folders are not followed. `note`, unless null, becomes the line on such links, "" for none.
 std::vector<std::string> images_below(const std::string& folder, std::string* note = nullptr);
 
 }  // namespace trainer::data

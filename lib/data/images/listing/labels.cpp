@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -25,24 +24,9 @@ bool as_index(const std::string& text, std::int32_t& value) {
          std::all_of(end + 1, last, [](char c) { return c == '0'; });
 }
 
-// Sorts labels by value if all are numbers, otherwise as text. Calls `fail` with two labels that
-// are the same number.
-std::vector<std::string> sort_names(
-    const std::set<std::string>& names,
-    const std::function<void(const std::string&, const std::string&)>& fail) {
-  std::vector<std::pair<double, std::string>> numbers;
-  for (const std::string& name : names) {
-    const std::optional<double> number = parse_real(name);
-    if (!number || !std::isfinite(*number)) return {names.begin(), names.end()};
-    numbers.emplace_back(*number, name);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  for (std::size_t i = 1; i < numbers.size(); ++i) {
-    if (numbers[i - 1].first == numbers[i].first) fail(numbers[i - 1].second, numbers[i].second);
-  }
-  std::vector<std::string> sorted;
-  for (auto& [number, name] : numbers) sorted.push_back(std::move(name));
-  return sorted;
+bool is_number(const std::string& name) {
+  const std::optional<double> number = parse_real(name);
+  return number && std::isfinite(*number);
 }
 
 std::vector<std::string> split_label(const std::string& label, char separator) {
@@ -73,8 +57,7 @@ bool joins_labels(const std::set<std::string>& names, const std::string& label, 
 
 }  // namespace
 
-void reject_several_labels(const std::vector<std::string>& labels,
-                           const std::function<void(std::size_t, const std::string&)>& fail) {
+void reject_several_labels(const std::vector<std::string>& labels, const FailAt& fail) {
   const std::set<std::string> names(labels.begin(), labels.end());
   for (const char separator : {'|', ';', ',', ' '}) {
     std::map<std::string, std::size_t> uses;  // by part, the number of names that have it
@@ -93,28 +76,46 @@ void reject_several_labels(const std::vector<std::string>& labels,
   }
 }
 
-std::vector<std::string> find_classes(
-    const std::vector<std::string>& labels,
-    const std::function<void(std::size_t, const std::string&)>& fail) {
-  std::set<std::string> names;
+std::vector<std::string> sort_classes(const std::vector<std::string>& names,
+                                      config::ClassOrder order, const FailAt& fail) {
+  if (order == config::ClassOrder::kText) {
+    const std::set<std::string> sorted(names.begin(), names.end());
+    return {sorted.begin(), sorted.end()};
+  }
+  std::map<double, std::string> by_value;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = names[i];
+    if (!is_number(name)) {
+      fail(i, concat("the class '", escaped(name),
+                     "' is not a number; remove data.class_order: number"));
+    }
+    const auto [other, is_new] = by_value.try_emplace(*parse_real(name), name);
+    if (is_new || other->second == name) continue;
+    const auto [first, second] = std::minmax(other->second, name);
+    fail(i, concat("the labels '", first, "' and '", second,
+                   "' are the same number; write both the same way"));
+  }
+  std::vector<std::string> sorted;
+  for (auto& [value, name] : by_value) sorted.push_back(std::move(name));
+  return sorted;
+}
+
+std::vector<std::string> find_classes(const std::vector<std::string>& labels,
+                                      std::optional<config::ClassOrder> order, const FailAt& fail) {
+  if (!order) {
+    order = std::all_of(labels.begin(), labels.end(), is_number) ? config::ClassOrder::kNumber
+                                                                 : config::ClassOrder::kText;
+  }
   std::int32_t max_index = -1;
   std::size_t max_label = 0;  // the index of the label with max_index
-  bool numbers = true;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
+  bool are_indices = order == config::ClassOrder::kNumber;
+  for (std::size_t i = 0; are_indices && i < labels.size(); ++i) {
     std::int32_t index = 0;
-    numbers = numbers && as_index(labels[i], index);
+    are_indices = as_index(labels[i], index);
     if (index > max_index) max_label = i;
     max_index = std::max(max_index, index);
-    names.insert(labels[i]);
   }
-  if (!numbers) {
-    return sort_names(names, [&](const std::string& a, const std::string& b) {
-      const auto first = std::find(labels.begin(), labels.end(), b);
-      fail(static_cast<std::size_t>(first - labels.begin()),
-           concat("the labels '", a, "' and '", b,
-                  "' are the same number; write both the same way"));
-    });
-  }
+  if (!are_indices) return sort_classes(labels, *order, fail);
   if (max_index >= max_classes(static_cast<std::int64_t>(labels.size()))) {
     fail(max_label, concat("the label ", max_index, " would make ", std::int64_t{max_index} + 1,
                            " classes of ", labels.size(),

@@ -4,23 +4,33 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "config/config.h"
+
 namespace trainer::data {
+
+// Throws an error for the item `place` of a list.
+using FailAt = std::function<void(std::size_t place, const std::string& why)>;
 
 // Calls fail(place in the list, why) for a label that consists of several labels: "a|b", "a;b",
 // "a,b" or "a b", whose parts are also labels or parts of other labels.
-void reject_several_labels(const std::vector<std::string>& labels,
-                           const std::function<void(std::size_t, const std::string&)>& fail);
+void reject_several_labels(const std::vector<std::string>& labels, const FailAt& fail);
 
-// Returns the class names of a list: the labels, sorted as text, or by value if all are numbers. If
-// all are whole numbers (1, or 1.0 as pandas writes it beside missing values), the classes are 0,
-// 1, ... to the largest. Calls fail(place in the list, why) for a number that would make more
-// classes than the list can have.
-std::vector<std::string> find_classes(
-    const std::vector<std::string>& labels,
-    const std::function<void(std::size_t, const std::string&)>& fail);
+// Sorts class names. kText: by their bytes. kNumber: by value; calls `fail` with the place of a
+// name that is not a number or is the same number as another.
+std::vector<std::string> sort_classes(const std::vector<std::string>& names,
+                                      config::ClassOrder order, const FailAt& fail);
+
+// Returns the class names of a list. kText: the labels, sorted by their bytes. kNumber: the labels,
+// sorted by value; if all are whole numbers (1, or 1.0 as pandas writes it beside missing values),
+// the classes are 0, 1, ... to the largest. Without an order: kNumber if all labels are numbers,
+// else kText. Calls `fail` with the place of a label that is not a number or is the same number as
+// another, and of a number that would make more classes than the list can have.
+std::vector<std::string> find_classes(const std::vector<std::string>& labels,
+                                      std::optional<config::ClassOrder> order, const FailAt& fail);
 
 // Returns the number of the class that a label denotes by its name or its number. `indices` is that
 // of map_class_names(). Calls fail(why) for a label that is not a class.

@@ -1,0 +1,117 @@
+#include "data/images/conflicts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/threads/parallel.h"
+
+namespace trainer::data {
+namespace {
+
+using Places = std::vector<std::size_t>;  // of files in a list, in rising order
+
+bool has_several_classes(const ImageList& list, const Places& places) {
+  return std::any_of(places.begin(), places.end(), [&](std::size_t i) {
+    return list.files[i].label != list.files[places.front()].label;
+  });
+}
+
+// Returns the files whose size a file of another class has, too.
+Places find_candidates(const ImageList& list) {
+  std::map<std::int64_t, Places> by_size;
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    const ListedFile& file = list.files[i];
+    std::error_code error;
+    const auto whole = std::filesystem::file_size(file.path, error);
+    if (error) continue;
+    by_size[file.bytes < 0 ? static_cast<std::int64_t>(whole) : file.bytes].push_back(i);
+  }
+  Places candidates;
+  for (const auto& [size, places] : by_size) {
+    if (!has_several_classes(list, places)) continue;
+    candidates.insert(candidates.end(), places.begin(), places.end());
+  }
+  std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
+// Returns the files of each photo that has several classes, in the order of the list.
+std::vector<Places> find_conflicts(const ImageList& list, const config::Data& data) {
+  const Places candidates = find_candidates(list);
+  const ImageLimits limits{data.max_pixels, data.max_file_size};
+  std::vector<std::string> hashes(candidates.size());
+  parallel_for(candidates.size(), [&](std::size_t i) {
+    thread_local std::vector<std::uint8_t> bytes;
+    try {
+      read_image_file(list.files[candidates[i]].stored(), limits, bytes);
+    } catch (const DataError&) {
+      return;  // data.on_error decides when it is read for training
+    }
+    Sha256 hash;
+    hash.update(bytes);
+    hashes[i] = hash.hex();
+  });
+  std::map<std::string, Places> by_hash;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!hashes[i].empty()) by_hash[hashes[i]].push_back(candidates[i]);
+  }
+  std::vector<Places> conflicts;
+  for (auto& [hash, places] : by_hash) {
+    if (has_several_classes(list, places)) conflicts.push_back(std::move(places));
+  }
+  std::sort(conflicts.begin(), conflicts.end());
+  return conflicts;
+}
+
+std::string describe_file(const ImageList& list, std::size_t place,
+                          const std::vector<std::string>& classes) {
+  const ListedFile& file = list.files[place];
+  return concat(file.describe(), " (", classes[static_cast<std::size_t>(file.label)], ')');
+}
+
+}  // namespace
+
+void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
+                       ImageList& list) {
+  if (data.on_conflict == config::OnConflict::kKeep) return;
+  const std::vector<Places> conflicts = find_conflicts(list, data);
+  if (conflicts.empty()) return;
+  std::vector<bool> is_left_out(list.files.size());
+  std::int64_t count = 0;
+  for (const Places& places : conflicts) {
+    const std::int32_t first = list.files[places.front()].label;
+    for (const std::size_t i : places) {
+      is_left_out[i] =
+          data.on_conflict == config::OnConflict::kDrop || list.files[i].label != first;
+      count += is_left_out[i] ? 1 : 0;
+    }
+  }
+  const Places& example = conflicts.front();
+  const std::size_t other = *std::find_if(example.begin(), example.end(), [&](std::size_t i) {
+    return list.files[i].label != list.files[example.front()].label;
+  });
+  std::string line = concat(
+      list.source, ": data.on_conflict: ", config::spell(data.on_conflict), " leaves out ", count,
+      count == 1 ? " file" : " files", " of ", conflicts.size(),
+      conflicts.size() == 1 ? " photo that has" : " photos that have", " several classes, e.g. ",
+      describe_file(list, example.front(), classes), " = ", describe_file(list, other, classes));
+  list.notes.push_back(line);
+  list.left_aside.push_back(std::move(line));
+  std::vector<ListedFile> files;
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    if (!is_left_out[i]) files.push_back(std::move(list.files[i]));
+  }
+  list.files = std::move(files);
+  list.lines.clear();
+  if (list.files.empty()) {
+    throw DataError(list.source, "data.on_conflict: drop leaves no file; correct the labels");
+  }
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,16 @@
+// Photos that a split has in several classes.
+// Reasons: lib/decisions/data.md#the-same-photo-in-two-classes.
+#pragma once
+
+#include "config/config.h"
+#include "data/images/listing/image_list.h"
+
+namespace trainer::data {
+
+// Leaves files out of the list as data.on_conflict asks, and adds a note with their number. Two
+// files are the same photo if their bytes are equal. Reads the files whose size a file of another
+// class has; a file that cannot be read is kept. Does nothing for `keep`.
+void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
+                       ImageList& list);
+
+}  // namespace trainer::data
