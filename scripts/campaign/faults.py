@@ -477,6 +477,38 @@ class Campaign:
             os.remove(f"{disk}/filler")
         self.on_small_disk(fault, "disk full")
 
+    def disk_sizes(self, count):
+        """Disks that are full after a share of what a run needs, from nothing to all of it."""
+        name, disk = f"disks of {count} sizes, too small to large enough", f"{self.folder}/disk"
+        whole = f"{self.folder}/whole"
+        self.finish(whole)
+        needed = sum(os.path.getsize(os.path.join(p, n)) for p, _, names in os.walk(whole) for n in names)
+        shutil.rmtree(whole)
+        os.makedirs(disk, exist_ok=True)
+        lost, self.codes = [], {}
+        for number in range(count):
+            kilobytes = max(4, number * 3 * needed // (2 * (count - 1) << 10))
+            if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", disk],
+                                                   capture_output=True).returncode != 0:
+                print(f"{name}: left out, needs mounts")
+                return
+            run = f"{disk}/run"
+            try:
+                code = self.start(run).wait(600)
+                self.codes[code] = self.codes.get(code, 0) + 1
+                self.check_message(code)
+                if code != 0 and "No space left" not in self.read()[1]:
+                    raise Lost(f"the cause is not named: {self.read()[1]}")
+                self.check_checkpoints(run, self.announced())
+                subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+                self.check_end(run, self.finish(run))
+            except Lost as error:
+                lost.append(f"{kilobytes} KiB: {error}")
+            finally:
+                subprocess.run(["umount", disk], check=True)
+        self.count(name, count, lost)
+        print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+
     def read_only(self):
         def fault(disk, run):
             process = self.start(run)
@@ -604,6 +636,7 @@ def main():
             "moved": campaign.moved,
             "deleted": campaign.deleted,
             "full": campaign.disk_full,
+            "sizes": lambda: campaign.disk_sizes(33),
             "read-only": campaign.read_only,
         }
         for name, fault in faults.items():

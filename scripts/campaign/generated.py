@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--only", nargs="*", choices=list(GENERATORS), default=list(GENERATORS))
     parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("generated_failures"))
     options = parser.parse_args()
-    rows = []
+    rows, has_failed = [], False
     for name in options.only:
         script, packages, share = GENERATORS[name]
         cases = max(options.cases * share // 500, 1)
@@ -56,13 +56,16 @@ def main():
             print(line, end="", flush=True)
             lines.append(line)
         code = process.wait()
-        failed = next((match.group(1) for match in (re.search(r", (\d+) failed$", line) for line in reversed(lines)) if match), "?")
-        result = "skipped" if code == SKIPPED else f"{failed} failed, {time.monotonic() - begin:.0f} s"
-        rows.append((name, cases, result if code in (0, 1, SKIPPED) else f"ended with {code}"))
+        failed = [match.group(1) for match in (re.search(r", (\d+) failed$", line) for line in lines) if match]
+        result = f"{failed[-1] if failed else '?'} failed, {time.monotonic() - begin:.0f} s"
+        if code not in (0, 1):
+            result = "skipped" if code == SKIPPED else f"ended with {code}"
+        rows.append((name, cases, result))
+        has_failed = has_failed or code not in (0, SKIPPED)
     print(f"\nseed {options.seed}\n{'generator':10}  {'cases':>6}")
     for name, cases, result in rows:
         print(f"{name:10}  {cases:6}  {result}")
-    return 1 if any("0 failed" != result[:8] and not result.startswith(("skipped", "left out")) for _, _, result in rows) else 0
+    return 1 if has_failed else 0
 
 
 if __name__ == "__main__":

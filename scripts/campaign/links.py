@@ -52,8 +52,8 @@ TIMEOUT = 4
 LONGEST = 4 * TIMEOUT + 10
 BATCH = 12
 PORT = 29600
-KINDS = ["stall"] * 4 + ["one way"] * 3 + ["cut"] * 3 + ["start"] * 2 + ["isolate"] * 2 + ["slow"] * 2 + ["far"] * 2 + ["pause"] * 2
-NAMED = re.compile(r"rank (\d+) \(")
+KINDS = ["stall"] * 4 + ["one way", "cut"] * 3 + ["start", "isolate", "slow", "far", "pause"] * 2
+NAMED = re.compile(r"rank (\d+)")
 ETHERNET, TCP, RESET = 14, 6, 0x14  # bytes, protocol, flags RST and ACK
 
 
@@ -115,7 +115,8 @@ class Switch(threading.Thread):
             ip("netns", "add", name)
             device = f"l{os.getpid() % 100000}c{number}r{rank}"[:15]
             tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-            fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22s", device.encode(), 0x1002, b""))  # TUNSETIFF: TAP, no header
+            # TUNSETIFF with IFF_TAP and IFF_NO_PI: whole frames, and nothing before them.
+            fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22s", device.encode(), 0x1002, b""))
             self.taps.append(tap)
             ip("link", "set", device, "netns", name)
             ip("-n", name, "link", "set", device, "address", f"02:00:00:00:00:{rank + 1:02x}", "mtu", "9000", "up")
@@ -228,12 +229,13 @@ class Case:
 
     def start(self, switch, options):
         processes = []
+        environment = dict(os.environ, TRAINER_SECRET="secret of the link faults")
         for rank in range(self.ranks):
-            command = ["ip", "netns", "exec", switch.names[rank], self.campaign.trainer, "train", self.campaign.config, "--json",
-                       "--run-dir", f"{self.folder}/run", "--batch-size", str(BATCH // self.ranks), "--rank", str(rank),
-                       "--world-size", str(self.ranks), "--master", f"10.77.0.1:{PORT}", *options]
+            command = ["ip", "netns", "exec", switch.names[rank], self.campaign.trainer, "train", self.campaign.config,
+                       "--json", "--run-dir", f"{self.folder}/run", "--batch-size", str(BATCH // self.ranks),
+                       "--rank", str(rank), "--world-size", str(self.ranks), "--master", f"10.77.0.1:{PORT}", *options]
             with open(f"{self.folder}/rank{rank}.out", "w") as out, open(f"{self.folder}/rank{rank}.err", "w") as err:
-                processes.append(subprocess.Popen(command, stdout=out, stderr=err, env=dict(os.environ, TRAINER_SECRET="secret of the link faults")))
+                processes.append(subprocess.Popen(command, stdout=out, stderr=err, env=environment))
         return processes
 
     def events(self):
@@ -291,7 +293,8 @@ class Case:
             raise Lost(f"exit codes {codes}, expected 4: {self.messages()}")
         for rank in range(self.ranks):
             last = self.text(rank).splitlines()[-1]
-            named = {int(number) for number in NAMED.findall(last)}
+            # Who noticed it is no end of the link.
+            named = {int(number) for number in NAMED.findall(last.partition("; noticed by")[0])}
             if self.kind == "isolate":
                 if self.pair[0] not in named | ({rank} if rank == self.pair[0] else set()):
                     raise Lost(f"rank {rank} names {sorted(named)}, not the isolated rank: {self.messages()}")
@@ -317,8 +320,9 @@ class Campaign:
             file.write(CONFIG % f"{self.folder}/digits")
 
     def measure(self):
-        done = subprocess.run([self.trainer, "train", self.config, "--json", "--batch-size", str(BATCH), "--run-dir", f"{self.folder}/one",
-                               "--set", "parallel.reduction=ordered"], capture_output=True, text=True, check=True)
+        command = [self.trainer, "train", self.config, "--json", "--batch-size", str(BATCH), "--run-dir",
+                   f"{self.folder}/one", "--set", "parallel.reduction=ordered"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         self.expected = json.loads(done.stdout.splitlines()[-1])["parameters_sha256"]
 
     def run(self):
@@ -337,8 +341,8 @@ class Campaign:
                 except (Lost, OSError, subprocess.SubprocessError) as error:
                     counts[1] += 1
                     failed += 1
-                    print(f"{case}: {error}\n    repeat: {sys.argv[0]} {self.options.program} --seed {self.options.seed} "
-                          f"--case {case.number}", flush=True)
+                    print(f"{case}: {error}\n    repeat: {sys.argv[0]} {self.options.program} "
+                          f"--seed {self.options.seed} --case {case.number}", flush=True)
         print(f"\nseed {self.options.seed}: {len(cases)} link faults, {failed} failed")
         print(f"{'fault':8}  {'tried':>5}  {'failed':>6}  {'longest, s':>10}")
         for kind, (tried, lost, seconds) in table.items():

@@ -134,7 +134,8 @@ class Generator:
 
     def print_table(self, tried, seconds):
         width = max([len(row) for row in self.rows] + [5])
-        print(f"\n{self.name}: seed {self.options.seed}, {tried} cases in {seconds:.0f} s, {len(self.described)} failed")
+        print(f"\n{self.name}: seed {self.options.seed}, {tried} cases in {seconds:.0f} s, "
+              f"{len(self.described)} failed")
         print(f"{'check':{width}}  {'tried':>6}  {'failed':>6}  {'largest error':>13}")
         for row, (count, failed, error) in self.rows.items():
             print(f"{row:{width}}  {count:6}  {failed:6}  {error:13.2g}")

@@ -8,7 +8,8 @@
 A case is a target size, a way of resizing and some files of random formats, modes, sizes, orientations and options of
 their encoders. Decoded pixels are those of Pillow, those of a CMYK TIFF to one level. Resizing adds at
 most one level to the exact weighted sum, and likewise to Pillow's own bilinear result. (With a cubic, Pillow cuts the
-overshoot off between its passes.) For a smooth JPEG decoded at a fraction of its size, the mean error is limited. Exits with 1 where a case failed, with 77 without the packages.
+overshoot off between its passes.) For a smooth JPEG decoded at a fraction of its size, the mean error is limited. Exits
+with 1 where a case failed, with 77 without the packages.
 """
 
 import io
@@ -21,9 +22,9 @@ EXIF_ORIENTATION = 274
 RESIZE_LIMIT = 1.01
 # Levels by which decoded pixels may differ from Pillow's. libtiff rounds the colours of CMYK down.
 DECODE_LIMITS = {"tiff CMYK": 1}
-# The largest mean error of a JPEG that is decoded at a fraction of its size. If the size is not a multiple of 8, the last
-# blocks stand for more pixels than there are, and the image is stretched by them. libjpeg decodes the colours of a 4:2:2
-# file at half the width of its brightness.
+# The largest mean error of a JPEG that is decoded at a fraction of its size. If the size is not a multiple of 8, the
+# last blocks stand for more pixels than there are, and the image is stretched by them. libjpeg decodes the colours of a
+# 4:2:2 file at half the width of its brightness.
 SCALED_LIMITS = {"whole blocks": 3, "cut blocks or 4:2:2": 12}
 
 
@@ -77,12 +78,14 @@ def tiff_options(draw, mode):
 
 # Format: the ending, the modes that it stores, and the options of Pillow's encoder.
 FORMATS = {
-    "PNG": ("png", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"], lambda draw, mode: {"compress_level": draw.choice([0, 1, 6, 9])}),
+    "PNG": ("png", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"],
+            lambda draw, mode: {"compress_level": draw.choice([0, 1, 6, 9])}),
     "JPEG": ("jpg", ["L", "RGB", "RGB", "RGB", "CMYK"], jpeg_options),
     "BMP": ("bmp", ["1", "L", "P", "RGB"], lambda draw, mode: {}),
     "GIF": ("gif", ["L", "P"], lambda draw, mode: {"interlace": draw.choice([0, 1])}),
     "PPM": ("ppm", ["1", "L", "RGB", "I;16"], lambda draw, mode: {}),
-    "WEBP": ("webp", ["RGB", "RGBA"], lambda draw, mode: {"lossless": draw.random() < 0.5, "quality": draw.choice([30, 80, 100])}),
+    "WEBP": ("webp", ["RGB", "RGBA"],
+             lambda draw, mode: {"lossless": draw.random() < 0.5, "quality": draw.choice([30, 80, 100])}),
     "TIFF": ("tif", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"], tiff_options),
 }
 
@@ -93,8 +96,10 @@ def write_image(draw, folder, number, is_large):
     ending, modes, options = FORMATS[format]
     mode = draw.choice(modes)
     unit = draw.choice([1, 8])
-    height, width = (unit * draw.randint(60 // unit, 400 // unit), unit * draw.randint(60 // unit, 400 // unit)) if is_large else (
-        draw.choice([draw.randint(1, 12), draw.randint(1, 90)]), draw.choice([draw.randint(1, 12), draw.randint(1, 90)]))
+    if is_large:
+        height, width = (unit * draw.randint(60 // unit, 400 // unit) for _ in range(2))
+    else:
+        height, width = (draw.choice([draw.randint(1, 12), draw.randint(1, 90)]) for _ in range(2))
     image = drawn_image(draw, mode, height, width, is_smooth=is_large)
     path = folder / f"{number:03}.{ending}"
     options = options(draw, mode)
@@ -215,8 +220,8 @@ def check_file(case, data, path, row, ours):
     case.check(row, error, limit, name)
     if data["antialias"] and data["fit"] == "stretch" and data["interpolation"] == "bilinear":
         size = tuple(reversed(data["resize"]))
-        planes = [np.asarray(Image.fromarray(np.ascontiguousarray(pixels[..., c])).resize(size, Image.Resampling.BILINEAR))
-                  for c in range(pixels.shape[2])]
+        planes = [Image.fromarray(np.ascontiguousarray(pixels[..., c])) for c in range(pixels.shape[2])]
+        planes = [np.asarray(plane.resize(size, Image.Resampling.BILINEAR)) for plane in planes]
         theirs = np.stack(planes, axis=-1).astype(np.float64)
         case.check("Pillow's resize", float(np.abs(ours - theirs).max()), limit, name)
 

@@ -92,7 +92,7 @@ class Plan:
             data["train"] = {"augment": augment}
         if draw.random() < 0.3:
             data["validation_split"] = 0.2
-        if data["shuffle"] and draw.random() < 0.3:
+        if augment and data["shuffle"] and draw.random() < 0.3:
             data["repeats"] = 2
         if data["shuffle"] and draw.random() < 0.2:
             data["sampling"] = "balanced"
@@ -174,7 +174,8 @@ class Job:
         return codes
 
     def messages(self):
-        return " | ".join((self.folder / f"rank{rank}.err").read_text().strip()[-300:] for rank in range(len(self.ranks)))
+        texts = [(self.folder / f"rank{rank}.err").read_text() for rank in range(len(self.ranks))]
+        return " | ".join(text.strip()[-300:] for text in texts)
 
     def finished(self):
         return next((event for event in self.events if event["event"] == "finished"), None)
@@ -194,7 +195,8 @@ def read_rows(path):
 def ledger(run):
     """The rows of steps without times, and the parameter hashes by step."""
     rows = read_rows(run / "ledger.csv")
-    steps = [{key: row[key] for key in row if key not in ("seconds", "wait_seconds")} for row in rows if not row["parameters"]]
+    steps = [{key: row[key] for key in row if key not in ("seconds", "wait_seconds")}
+             for row in rows if not row["parameters"]]
     return steps, {row["step"]: row["parameters"] for row in rows if row["parameters"]}
 
 
@@ -224,14 +226,15 @@ def disturb(case, plan, job, total):
 
 def check_codes(case, job, codes, number, victim):
     allowed = {0, 4, 75}
+    after = f"after {number.name} to rank {victim}"
     for rank, code in enumerate(codes):
         if rank == victim and number == signal.SIGKILL and code == -signal.SIGKILL:
             continue
         # Before main() has installed its handler, the signal has its default effect.
         if code not in allowed and not (number == signal.SIGTERM and rank == victim and code == -signal.SIGTERM):
-            raise Failed("exit codes", f"rank {rank} ended with {code} after {number.name} to rank {victim}: {job.messages()}")
+            raise Failed("exit codes", f"rank {rank} ended with {code} {after}: {job.messages()}")
         if code == 4 and not (case.folder / f"rank{rank}.err").read_text().strip():
-            raise Failed("exit codes", f"rank {rank} ended with {code} after {number.name} to rank {victim}, without a message")
+            raise Failed("exit codes", f"rank {rank} ended with {code} {after}, without a message")
     case.passed("exit codes")
 
 
@@ -282,8 +285,8 @@ def compare(case, expected, done):
     steps, whole_steps = ([(row["step"], row["split"]) for row in read_rows(case.folder / run / "metrics.csv")]
                           for run in ("killed", "whole"))
     if steps != whole_steps:
-        case.failed("metrics", f"rows of {sorted(set(whole_steps) - set(steps))} are missing, "
-                               f"of {sorted(set(steps) - set(whole_steps))} are new, {len(steps)} for {len(whole_steps)}")
+        case.failed("metrics", f"{len(steps)} rows, expected {len(whole_steps)}: {set(whole_steps) - set(steps)} are "
+                               f"missing, {set(steps) - set(whole_steps)} are new")
     else:
         case.passed("metrics")
     left = [name for _, _, names in os.walk(case.folder / "killed") for name in names if LEFTOVER.search(name)]

@@ -219,7 +219,7 @@ def compare_training(case, model, single, initial, losses, tensors, logits):
         keras.config.set_floatx("float64")
         yardsticks = {
             "loss": max(loss_error(rough_losses, judge_losses), loss_error(moved_losses, judge_losses)),
-            "weights": max(weights_error(rough_weights, judge_weights)[0], weights_error(moved_weights, judge_weights)[0]),
+            "weights": max(weights_error(values, judge_weights)[0] for values in (rough_weights, moved_weights)),
             "logits": logits_error(rough_logits, model.logits(double, {name: tensors[name] for name in names})),
         }
         case.passed("a yardstick was needed")

@@ -8,8 +8,13 @@ def pool_size(size, window, stride, padding):
     return -(-size // stride) if padding == "same" else (size - window) // stride + 1
 
 
+def both(size):
+    """[height, width] of a number or of both."""
+    return size if isinstance(size, list) else [size] * 2
+
+
 class RandomModel:
-    """A list of layers from an image of `shape` to `outputs` numbers. The attributes `layers` and `shape` are the result.
+    """The list `layers`, from an image of `shape` to `outputs` numbers.
 
     Every layer leads to the output, and images stay small, so that a model trains in milliseconds."""
 
@@ -97,7 +102,9 @@ class RandomModel:
         kernel = [draw.randint(1, min(most, size)) for size in x[:2]]
         if draw.random() < 0.6:
             kernel = [min(kernel)] * 2
-        stride = [draw.choice([1, 1, 1, 2, 3]) for _ in range(2)] if draw.random() < 0.3 else [draw.choice([1, 1, 2])] * 2
+        stride = [draw.choice([1, 1, 2])] * 2
+        if draw.random() < 0.3:
+            stride = [draw.choice([1, 1, 1, 2, 3]) for _ in range(2)]
         return kernel, stride, padding
 
     def conv_shape(self, x, kernel, stride, padding, dilation, channels):
@@ -134,9 +141,10 @@ class RandomModel:
         options = {"filters": filters, **options, **self.regularizer("kernel_regularizer")}
         if self.has_batch_norm and draw.random() < 0.15:
             options["batch_norm"] = self.norm_options(momentum=True)
-        if not self.has_branches and draw.random() < 0.1 and "strides" not in options and "dilation_rate" not in options:
+        is_dense = "strides" not in options and "dilation_rate" not in options
+        if is_dense and not self.has_branches and draw.random() < 0.1:
             pads = [draw.randint(0, 2) for _ in range(4)]
-            kernel = options["kernel_size"] if isinstance(options["kernel_size"], list) else [options["kernel_size"]] * 2
+            kernel = both(options["kernel_size"])
             options["padding"] = pads
             shape = (x[0] + pads[0] + pads[1] - kernel[0] + 1, x[1] + pads[2] + pads[3] - kernel[1] + 1)
         return options, (*shape[:2], filters)
@@ -145,7 +153,7 @@ class RandomModel:
         options, shape = self.shared_conv_options(x)
         if isinstance(options.get("strides"), list):
             options["strides"] = options["strides"][0]  # TensorFlow has no other on the CPU
-            kernel = options["kernel_size"] if isinstance(options["kernel_size"], list) else [options["kernel_size"]] * 2
+            kernel = both(options["kernel_size"])
             shape = self.conv_shape(x, kernel, [options["strides"]] * 2, options["padding"], [1, 1], 0)
         multiplier = self.draw.choice([1, 1, 2])
         if multiplier > 1:
@@ -227,7 +235,8 @@ class RandomModel:
         """Layers that keep the size of the image and end with `channels`."""
         layers = []
         for left in range(convolutions, 0, -1):
-            layers.append(self.same_size_conv(channels if left == 1 or self.draw.random() < 0.6 else self.draw.randint(1, 6)))
+            filters = channels if left == 1 or self.draw.random() < 0.6 else self.draw.randint(1, 6)
+            layers.append(self.same_size_conv(filters))
             if self.has_batch_norm and self.draw.random() < 0.3:
                 layers.append({"batch_norm": {**self.norm_options(momentum=True), **self.name()}})
             if self.draw.random() < 0.2:
@@ -257,7 +266,7 @@ class RandomModel:
         return self.last_name(layers)
 
     def add_branches(self, layers, x):
-        """Two or three branches of different lengths from one layer, listed in any order, and a layer that joins them."""
+        """Two or three branches of different lengths from one layer, and a layer that joins them in any order."""
         draw = self.draw
         start = "input" if draw.random() < 0.1 and not layers else self.anchor(layers, x)
         kind = draw.choice(["add", "concatenate", "multiply"])
@@ -269,7 +278,8 @@ class RandomModel:
             next(iter(branch[0].values()))["inputs"] = [start]
             layers += branch
             ends.append(self.last_name(branch))
-        if kind != "multiply" and draw.random() < 0.3 and start != "input" and (kind == "concatenate" or channels == x[2]):
+        may_join = start != "input" and (kind == "concatenate" or kind == "add" and channels == x[2])
+        if may_join and draw.random() < 0.3:
             ends.append(start)
         draw.shuffle(ends)
         total = sum(x[2] if end == start else channels for end in ends) if kind == "concatenate" else channels

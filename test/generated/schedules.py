@@ -52,9 +52,10 @@ def whole_or(draw, timeline, options, length):
 
 
 def draw_exponential(draw, timeline, rate, length):
+    schedules = keras.optimizers.schedules
     text, steps = timeline.duration(2, 20)
     options = {"decay_every": text, "decay_rate": round(draw.uniform(0.3, 1.2), 3), "staircase": draw.random() < 0.5}
-    return options, keras.optimizers.schedules.ExponentialDecay(rate, steps, options["decay_rate"], options["staircase"]), []
+    return options, schedules.ExponentialDecay(rate, steps, options["decay_rate"], options["staircase"]), []
 
 
 def draw_cosine(draw, timeline, rate, length):
@@ -65,9 +66,10 @@ def draw_cosine(draw, timeline, rate, length):
 
 def draw_cosine_restarts(draw, timeline, rate, length):
     text, steps = timeline.duration(2, 15)
-    options = {"first_decay": text, "t_mul": draw.choice([1.0, 2.0, 3.0, 1.5]), "m_mul": round(draw.uniform(0.5, 1.2), 3),
-               "alpha": draw.choice([0.0, round(draw.uniform(0, 0.5), 3)])}
-    schedule = keras.optimizers.schedules.CosineDecayRestarts(rate, steps, options["t_mul"], options["m_mul"], options["alpha"])
+    options = {"first_decay": text, "t_mul": draw.choice([1.0, 2.0, 3.0, 1.5]),
+               "m_mul": round(draw.uniform(0.5, 1.2), 3), "alpha": draw.choice([0.0, round(draw.uniform(0, 0.5), 3)])}
+    schedule = keras.optimizers.schedules.CosineDecayRestarts(rate, steps, options["t_mul"], options["m_mul"],
+                                                              options["alpha"])
     # Keras finds the restart by a logarithm, whose rounding decides the step that is the restart itself.
     restarts, at, span = [], 0.0, float(steps)
     while at < 200:
@@ -80,7 +82,8 @@ def draw_cosine_restarts(draw, timeline, rate, length):
 def draw_polynomial(draw, timeline, rate, length):
     options = {"end_learning_rate": round(rate * draw.uniform(0, 0.5), 6), "power": draw.choice([1.0, 2.0, 0.5, 1.7])}
     steps = whole_or(draw, timeline, options, length)
-    return options, keras.optimizers.schedules.PolynomialDecay(rate, steps, options["end_learning_rate"], options["power"]), []
+    schedules = keras.optimizers.schedules
+    return options, schedules.PolynomialDecay(rate, steps, options["end_learning_rate"], options["power"]), []
 
 
 def draw_step(draw, timeline, rate, length):
@@ -105,7 +108,9 @@ def draw_one_cycle(draw, timeline, rate, length):
     top = options["rise"] * length - 1
 
     def between(a, b, share):
-        return a + (b - a) * share if options["anneal"] == "linear" else b + (a - b) / 2 * (1 + math.cos(math.pi * share))
+        if options["anneal"] == "linear":
+            return a + (b - a) * share
+        return b + (a - b) / 2 * (1 + math.cos(math.pi * share))
 
     def schedule(step):
         if step <= top:
@@ -152,7 +157,8 @@ def run_case(case):
             continue
         error = abs(rates[number + 1] - expected) / rate
         if not error <= worst:
-            worst, message = error, f"step {number}: {rates[number + 1]:.9g}, expected {expected:.9g}; {json.dumps(schedule_config)} "
+            worst = error
+            message = f"step {number}: {rates[number + 1]:.9g}, expected {expected:.9g}; {json.dumps(schedule_config)} "
     case.check(kind + (" after a warm-up" if warm_up else ""), worst, TOLERANCE, message)
 
 
