@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/images/listing/csv_text.h"
-#include "data/images/listing/listing_error.h"
 
 namespace trainer::data {
 namespace {
@@ -179,14 +178,14 @@ float parse_weight(const std::string& path, int line, const std::string& cell) {
 }  // namespace
 
 void fail_at(const std::string& path, int line, const std::string& message) {
-  throw make_error(concat(path, ':', line), message);
+  throw DataError(concat(path, ':', line), message);
 }
 
 CsvList read_csv(const std::string& path, const config::Csv& csv) {
   const fs::path folder = csv.root.empty() ? fs::path(path).parent_path() : fs::path(csv.root);
   const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
   CsvList list;
-  if (lines.empty()) throw make_error(path, "holds no path,label line");
+  if (lines.empty()) throw DataError(path, "holds no path,label line");
   const Columns columns = find_columns(path, lines, folder, csv);
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
   for (std::size_t i = columns.has_names ? 1 : 0; i < lines.size(); ++i) {
@@ -216,7 +215,7 @@ CsvList read_csv(const std::string& path, const config::Csv& csv) {
     list.rows.back().has_weight = true;
     list.rows.back().weight = parse_weight(path, line, cells[*columns.weight]);
   }
-  if (list.rows.empty()) throw make_error(path, "holds no path,label line");
+  if (list.rows.empty()) throw DataError(path, "holds no path,label line");
   return list;
 }
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/images/listing/csv.h"
-#include "data/images/listing/listing_error.h"
 
 namespace trainer::data {
 namespace {
@@ -36,8 +35,8 @@ enum class ByteOrder { kLittle, kBig };
 
 std::string convert_utf16(const std::string& path, std::string_view bytes, ByteOrder order) {
   const auto fail = [&](std::size_t at) {
-    throw make_error(path, concat("is damaged: it begins as UTF-16, but the characters at byte ",
-                                  at, " are not; save it as UTF-8"));
+    throw DataError(path, concat("is damaged: it begins as UTF-16, but the characters at byte ", at,
+                                 " are not; save it as UTF-8"));
   };
   const auto unit = [&](std::size_t at) {
     const auto first = static_cast<std::uint8_t>(bytes[at]);
@@ -69,7 +68,7 @@ std::string read_text(const std::string& path) {
   const std::string_view text = bytes;
   if (text.starts_with("\xEF\xBB\xBF"sv)) return bytes.substr(3);
   if (text.starts_with("\xFF\xFE\0\0"sv) || text.starts_with("\0\0\xFE\xFF"sv)) {
-    throw make_error(path, "is UTF-32, which is not read; save it as UTF-8");
+    throw DataError(path, "is UTF-32, which is not read; save it as UTF-8");
   }
   if (text.starts_with("\xFF\xFE"sv)) {
     return convert_utf16(path, text.substr(2), ByteOrder::kLittle);

@@ -12,7 +12,6 @@
 #include "base/glob.h"
 #include "base/text.h"
 #include "data/decode/image_file.h"
-#include "data/images/listing/listing_error.h"
 #include "data/similar_names.h"
 
 namespace trainer::data {
@@ -54,10 +53,10 @@ bool is_image(const fs::path& path) {
 void check_folder(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return;
-  throw make_error(path.string(), fs::exists(path, error)
-                                      ? "is not a folder; format image_folder needs one folder per "
-                                        "class"
-                                      : "no such folder");
+  throw DataError(path.string(), fs::exists(path, error)
+                                     ? "is not a folder; format image_folder needs one folder per "
+                                       "class"
+                                     : "no such folder");
 }
 
 // Counts entries that are named like images but are not files that could be read.
@@ -135,7 +134,7 @@ void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& 
       left.no_files.add(it->path(), describe_entry(*it));
     }
   }
-  if (error) throw make_error(folder.string(), error.message());
+  if (error) throw DataError(folder.string(), error.message());
 }
 
 // Returns the line on links to folders; "" if there are none.
@@ -184,7 +183,7 @@ std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAsid
   };
   walk(base.empty() ? "/" : base, FolderLinks::kFollow, use, left);
   std::sort(files.begin(), files.end());
-  if (files.empty()) throw make_error(full, "matches no file");
+  if (files.empty()) throw DataError(full, "matches no file");
   return files;
 }
 
@@ -237,7 +236,7 @@ bool holds_images(const fs::path& folder) {
       return true;
     }
   }
-  if (error) throw make_error(folder.string(), error.message());
+  if (error) throw DataError(folder.string(), error.message());
   return std::any_of(inner.begin(), inner.end(), holds_images);
 }
 
@@ -288,9 +287,9 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     if (const auto found = labels.find(name); found != labels.end()) {
       folders[static_cast<std::size_t>(found->second)].insert(folder);
     } else if (holds_images(folder)) {
-      throw make_error(folder.string(), concat("is not a class: the classes are ", join(classes),
-                                               describe_similar_class(name, classes),
-                                               "; name it in data.classes or move it away"));
+      throw DataError(folder.string(), concat("is not a class: the classes are ", join(classes),
+                                              describe_similar_class(name, classes),
+                                              "; name it in data.classes or move it away"));
     }
   }
   note_left_aside(result, files_without_class(split.path));
@@ -327,8 +326,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
   if (result.files.empty()) {
-    throw make_error(split.path, concat("has no folder of a class with images; the classes are ",
-                                        join(classes)));
+    throw DataError(split.path, concat("has no folder of a class with images; the classes are ",
+                                       join(classes)));
   }
   note_left_aside(result, split.path, left);
   if (other > 0) {
@@ -347,8 +346,8 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
     const std::string name = parent_name(path);
     const auto found = labels.find(name);
     if (found == labels.end()) {
-      throw make_error(path, concat("its folder '", name, "' is not a class; the classes are ",
-                                    join(classes), describe_similar_class(name, classes)));
+      throw DataError(path, concat("its folder '", name, "' is not a class; the classes are ",
+                                   join(classes), describe_similar_class(name, classes)));
     }
     result.files.push_back({path, found->second});
   }

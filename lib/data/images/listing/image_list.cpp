@@ -13,7 +13,6 @@
 #include "data/images/listing/folders.h"
 #include "data/images/listing/labels.h"
 #include "data/images/listing/list_shards.h"
-#include "data/images/listing/listing_error.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/listing/shards.h"
 #include "data/similar_names.h"
@@ -82,11 +81,11 @@ const LabelledList& SplitImages::labelled() {
 std::vector<std::string> SplitImages::find_class_names() {
   const std::string source = split_.glob.empty() ? split_.path : split_.glob;
   const auto fail_of_names = [&](std::size_t, const std::string& what) {
-    throw make_error(source, what);
+    throw DataError(source, what);
   };
   if (has_labels()) {
     const auto fail = [&](std::size_t file, const std::string& what) {
-      throw make_error(labelled().place(file), what);
+      throw DataError(labelled().place(file), what);
     };
     const std::vector<std::string>& columns = labelled().classes;
     if (!columns.empty()) {
@@ -98,8 +97,8 @@ std::vector<std::string> SplitImages::find_class_names() {
   const std::vector<std::string> names =
       split_.glob.empty() ? find_class_folders(split_.path) : glob_classes(split_);
   if (names.empty()) {
-    throw make_error(source,
-                     "contains no folder with images; format image_folder needs one per class");
+    throw DataError(source,
+                    "contains no folder with images; format image_folder needs one per class");
   }
   return sort_classes(names, data_.class_order.value_or(config::ClassOrder::kText), fail_of_names);
 }
@@ -124,10 +123,10 @@ std::vector<std::string> SplitImages::class_names() {
   for (const std::string& name : names) {
     if (name.size() > kMaxClassNameBytes) fail_with_long_name(name);
     if (is_line_of_text(name)) continue;
-    throw make_error(split_.path.empty() ? split_.glob : split_.path,
-                     concat(has_labels() ? "the label '" : "the folder '", escaped(name),
-                            "' names a class, but its name is not UTF-8 without control "
-                            "characters; rename it"));
+    throw DataError(split_.path.empty() ? split_.glob : split_.path,
+                    concat(has_labels() ? "the label '" : "the folder '", escaped(name),
+                           "' names a class, but its name is not UTF-8 without control "
+                           "characters; rename it"));
   }
   return names;
 }
@@ -139,9 +138,9 @@ void SplitImages::fail_with_long_name(const std::string& name) {
     const auto found = std::find(labels.begin(), labels.end(), name);
     place = labelled().place(static_cast<std::size_t>(found - labels.begin()));
   }
-  throw make_error(place,
-                   concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
-                          " bytes; the name of a class may have at most ", kMaxClassNameBytes));
+  throw DataError(place,
+                  concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
+                         " bytes; the name of a class may have at most ", kMaxClassNameBytes));
 }
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {
@@ -153,7 +152,7 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   std::vector<std::int32_t> numbers;
   for (std::size_t i = 0; i < read.labels.size(); ++i) {
     numbers.push_back(find_label(read.labels[i], indices, classes, [&](const std::string& what) {
-      throw make_error(read.place(i), what);
+      throw DataError(read.place(i), what);
     }));
   }
   ImageList list = std::move(labelled_->list);

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/threads/parallel.h"
 #include "data/images/listing/folders.h"
-#include "data/images/listing/listing_error.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -34,13 +33,13 @@ std::vector<Shard> read_shards(const config::Data& data, const config::SplitFile
     samples += shard.samples.size();
     for (const ShardSample& sample : shard.samples) {
       if (!sample.label.empty()) continue;
-      throw make_error(concat(shard.path, ": ", sample.name),
-                       tar ? "has no class: there is no .cls or .json file of its name with one"
-                           : "has no class: features image/class/label, label, class and "
-                             "image/class/text are read");
+      throw DataError(concat(shard.path, ": ", sample.name),
+                      tar ? "has no class: there is no .cls or .json file of its name with one"
+                          : "has no class: features image/class/label, label, class and "
+                            "image/class/text are read");
     }
   }
-  if (samples == 0) throw make_error(files[0].string(), "holds no images");
+  if (samples == 0) throw DataError(files[0].string(), "holds no images");
   return shards;
 }
 

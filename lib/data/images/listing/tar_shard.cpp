@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/values.h"
-#include "data/images/listing/listing_error.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -56,7 +55,7 @@ class TarReader {
   explicit TarReader(const fs::path& path)
       : path_(path.string()), size_(static_cast<std::int64_t>(fs::file_size(path))) {
     in_.open(path, std::ios::binary);
-    if (!in_) throw make_error(path_, "cannot be opened");
+    if (!in_) throw DataError(path_, "cannot be opened");
   }
 
   // The next file; false at the end.
@@ -108,7 +107,7 @@ class TarReader {
     return result;
   }
 
-  [[noreturn]] void fail(const std::string& message) const { throw make_error(path_, message); }
+  [[noreturn]] void fail(const std::string& message) const { throw DataError(path_, message); }
 
  private:
   void read(std::int64_t at, char* to, std::size_t count) {
@@ -181,7 +180,7 @@ std::string json_label(const std::string& text, const TarReader& tar, const std:
 
 void refuse_parquet(const fs::path& path) {
   if (path.extension() == ".parquet") {
-    throw make_error(path.string(), config::hint_for_format("parquet"));
+    throw DataError(path.string(), config::hint_for_format("parquet"));
   }
 }
 
@@ -227,7 +226,7 @@ bool is_shard_name(const std::string& name, bool tar) {
 std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) throw make_error(path.string(), "no such file or folder");
+    if (!fs::exists(path, error)) throw DataError(path.string(), "no such file or folder");
     refuse_parquet(path);
     return {path};
   }
@@ -239,7 +238,7 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::sort(files.begin(), files.end());
   if (files.empty()) {
     for (const auto& entry : fs::directory_iterator(path)) refuse_parquet(entry.path());
-    throw make_error(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
+    throw DataError(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
   }
   return files;
 }

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/images/listing/listing_error.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -170,13 +169,13 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
   constexpr std::uint64_t kHeader = 12, kTrailer = 4;
   const std::uint64_t size = fs::file_size(path);
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw make_error(path.string(), "cannot be opened");
+  if (!in) throw DataError(path.string(), "cannot be opened");
   std::vector<ShardSample> samples;
   std::vector<std::uint8_t> record;
   for (std::uint64_t at = 0; at < size;) {
     const auto fail = [&](const std::string& what) {
-      throw make_error(path.string(),
-                       concat("record ", samples.size(), ", at byte ", at, ": ", what));
+      throw DataError(path.string(),
+                      concat("record ", samples.size(), ", at byte ", at, ": ", what));
     };
     std::uint8_t header[kHeader] = {};
     if (size - at < kHeader + kTrailer ||
