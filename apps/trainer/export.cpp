@@ -1,4 +1,4 @@
-#include "model/export.h"
+#include "model/files/export.h"
 
 #include <iostream>
 
@@ -7,7 +7,7 @@
 #include "commands/export/export_json.h"
 #include "commands/open_model/open_model.h"
 #include "commands/open_model/run_archive.h"
-#include "model/onnx.h"
+#include "model/files/onnx.h"
 #include "options.h"
 
 namespace trainer::app {

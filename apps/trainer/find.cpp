@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "commands/find/find_chart.h"
 #include "commands/sweep/grid.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "options.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"

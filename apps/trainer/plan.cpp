@@ -10,7 +10,7 @@
 #include "commands/plan/resolved.h"
 #include "commands/plan/simulate.h"
 #include "config/machine.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "options.h"
 #include "train/host_memory.h"
 #include "train/process_group.h"

@@ -25,7 +25,7 @@
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
 #include "model/build_model.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "model/table.h"
 #include "options.h"
 #include "train/host_memory.h"

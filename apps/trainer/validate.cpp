@@ -2,7 +2,7 @@
 
 #include "commands.h"
 #include "commands/validate/validation_json.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "options.h"
 #include "train/open.h"
 #include "train/warnings.h"

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "hooks/formats/step_times_json.h"
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
-#include "hooks/step_times_json.h"
 
 namespace trainer::hooks {
 namespace {

@@ -9,10 +9,10 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "hooks/csv_columns.h"
+#include "hooks/formats/csv_columns.h"
+#include "hooks/formats/row_file.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
-#include "hooks/row_file.h"
 
 namespace trainer::hooks {
 namespace {

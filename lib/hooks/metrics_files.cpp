@@ -4,12 +4,12 @@
 #include "base/error.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
-#include "hooks/csv_columns.h"
 #include "hooks/device_window.h"
+#include "hooks/formats/csv_columns.h"
+#include "hooks/formats/row_file.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
-#include "hooks/row_file.h"
 
 namespace trainer::hooks {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/process.h"
-#include "hooks/confusion_json.h"
-#include "hooks/step_times_json.h"
+#include "hooks/formats/confusion_json.h"
+#include "hooks/formats/step_times_json.h"
 
 namespace trainer::hooks {
 namespace {

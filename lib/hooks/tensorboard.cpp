@@ -5,9 +5,9 @@
 #include <map>
 
 #include "base/process.h"
-#include "hooks/confusion_image.h"
 #include "hooks/device_window.h"
-#include "hooks/event_file.h"
+#include "hooks/formats/confusion_image.h"
+#include "hooks/formats/event_file.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"

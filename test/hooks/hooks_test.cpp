@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "hooks/confusion_image.h"
-#include "hooks/event_file.h"
+#include "hooks/formats/confusion_image.h"
+#include "hooks/formats/event_file.h"
 #include "hooks/interval.h"
 #include "support/confusion.h"
 

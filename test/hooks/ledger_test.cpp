@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "hooks/csv_columns.h"
+#include "hooks/formats/csv_columns.h"
 #include "hooks/run_record.h"
 #include "hooks/support.h"
 

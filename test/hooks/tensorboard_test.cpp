@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "hooks/confusion_image.h"
+#include "hooks/formats/confusion_image.h"
 #include "hooks/support.h"
 #include "support/confusion.h"
 

@@ -15,7 +15,7 @@
 #include "checkpoint/safetensors.h"
 #include "engine/replicas.h"
 #include "model/build_model.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "optim/optim.h"
 
 namespace trainer {

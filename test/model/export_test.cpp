@@ -1,5 +1,5 @@
 // What is exported, read again.
-#include "model/export.h"
+#include "model/files/export.h"
 
 #include <doctest/doctest.h>
 
@@ -16,9 +16,9 @@
 #include "config/rule.h"
 #include "config/values.h"
 #include "model/build_model.h"
-#include "model/import.h"
-#include "model/keras_normalization.h"
-#include "model/keras_order.h"
+#include "model/files/import.h"
+#include "model/files/keras_normalization.h"
+#include "model/files/keras_order.h"
 #include "models.h"
 #include "support/source_files.h"
 

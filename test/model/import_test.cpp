@@ -1,4 +1,4 @@
-#include "model/import.h"
+#include "model/files/import.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // The names and layouts of torchvision's state dicts.
-#include "model/torchvision.h"
+#include "model/files/torchvision.h"
 
 #include <doctest/doctest.h>
 
 #include "model/build_model.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "support/model.h"
 
 namespace trainer::model {

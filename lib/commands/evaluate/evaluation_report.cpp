@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "hooks/confusion_json.h"
+#include "hooks/formats/confusion_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/pretrained.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "model/initialise.h"
 #include "train/class_order.h"
 #include "train/open.h"

@@ -7,7 +7,7 @@
 #include "base/process.h"
 #include "base/shell.h"
 #include "base/text.h"
-#include "model/import.h"
+#include "model/files/import.h"
 #include "train/class_order.h"
 #include "train/loop/checkpointer.h"
 #include "train/loop/run_context.h"

@@ -4,7 +4,7 @@
 // Convolutions are [out, in, kh, kw] there and [kh, kw, in, out] here; linear layers [out, in] and
 // [in, out]. The first linear layer of VGG16 reads channels x height x width, ours height x width x
 // channels.
-#include "model/torchvision.h"
+#include "model/files/torchvision.h"
 
 #include <map>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "hooks/event_file.h"
+#include "hooks/formats/event_file.h"
 
 #include <bit>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "hooks/confusion_json.h"
+#include "hooks/formats/confusion_json.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>

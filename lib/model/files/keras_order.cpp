@@ -1,4 +1,4 @@
-#include "model/keras_order.h"
+#include "model/files/keras_order.h"
 
 #include <algorithm>
 #include <map>

@@ -1,14 +1,14 @@
 // Writes ONNX. Images are [batch, channels, height, width] inside, as ONNX requires; the input, and
 // the input of layers that flatten images, are transposed.
 // https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
-#include "model/onnx.h"
+#include "model/files/onnx.h"
 
 #include <cmath>
 #include <map>
 
 #include "base/error.h"
 #include "base/formats/protobuf.h"
-#include "model/persistent_tensors.h"
+#include "model/files/persistent_tensors.h"
 
 namespace trainer::model {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/export.h"
+#include "model/files/export.h"
 
 #include "base/error.h"
 #include "base/text.h"
@@ -7,9 +7,9 @@
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
-#include "model/keras_normalization.h"
-#include "model/keras_order.h"
-#include "model/persistent_tensors.h"
+#include "model/files/keras_normalization.h"
+#include "model/files/keras_order.h"
+#include "model/files/persistent_tensors.h"
 
 namespace trainer::model {
 namespace {

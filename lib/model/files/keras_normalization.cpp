@@ -1,4 +1,4 @@
-#include "model/keras_normalization.h"
+#include "model/files/keras_normalization.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "hooks/step_times_json.h"
+#include "hooks/formats/step_times_json.h"
 
 #include "hooks/metric_window.h"
 

@@ -1,4 +1,4 @@
-#include "model/import.h"
+#include "model/files/import.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,9 +13,9 @@
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
-#include "model/keras_normalization.h"
-#include "model/keras_order.h"
-#include "model/torchvision.h"
+#include "model/files/keras_normalization.h"
+#include "model/files/keras_order.h"
+#include "model/files/torchvision.h"
 
 namespace trainer::model {
 namespace {

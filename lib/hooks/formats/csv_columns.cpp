@@ -1,4 +1,4 @@
-#include "hooks/csv_columns.h"
+#include "hooks/formats/csv_columns.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "hooks/confusion_image.h"
+#include "hooks/formats/confusion_image.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "model/persistent_tensors.h"
+#include "model/files/persistent_tensors.h"
 
 #include "base/error.h"
 
