@@ -3,7 +3,6 @@
 // sum of their sample hashes, and the loss, learning rate and gradient norm of the last one. The
 // sums since the last row are part of a checkpoint. The rows with the hashes of checkpoints become
 // sparser in the same way, after kDenseHashes steps.
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <sstream>
@@ -17,9 +16,8 @@
 namespace trainer::hooks {
 namespace {
 
-const std::vector<std::string> kLedgerColumns{"step",          "samples",      "loss",
-                                              "learning_rate", "sample_ids",   "gradient_norm",
-                                              "seconds",       "wait_seconds", "parameters"};
+constexpr char kLedgerHeader[] =
+    "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters";
 constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
 constexpr std::int64_t kDenseHashes = 1 << 14;
 constexpr double kFlushSeconds = 0.25;  // a write per step would be slow where steps are short
@@ -45,19 +43,13 @@ std::string hexadecimal(std::uint64_t value) {
 }
 
 struct LedgerRows {
-  CsvColumns columns;
-
-  std::string header() const { return columns.header(); }
-  bool is_header(const std::string& line) const { return columns.is_header(line); }
+  std::string header() const { return kLedgerHeader; }
+  bool is_header(const std::string& line) const { return line == kLedgerHeader; }
   std::optional<Row> operator()(const std::string& line) const {
-    const auto fields = columns.fields(line);
-    if (!fields || !fields->contains("step") || !fields->contains("parameters")) {
-      return std::nullopt;
-    }
-    const std::optional<std::int64_t> step = parse_integer(fields->at("step"));
-    if (!step) return std::nullopt;
-    const bool is_step = fields->at("parameters").empty();
-    return Row{*step, is_step ? "step" : "parameters", columns.format_row(*fields)};
+    const std::vector<std::string> fields = split_text(line, ',');
+    const std::optional<std::int64_t> step = parse_integer(fields.front());
+    if (!step || fields.size() != split_text(kLedgerHeader, ',').size()) return std::nullopt;
+    return Row{*step, fields.back().empty() ? "step" : "parameters", line};
   }
 };
 
@@ -72,12 +64,7 @@ class LedgerHook final : public Hook {
     last_.step = written_ = info.first_step;
     // The parameters before the first step have a row, those of a resumed step had theirs.
     hashed_ = info.first_step == 0 ? -1 : info.first_step;
-    const Path path = info.dir / "ledger.csv";
-    const auto known = [](const std::string& name) {
-      return std::find(kLedgerColumns.begin(), kLedgerColumns.end(), name) != kLedgerColumns.end();
-    };
-    file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kLedgerColumns, known)},
-                  warn_);
+    file_.emplace(info.dir / "ledger.csv", info.first_step, LedgerRows(), warn_);
     // The end of a run writes the open row, although its last checkpoint has the sums too.
     if (saved_step_ != info.first_step || file_->has_newest("step")) sums_ = {};
   }
