@@ -30,7 +30,7 @@ void set_rule(const graph::UpdateRule& rule, proto::Segment& message) {
       message.add_numbers(number);
     }
   };
-  std::visit([&](const auto& each) { each.each_number(each, set); }, rule);
+  graph::each_number(rule, set);
 }
 
 // Returns a rule of the kind with this index in graph::UpdateRule.
@@ -56,7 +56,7 @@ graph::UpdateRule read_rule(const proto::Segment& message) {
       number = message.numbers(i++);
     }
   };
-  std::visit([&](auto& each) { each.each_number(each, read); }, rule);
+  graph::each_number(rule, read);
   return rule;
 }
 

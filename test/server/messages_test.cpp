@@ -21,7 +21,7 @@ Start start_with(const graph::UpdateRule& rule) {
 std::vector<float> read_numbers(const graph::UpdateRule& rule) {
   std::vector<float> numbers;
   const auto add = [&](auto number) { numbers.push_back(static_cast<float>(number)); };
-  std::visit([&](const auto& each) { each.each_number(each, add); }, rule);
+  graph::each_number(rule, add);
   return numbers;
 }
 

@@ -1,10 +1,10 @@
 // The update of a parameter by an optimizer. In the rules' formulas g is the gradient, w the
-// parameter, lr the run-time learning rate and t the number of the update, from 1. The
-// each_number() of a rule calls visit(number) for each float and bool of `rule`, which may be
-// const, in the order in which processes send them to each other.
+// parameter, lr the run-time learning rate and t the number of the update, from 1. numbers() refers
+// to the floats and bools of a rule, in the order in which processes send them to each other.
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -18,11 +18,7 @@ struct SgdRule {
   float momentum = 0;
   bool nesterov = false;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.momentum);
-    visit(rule.nesterov);
-  }
+  static auto numbers(auto& rule) { return std::tie(rule.momentum, rule.nesterov); }
 };
 
 // Keras RMSprop: r = rho r + (1-rho) g^2; [m = rho m + (1-rho) g]; d = r [- m^2] + eps;
@@ -31,12 +27,8 @@ struct RmsPropRule {
   float rho = 0.9f, momentum = 0, epsilon = 1e-7f;
   bool centered = false;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.rho);
-    visit(rule.momentum);
-    visit(rule.epsilon);
-    visit(rule.centered);
+  static auto numbers(auto& rule) {
+    return std::tie(rule.rho, rule.momentum, rule.epsilon, rule.centered);
   }
 };
 
@@ -46,12 +38,8 @@ struct AdamRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
   bool amsgrad = false;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.beta_1);
-    visit(rule.beta_2);
-    visit(rule.epsilon);
-    visit(rule.amsgrad);
+  static auto numbers(auto& rule) {
+    return std::tie(rule.beta_1, rule.beta_2, rule.epsilon, rule.amsgrad);
   }
 };
 
@@ -60,12 +48,7 @@ struct AdamRule {
 struct NadamRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.beta_1);
-    visit(rule.beta_2);
-    visit(rule.epsilon);
-  }
+  static auto numbers(auto& rule) { return std::tie(rule.beta_1, rule.beta_2, rule.epsilon); }
 };
 // The factors of m, g and v in update t, from 1.
 struct NadamFactors {
@@ -77,22 +60,14 @@ NadamFactors nadam_factors(const NadamRule& rule, std::uint64_t t);
 struct AdagradRule {
   float initial = 0.1f, epsilon = 1e-7f;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.initial);
-    visit(rule.epsilon);
-  }
+  static auto numbers(auto& rule) { return std::tie(rule.initial, rule.epsilon); }
 };
 
 // Keras Lion: w -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g
 struct LionRule {
   float beta_1 = 0.9f, beta_2 = 0.99f;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.beta_1);
-    visit(rule.beta_2);
-  }
+  static auto numbers(auto& rule) { return std::tie(rule.beta_1, rule.beta_2); }
 };
 
 // Keras Lamb: m and v as Adam; u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps);
@@ -100,16 +75,18 @@ struct LionRule {
 struct LambRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
 
-  template <class Rule, class Visit>
-  static void each_number(Rule& rule, const Visit& visit) {
-    visit(rule.beta_1);
-    visit(rule.beta_2);
-    visit(rule.epsilon);
-  }
+  static auto numbers(auto& rule) { return std::tie(rule.beta_1, rule.beta_2, rule.epsilon); }
 };
 
 using UpdateRule =
     std::variant<SgdRule, RmsPropRule, AdamRule, NadamRule, AdagradRule, LionRule, LambRule>;
+
+// Calls visit(number) for each of the numbers of a rule, which may be const.
+template <class Rule, class Visit>
+void each_number(Rule& rule, const Visit& visit) {
+  const auto visit_all = [&](auto&... numbers) { (visit(numbers), ...); };
+  std::visit([&](auto& each) { std::apply(visit_all, each.numbers(each)); }, rule);
+}
 
 struct Clip {
   enum class Kind { kNone, kValue, kNorm, kGlobalNorm } kind = Kind::kNone;
