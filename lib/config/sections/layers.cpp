@@ -1,5 +1,7 @@
 #include "config/sections/layers.h"
 
+#include <tuple>
+
 #include "config/field.h"
 
 namespace trainer::config {
@@ -106,15 +108,20 @@ static void kernel_fields(FieldVisitor& v, L& s) {
     warn());
 }
 
-// ---- The layers ----
-
-static void fields(FieldVisitor& v, BatchNormLayer& s) {
-  v("momentum", s.momentum, "Share of the moving statistics that is kept per step.", within(0, 1));
+template <class L>
+static void norm_fields(FieldVisitor& v, L& s) {
   v("epsilon", s.epsilon, "Added to the variance.", above(0));
   v("center", s.center, "Whether there is a beta.", any());
   v("scale", s.scale, "Whether there is a gamma.", any());
   v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
   v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
+}
+
+// ---- The layers ----
+
+static void fields(FieldVisitor& v, BatchNormLayer& s) {
+  v("momentum", s.momentum, "Share of the moving statistics that is kept per step.", within(0, 1));
+  norm_fields(v, s);
 }
 
 static void fields(FieldVisitor& v, ConvLayer& s) {
@@ -216,15 +223,6 @@ static void fields(FieldVisitor& v, ZeroPadLayer& s) {
     at_least(0).required());
 }
 
-template <class L>
-static void norm_fields(FieldVisitor& v, L& s) {
-  v("epsilon", s.epsilon, "Added to the variance.", above(0));
-  v("center", s.center, "Whether there is a beta.", any());
-  v("scale", s.scale, "Whether there is a gamma.", any());
-  v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
-  v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
-}
-
 static void fields(FieldVisitor& v, LayerNormLayer& s) { norm_fields(v, s); }
 
 static void fields(FieldVisitor& v, GroupNormLayer& s) {
@@ -290,65 +288,55 @@ static void fields(FieldVisitor& v, ResidualLayer& s) {
 
 namespace {
 
+template <class T>
 struct LayerName {
   const char* key;
   const char* help;
 };
+// A layer that is missing here does not compile.
+constexpr std::tuple kLayerNames{
+    LayerName<ConvLayer>{"conv", "Convolution."},
+    LayerName<DepthwiseConvLayer>{"depthwise_conv", "Convolution of each channel on its own."},
+    LayerName<SeparableConvLayer>{"separable_conv", "Depthwise convolution, then 1x1 convolution."},
+    LayerName<MaxPoolLayer>{"max_pool", "Maximum of each window."},
+    LayerName<AveragePoolLayer>{"average_pool", "Mean of each window."},
+    LayerName<GlobalAveragePoolLayer>{"global_average_pool", "Mean of each channel."},
+    LayerName<GlobalMaxPoolLayer>{"global_max_pool", "Maximum of each channel."},
+    LayerName<DenseLayer>{"dense", "Fully connected layer."},
+    LayerName<FlattenLayer>{"flatten", "Height, width and channels as one vector."},
+    LayerName<ReshapeLayer>{"reshape", "Another shape."},
+    LayerName<DropoutLayer>{"dropout", "Sets a random part to zero in training."},
+    LayerName<BatchNormLayer>{"batch_norm", "Batch normalization."},
+    LayerName<ActivationLayer>{"activation", "A function."},
+    LayerName<ReluLayer>{"relu", "Keras's ReLU."},
+    LayerName<ZeroPadLayer>{"zero_pad", "A border of zeros."},
+    LayerName<AddLayer>{"add", "Sum of the inputs."},
+    LayerName<ConcatenateLayer>{"concatenate", "The inputs side by side, along the channels."},
+    LayerName<MultiplyLayer>{"multiply",
+                             "Product of two inputs; the second may be [1, 1, channels]."},
+    LayerName<LayerNormLayer>{"layer_norm", "Normalises the channels of each pixel."},
+    LayerName<GroupNormLayer>{"group_norm", "Normalises groups of channels of each sample."},
+    LayerName<UpSamplingLayer>{"up_sampling", "Enlarges the image."},
+    LayerName<ConvTransposeLayer>{"conv_transpose",
+                                  "Transposed convolution, which enlarges the image."},
+    LayerName<PreluLayer>{"prelu", "ReLU with a slope below 0 that is trained."},
+    LayerName<SpatialDropoutLayer>{"spatial_dropout", "Sets random channels to zero in training."},
+    LayerName<DropPathLayer>{"drop_path",
+                             "Sets random samples to zero in training (stochastic depth)."},
+    LayerName<LayerScaleLayer>{"layer_scale",
+                               "Multiplies each channel with a number that is trained."},
+    LayerName<RepeatLayer>{"repeat", "Layers several times in a row."},
+    LayerName<ResidualLayer>{"residual", "Layers and a shortcut past them, added."}};
+
 template <class T>
-LayerName layer_name() {
-  if constexpr (std::is_same_v<T, ConvLayer>) return {"conv", "Convolution."};
-  if constexpr (std::is_same_v<T, DepthwiseConvLayer>)
-    return {"depthwise_conv", "Convolution of each channel on its own."};
-  if constexpr (std::is_same_v<T, SeparableConvLayer>)
-    return {"separable_conv", "Depthwise convolution, then 1x1 convolution."};
-  if constexpr (std::is_same_v<T, MaxPoolLayer>) return {"max_pool", "Maximum of each window."};
-  if constexpr (std::is_same_v<T, AveragePoolLayer>)
-    return {"average_pool", "Mean of each window."};
-  if constexpr (std::is_same_v<T, GlobalAveragePoolLayer>)
-    return {"global_average_pool", "Mean of each channel."};
-  if constexpr (std::is_same_v<T, GlobalMaxPoolLayer>)
-    return {"global_max_pool", "Maximum of each channel."};
-  if constexpr (std::is_same_v<T, DenseLayer>) return {"dense", "Fully connected layer."};
-  if constexpr (std::is_same_v<T, FlattenLayer>)
-    return {"flatten", "Height, width and channels as one vector."};
-  if constexpr (std::is_same_v<T, ReshapeLayer>) return {"reshape", "Another shape."};
-  if constexpr (std::is_same_v<T, DropoutLayer>)
-    return {"dropout", "Sets a random part to zero in training."};
-  if constexpr (std::is_same_v<T, BatchNormLayer>) return {"batch_norm", "Batch normalization."};
-  if constexpr (std::is_same_v<T, ActivationLayer>) return {"activation", "A function."};
-  if constexpr (std::is_same_v<T, ReluLayer>) return {"relu", "Keras's ReLU."};
-  if constexpr (std::is_same_v<T, ZeroPadLayer>) return {"zero_pad", "A border of zeros."};
-  if constexpr (std::is_same_v<T, AddLayer>) return {"add", "Sum of the inputs."};
-  if constexpr (std::is_same_v<T, ConcatenateLayer>)
-    return {"concatenate", "The inputs side by side, along the channels."};
-  if constexpr (std::is_same_v<T, MultiplyLayer>)
-    return {"multiply", "Product of two inputs; the second may be [1, 1, channels]."};
-  if constexpr (std::is_same_v<T, LayerNormLayer>)
-    return {"layer_norm", "Normalises the channels of each pixel."};
-  if constexpr (std::is_same_v<T, GroupNormLayer>)
-    return {"group_norm", "Normalises groups of channels of each sample."};
-  if constexpr (std::is_same_v<T, UpSamplingLayer>) return {"up_sampling", "Enlarges the image."};
-  if constexpr (std::is_same_v<T, ConvTransposeLayer>)
-    return {"conv_transpose", "Transposed convolution, which enlarges the image."};
-  if constexpr (std::is_same_v<T, PreluLayer>)
-    return {"prelu", "ReLU with a slope below 0 that is trained."};
-  if constexpr (std::is_same_v<T, SpatialDropoutLayer>)
-    return {"spatial_dropout", "Sets random channels to zero in training."};
-  if constexpr (std::is_same_v<T, DropPathLayer>)
-    return {"drop_path", "Sets random samples to zero in training (stochastic depth)."};
-  if constexpr (std::is_same_v<T, LayerScaleLayer>)
-    return {"layer_scale", "Multiplies each channel with a number that is trained."};
-  if constexpr (std::is_same_v<T, RepeatLayer>) return {"repeat", "Layers several times in a row."};
-  if constexpr (std::is_same_v<T, ResidualLayer>)
-    return {"residual", "Layers and a shortcut past them, added."};
-}
+constexpr const LayerName<T>& kLayerName = std::get<LayerName<T>>(kLayerNames);
 
 }  // namespace
 
 template <class... Kinds>
 static void layer_kinds(FieldVisitor& v, Layer& s, std::variant<Kinds...>& kind) {
   (v.alternative(
-       layer_name<Kinds>().key, layer_name<Kinds>().help, std::holds_alternative<Kinds>(kind),
+       kLayerName<Kinds>.key, kLayerName<Kinds>.help, std::holds_alternative<Kinds>(kind),
        [&] { kind.template emplace<Kinds>(); },
        [&](FieldVisitor& inner) {
          inner.located(s.loc);
@@ -369,7 +357,7 @@ void fields(FieldVisitor& v, Layer& s) {
 }
 
 const char* layer_key(const Layer& layer) {
-  return std::visit([](const auto& kind) { return layer_name<std::decay_t<decltype(kind)>>().key; },
+  return std::visit([](const auto& kind) { return kLayerName<std::decay_t<decltype(kind)>>.key; },
                     layer.kind);
 }
 
