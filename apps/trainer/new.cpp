@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "commands/new/starter.h"
 #include "commands/open_model/source.h"
-#include "config/describe/commented.h"
+#include "config/describe/emit.h"
 #include "config/rule.h"
 #include "config/values.h"
 #include "train/run_dir.h"

@@ -4,7 +4,6 @@
 #include <tuple>
 
 #include "base/files.h"
-#include "config/backbone.h"
 #include "config/checks/checks.h"
 #include "config/decode.h"
 #include "config/describe/schema.h"

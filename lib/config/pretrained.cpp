@@ -1,6 +1,8 @@
 #include "config/pretrained.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +13,54 @@ namespace {
 
 namespace fs = std::filesystem;
 using BackboneName = Backbone::Name;
+
+// The ImageNet weights of a backbone.
+struct Pretrained {
+  Backbone::Name name;
+  const char* python_class;
+  PreprocessPreset preset;
+  const char* file;  // % stands for alpha, and * for `no_top` if the classifier is left out
+  const char* no_top = "_notop";
+};
+
+constexpr Pretrained kPretrained[] = {
+    {BackboneName::kVgg16, "VGG16", PreprocessPreset::kCaffe,
+     "vgg16_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kMobileNetV2, "MobileNetV2", PreprocessPreset::kTf,
+     "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_%_224*.h5", "_no_top"},
+    {BackboneName::kResNet50, "ResNet50", PreprocessPreset::kCaffe,
+     "resnet50_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kResNet18, "ResNet18", PreprocessPreset::kTorch,
+     "resnet18-f37072fd.safetensors"},
+    {BackboneName::kResNet34, "ResNet34", PreprocessPreset::kTorch,
+     "resnet34-b627a593.safetensors"},
+    {BackboneName::kResNet101, "ResNet101", PreprocessPreset::kCaffe,
+     "resnet101_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kDenseNet121, "DenseNet121", PreprocessPreset::kTorch,
+     "densenet121_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kEfficientNetB0, "EfficientNetB0", PreprocessPreset::kTorch,
+     "efficientnetb0*.h5"},
+    {BackboneName::kEfficientNetB1, "EfficientNetB1", PreprocessPreset::kTorch,
+     "efficientnetb1*.h5"},
+    {BackboneName::kEfficientNetB2, "EfficientNetB2", PreprocessPreset::kTorch,
+     "efficientnetb2*.h5"},
+    {BackboneName::kEfficientNetB3, "EfficientNetB3", PreprocessPreset::kTorch,
+     "efficientnetb3*.h5"},
+    {BackboneName::kMobileNetV3Small, "MobileNetV3Small", PreprocessPreset::kTf,
+     "weights_mobilenet_v3_small_224_%_float*.h5", "_no_top_v2"},
+    {BackboneName::kMobileNetV3Large, "MobileNetV3Large", PreprocessPreset::kTf,
+     "weights_mobilenet_v3_large_224_%_float*.h5", "_no_top_v2"},
+    {BackboneName::kConvNeXtTiny, "ConvNeXtTiny", PreprocessPreset::kTorch, "convnext_tiny*.h5"}};
+static_assert(std::size(kPretrained) == static_cast<int>(BackboneName::kConvNeXtTiny) + 1,
+              "every backbone needs a row");
+
+const Pretrained& find_pretrained(BackboneName name) {
+  return *std::ranges::find(kPretrained, name, &Pretrained::name);
+}
+
+void replace_mark(std::string& text, char mark, const std::string& by) {
+  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, 1, by);
+}
 
 constexpr const char* kTorchVgg16 = "vgg16-397923af";
 
@@ -59,79 +109,20 @@ std::string conversion(const std::string& folder) {
 }  // namespace
 
 std::string imagenet_weight_file(const Backbone& backbone) {
-  const bool top = backbone.include_top;
-  switch (backbone.name) {
-    case BackboneName::kVgg16:
-      return concat("vgg16_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case BackboneName::kResNet50:
-      return concat("resnet50_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case BackboneName::kMobileNetV2:
-      return concat("mobilenet_v2_weights_tf_dim_ordering_tf_kernels_",
-                    backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_224",
-                    top ? "" : "_no_top", ".h5");
-    case BackboneName::kResNet101:
-      return concat("resnet101_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case BackboneName::kDenseNet121:
-      return concat("densenet121_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case BackboneName::kEfficientNetB0:
-    case BackboneName::kEfficientNetB1:
-    case BackboneName::kEfficientNetB2:
-    case BackboneName::kEfficientNetB3:
-      return concat("efficientnetb", std::string(keras_class(backbone.name)).back(),
-                    top ? "" : "_notop", ".h5");
-    case BackboneName::kMobileNetV3Small:
-    case BackboneName::kMobileNetV3Large:
-      return concat("weights_mobilenet_v3_",
-                    backbone.name == BackboneName::kMobileNetV3Small ? "small" : "large", "_224_",
-                    backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_float",
-                    top ? "" : "_no_top_v2", ".h5");
-    case BackboneName::kConvNeXtTiny:
-      return concat("convnext_tiny", top ? "" : "_notop", ".h5");
-    case BackboneName::kResNet18:
-      return "resnet18-f37072fd.safetensors";
-    case BackboneName::kResNet34:
-      return "resnet34-b627a593.safetensors";
-  }
-  return "";
+  const Pretrained& pretrained = find_pretrained(backbone.name);
+  std::string file = pretrained.file;
+  replace_mark(file, '%', backbone.alpha == 1 ? "1.0" : concat(backbone.alpha));
+  replace_mark(file, '*', backbone.include_top ? "" : pretrained.no_top);
+  return file;
 }
 
 bool is_from_torchvision(Backbone::Name name) {
   return name == Backbone::Name::kResNet18 || name == Backbone::Name::kResNet34;
 }
 
-const char* keras_class(Backbone::Name name) {
-  switch (name) {
-    case BackboneName::kVgg16:
-      return "VGG16";
-    case BackboneName::kResNet50:
-      return "ResNet50";
-    case BackboneName::kMobileNetV2:
-      return "MobileNetV2";
-    case BackboneName::kResNet18:
-      return "ResNet18";
-    case BackboneName::kResNet34:
-      return "ResNet34";
-    case BackboneName::kResNet101:
-      return "ResNet101";
-    case BackboneName::kDenseNet121:
-      return "DenseNet121";
-    case BackboneName::kEfficientNetB0:
-      return "EfficientNetB0";
-    case BackboneName::kEfficientNetB1:
-      return "EfficientNetB1";
-    case BackboneName::kEfficientNetB2:
-      return "EfficientNetB2";
-    case BackboneName::kEfficientNetB3:
-      return "EfficientNetB3";
-    case BackboneName::kMobileNetV3Small:
-      return "MobileNetV3Small";
-    case BackboneName::kMobileNetV3Large:
-      return "MobileNetV3Large";
-    case BackboneName::kConvNeXtTiny:
-      return "ConvNeXtTiny";
-  }
-  return "";
-}
+const char* keras_class(Backbone::Name name) { return find_pretrained(name).python_class; }
+
+PreprocessPreset default_preprocess(Backbone::Name name) { return find_pretrained(name).preset; }
 
 std::vector<std::string> weight_folders(const Environment& environment) {
   std::vector<std::string> folders;

@@ -1,4 +1,4 @@
-// Finds files with the ImageNet weights of a backbone.
+// The ImageNet weights of a backbone: their files and the preprocessing that they need.
 #pragma once
 
 #include <string>
@@ -19,6 +19,9 @@ bool is_from_torchvision(Backbone::Name name);
 std::string imagenet_weight_file(const Backbone& backbone);
 // Returns the name of the network in Python: "VGG16" of keras.applications.VGG16.
 const char* keras_class(Backbone::Name name);
+// Returns the preset of data.preprocess with which the weights of the backbone were trained, which
+// is that of preprocess_input() in keras.applications.
+PreprocessPreset default_preprocess(Backbone::Name name);
 // Returns the folders that are searched for weight files: $WEIGHTS_DIR, ./weights and
 // ~/.keras/models.
 std::vector<std::string> weight_folders(const Environment& environment);

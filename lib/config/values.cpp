@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "config/describe/rule_text.h"
 #include "config/hints.h"
 
 namespace trainer::config {
@@ -106,6 +105,18 @@ Node write_list(const std::int64_t* values, std::size_t count) {
 }
 
 }  // namespace
+
+std::string range_text(const Rule& rule) {
+  std::string text;
+  if (std::isfinite(rule.low)) {
+    text = (rule.low_open ? "greater than " : "at least ") + write(rule.low).text;
+  }
+  if (std::isfinite(rule.high)) {
+    text += text.empty() ? "" : " and ";
+    text += (rule.high_open ? "less than " : "at most ") + write(rule.high).text;
+  }
+  return text;
+}
 
 std::string to_string(const Duration& duration) {
   static const char* const kUnits[] = {"step", "epoch", "second"};

@@ -51,6 +51,9 @@ inline ValueKind value_kind(const ValueRange&) { return ValueKind::kValueRange; 
 inline ValueKind value_kind(const LayerPattern&) { return ValueKind::kText; }
 inline ValueKind value_kind(const ParameterPattern&) { return ValueKind::kText; }
 
+// Returns "at least 0 and less than 1", for example, or "" for a rule without limits.
+std::string range_text(const Rule& rule);
+
 // Each read() sets `value` and returns "", or returns what was expected and what was found.
 std::string read(const Node& node, bool& value, const Rule& rule);
 std::string read(const Node& node, std::int64_t& value, const Rule& rule);

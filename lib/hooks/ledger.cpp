@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "base/text.h"
-#include "hooks/formats/csv_columns.h"
 #include "hooks/formats/row_file.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"

@@ -1,10 +1,9 @@
 // What `trainer new CONFIG` writes.
-#include "config/describe/commented.h"
-
 #include <doctest/doctest.h>
 
 #include <filesystem>
 
+#include "config/describe/emit.h"
 #include "support/source_files.h"
 
 namespace trainer::config {

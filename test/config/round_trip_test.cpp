@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "config/describe/commented.h"
+#include "config/describe/emit.h"
 #include "config/support.h"
 #include "support/source_files.h"
 

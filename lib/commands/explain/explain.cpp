@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "config/describe/rule_text.h"
 #include "config/describe/schema.h"
 #include "config/values.h"
 

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "commands/explain/explain.h"
 #include "commands/models/models.h"
-#include "config/backbone.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
 

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "config/backbone.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
 #include "model/build_model.h"

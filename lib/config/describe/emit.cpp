@@ -1,5 +1,7 @@
 #include "config/describe/emit.h"
 
+#include "config/describe/schema.h"
+
 namespace trainer::config {
 namespace {
 
@@ -88,6 +90,25 @@ void ValueWriter::section(SectionValue& value) {
   node_ = writer.take();
 }
 
+// `schema` describes the map; it is null for a map that has no schema.
+void print_map(const Node& map, const Schema* schema, const std::string& indent, std::string& out) {
+  for (const Entry& entry : map.entries) {
+    const Field* field = schema != nullptr ? schema->find(entry.key) : nullptr;
+    if (field != nullptr && !field->help.empty()) out += indent + "# " + field->help + "\n";
+    out += indent + print_key(entry.key) + ":";
+    const bool is_map = entry.value.kind == Node::Kind::kMap && !entry.value.entries.empty();
+    if (is_map) {
+      out += '\n';
+      print_map(entry.value, field != nullptr ? &field->schema : nullptr, indent + "  ", out);
+    } else if (holds_maps(entry.value)) {
+      out += '\n';
+      for (const Node& item : entry.value.items) out += indent + "  - " + print_flow(item) + '\n';
+    } else {
+      out += ' ' + print_flow(entry.value) + '\n';
+    }
+  }
+}
+
 }  // namespace
 
 Node emit(Value& value) {
@@ -105,6 +126,12 @@ Node emit_config(const Config& config) {
 std::string to_yaml(const std::string& text) { return print_flow(scalar_node(text, true)); }
 
 std::string to_yaml(const Config& config) { return print(emit_config(config)); }
+
+std::string commented_yaml(const Config& config) {
+  std::string out;
+  print_map(emit_config(config), &config_schema(), "", out);
+  return out;
+}
 
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config) {
   Leaves leaves;

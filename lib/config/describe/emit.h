@@ -1,5 +1,7 @@
-// Converts values of a config to nodes.
+// Converts values of a config to nodes and to YAML with comments.
 #pragma once
+
+#include <string>
 
 #include "config/field.h"
 
@@ -8,5 +10,8 @@ namespace trainer::config {
 Node emit(Value& value);
 // Returns the effective config with every key.
 Node emit_config(const Config& config);
+// Returns every field, each below a comment that describes it, as YAML that reads back to the same
+// config.
+std::string commented_yaml(const Config& config);
 
 }  // namespace trainer::config
