@@ -21,7 +21,7 @@ int write_pending(int fd, std::string& text) {
   while (done < text.size() && error == 0) {
     const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
     if (put >= 0) {
-      done += static_cast<std::size_t>(put);
+      done += put;
     } else if (errno != EINTR) {
       error = errno;
     }

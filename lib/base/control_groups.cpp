@@ -16,7 +16,7 @@ using std::filesystem::path;
 // mount point.
 bool names(const std::string& controllers, std::string_view controller) {
   const std::vector<std::string> all = split_text(controllers, ',');
-  return controllers == controller || std::find(all.begin(), all.end(), controller) != all.end();
+  return controllers == controller || std::ranges::find(all, controller) != all.end();
 }
 
 // The path of this process's group below the mount point, "" where it is unknown.

@@ -71,15 +71,14 @@ Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::si
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw DataError(name_of(path), "cannot stat: " + reason());
   expect_regular(path, info);
-  Buffer content(std::min(most, static_cast<std::size_t>(info.st_size)),
-                 typename Buffer::value_type{});
+  Buffer content(std::min<std::size_t>(most, info.st_size), typename Buffer::value_type{});
   std::size_t done = 0;
   while (done < content.size()) {
     const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw DataError(name_of(path), "cannot read: " + reason());
     if (got == 0) break;
-    done += static_cast<std::size_t>(got);
+    done += got;
   }
   content.resize(done);
   return content;
@@ -97,7 +96,7 @@ void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) 
     const ssize_t put = ::write(fd, content.data() + done, content.size() - done);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) throw DataError(name_of(path), "cannot write: " + reason());
-    done += static_cast<std::size_t>(put);
+    done += put;
   }
 }
 

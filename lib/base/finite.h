@@ -8,8 +8,7 @@
 namespace trainer {
 
 inline bool all_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](float value) { return std::isfinite(value); });
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace trainer

@@ -58,7 +58,7 @@ std::string draw_secret(std::size_t bytes) {
       throw std::runtime_error(std::string("the system gives no random numbers: ") +
                                std::strerror(errno));
     }
-    if (got > 0) at += static_cast<std::size_t>(got);
+    if (got > 0) at += got;
   }
   return hexadecimal(random.data(), bytes);
 }

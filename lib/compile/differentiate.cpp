@@ -26,27 +26,26 @@ class Walk {
 
  private:
   void visit(int i) {
-    const Node node = node_at(graph_, i);
+    const Node node = graph_.nodes[i];
     std::vector<bool> wanted;
-    for (const ValueId id : node.inputs) wanted.push_back(wanted_[index(id)]);
-    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    for (const ValueId id : node.inputs) wanted.push_back(wanted_[id]);
+    if (std::ranges::find(wanted, true) == wanted.end()) return;
 
     std::vector<ValueId> gradients;
     for (const ValueId id : node.outputs)
       gradients.push_back(sum_gradients(id, node.name, node.loc));
-    const bool flows =
-        std::any_of(gradients.begin(), gradients.end(), [](ValueId id) { return id != kNoValue; });
+    const bool flows = std::ranges::any_of(gradients, [](ValueId id) { return id != kNoValue; });
     if (!flows && !std::holds_alternative<graph::Loss>(node.op)) return;
 
     const std::vector<ValueId> made = graph::differentiate(graph_, i, gradients, wanted);
     for (std::size_t k = 0; k < made.size(); ++k) {
-      if (made[k] != kNoValue) parts_[index(node.inputs[k])].push_back(made[k]);
+      if (made[k] != kNoValue) parts_[node.inputs[k]].push_back(made[k]);
     }
   }
 
   // Returns the sum of the gradients of a value, or kNoValue if it has none.
   ValueId sum_gradients(ValueId id, const std::string& name, const SourceLoc& loc) {
-    const std::vector<ValueId>& parts = parts_[index(id)];
+    const std::vector<ValueId>& parts = parts_[id];
     if (parts.empty()) return kNoValue;
     if (parts.size() == 1) return parts[0];
     const ValueId sum = graph_.add1(graph::Add{}, parts, name, loc, Phase::kBackward);

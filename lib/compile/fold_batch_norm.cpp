@@ -7,15 +7,14 @@ namespace trainer::compile {
 namespace {
 
 bool has_trainable(const Graph& graph, const Node& node) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId id) { return graph[id].trainable; });
+  return std::ranges::any_of(node.inputs, [&](ValueId id) { return graph[id].trainable; });
 }
 
 // Returns the convolution that `norm` can be folded into, or -1.
 int convolution_before(const Graph& graph, const Node& norm) {
   const int i = graph.producer(norm.inputs[0]);
   if (i < 0 || !only_consumer(graph, norm.inputs[0])) return -1;
-  const Node& node = graph.nodes[static_cast<std::size_t>(i)];
+  const Node& node = graph.nodes[i];
   const auto* conv = std::get_if<graph::Conv>(&node.op);
   if (conv == nullptr || !conv->activation.linear()) return -1;
   return has_trainable(graph, node) || has_trainable(graph, norm) ? -1 : i;
@@ -52,7 +51,7 @@ Graph fold_batch_norm(Graph graph, const Options&) {
     if (op == nullptr) continue;
     const int before = convolution_before(graph, norm);
     if (before < 0) continue;
-    Node& conv = node_at(graph, before);
+    Node& conv = graph.nodes[before];
     prepare.push_back(fold(graph, conv, norm));
     auto& conv_op = std::get<graph::Conv>(conv.op);
     conv_op.bias = true;

@@ -9,7 +9,7 @@ Graph fold_padding(Graph graph, const Options&) {
     if (pad == nullptr) continue;
     const std::optional<int> user = only_consumer(graph, graph.nodes[i].outputs[0]);
     if (!user) continue;
-    Node& node = node_at(graph, *user);
+    Node& node = graph.nodes[*user];
     auto* conv = std::get_if<graph::Conv>(&node.op);
     if (conv == nullptr) continue;
     conv->window.pad_before[0] += pad->top;

@@ -16,7 +16,7 @@ Graph freeze(Graph graph, const Options&) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (!std::holds_alternative<graph::BatchNorm>(node.op) || !fixed.contains(node.name)) continue;
-    removed[static_cast<std::size_t>(use_moving_statistics(graph, static_cast<int>(i)))] = true;
+    removed[use_moving_statistics(graph, static_cast<int>(i))] = true;
   }
   remove_nodes(graph, removed);
   return graph;

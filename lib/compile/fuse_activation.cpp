@@ -27,11 +27,11 @@ Graph fuse_activation(Graph graph, const Options& options) {
     const ValueId x = node.inputs[0];
     const int before = graph.producer(x);
     if (before < 0 || !only_consumer(graph, x)) continue;
-    Node& target = node_at(graph, before);
+    Node& target = graph.nodes[before];
     Activation* activation = fusable(target.op);
     if (activation == nullptr || !activation->linear() || !activate->activation.fusable()) continue;
     // The gradient of a fused activation is computed from the output alone.
-    if (differentiated[index(x)] && !activate->activation.differentiable_from_output()) continue;
+    if (differentiated[x] && !activate->activation.differentiable_from_output()) continue;
     *activation = activate->activation;
     const ValueId y = node.outputs[0];
     replace_uses(graph, x, y);

@@ -20,10 +20,10 @@ Graph fuse_backward(Graph graph, const Options&) {
     if (backward == nullptr || backward->kind != graph::Pool::Kind::kMax) continue;
     const std::optional<int> next = only_consumer(graph, node.outputs[0]);
     if (!next) continue;
-    const Node& after = node_at(graph, *next);
+    const Node& after = graph.nodes[*next];
     const auto* activate = std::get_if<graph::ActivateBackward>(&after.op);
     if (activate == nullptr || !derivative_at_pooled(activate->activation.kind)) continue;
-    const Node& pool = node_at(graph, graph.producer(node.inputs[1]));
+    const Node& pool = graph.nodes[graph.producer(node.inputs[1])];
     // The activation before a sum has the same gradient value, but its output is not pooled.
     if (after.inputs[0] != pool.inputs[0]) continue;
 
@@ -34,7 +34,7 @@ Graph fuse_backward(Graph graph, const Options&) {
     std::get<graph::PoolBackward>(fused.op).activation = activation;
     fused.inputs.push_back(pooled);
     fused.outputs[0] = dx;
-    removed[static_cast<std::size_t>(*next)] = true;
+    removed[*next] = true;
   }
   remove_nodes(graph, removed);
   return graph;

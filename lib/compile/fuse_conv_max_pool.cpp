@@ -30,9 +30,8 @@ bool fusable(const graph::Pool& pool) {
 bool from_images(const Graph& graph, ValueId id) {
   const int producer = graph.producer(id);
   if (producer < 0) return graph[id].role == Role::kInput;
-  const auto& inputs = graph.nodes[static_cast<std::size_t>(producer)].inputs;
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [&](ValueId x) { return from_images(graph, x); });
+  const auto& inputs = graph.nodes[producer].inputs;
+  return std::ranges::all_of(inputs, [&](ValueId x) { return from_images(graph, x); });
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ Graph fuse_conv_max_pool(Graph graph, const Options& options) {
     if (!from_images(graph, node.inputs[0])) continue;
     const std::optional<int> next = only_consumer(graph, node.outputs[0]);
     if (!next) continue;
-    const Node& pool_node = node_at(graph, *next);
+    const Node& pool_node = graph.nodes[*next];
     const auto* pool = std::get_if<graph::Pool>(&pool_node.op);
     if (pool == nullptr || !fusable(*pool)) continue;
 
@@ -60,7 +59,7 @@ Graph fuse_conv_max_pool(Graph graph, const Options& options) {
     Node& fused = graph.nodes[i];
     fused.op = graph::ConvMaxPool{*conv, pool->window};
     fused.outputs = {pooled, graph.add_value(std::move(position))};
-    removed[static_cast<std::size_t>(*next)] = true;
+    removed[*next] = true;
   }
   remove_nodes(graph, removed);
   return graph;

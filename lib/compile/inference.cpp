@@ -7,7 +7,7 @@ Graph inference(Graph graph, const Options&) {
   std::vector<bool> removed(graph.nodes.size(), false);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (std::holds_alternative<graph::BatchNorm>(graph.nodes[i].op)) {
-      removed[static_cast<std::size_t>(use_moving_statistics(graph, static_cast<int>(i)))] = true;
+      removed[use_moving_statistics(graph, static_cast<int>(i))] = true;
     } else if (auto* loss = std::get_if<graph::Loss>(&graph.nodes[i].op)) {
       loss->sample_weight = false;
       loss->class_weight.clear();  // only training weights classes, as in Keras

@@ -77,7 +77,4 @@ inline std::string layer_name(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('/'));
 }
 
-inline Node& node_at(Graph& graph, int i) { return graph.nodes[static_cast<std::size_t>(i)]; }
-inline std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
 }  // namespace trainer::compile

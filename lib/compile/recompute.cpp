@@ -37,21 +37,21 @@ std::int64_t peak_bytes(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (std::holds_alternative<graph::Reshape>(node.op)) {
-      is[index(node.outputs[0])] = is[index(node.inputs[0])];
-      bytes[index(node.outputs[0])] = 0;
+      is[node.outputs[0]] = is[node.inputs[0]];
+      bytes[node.outputs[0]] = 0;
     }
-    for (const ValueId id : node.inputs) last[index(is[index(id)])] = i;
+    for (const ValueId id : node.inputs) last[is[id]] = i;
   }
-  for (const ValueId id : graph.outputs) last[index(is[index(id)])] = graph.nodes.size();
+  for (const ValueId id : graph.outputs) last[is[id]] = graph.nodes.size();
   std::vector<std::vector<ValueId>> ends(graph.nodes.size() + 1);
   std::int64_t now = 0, peak = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId id : graph.nodes[i].outputs) {
-      now += bytes[index(id)];
-      ends[std::max(i, last[index(id)])].push_back(id);
+      now += bytes[id];
+      ends[std::max(i, last[id])].push_back(id);
     }
     peak = std::max(peak, now);
-    for (const ValueId id : ends[i]) now -= bytes[index(id)];
+    for (const ValueId id : ends[i]) now -= bytes[id];
   }
   return peak;
 }
@@ -65,18 +65,18 @@ class Forward {
     used_by_forward.assign(graph.values.size(), 0);
     kept.assign(graph.values.size(), false);
     const auto is_forward = [](const Node& node) { return node.phase == Phase::kForward; };
-    const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_forward);
+    const auto first = std::ranges::find_if(graph.nodes, is_forward);
     const auto behind = std::find_if_not(first, graph.nodes.end(), is_forward);
-    begin = static_cast<std::size_t>(first - graph.nodes.begin());
-    end = static_cast<std::size_t>(behind - graph.nodes.begin());
+    begin = first - graph.nodes.begin();
+    end = behind - graph.nodes.begin();
     for (std::size_t i = 0; i < none; ++i) {
       for (const ValueId id : graph.nodes[i].inputs) {
-        if (graph.nodes[i].phase == Phase::kForward) used_by_forward[index(id)] = i;
-        if (graph.nodes[i].phase == Phase::kUpdate) kept[index(id)] = true;
+        if (graph.nodes[i].phase == Phase::kForward) used_by_forward[id] = i;
+        if (graph.nodes[i].phase == Phase::kUpdate) kept[id] = true;
       }
-      for (const ValueId id : graph.nodes[i].outputs) made_at[index(id)] = i;
+      for (const ValueId id : graph.nodes[i].outputs) made_at[id] = i;
     }
-    for (const ValueId id : graph.outputs) kept[index(id)] = true;
+    for (const ValueId id : graph.outputs) kept[id] = true;
   }
 
   // Returns the places before which a segment may begin, and the bytes that the nodes before it
@@ -87,12 +87,11 @@ class Forward {
     std::vector<ValueId> open;  // values of earlier nodes that later ones take
     std::int64_t bytes = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      if (open.empty() || (open.size() == 1 && !inside[index(open[0])]))
-        cuts.emplace_back(i, bytes);
-      std::erase_if(open, [&](ValueId id) { return used_by_forward[index(id)] <= i; });
+      if (open.empty() || (open.size() == 1 && !inside[open[0]])) cuts.emplace_back(i, bytes);
+      std::erase_if(open, [&](ValueId id) { return used_by_forward[id] <= i; });
       for (const ValueId id : graph_.nodes[i].outputs) {
         bytes += activation_bytes(graph_[id]);
-        if (used_by_forward[index(id)] > i) open.push_back(id);
+        if (used_by_forward[id] > i) open.push_back(id);
       }
     }
     return cuts;
@@ -114,9 +113,9 @@ class Forward {
       const auto* conv = std::get_if<graph::Conv>(&node.op);
       const bool grouped = conv != nullptr && conv->groups > 1;
       const bool norm = std::holds_alternative<graph::BatchNorm>(node.op);
-      if (!grouped && !(norm && convolved[index(node.inputs[0])])) continue;
-      inside[index(node.inputs[0])] = inside[index(node.outputs[0])] = true;
-      convolved[index(node.outputs[0])] = grouped;
+      if (!grouped && !(norm && convolved[node.inputs[0]])) continue;
+      inside[node.inputs[0]] = inside[node.outputs[0]] = true;
+      convolved[node.outputs[0]] = grouped;
     }
     return inside;
   }
@@ -180,7 +179,7 @@ class Recomputed {
  private:
   // Returns whether the value of this segment is still in memory when backward starts.
   bool stays(ValueId id, const Segment& segment) const {
-    return forward_.kept[index(id)] || forward_.used_by_forward[index(id)] >= segment.last;
+    return forward_.kept[id] || forward_.used_by_forward[id] >= segment.last;
   }
 
   static void take_copies(Node& node, const std::map<ValueId, ValueId>& copy_of) {
@@ -200,19 +199,18 @@ class Recomputed {
       if (graph_.nodes[i].phase != Phase::kBackward) continue;
       for (const ValueId id : graph_.nodes[i].inputs) {
         if (!is_lost(id, s)) continue;
-        wanted[index(id)] = true;
+        wanted[id] = true;
         needed_at = i;
       }
     }
     std::vector<std::size_t> again;
     for (std::size_t i = segment.last; i-- > segment.first;) {
       const Node& node = graph_.nodes[i];
-      const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                   [&](ValueId id) { return wanted[index(id)]; });
+      const bool any = std::ranges::any_of(node.outputs, [&](ValueId id) { return wanted[id]; });
       if (!any) continue;
       again.push_back(i);
       for (const ValueId id : node.inputs) {
-        if (is_lost(id, s)) wanted[index(id)] = true;
+        if (is_lost(id, s)) wanted[id] = true;
       }
     }
     std::vector<Node> made;
@@ -222,7 +220,7 @@ class Recomputed {
 
   // Returns whether the segment makes the value and the value does not stay.
   bool is_lost(ValueId id, std::size_t s) const {
-    const bool is_made = segment_of_[forward_.made_at[index(id)]] == static_cast<int>(s);
+    const bool is_made = segment_of_[forward_.made_at[id]] == static_cast<int>(s);
     return is_made && !stays(id, segments_[s]);
   }
 
@@ -231,7 +229,7 @@ class Recomputed {
     Node copy = graph_.nodes[i];
     copy.phase = Phase::kBackward;
     take_copies(copy, copy_of);
-    const Segment& segment = segments_[static_cast<std::size_t>(segment_of_[i])];
+    const Segment& segment = segments_[segment_of_[i]];
     for (ValueId& id : copy.outputs) {
       const ValueId original = id;
       Value value = graph_[id];

@@ -7,7 +7,7 @@
 namespace trainer::compile {
 
 std::optional<int> only_consumer(const Graph& graph, ValueId id) {
-  if (std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end()) return {};
+  if (std::ranges::find(graph.outputs, id) != graph.outputs.end()) return {};
   const std::vector<int> users = graph.consumers(id);
   if (users.size() != 1) return {};
   return users[0];
@@ -35,22 +35,21 @@ std::vector<bool> depends_on_trainable(const Graph& graph) {
     depends[i] = graph.values[i].role == Role::kParameter && graph.values[i].trainable;
   }
   for (const Node& node : graph.nodes) {
-    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                 [&](ValueId id) { return depends[index(id)]; });
-    for (const ValueId id : node.outputs) depends[index(id)] = any;
+    const bool any = std::ranges::any_of(node.inputs, [&](ValueId id) { return depends[id]; });
+    for (const ValueId id : node.outputs) depends[id] = any;
   }
   return depends;
 }
 
 int use_moving_statistics(Graph& graph, int i) {
-  const Node& norm = node_at(graph, i);
+  const Node& norm = graph.nodes[i];
   const auto& op = std::get<graph::BatchNorm>(norm.op);
   for (const int user : graph.consumers(norm.outputs[1])) {
-    const Node& statistics = node_at(graph, user);
+    const Node& statistics = graph.nodes[user];
     if (!std::holds_alternative<graph::UpdateStatistics>(statistics.op)) continue;
     const ValueId mean = statistics.inputs[0];
     const ValueId variance = statistics.inputs[1];
-    Node& changed = node_at(graph, i);
+    Node& changed = graph.nodes[i];
     changed.inputs.push_back(mean);
     changed.inputs.push_back(variance);
     changed.outputs.resize(1);

@@ -13,9 +13,8 @@ std::vector<bool> changing_values(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     const bool any = std::holds_alternative<graph::Dropout>(node.op) ||
                      std::holds_alternative<graph::BatchNorm>(node.op) ||
-                     std::any_of(node.inputs.begin(), node.inputs.end(),
-                                 [&](ValueId id) { return changing[index(id)]; });
-    for (const ValueId id : node.outputs) changing[index(id)] = any;
+                     std::ranges::any_of(node.inputs, [&](ValueId id) { return changing[id]; });
+    for (const ValueId id : node.outputs) changing[id] = any;
   }
   return changing;
 }
@@ -28,8 +27,8 @@ ValueId find_labels(const Graph& graph) {
 }
 
 bool has_weights(const Graph& graph, const Node& node) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId id) { return graph[id].role == Role::kParameter; });
+  return std::ranges::any_of(node.inputs,
+                             [&](ValueId id) { return graph[id].role == Role::kParameter; });
 }
 
 // The nodes before the cut, and their only value that the nodes after it read.
@@ -65,8 +64,7 @@ Cut find_cut(const Graph& graph, const std::vector<bool>& changing) {
   bool weights = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (std::any_of(node.outputs.begin(), node.outputs.end(),
-                    [&](ValueId id) { return changing[index(id)]; })) {
+    if (std::ranges::any_of(node.outputs, [&](ValueId id) { return changing[id]; })) {
       break;  // A node that changes reads an activation, so that no later place is possible.
     }
     now.before[i] = true;
@@ -91,7 +89,7 @@ Graph part(const Graph& graph, const std::vector<bool>& removed) {
 FrozenSplit split_frozen(const Graph& model, const Options& options) {
   FrozenSplit split;
   const Graph graph = freeze(model, options);
-  if (std::none_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+  if (std::ranges::none_of(graph.values, [](const Value& value) {
         return value.role == Role::kParameter && value.trainable;
       })) {
     split.reason = "no layer is trained";
@@ -114,7 +112,7 @@ FrozenSplit split_frozen(const Graph& model, const Options& options) {
   }
   split.suffix[cut.value].role = Role::kInput;
   split.suffix[cut.value].type = options.activations;
-  split.layer = graph.nodes[static_cast<std::size_t>(graph.producer(cut.value))].name;
+  split.layer = graph.nodes[graph.producer(cut.value)].name;
   return split;
 }
 

@@ -14,15 +14,14 @@ bool in_place(const Node& node) {
 
 void remove_unused_nodes(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
-  for (const ValueId id : graph.outputs) used[index(id)] = true;
+  for (const ValueId id : graph.outputs) used[id] = true;
   std::vector<bool> removed(graph.nodes.size(), false);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                 [&](ValueId id) { return used[index(id)]; });
+    const bool any = std::ranges::any_of(node.outputs, [&](ValueId id) { return used[id]; });
     removed[i] = !any && !in_place(node);
     if (removed[i]) continue;
-    for (const ValueId id : node.inputs) used[index(id)] = true;
+    for (const ValueId id : node.inputs) used[id] = true;
   }
   remove_nodes(graph, removed);
 }
@@ -32,9 +31,9 @@ void remove_unused_values(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
   for (std::size_t i = 0; i < used.size(); ++i)
     used[i] = graph::is_persistent(graph.values[i].role);
-  for (const ValueId id : graph.inputs) used[index(id)] = true;
+  for (const ValueId id : graph.inputs) used[id] = true;
   for (const Node& node : graph.nodes) {
-    for (const ValueId id : node.outputs) used[index(id)] = true;
+    for (const ValueId id : node.outputs) used[id] = true;
   }
   std::vector<ValueId> number(graph.values.size(), kNoValue);
   std::vector<Value> values;
@@ -45,7 +44,7 @@ void remove_unused_values(Graph& graph) {
   }
   graph.values = std::move(values);
   const auto renumber = [&](std::vector<ValueId>& ids) {
-    for (ValueId& id : ids) id = number[index(id)];
+    for (ValueId& id : ids) id = number[id];
   };
   for (Node& node : graph.nodes) {
     renumber(node.inputs);
@@ -55,7 +54,7 @@ void remove_unused_values(Graph& graph) {
   renumber(graph.outputs);
   for (graph::LayerInfo& layer : graph.layers) {
     renumber(layer.parameters);
-    if (layer.output != kNoValue) layer.output = number[index(layer.output)];
+    if (layer.output != kNoValue) layer.output = number[layer.output];
   }
 }
 

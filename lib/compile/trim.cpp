@@ -31,7 +31,7 @@ const graph::Window* find_window(const Node& node) {
 std::optional<Extent> extent_needed(const Graph& graph, ValueId id) {
   const std::optional<int> user = only_consumer(graph, id);
   if (!user) return std::nullopt;
-  const Node& node = graph.nodes[static_cast<std::size_t>(*user)];
+  const Node& node = graph.nodes[*user];
   const graph::Window* window = find_window(node);
   if (window == nullptr || node.inputs[0] != id) return std::nullopt;
   Extent read = extent_read(*window, to_extent(graph[node.outputs[0]].shape));
@@ -68,7 +68,7 @@ void trim(Graph& graph, Node& node) {
     const int maker = graph.producer(node.inputs[0]);
     // The producer of the input is visited later, and is then reduced to what is read here.
     const bool follows = maker >= 0 && only_consumer(graph, node.inputs[0]) &&
-                         std::holds_alternative<graph::ConvMaxPool>(node_at(graph, maker).op);
+                         std::holds_alternative<graph::ConvMaxPool>(graph.nodes[maker].op);
     if ((padding[0] < 0 || padding[1] < 0) && !follows) return;
     conv->window.pad_after = {std::max<std::int64_t>(padding[0], 0),
                               std::max<std::int64_t>(padding[1], 0)};

@@ -219,7 +219,7 @@ class MapReader final : public FieldVisitor {
       return report(node_, node_.loc, named->message);
     }
     for (const Entry& entry : node_.entries) {
-      if (std::find(keys_.begin(), keys_.end(), entry.key) != keys_.end()) continue;
+      if (std::ranges::find(keys_, entry.key) != keys_.end()) continue;
       if (const auto guess = nearest(entry.key, keys_)) guesses_.push_back(*guess);
       add_diagnostic(diagnostics_,
                      {entry.loc, unknown_key(entry.key, where_.path, keys_) + entry.value.note});
@@ -229,7 +229,7 @@ class MapReader final : public FieldVisitor {
   // Returns whether an unknown key is probably a misspelling of this key, which is then not
   // reported as missing.
   bool is_guessed(const std::string& key) const {
-    return std::find(guesses_.begin(), guesses_.end(), key) != guesses_.end();
+    return std::ranges::find(guesses_, key) != guesses_.end();
   }
 
   void check_choice() {
@@ -242,8 +242,7 @@ class MapReader final : public FieldVisitor {
     if (!given_.empty() || !choice_required_) return;
     // An empty value keeps the default; an empty list entry has none.
     if (node_.kind == Node::Kind::kNull && !where_.path.ends_with(']')) return;
-    if (std::any_of(choices_.begin(), choices_.end(),
-                    [&](const std::string& key) { return is_guessed(key); })) {
+    if (std::ranges::any_of(choices_, [&](const std::string& key) { return is_guessed(key); })) {
       return;
     }
     report(node_, where_.loc, concat("expected ", what_, ", one of: ", join(choices_)));
@@ -252,8 +251,7 @@ class MapReader final : public FieldVisitor {
   void check_group(const Group& group) {
     std::vector<const Entry*> given;
     for (const Entry& entry : node_.entries) {
-      const bool member =
-          std::find(group.keys.begin(), group.keys.end(), entry.key) != group.keys.end();
+      const bool member = std::ranges::find(group.keys, entry.key) != group.keys.end();
       if (member && entry.value.kind != Node::Kind::kNull) given.push_back(&entry);
     }
     if (given.size() > 1) {
@@ -262,8 +260,7 @@ class MapReader final : public FieldVisitor {
                     "' cannot both be given; choose one of: ", join(group.keys)));
     }
     if (!given.empty() || !group.required) return;
-    if (std::any_of(group.keys.begin(), group.keys.end(),
-                    [&](const std::string& key) { return is_guessed(key); })) {
+    if (std::ranges::any_of(group.keys, [&](const std::string& key) { return is_guessed(key); })) {
       return;
     }
     report(node_, where_.loc, "missing required key, exactly one of: " + join(group.keys));

@@ -17,7 +17,7 @@ Config with_replicas(const Config& config, std::int64_t replicas) {
   // Listed GPUs serve any number of replicas in turn.
   const std::vector<std::int64_t>& listed = config.parallel.gpus.indices;
   made.parallel.gpus.indices.clear();
-  for (std::size_t r = 0; !listed.empty() && r < static_cast<std::size_t>(replicas); ++r) {
+  for (std::int64_t r = 0; !listed.empty() && r < replicas; ++r) {
     made.parallel.gpus.indices.push_back(listed[r % listed.size()]);
   }
   made.train.batch_size = batch / replicas;

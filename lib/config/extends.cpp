@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 // Removes keys of the extended file that exclude the file's own key.
 void drop_base_alternatives(Node& base, const std::string& key,
                             const std::vector<std::string>& group) {
-  if (std::find(group.begin(), group.end(), key) == group.end()) return;
+  if (std::ranges::find(group, key) == group.end()) return;
   std::erase_if(base.entries, [&](const Entry& entry) {
-    return entry.key != key && std::find(group.begin(), group.end(), entry.key) != group.end();
+    return entry.key != key && std::ranges::find(group, entry.key) != group.end();
   });
 }
 
@@ -73,8 +73,8 @@ class TreeReader {
     Node root = read_yaml(text, file, diagnostics_);
     std::erase_if(root.entries, [](const Entry& entry) { return entry.key.starts_with("x-"); });
     substitute(root, environment_);
-    const auto extends = std::find_if(root.entries.begin(), root.entries.end(),
-                                      [](const Entry& entry) { return entry.key == "extends"; });
+    const auto extends = std::ranges::find_if(
+        root.entries, [](const Entry& entry) { return entry.key == "extends"; });
     if (extends == root.entries.end()) return root;
     const Node value = std::move(extends->value);
     root.entries.erase(extends);
@@ -109,7 +109,7 @@ class TreeReader {
                                   "; the path counts from the folder of the config that gives it"));
     }
     const std::string identity = canonical_name(path);
-    if (std::find(chain_.begin(), chain_.end(), identity) != chain_.end()) {
+    if (std::ranges::find(chain_, identity) != chain_.end()) {
       std::vector<std::string> files = chain_;
       files.push_back(identity);
       return refuse(value, "a file cannot extend itself: " + join(files, " extends "));

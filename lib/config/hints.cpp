@@ -42,7 +42,7 @@ std::string variable_hint(const std::string& line) {
   const std::size_t start = line.find("${");
   if (start == std::string::npos || line.find_first_of("{[") >= start) return "";
   const std::string before = line.substr(0, start);
-  if (std::count(before.begin(), before.end(), '"') % 2 == 1) return "";
+  if (std::ranges::count(before, '"') % 2 == 1) return "";
   std::size_t begin = before.find_last_of(" ,[{");
   begin = begin == std::string::npos ? 0 : begin + 1;
   std::size_t end = start;
@@ -68,9 +68,9 @@ std::string colon_hint(const std::string& line) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
-  const bool is_word = !key.empty() && is_letter(key[0]) &&
-                       std::all_of(key.begin(), key.end(),
-                                   [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+  const bool is_word = !key.empty() && is_letter(key[0]) && std::ranges::all_of(key, [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9');
+  });
   const bool is_glued =
       !value.empty() && std::string_view(" \t\r:/\\").find(value[0]) == std::string_view::npos;
   if (!is_word || !is_glued) return "";
@@ -107,7 +107,7 @@ std::string keras_key(const std::string& key) {
 std::string syntax_hint(const std::string& text, int line) {
   const std::vector<std::string> lines = split_lines(text);
   if (lines.empty()) return "";
-  const std::size_t at = std::min(static_cast<std::size_t>(std::max(line, 0)), lines.size() - 1);
+  const std::size_t at = std::min<std::size_t>(std::max(line, 0), lines.size() - 1);
   if (const std::string hint = tab_hint(lines[at]); !hint.empty()) return hint;
   // The mistake is often in the line before the one at which the parser stops.
   for (std::size_t back = 0; back < 2 && back <= at; ++back) {
@@ -146,11 +146,11 @@ std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::
     const Entry* entry = map.find(key);
     if (entry == nullptr || entry->value.kind != Node::Kind::kScalar) continue;
     const std::string word = to_lower(entry->value.text);
-    if (std::find(choices.begin(), choices.end(), word) == choices.end()) continue;
+    if (std::ranges::find(choices, word) == choices.end()) continue;
     Node inner;
     inner.kind = Node::Kind::kMap;
     for (const Entry& other : map.entries) {
-      const bool stays = std::find(keys.begin(), keys.end(), other.key) != keys.end();
+      const bool stays = std::ranges::find(keys, other.key) != keys.end();
       if (other.key == key || stays) continue;
       Entry& kept = inner.entries.emplace_back();
       kept.key = keras_key(other.key);

@@ -22,13 +22,12 @@ void report_failures(const Node& node, std::vector<Diagnostic>& diagnostics) {
 // Sorts diagnostics by file and line, with those of flags after those of files.
 void throw_if_any(std::vector<Diagnostic>& diagnostics) {
   if (diagnostics.empty()) return;
-  std::stable_sort(diagnostics.begin(), diagnostics.end(),
-                   [](const Diagnostic& a, const Diagnostic& b) {
-                     if ((a.loc.line == 0) != (b.loc.line == 0)) return b.loc.line == 0;
-                     if (a.loc.line == 0) return false;
-                     return std::tie(a.loc.file, a.loc.line, a.loc.column) <
-                            std::tie(b.loc.file, b.loc.line, b.loc.column);
-                   });
+  std::ranges::stable_sort(diagnostics, [](const Diagnostic& a, const Diagnostic& b) {
+    if ((a.loc.line == 0) != (b.loc.line == 0)) return b.loc.line == 0;
+    if (a.loc.line == 0) return false;
+    return std::tie(a.loc.file, a.loc.line, a.loc.column) <
+           std::tie(b.loc.file, b.loc.line, b.loc.column);
+  });
   throw ConfigError(std::move(diagnostics));
 }
 
@@ -48,7 +47,7 @@ std::string read_pipe(const std::string& path) {
   std::ifstream pipe(path, std::ios::binary);
   std::string text;
   for (char piece[4096]; pipe.read(piece, sizeof piece), pipe.gcount() > 0;) {
-    text.append(piece, static_cast<std::size_t>(pipe.gcount()));
+    text.append(piece, pipe.gcount());
     if (text.size() > kMaxBytes) {
       throw ConfigError(SourceLoc{path, 0, 0},
                         "more than 16 MB came through this pipe; a config is smaller");

@@ -18,7 +18,7 @@ std::vector<Step> parse_path(const std::string& path) {
     if (path[at] == '[') {
       std::size_t index = 0;
       const auto end = std::from_chars(path.data() + at + 1, path.data() + path.size(), index);
-      at = static_cast<std::size_t>(end.ptr - path.data());
+      at = end.ptr - path.data();
       if (steps.empty() || end.ec != std::errc{} || at >= path.size() || path[at] != ']') return {};
       steps.emplace_back(index);
       ++at;
@@ -58,10 +58,10 @@ Node map_node(const SourceLoc& loc) {
 // Removes keys of the file that exclude the key that is set.
 void drop_file_alternatives(Node& map, const std::string& key,
                             const std::vector<std::string>& group) {
-  if (std::find(group.begin(), group.end(), key) == group.end()) return;
+  if (std::ranges::find(group, key) == group.end()) return;
   std::erase_if(map.entries, [&](const Entry& entry) {
     return entry.key != key && entry.value.origin != Origin::Kind::kSet &&
-           std::find(group.begin(), group.end(), entry.key) != group.end();
+           std::ranges::find(group, entry.key) != group.end();
   });
 }
 

@@ -75,7 +75,7 @@ template <class T>
 std::string read_integer(const Node& node, T& value, const Rule& rule) {
   const std::string_view digits = unsigned_part(node.text);
   T parsed{};
-  if (looks_decimal(node) && std::all_of(digits.begin(), digits.end(), is_digit)) {
+  if (looks_decimal(node) && std::ranges::all_of(digits, is_digit)) {
     if (!parse_number(node.text, parsed)) {
       const bool negative = node.text[0] == '-' && !std::is_signed_v<T>;
       return negative ? "must be at least 0; found " + describe(node)
@@ -120,7 +120,7 @@ std::string range_text(const Rule& rule) {
 
 std::string to_string(const Duration& duration) {
   static const char* const kUnits[] = {"step", "epoch", "second"};
-  const std::string unit = kUnits[static_cast<std::size_t>(duration.unit)];
+  const std::string unit = kUnits[static_cast<int>(duration.unit)];
   return format(duration.count) + ' ' + unit + (duration.count == 1 ? "" : "s");
 }
 

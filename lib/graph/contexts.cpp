@@ -52,11 +52,10 @@ Shape channel_shape(const Shape& x) { return {x[x.rank() - 1]}; }
 Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
             std::int64_t channels, bool may_cut) {
   for (int axis = 0; axis < 2; ++axis) {
-    const auto a = static_cast<std::size_t>(axis);
-    if (window.size[a] < 1 || window.stride[a] < 1 || window.dilation[a] < 1) {
+    if (window.size[axis] < 1 || window.stride[axis] < 1 || window.dilation[axis] < 1) {
       fail(context, "window size, strides and dilation rate must be 1 or more");
     }
-    if (window.pad_before[a] < 0 || (window.pad_after[a] < 0 && !may_cut)) {
+    if (window.pad_before[axis] < 0 || (window.pad_after[axis] < 0 && !may_cut)) {
       fail(context, "padding must be 0 or more");
     }
   }
@@ -120,7 +119,7 @@ void GradientContext::extend(Op op) {
     value.loc = node.loc;
     node.outputs.push_back(graph.add_value(std::move(value)));
   }
-  Node& own = graph.nodes[static_cast<std::size_t>(index)];
+  Node& own = graph.nodes[index];
   own.op = std::move(op);
   own.outputs = node.outputs;
 }

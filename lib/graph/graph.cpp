@@ -28,7 +28,7 @@ class Verifier {
     for (const ValueId id : graph_.inputs) {
       check_id(id, "the graph's inputs");
       if (graph_[id].role != Role::kInput) fail("input '", graph_[id].name, "' has another role");
-      defined_[static_cast<std::size_t>(id)] = true;
+      defined_[id] = true;
     }
     Phase phase = Phase::kPrepare;
     for (const Node& node : graph_.nodes) {
@@ -38,7 +38,7 @@ class Verifier {
     }
     for (const ValueId id : graph_.outputs) {
       check_id(id, "the graph's outputs");
-      if (!defined_[static_cast<std::size_t>(id)]) fail("output %", id, " is never computed");
+      if (!defined_[id]) fail("output %", id, " is never computed");
     }
   }
 
@@ -49,7 +49,7 @@ class Verifier {
   }
 
   void check_id(ValueId id, const std::string& where) const {
-    if (id < 0 || static_cast<std::size_t>(id) >= graph_.values.size()) {
+    if (id < 0 || id >= std::ssize(graph_.values)) {
       fail(where, " name a value %", id, " that does not exist");
     }
   }
@@ -67,7 +67,7 @@ class Verifier {
     const std::string where = concat(node.name, " (", name_of(node.op), ")");
     for (const ValueId id : node.inputs) {
       check_id(id, where);
-      if (!defined_[static_cast<std::size_t>(id)]) {
+      if (!defined_[id]) {
         fail(where, ": input %", id, " '", graph_[id].name, "' is used before it is computed");
       }
     }
@@ -87,8 +87,8 @@ class Verifier {
   void check_output(ValueId id, const Typed& expected, const std::string& where) {
     check_id(id, where);
     const Value& value = graph_[id];
-    if (defined_[static_cast<std::size_t>(id)]) fail(where, ": computes %", id, " once more");
-    defined_[static_cast<std::size_t>(id)] = true;
+    if (defined_[id]) fail(where, ": computes %", id, " once more");
+    defined_[id] = true;
     if (value.shape != expected.shape) {
       fail(where, ": %", id, " is ", to_string(value.shape), ", expected ",
            to_string(expected.shape));
@@ -155,7 +155,7 @@ ValueId Graph::find(std::string_view name) const {
 int Graph::producer(ValueId id) const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto& made = nodes[i].outputs;
-    if (std::find(made.begin(), made.end(), id) != made.end()) return static_cast<int>(i);
+    if (std::ranges::find(made, id) != made.end()) return static_cast<int>(i);
   }
   return -1;
 }
@@ -164,7 +164,7 @@ std::vector<int> Graph::consumers(ValueId id) const {
   std::vector<int> found;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto& used = nodes[i].inputs;
-    if (std::find(used.begin(), used.end(), id) != used.end()) found.push_back(static_cast<int>(i));
+    if (std::ranges::find(used, id) != used.end()) found.push_back(static_cast<int>(i));
   }
   return found;
 }

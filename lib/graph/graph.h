@@ -91,8 +91,8 @@ class Graph {
   ValueId add1(Op op, std::vector<ValueId> inputs, const std::string& name, const SourceLoc& loc,
                Phase phase = Phase::kForward);
 
-  const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id)]; }
-  Value& operator[](ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const Value& operator[](ValueId id) const { return values[id]; }
+  Value& operator[](ValueId id) { return values[id]; }
   // The persistent value or input of this name, or kNoValue.
   ValueId find(std::string_view name) const;
   // Index of the node that makes a value, or -1.

@@ -29,16 +29,15 @@ std::int64_t flops(const Graph& graph, const Node& node) {
 std::vector<ValueId> differentiate(Graph& graph, int node,
                                    const std::vector<ValueId>& output_gradients,
                                    const std::vector<bool>& wanted) {
-  const std::size_t first_new = graph.values.size();
-  GradientContext context{graph, node, graph.nodes[static_cast<std::size_t>(node)],
-                          output_gradients, wanted};
+  const std::int64_t first_new = std::ssize(graph.values);
+  GradientContext context{graph, node, graph.nodes[node], output_gradients, wanted};
   const Op op = context.node.op;
   std::vector<ValueId> gradients =
       std::visit([&](const auto& each) { return each.differentiate(context); }, op);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!wanted[i]) gradients[i] = kNoValue;
     const ValueId id = gradients[i];
-    if (id == kNoValue || static_cast<std::size_t>(id) < first_new) continue;
+    if (id < first_new) continue;  // or kNoValue
     const Value& x = graph[context.x(i)];
     if (x.role == Role::kParameter) {
       graph[id].role = Role::kGradient;

@@ -12,10 +12,9 @@ std::string pair(const std::array<std::int64_t, 2>& both) {
 }  // namespace
 
 std::int64_t Window::output(std::int64_t input, int axis) const {
-  const auto a = static_cast<std::size_t>(axis);
-  const std::int64_t extent = (size[a] - 1) * dilation[a] + 1;
-  const std::int64_t room = input + pad_before[a] + pad_after[a] - extent;
-  return room < 0 ? 0 : room / stride[a] + 1;
+  const std::int64_t extent = (size[axis] - 1) * dilation[axis] + 1;
+  const std::int64_t room = input + pad_before[axis] + pad_after[axis] - extent;
+  return room < 0 ? 0 : room / stride[axis] + 1;
 }
 
 std::string Window::text() const {

@@ -123,7 +123,7 @@ std::vector<std::string> data_warnings(const data::Datasets& data) {
   std::vector<std::string> lines{classes_without_sample(data)};
   for (const auto& [name, files] : splits_of_files(data)) {
     for (std::string& line : files->damage().left_aside) {
-      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
     }
   }
   std::erase(lines, "");

@@ -82,11 +82,11 @@ bool is_device_column(const std::string& name) {
   const std::size_t end = name.find('_');
   if (end == std::string::npos || !name.starts_with("gpu")) return false;
   const Columns own = device_columns({name.substr(0, end)});
-  return std::find(own.begin(), own.end(), name) != own.end();
+  return std::ranges::find(own, name) != own.end();
 }
 
 bool contains(const Columns& all, const std::string& name) {
-  return std::find(all.begin(), all.end(), name) != all.end();
+  return std::ranges::find(all, name) != all.end();
 }
 
 bool is_column(const std::string& name) {

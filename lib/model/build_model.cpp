@@ -114,7 +114,7 @@ class Builder {
 
   std::vector<float> per_channel(const char* key, const std::vector<double>& numbers,
                                  float otherwise) {
-    const auto channels = static_cast<std::size_t>(sample_.image[2]);
+    const std::size_t channels = sample_.image[2];
     if (numbers.size() > 1 && numbers.size() != channels) {
       if (data_.preprocess) return std::vector<float>(channels, otherwise);  // see check_preset()
       error(data_.loc, "data.normalize.", key, " has ", numbers.size(),
@@ -127,10 +127,8 @@ class Builder {
   }
 
   void check_preset() {
-    const std::size_t numbers = config::find_normalize(data_).mean.size();
-    if (!data_.preprocess || numbers < 2 || numbers == static_cast<std::size_t>(sample_.image[2])) {
-      return;
-    }
+    const std::int64_t numbers = std::ssize(config::find_normalize(data_).mean);
+    if (!data_.preprocess || numbers < 2 || numbers == sample_.image[2]) return;
     error(data_.loc, "data.preprocess: ", config::spell(*data_.preprocess), " needs images of ",
           numbers, " channels, but these have ", sample_.image[2], "; use tf, scale or normalize",
           model_.backbone ? " (a backbone chooses its own preset where none is given)" : "");
@@ -180,7 +178,7 @@ class Builder {
       used_[name] = true;
       const auto found = outputs_.find(name);
       if (found == outputs_.end()) {
-        const bool later = std::find(names_.begin(), names_.end(), name) != names_.end();
+        const bool later = std::ranges::find(names_, name) != names_.end();
         error(layers_[i].loc, names_[i], ": inputs: ",
               later ? "layer '" + name + "' comes later; move it before this one"
                     : "there is no layer '" + name + "'" +
@@ -239,7 +237,7 @@ class Builder {
 
   // Softmax before the softmax loss trains badly without an error.
   bool loss_repeats_activation(ValueId logits, const config::Layer& last) {
-    const graph::Op& op = graph_.nodes[static_cast<std::size_t>(graph_.producer(logits))].op;
+    const graph::Op& op = graph_.nodes[graph_.producer(logits)].op;
     const auto* activate = std::get_if<graph::Activate>(&op);
     const bool sigmoid = activate && activate->activation.kind == graph::Activation::Kind::kSigmoid;
     const char* loss = nullptr;

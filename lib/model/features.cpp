@@ -67,7 +67,7 @@ const LayerInfo& layer_named(const Graph& model, const std::string& name) {
 void remove_unneeded_nodes(Graph& graph, ValueId last) {
   std::set<ValueId> needed{last}, made;
   const auto any_of = [](const std::vector<ValueId>& ids, const std::set<ValueId>& set) {
-    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set.contains(id); });
+    return std::ranges::any_of(ids, [&](ValueId id) { return set.contains(id); });
   };
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const graph::Node& node = graph.nodes[i];

@@ -80,7 +80,7 @@ Initial resolve_initializer(const config::Initializer& initializer, const Fans& 
 }
 
 std::vector<float> initial_values(const graph::Value& value, std::uint64_t seed) {
-  std::vector<float> numbers(static_cast<std::size_t>(value.shape.elements()));
+  std::vector<float> numbers(value.shape.elements());
   const Initial& initial = value.initial;
   Random random(seed, Stream::kInitialise, fnv1a(drawn_name(value)));
   const auto fill = [&](const auto& draw) {

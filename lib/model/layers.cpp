@@ -210,7 +210,7 @@ ValueId add(const config::ReshapeLayer& layer, LayerSite& site) {
   for (const std::int64_t dim : layer.target_shape) {
     if (dim != -1) known *= dim;
   }
-  const auto open = std::count(layer.target_shape.begin(), layer.target_shape.end(), -1);
+  const auto open = std::ranges::count(layer.target_shape, -1);
   if (open > 1) fail(site, "target_shape has ", open, " entries of -1, expected at most one");
   if (open == 1 && (known <= 0 || elements % known != 0)) {
     fail(site, "target_shape: the other entries make ", known, ", which does not divide the ",

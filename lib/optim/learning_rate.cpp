@@ -43,8 +43,7 @@ Rate rate(const config::MilestonesSchedule& s, const Start& start) {
   std::vector<double> at;
   for (const config::Duration& each : s.at) at.push_back(to_steps(each, start.length));
   return [=, factor = s.factor, base = start.base](double t) {
-    const auto reached =
-        std::count_if(at.begin(), at.end(), [t](double each) { return t >= each; });
+    const auto reached = std::ranges::count_if(at, [t](double each) { return t >= each; });
     return base * std::pow(factor, static_cast<double>(reached));
   };
 }

@@ -85,7 +85,7 @@ void Client::start(const Start& start, const Source& values) {
     std::vector<proto::Values> messages(state_->count_servers(buffer));
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const Partition part = state_->share(buffer, i);
-      std::vector<float> own(static_cast<std::size_t>(part.count));
+      std::vector<float> own(part.count);
       values(buffer, part.first, own);
       *messages[i].mutable_part() = to_message(buffer);
       messages[i].set_values(to_bytes(own));
@@ -125,8 +125,7 @@ Pushed Client::push(std::int64_t pulled, const backend::Gradient& gradient,
   const auto fill = [&](proto::Gradient& message, std::size_t server) {
     const Partition part = state_->share(kParameters, server);
     message.set_pulled(pulled);
-    message.set_values(gradient.values.data() + part.first,
-                       static_cast<std::size_t>(part.count) * sizeof(float));
+    message.set_values(gradient.values.data() + part.first, part.count * sizeof(float));
     message.set_clip_scales(to_bytes(gradient.clip_scales));
   };
   fill(messages[0], 0);

@@ -172,8 +172,8 @@ void Connections::wait_until_ready(const std::string& what) { wait_for(&Connecti
 void Connections::wait_for(bool Connection::*sign, const std::string& what) {
   std::unique_lock lock(mutex_);
   const auto all = [&] {
-    return std::all_of(connections_.begin(), connections_.end(),
-                       [&](const auto& connection) { return connection.get()->*sign; });
+    return std::ranges::all_of(connections_,
+                               [&](const auto& connection) { return connection.get()->*sign; });
   };
   changed_.wait_for(lock, options_.timeout, [&] { return !lost_.empty() || outcome_ || all(); });
   throw_if_lost();

@@ -26,9 +26,9 @@ void ParameterStore::initialise(const Start& start, Partition part, LearningRate
   if (shard_) throw std::invalid_argument("the server has been initialised already");
   shard_ =
       std::make_unique<backend::ParameterShard>(start.flat, part.first, part.first + part.count);
-  count_ = static_cast<std::size_t>(part.count);
+  count_ = part.count;
   segments_ = start.flat.segments.size();
-  if (first_) statistics_.resize(static_cast<std::size_t>(start.flat.statistics));
+  if (first_) statistics_.resize(start.flat.statistics);
   step_ = saved_ = start.step;
   total_ = start.total_steps;
   rate_ = std::move(rate);

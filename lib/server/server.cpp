@@ -261,7 +261,7 @@ struct Server::State final : proto::ParameterServer::Service {
 Server::Server(const cluster::Identity& who, const ServerOptions& options)
     : state_(std::make_unique<State>(who, options)) {
   prepare_process();
-  const cluster::Address& own = who.cluster.ps[static_cast<std::size_t>(who.index)];
+  const cluster::Address& own = who.cluster.ps[who.index];
   const std::string host = cluster::own_address(own.host);
   const cluster::Address address{host.empty() ? "::" : host, own.port};
   grpc::ServerBuilder builder;

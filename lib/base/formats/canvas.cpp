@@ -38,15 +38,11 @@ std::string fitting(const std::string& drawn, int max_width) {
 }  // namespace
 
 Canvas::Canvas(int width, int height)
-    : width_(width),
-      height_(height),
-      rgb_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3, 255) {}
+    : width_(width), height_(height), rgb_(std::size_t{3} * width * height, 255) {}
 
 void Canvas::set(int x, int y, Colour colour) {
   if (x < 0 || y < 0 || x >= width_ || y >= height_) return;
-  std::uint8_t* to = rgb_.data() + (static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) +
-                                    static_cast<std::size_t>(x)) *
-                                       3;
+  std::uint8_t* to = &rgb_[3 * (std::ptrdiff_t{width_} * y + x)];
   to[0] = colour.red;
   to[1] = colour.green;
   to[2] = colour.blue;

@@ -81,7 +81,7 @@ void check_apart(const Fields& zip, const std::vector<ZipMember>& members,
     const auto packed = packed_bytes(zip, member);
     ranges.emplace_back(zip.slice(member.header, 0).data(), packed.data() + packed.size());
   }
-  std::sort(ranges.begin(), ranges.end());
+  std::ranges::sort(ranges);
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].first < ranges[i - 1].second) {
       throw DataError(source, "is a damaged zip archive: two of its members share bytes");

@@ -11,7 +11,7 @@ namespace trainer {
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work) {
   if (count == 0) return;
   std::atomic<std::size_t> next{0};
-  ThreadTeam team(static_cast<int>(std::min(count, static_cast<std::size_t>(usable_core_count()))));
+  ThreadTeam team(static_cast<int>(std::min<std::size_t>(count, usable_core_count())));
   team.run(
       [&](int) {
         for (std::size_t i = next++; i < count; i = next++) work(i);

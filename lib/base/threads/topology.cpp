@@ -86,10 +86,10 @@ Topology read_topology(const path& root, const std::vector<int>& processors) {
   std::set<std::tuple<int, std::int64_t, int>> places;
   std::vector<std::string> caches;  // the processors that share each, so that few files are read
   for (const int processor : processors) {
-    const auto node = std::find_if(nodes.begin(), nodes.end(),
-                                   [&](const auto& entry) { return has(entry.second, processor); });
-    auto cache = std::find_if(caches.begin(), caches.end(),
-                              [&](const std::string& list) { return has(list, processor); });
+    const auto node = std::ranges::find_if(
+        nodes, [&](const auto& entry) { return has(entry.second, processor); });
+    auto cache =
+        std::ranges::find_if(caches, [&](const std::string& list) { return has(list, processor); });
     if (cache == caches.end()) {
       cache = caches.insert(cache, find_cache(root, processor, "3").shared_by);
     }
@@ -153,10 +153,10 @@ std::int64_t usable_core_count(const Topology& topology) {
 }
 
 std::string describe(const Topology& topology) {
-  const auto domains = static_cast<std::size_t>(count_domains(topology.processors));
-  const auto nodes = static_cast<std::size_t>(count_nodes(topology.processors));
+  const std::size_t domains = count_domains(topology.processors);
+  const std::size_t nodes = count_nodes(topology.processors);
   const std::size_t cores = topology.processors.size();
-  const auto usable = static_cast<std::size_t>(usable_core_count(topology));
+  const std::size_t usable = usable_core_count(topology);
   std::string text = concat(usable < cores ? concat(usable, " of ") : "", count_text(cores, "core"),
                             usable < cores ? " (control group), " : ", ",
                             count_text(domains, "L3 domain"), ", ", count_text(nodes, "NUMA node"));

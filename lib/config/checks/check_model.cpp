@@ -23,10 +23,10 @@ void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
     }
   } else if (const auto* reshape = std::get_if<ReshapeLayer>(&layer.kind)) {
     const auto& shape = reshape->target_shape;
-    if (std::count(shape.begin(), shape.end(), -1) > 1) {
+    if (std::ranges::count(shape, -1) > 1) {
       checks.report(path + ".target_shape", "at most one entry may be -1");
     }
-    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    if (std::ranges::find(shape, 0) != shape.end()) {
       checks.report(path + ".target_shape", "an entry is a size of at least 1, or -1");
     }
   } else if (const auto* relu = std::get_if<ReluLayer>(&layer.kind)) {

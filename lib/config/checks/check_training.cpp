@@ -12,7 +12,7 @@ void check_metric(Checks& checks, const std::string& path, const std::string& me
       "validation/loss",     "validation/accuracy",    "validation/top_k_accuracy",
       "validation/f1_macro", "validation/f1_weighted", "validation/balanced_accuracy",
       "validation/auc"};
-  if (std::find(kMetrics.begin(), kMetrics.end(), metric) != kMetrics.end()) return;
+  if (std::ranges::find(kMetrics, metric) != kMetrics.end()) return;
   checks.report(path, unknown("metric", metric, "Expected one of", kMetrics));
 }
 

@@ -62,8 +62,8 @@ void check_collective(Checks& checks) {
                   "nccl sums on GPUs, and this run is on the CPU; use auto, ring or tree");
   }
   std::vector<std::int64_t> gpus = parallel.gpus.indices;
-  std::sort(gpus.begin(), gpus.end());
-  const auto twice = std::adjacent_find(gpus.begin(), gpus.end());
+  std::ranges::sort(gpus);
+  const auto twice = std::ranges::adjacent_find(gpus);
   if (parallel.gpus.kind == Gpus::Kind::kIndices && twice != gpus.end()) {
     checks.report(keys::kCollective,
                   concat("nccl does not sum replicas that share a GPU, and ", keys::kGpus,

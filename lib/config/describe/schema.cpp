@@ -90,13 +90,13 @@ void Describer::section(SectionValue& value) {
 }  // namespace
 
 const Field* Schema::find(std::string_view key) const {
-  const auto found = std::find_if(fields.begin(), fields.end(),
-                                  [&](const Field& field) { return field.key == key; });
+  const auto found =
+      std::ranges::find_if(fields, [&](const Field& field) { return field.key == key; });
   return found == fields.end() ? nullptr : &*found;
 }
 
 bool Schema::is_choice(std::string_view key) const {
-  return std::find(choices.begin(), choices.end(), key) != choices.end();
+  return std::ranges::find(choices, key) != choices.end();
 }
 
 std::vector<std::string> Schema::keys() const {

@@ -79,7 +79,7 @@ class Builder : public YAML::EventHandler {
     Node node;
     node.loc = place(mark);
     // yaml-cpp reports a missing value at the next token, which is often on another line.
-    const auto at = static_cast<std::size_t>(mark.pos);
+    const std::size_t at = mark.pos;
     const bool written =
         at < text_.size() && (text_[at] == '~' || text_[at] == 'n' || text_[at] == 'N');
     if (!written && !open_.empty()) {

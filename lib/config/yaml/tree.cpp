@@ -7,8 +7,8 @@
 namespace trainer::config {
 
 Entry* Node::find(std::string_view key) {
-  const auto found = std::find_if(entries.begin(), entries.end(),
-                                  [&](const Entry& entry) { return entry.key == key; });
+  const auto found =
+      std::ranges::find_if(entries, [&](const Entry& entry) { return entry.key == key; });
   return found == entries.end() ? nullptr : &*found;
 }
 
@@ -60,12 +60,12 @@ bool is_plain(const std::string& text) {
   static const std::vector<std::string> kWords{"null", "true", "false", "yes", "no",
                                                "on",   "off",  "y",     "n"};
   if (text.empty()) return false;
-  if (std::all_of(text.begin(), text.end(), is_decimal_digit)) return text == "0" || text[0] != '0';
+  if (std::ranges::all_of(text, is_decimal_digit)) return text == "0" || text[0] != '0';
   if (!is_letter(text[0]) && text[0] != '_' && text[0] != '/') return false;
-  if (std::find(kWords.begin(), kWords.end(), to_lower(std::string(text))) != kWords.end()) {
+  if (std::ranges::find(kWords, to_lower(std::string(text))) != kWords.end()) {
     return false;
   }
-  return std::all_of(text.begin(), text.end(), [](char c) {
+  return std::ranges::all_of(text, [](char c) {
     return is_letter(c) || is_decimal_digit(c) || c == '_' || c == '/' || c == '.' || c == '-';
   });
 }
@@ -96,12 +96,12 @@ std::string quote(const std::string& text, Role role) {
 
 bool is_short(const Node& node) {
   if (node.kind == Node::Kind::kMap) return node.entries.empty();
-  return std::none_of(node.items.begin(), node.items.end(),
-                      [](const Node& item) { return item.kind == Node::Kind::kMap; });
+  return std::ranges::none_of(node.items,
+                              [](const Node& item) { return item.kind == Node::Kind::kMap; });
 }
 
 void print_block(const Node& node, int indent, std::string& out) {
-  const std::string margin(static_cast<std::size_t>(indent), ' ');
+  const std::string margin(indent, ' ');
   for (const Entry& entry : node.entries) {
     out += margin + print_key(entry.key) + ":";
     if (is_short(entry.value)) {
@@ -118,7 +118,7 @@ void print_block(const Node& node, int indent, std::string& out) {
     }
     std::string block;
     print_block(item, indent + 2, block);
-    block[static_cast<std::size_t>(indent)] = '-';
+    block[indent] = '-';
     out += block;
   }
 }

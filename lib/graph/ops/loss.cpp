@@ -42,8 +42,8 @@ Outputs Loss::infer(const ShapeContext& context) const {
     fail(context, "labels are ", to_string(labels.type),
          ", expected int32 class indices or float32 targets");
   }
-  const std::size_t classes = n == 1 ? 2 : static_cast<std::size_t>(n);
-  if (!class_weight.empty() && class_weight.size() != classes) {
+  const std::int64_t classes = n == 1 ? 2 : n;
+  if (!class_weight.empty() && std::ssize(class_weight) != classes) {
     fail(context, "has weights for ", class_weight.size(), " classes, but the model gives ", n,
          n == 1 ? " number" : " numbers");
   }

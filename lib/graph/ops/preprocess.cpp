@@ -27,7 +27,7 @@ Outputs Preprocess::infer(const ShapeContext& context) const {
   if (x.type != DType::kUInt8 && x.type != DType::kFloat32) {
     fail(context, "images are ", to_string(x.type), ", expected uint8 or float32");
   }
-  const auto channels = static_cast<std::size_t>(x.shape[3]);
+  const std::size_t channels = x.shape[3];
   if (mean.size() != channels || std.size() != channels) {
     fail(context, "mean and std have ", mean.size(), " and ", std.size(),
          " numbers, the images have ", channels, " channels; give one number, or one per channel");

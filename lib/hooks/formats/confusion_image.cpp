@@ -44,9 +44,9 @@ class Drawing {
         margin_(compute_margin(names_)),
         cell_(names_.empty() ? plain_cell(n_) : cell_with_counts(metrics, n_, margin_)),
         canvas_(margin_ + n_ * cell_, margin_ + n_ * cell_),
-        counts_(static_cast<std::size_t>(n_) * static_cast<std::size_t>(n_)) {
+        counts_(metrics.classes * metrics.classes) {
     for (const engine::ConfusionCell& cell : metrics.confusion.cells()) {
-      counts_[static_cast<std::size_t>(cell.actual * n_ + cell.predicted)] = cell.count;
+      counts_[cell.actual * n_ + cell.predicted] = cell.count;
     }
   }
 
@@ -91,7 +91,7 @@ class Drawing {
   void draw_names() {
     const int most = margin_ - Canvas::kTextHeight - 2 * kTextGap;
     for (int c = 0; c < n_; ++c) {
-      const std::string& name = names_[static_cast<std::size_t>(c)];
+      const std::string& name = names_[c];
       const int middle = margin_ + c * cell_ + (cell_ - Canvas::kTextHeight) / 2 + 2;
       const int width = std::min(Canvas::text_width(name), most);
       canvas_.text(margin_ - kTextGap - width, middle, most, name);

@@ -22,11 +22,10 @@ void add_confusion(nlohmann::ordered_json& object, const engine::Confusion& conf
     object["top_confusions"] = std::move(top);
     return;
   }
-  const auto classes = static_cast<std::size_t>(confusion.classes());
+  const std::size_t classes = confusion.classes();
   std::vector<std::vector<std::int64_t>> rows(classes, std::vector<std::int64_t>(classes));
   for (const engine::ConfusionCell& cell : cells) {
-    rows[static_cast<std::size_t>(cell.actual)][static_cast<std::size_t>(cell.predicted)] =
-        cell.count;
+    rows[cell.actual][cell.predicted] = cell.count;
   }
   object["confusion"] = rows;
 }

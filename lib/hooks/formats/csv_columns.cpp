@@ -14,12 +14,12 @@ CsvColumns::CsvColumns(const Path& path, Names wanted,
   std::string line;
   std::getline(file, line);
   Names found = split_text(line, ',');
-  if (std::all_of(found.begin(), found.end(), known)) found_ = std::move(found);
+  if (std::ranges::all_of(found, known)) found_ = std::move(found);
 }
 
 void CsvColumns::add(const Names& more) {
   for (const std::string& name : more) {
-    if (std::find(wanted_.begin(), wanted_.end(), name) == wanted_.end()) wanted_.push_back(name);
+    if (std::ranges::find(wanted_, name) == wanted_.end()) wanted_.push_back(name);
   }
 }
 

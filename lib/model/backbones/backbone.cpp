@@ -147,7 +147,7 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
   // Positions [begin, end) of Keras's list.
   const auto freeze_range = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = std::max<std::int64_t>(begin, 1); i < end; ++i) {
-      frozen[static_cast<std::size_t>(i - 1)] = true;
+      frozen[i - 1] = true;
     }
   };
   const auto position = [&](std::int64_t bound) {

@@ -13,8 +13,7 @@ using Name = config::Backbone::Name;
 const std::string kHead = "head";
 
 bool starts_with_any(const std::string& name, std::initializer_list<const char*> starts) {
-  return std::any_of(starts.begin(), starts.end(),
-                     [&](const char* start) { return name.starts_with(start); });
+  return std::ranges::any_of(starts, [&](const char* start) { return name.starts_with(start); });
 }
 
 // Returns the first `parts` parts of a name: conv2_block1 of conv2_block1_0_bn.
@@ -103,7 +102,7 @@ std::string find_group(Name backbone, const std::string& name) {
 bool continues_layer(const std::string& kind) {
   constexpr std::array<const char*, 5> kKinds = {"BatchNormalization", "LayerNormalization",
                                                  "GroupNormalization", "PReLU", "LayerScale"};
-  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+  return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using checkpoint::Tensor;
 bool is_shared_slope(const graph::Graph& graph, graph::ValueId id) {
   if (!graph[id].name.ends_with("/alpha") || graph[id].shape.rank() != 1) return false;
   for (const int user : graph.consumers(id)) {
-    const graph::Node& node = graph.nodes[static_cast<std::size_t>(user)];
+    const graph::Node& node = graph.nodes[user];
     if (graph[node.inputs[0]].shape.rank() == 4) return true;
   }
   return false;
@@ -34,7 +34,7 @@ Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
   if (is_shared_slope(graph, id)) return {1, 1, value.shape[0]};
   if (!value.name.ends_with("/depthwise_kernel")) return value.shape;
   for (const int user : graph.consumers(id)) {
-    const auto* conv = std::get_if<graph::Conv>(&graph.nodes[static_cast<std::size_t>(user)].op);
+    const auto* conv = std::get_if<graph::Conv>(&graph.nodes[user].op);
     if (conv == nullptr) continue;
     return {value.shape[0], value.shape[1], conv->groups, value.shape[3] / conv->groups};
   }

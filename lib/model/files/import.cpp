@@ -91,7 +91,7 @@ class Matcher {
   ImportReport& report() { return import_.report; }
 
   bool may_be_missing(const std::string& name) const {
-    return std::any_of(allowed_.begin(), allowed_.end(), [&](const std::string& pattern) {
+    return std::ranges::any_of(allowed_, [&](const std::string& pattern) {
       return matches(pattern, name) || matches(pattern + "/*", name);
     });
   }

@@ -79,7 +79,7 @@ void remove_normalization(std::vector<Tensor>& file, const graph::Graph& graph) 
   const auto is_normalization = [](const Tensor& tensor) {
     return is_normalization_weight(tensor.name);
   };
-  const bool is_same = std::all_of(file.begin(), file.end(), [&](const Tensor& tensor) {
+  const bool is_same = std::ranges::all_of(file, [&](const Tensor& tensor) {
     if (!is_normalization(tensor)) return true;
     if (tensor.name.ends_with("/mean") || tensor.name.ends_with("/0")) {
       return is_near(tensor.values, numbers.mean.values);

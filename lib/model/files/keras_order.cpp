@@ -7,7 +7,7 @@
 namespace trainer::model {
 namespace {
 
-constexpr std::size_t kUnseen = static_cast<std::size_t>(-1);
+constexpr std::size_t kUnseen = -1;
 
 // Returns for each layer the layers that it reads, in the order of its inputs.
 std::vector<std::vector<std::size_t>> inputs_of_layers(
@@ -55,7 +55,7 @@ std::vector<const graph::LayerInfo*> keras_order(const graph::Graph& graph) {
   const std::vector<std::size_t> depth = compute_depths(inputs), met = traverse(inputs);
   std::vector<std::size_t> order(graph.layers.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return depth[a] != depth[b] ? depth[a] > depth[b] : met[a] < met[b];
   });
   std::vector<const graph::LayerInfo*> layers;

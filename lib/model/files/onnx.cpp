@@ -56,8 +56,7 @@ std::vector<float> to_oihw(const Shape& shape, const std::vector<float>& kernel)
   for (std::int64_t p = 0; p < pixels; ++p) {
     for (std::int64_t i = 0; i < in; ++i) {
       for (std::int64_t o = 0; o < out; ++o) {
-        values[static_cast<std::size_t>((o * in + i) * pixels + p)] =
-            kernel[static_cast<std::size_t>((p * in + i) * out + o)];
+        values[(o * in + i) * pixels + p] = kernel[(p * in + i) * out + o];
       }
     }
   }
@@ -93,7 +92,7 @@ class Writer {
  private:
   using Attributes = std::vector<ProtoMessage>;
 
-  const graph::Node& at() const { return graph_.nodes[static_cast<std::size_t>(node_)]; }
+  const graph::Node& at() const { return graph_.nodes[node_]; }
   ValueId in(std::size_t i) const { return at().inputs[i]; }
   ValueId out() const { return at().outputs[0]; }
   bool image(ValueId id) const { return graph_[id].shape.rank() == 4; }
@@ -250,7 +249,7 @@ class Writer {
   // them.
   void add(const graph::BatchNorm& op) {
     for (const int user : graph_.consumers(at().outputs[1])) {
-      const graph::Node& update = graph_.nodes[static_cast<std::size_t>(user)];
+      const graph::Node& update = graph_.nodes[user];
       if (!std::holds_alternative<graph::UpdateStatistics>(update.op)) continue;
       const std::vector<std::string> inputs{name(in(0)), persistent(in(1)), persistent(in(2)),
                                             persistent(update.inputs[0]),
@@ -272,8 +271,7 @@ class Writer {
     std::vector<float> values(tensor.values.size());
     for (std::int64_t p = 0; p < pixels; ++p) {
       for (std::int64_t c = 0; c < channels; ++c) {
-        values[static_cast<std::size_t>(c * pixels + p)] =
-            tensor.values[static_cast<std::size_t>(p * channels + c)];
+        values[c * pixels + p] = tensor.values[p * channels + c];
       }
     }
     const bool of_pixels = shape.rank() == 3;

@@ -25,8 +25,7 @@ void transpose_convolution(Tensor& tensor) {
   for (std::int64_t o = 0; o < out; ++o) {
     for (std::int64_t i = 0; i < in; ++i) {
       for (std::int64_t p = 0; p < pixels; ++p) {
-        values[static_cast<std::size_t>((p * in + i) * out + o)] =
-            tensor.values[static_cast<std::size_t>((o * in + i) * pixels + p)];
+        values[(p * in + i) * out + o] = tensor.values[(o * in + i) * pixels + p];
       }
     }
   }
@@ -42,8 +41,7 @@ void transpose_linear(Tensor& tensor, std::int64_t pixels) {
   for (std::int64_t o = 0; o < out; ++o) {
     for (std::int64_t c = 0; c < channels; ++c) {
       for (std::int64_t p = 0; p < pixels; ++p) {
-        values[static_cast<std::size_t>((p * channels + c) * out + o)] =
-            tensor.values[static_cast<std::size_t>((o * channels + c) * pixels + p)];
+        values[(p * channels + c) * out + o] = tensor.values[(o * channels + c) * pixels + p];
       }
     }
   }
@@ -154,9 +152,7 @@ std::vector<Tensor> from_torchvision(config::Backbone::Name backbone, std::vecto
     for (std::size_t i = 0; i < result.size(); ++i) {
       if (result[i].name != layer + "/kernel") continue;
       const std::int64_t filters = result[i].shape[3];
-      result.push_back({layer + "/bias",
-                        {filters},
-                        std::vector<float>(static_cast<std::size_t>(filters), 0.0f)});
+      result.push_back({layer + "/bias", {filters}, std::vector<float>(filters, 0.0f)});
       break;
     }
   }
