@@ -1,8 +1,35 @@
 #include "base/error.h"
 
+#include <charconv>
+#include <span>
+
 #include "base/text.h"
 
 namespace trainer {
+namespace {
+
+template <class... Number>
+std::string_view print_number(std::span<char> buffer, Number... number) {
+  const std::to_chars_result end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), number...);
+  return {buffer.data(), end.ptr};
+}
+
+}  // namespace
+
+TextPart::TextPart(long long number) : text_(print_number(buffer_, number)) {}
+TextPart::TextPart(unsigned long long number) : text_(print_number(buffer_, number)) {}
+TextPart::TextPart(double number)
+    : text_(print_number(buffer_, number, std::chars_format::general, 6)) {}
+
+std::string join_parts(std::initializer_list<TextPart> parts) {
+  std::size_t size = 0;
+  for (const TextPart& part : parts) size += part.text().size();
+  std::string text;
+  text.reserve(size);
+  for (const TextPart& part : parts) text += part.text();
+  return text;
+}
 
 std::string to_string(const SourceLoc& loc) {
   const std::string file = printable(loc.file);

@@ -1,9 +1,11 @@
 // Errors with the place in the user's files that caused them, and the exit code each maps to.
 #pragma once
 
-#include <sstream>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,12 +23,46 @@ struct SourceLoc {
 // "configs/x.yaml:41:7", or the file alone, or "" when nothing is known.
 std::string to_string(const SourceLoc& loc);
 
-// Joins anything that has operator<< into one string; g++ 12 has no <format>.
+// A text or number in concat(). Refers to texts, which must outlive it. Real numbers have six
+// significant digits, as printf's %g gives them; bool is 0 or 1.
+class TextPart {
+ public:
+  TextPart(std::string_view text) : text_(text) {}
+  TextPart(const std::string& text) : text_(text) {}
+  TextPart(const char* text) : text_(text) {}
+  TextPart(char character) : text_(buffer_, 1) { buffer_[0] = character; }
+  TextPart(bool number) : TextPart(number ? "1" : "0") {}
+  TextPart(int number) : TextPart(static_cast<long long>(number)) {}
+  TextPart(long number) : TextPart(static_cast<long long>(number)) {}
+  TextPart(long long number);
+  TextPart(unsigned number) : TextPart(static_cast<unsigned long long>(number)) {}
+  TextPart(unsigned long number) : TextPart(static_cast<unsigned long long>(number)) {}
+  TextPart(unsigned long long number);
+  TextPart(double number);
+  // Rejects a uint8_t, which could be a number or a character, a path, which could be in quotes or
+  // not, and pointers and manipulators such as std::hex, which would convert to bool.
+  TextPart(signed char) = delete;
+  TextPart(unsigned char) = delete;
+  template <class T>
+  requires(!std::is_arithmetic_v<T> && !std::is_enum_v<T> &&
+           !std::is_convertible_v<const T&, const char*>) TextPart(const T&)
+  = delete;
+  TextPart(const TextPart&) = delete;
+  TextPart& operator=(const TextPart&) = delete;
+
+  std::string_view text() const { return text_; }
+
+ private:
+  char buffer_[24];
+  std::string_view text_;
+};
+
+std::string join_parts(std::initializer_list<TextPart> parts);
+
+// Joins texts and numbers to one text; g++ 12 has no <format>.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
+  return join_parts({TextPart(parts)...});
 }
 
 // One mistake in a config: where, what was expected, what to do.

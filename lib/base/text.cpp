@@ -110,6 +110,11 @@ std::string to_lower(std::string text) {
   return text;
 }
 
+std::string to_hex(std::uint64_t number) {
+  char digits[16];
+  return {digits, std::to_chars(digits, digits + sizeof digits, number, 16).ptr};
+}
+
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   return parse_whole<std::int64_t>(text);
 }

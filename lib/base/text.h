@@ -35,6 +35,9 @@ std::vector<std::string> split_text(std::string_view text, char separator);
 // Replaces the letters A to Z by a to z and keeps all other bytes.
 std::string to_lower(std::string text);
 
+// Returns a number in hexadecimal without leading zeros: "1f".
+std::string to_hex(std::uint64_t number);
+
 // Parses the whole text as a number in C's notation; nullopt for any other text.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 std::optional<double> parse_real(std::string_view text);

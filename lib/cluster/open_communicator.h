@@ -9,7 +9,7 @@
 
 #include "cluster/communicator.h"
 #include "cluster/rendezvous.h"
-#include "config/config.h"
+#include "config/sections/parallel.h"
 
 namespace trainer::cluster {
 

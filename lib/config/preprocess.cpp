@@ -1,6 +1,7 @@
 #include <algorithm>
 
-#include "config/config.h"
+#include "config/sections/augmentation.h"
+#include "config/sections/data.h"
 
 namespace trainer::config {
 
@@ -33,8 +34,6 @@ bool is_mixing(const Augmentation& augmentation) {
          std::holds_alternative<CutMix>(augmentation.kind);
 }
 
-bool mixes_samples(const Data& data) {
-  return std::any_of(data.train.augment.begin(), data.train.augment.end(), is_mixing);
-}
+bool mixes_samples(const Data& data) { return std::ranges::any_of(data.train.augment, is_mixing); }
 
 }  // namespace trainer::config

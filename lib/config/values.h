@@ -5,8 +5,13 @@
 #include <string>
 
 #include "base/text.h"
-#include "config/config.h"
 #include "config/rule.h"
+#include "config/sections/data.h"
+#include "config/sections/layers.h"
+#include "config/sections/model.h"
+#include "config/sections/optimizer.h"
+#include "config/sections/parallel.h"
+#include "config/sections/train.h"
 #include "config/yaml/tree.h"
 
 namespace trainer::config {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/split.h"
-#include "config/config.h"
+#include "config/sections/data.h"
+#include "data/dataset.h"
 
 namespace trainer::data {
 

@@ -14,7 +14,7 @@ std::string label_checksum(const Dataset& dataset) {
     const std::int32_t label = dataset.label_at(i);
     crc = crc32c({reinterpret_cast<const std::uint8_t*>(&label), sizeof label}, crc);
   }
-  return concat("crc32c ", std::hex, crc);
+  return concat("crc32c ", to_hex(crc));
 }
 
 std::string describe_split(const Datasets& data, Split which) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/dataset.h"
 
 namespace trainer::data {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ostream>
 #include <string>
 
 #include "graph/graph.h"
@@ -102,7 +103,7 @@ void print(const Graph& graph, std::ostream& out) {
                           Phase::kUpdate};
   for (const Phase phase : phases) {
     const auto in_phase = [&](const Node& node) { return node.phase == phase; };
-    if (std::none_of(graph.nodes.begin(), graph.nodes.end(), in_phase)) continue;
+    if (std::ranges::none_of(graph.nodes, in_phase)) continue;
     out << to_string(phase) << ":\n";
     for (const Node& node : graph.nodes) {
       if (in_phase(node)) print_node(graph, node, out);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "config/config.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {
@@ -26,7 +27,7 @@ class Quarters {
     if (per_epoch < 4 * kMinQuarterSteps) return false;
     const std::int64_t at = (step - 1) % per_epoch;
     if (at == 0) *this = {};
-    const auto quarter = static_cast<std::size_t>(4 * at / per_epoch);
+    const std::size_t quarter = 4 * at / per_epoch;
     sums_[quarter] += loss;
     ++counts_[quarter];
     if (at + 1 < per_epoch) return false;

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "config/sections/train.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {

@@ -14,10 +14,17 @@
 #include <vector>
 
 #include "base/files.h"
-#include "config/config.h"
+#include "base/split.h"
+#include "config/sections/duration.h"
 #include "engine/device_use.h"
 #include "engine/metrics.h"
 #include "engine/step_times.h"
+
+namespace trainer::config {
+struct Config;
+struct EarlyStop;
+struct StopAt;
+}  // namespace trainer::config
 
 namespace trainer::hooks {
 

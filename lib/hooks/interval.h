@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "config/config.h"
+#include "config/sections/duration.h"
 
 namespace trainer::hooks {
 

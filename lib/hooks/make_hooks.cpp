@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 
+#include "config/config.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {
@@ -28,9 +29,8 @@ std::vector<std::pair<std::string, std::string>> list_parameters(const config::C
   std::vector<std::pair<std::string, std::string>> parameters;
   for (auto& [key, value] : config::leaves(config)) {
     const std::string_view name = key;
-    const bool compares = std::any_of(kBegins.begin(), kBegins.end(), [&](std::string_view begin) {
-      return name.starts_with(begin);
-    });
+    const bool compares = std::ranges::any_of(
+        kBegins, [&](std::string_view begin) { return name.starts_with(begin); });
     const bool empty = value.empty() || value == "null" || value == "[]" || value == "\"\"";
     if (!compares || empty || value.size() > kMaxValueBytes) continue;
     parameters.emplace_back(std::move(key), std::move(value));

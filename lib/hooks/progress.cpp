@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <ostream>
 #include <utility>
 
+#include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "hooks/hooks.h"
@@ -52,8 +54,7 @@ constexpr int kDefaultColumns = 80;
 
 std::string bar(double share, int width) {
   const int full = std::clamp(static_cast<int>(share * width), 0, width);
-  return "[" + std::string(static_cast<std::size_t>(full), '=') +
-         std::string(static_cast<std::size_t>(width - full), ' ') + "]";
+  return "[" + std::string(full, '=') + std::string(width - full, ' ') + "]";
 }
 
 // Formats a field: "acc 0.5000", "3,200 img/s".
@@ -103,7 +104,7 @@ class TerminalLine {
     if (has_bar_) line += ' ' + bar(share, std::min(left, kMaxBar));
     for (std::size_t i = 0; i < shown_; ++i) line += "  " + field_text(fields[i]);
     line.resize(line.find_last_not_of(' ') + 1);
-    return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
+    return line.substr(0, std::max(columns - 1, 1));
   }
 
  private:

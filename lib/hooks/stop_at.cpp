@@ -1,3 +1,4 @@
+#include "config/sections/train.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/error.h"
 #include "base/process.h"
 #include "hooks/device_window.h"
 #include "hooks/formats/confusion_image.h"

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/data.h"
+#include "config/sections/model.h"
 #include "graph/graph.h"
 
 namespace trainer::model {

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/layers.h"
+#include "config/sections/model.h"
 
 namespace trainer::model {
 

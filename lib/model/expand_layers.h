@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/config.h"
+#include "config/sections/layers.h"
 
 namespace trainer::model {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/layers.h"
 #include "graph/graph.h"
 
 namespace trainer::model {

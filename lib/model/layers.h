@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/layers.h"
 #include "graph/graph.h"
 
 namespace trainer::model {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/types.h"
-#include "config/config.h"
+#include "config/sections/layers.h"
 #include "graph/window.h"
 
 namespace trainer::model {

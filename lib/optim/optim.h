@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "config/config.h"
+#include "config/sections/duration.h"
+#include "config/sections/optimizer.h"
+#include "config/sections/schedule.h"
 #include "graph/graph.h"
 
 namespace trainer::optim {

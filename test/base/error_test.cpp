@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string_view>
+
 #include "base/text.h"
 
 namespace trainer {
@@ -13,11 +18,35 @@ TEST_CASE("a location prints as file:line:column, or as much of it as is known")
   CHECK_FALSE(SourceLoc{}.known());
 }
 
-TEST_CASE("a config error lists every diagnostic, one a line") {
+TEST_CASE("config error: several diagnostics, one per line") {
   const ConfigError error({{{"a.yaml", 1, 2}, "first"}, {{}, "second"}});
   CHECK(std::string(error.what()) == "a.yaml:1:2: error: first\nerror: second");
   CHECK(error.code() == kExitConfig);
   CHECK(error.diagnostics().size() == 2);
+}
+
+TEST_CASE("concat: texts and numbers, as an output stream prints them") {
+  const std::string text = "text";
+  const std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
+  CHECK(concat(text, std::string_view(" view"), " literal", ',', text.c_str()) ==
+        "text view literal,text");
+  CHECK(concat(-1, ' ', std::int64_t{-5}, ' ', text.size(), ' ', largest, ' ', true, false) ==
+        "-1 -5 4 18446744073709551615 10");
+  CHECK(concat(std::numeric_limits<std::int64_t>::min()) == "-9223372036854775808");
+  CHECK(concat().empty());
+}
+
+TEST_CASE("concat: real numbers, six significant digits as of printf's %g") {
+  for (const double number :
+       {0.0, -0.0, 0.1, 1.0 / 3, 100000.0, 999999.5, 1e6, 123456789.0, 1e-4, 0.00012345678, 1e-5,
+        -1.2345678e-300, std::numeric_limits<double>::max(),
+        std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN()}) {
+    char expected[40];
+    std::snprintf(expected, sizeof expected, "%g", number);
+    CHECK(concat(number) == expected);
+  }
+  CHECK(concat(0.1f, ' ', 16777216.0f) == "0.1 1.67772e+07");
 }
 
 TEST_CASE("each error carries its exit code") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "cluster/identity.h"
 
 namespace trainer::cluster {

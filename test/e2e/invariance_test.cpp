@@ -164,7 +164,7 @@ TEST_CASE("weights of samples: evaluations have the same bits whatever computes 
     }
   }
   list.close();
-  const std::string split = concat("{path: ", work / "list.csv", "}");
+  const std::string split = concat("{path: '", (work / "list.csv").string(), "'}");
   const std::string config = work.config(
       concat("data: {format: csv, resize: [10, 12], validation_split: 0.4, train: ", split,
              ", test: ", split, R"(}

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "config/config.h"
 #include "data/open.h"
 #include "pictures.h"
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "config/config.h"
 #include "hooks/support.h"
 
 namespace trainer::hooks {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "config/sections/train.h"
 #include "hooks/support.h"
 
 namespace trainer::hooks {

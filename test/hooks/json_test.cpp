@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/formats/table.h"

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <sstream>
 #include <tuple>
 
+#include "base/error.h"
 #include "hooks/support.h"
 
 namespace trainer::hooks {

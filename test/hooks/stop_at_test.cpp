@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "config/sections/train.h"
 #include "hooks/support.h"
 
 namespace trainer::hooks {

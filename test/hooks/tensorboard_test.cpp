@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "base/error.h"
 #include "hooks/formats/confusion_image.h"
 #include "hooks/support.h"
 #include "support/confusion.h"

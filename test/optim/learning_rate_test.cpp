@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "config/config.h"
 #include "optim/optim.h"
 #include "support/source_files.h"
 

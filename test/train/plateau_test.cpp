@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "config/config.h"
 #include "support/source_files.h"
 
 namespace trainer::train {

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include "backend/cpu/lanes/lanes.h"
 #include "backend/exchange.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <ostream>
 
 #include "base/text.h"
 
@@ -11,9 +12,8 @@ namespace {
 
 // Returns the number of characters, which is that of all bytes but UTF-8's continuation bytes.
 std::size_t count_columns(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
-  }));
+  return std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/json.h"

@@ -1,6 +1,7 @@
 #include "commands/devices/print_devices.h"
 
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/json.h"

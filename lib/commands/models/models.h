@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/model.h"
 
 namespace trainer::commands {
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <ostream>
 
 #include "base/formats/table.h"
 #include "commands/plan/plan_report.h"

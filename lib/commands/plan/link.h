@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "config/config.h"
+#include "config/sections/parallel.h"
 
 namespace trainer::commands {
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <ostream>
 #include <string_view>
 
 #include "base/formats/table.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <ostream>
 
 #include "base/error.h"
 #include "commands/plan/resolved.h"

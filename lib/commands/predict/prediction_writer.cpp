@@ -2,6 +2,7 @@
 #include <charconv>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "base/formats/json.h"
 #include "base/formats/table.h"

@@ -1,6 +1,7 @@
 #include "commands/sweep/sweep_print.h"
 
 #include <cmath>
+#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/table.h"

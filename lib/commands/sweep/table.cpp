@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/json.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "backend/open.h"
 #include "base/error.h"
@@ -155,7 +156,8 @@ Outcome verify_group(const std::string& promise, const Config& config, const dat
     Outcome outcome =
         run(own, data, model, folder.path() / std::to_string(count), train::Start::kOverwrite);
     if (!first) first = outcome;
-    auto row = make_row(promise, concat(count, " x ", own.train.batch_size), outcome, *first);
+    auto row = make_row(promise, concat(count, " x ", std::int64_t{own.train.batch_size}), outcome,
+                        *first);
     row.holds = promise == "ordered" ? same_bits(*first, outcome) : row.distance <= kTolerance;
     verification.rows.push_back(std::move(row));
   }

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/types.h"
+#include "config/sections/data.h"
+#include "data/dataset.h"
+
 namespace trainer::data {
 
 using Path = std::filesystem::path;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/dataset.h"
 
 namespace trainer::data {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/arrays/array.h"
 #include "data/samples/splits.h"
 
@@ -109,12 +110,12 @@ std::string MemoryDataset::fingerprint() const {
     crc = crc32c({images_.bytes() + static_cast<std::size_t>(i) * image_bytes_, image_bytes_}, crc);
   }
   return concat(size(), " x ", to_string(spec_.image_shape), " ", to_string(spec_.image_type),
-                " crc32c ", std::hex, crc);
+                " crc32c ", to_hex(crc));
 }
 
 std::string MemoryDataset::content_key() const {
   const std::size_t bytes = static_cast<std::size_t>(size()) * image_bytes_;
-  return concat(fingerprint(), " all ", std::hex, crc32c({images_.bytes(), bytes}));
+  return concat(fingerprint(), " all ", to_hex(crc32c({images_.bytes(), bytes})));
 }
 
 std::int64_t MemoryDataset::max_label() const {

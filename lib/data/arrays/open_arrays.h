@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/split.h"
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/open.h"
 
 namespace trainer::data {

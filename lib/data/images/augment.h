@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "config/config.h"
+#include "config/sections/augmentation.h"
 #include "data/images/resize/resize.h"
 
 namespace trainer::data {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/images/augment.h"
 #include "data/images/damage_scan.h"
 #include "data/images/image_reader.h"
@@ -41,7 +42,7 @@ std::string cache_key(const ImageList& list, const ImageReader& reader) {
                std::filesystem::last_write_time(entry.path, error).time_since_epoch().count()),
         crc);
   }
-  return concat(std::hex, crc, '-', checksum(reader.recipe(), crc));
+  return concat(to_hex(crc), '-', to_hex(checksum(reader.recipe(), crc)));
 }
 
 struct ImageSource {
@@ -107,8 +108,7 @@ class ImageDataset final : public Dataset {
                      crc);
     }
     crc = checksum(reader_.recipe(), crc);
-    return concat(size(), " image files, ", to_string(spec_.image_shape), " crc32c ", std::hex,
-                  crc);
+    return concat(size(), " image files, ", to_string(spec_.image_shape), " crc32c ", to_hex(crc));
   }
   std::string content_key() const override {
     return concat(fingerprint(), ' ', cache_key(*source_.list, reader_), " seed ", source_.seed,

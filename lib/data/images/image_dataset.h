@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/damaged_files.h"
 #include "data/dataset.h"
 #include "data/images/listing/image_list.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/decode/image_file.h"
 #include "data/images/resize/resize.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/files.h"
-#include "config/config.h"
+#include "config/sections/data.h"
 
 namespace trainer::data {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {

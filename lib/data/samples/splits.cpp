@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "base/text.h"
 
 namespace trainer::data {
 namespace {
@@ -46,8 +47,8 @@ class View final : public Dataset {
   }
   std::string common_content() const override {
     const auto* indices = reinterpret_cast<const std::uint8_t*>(indices_.data());
-    return concat(base_->common_content(), fingerprint_end_, " samples ", std::hex,
-                  crc32c({indices, indices_.size() * sizeof(indices_[0])}));
+    return concat(base_->common_content(), fingerprint_end_, " samples ",
+                  to_hex(crc32c({indices, indices_.size() * sizeof(indices_[0])})));
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/samples/mix.h"
 
 namespace trainer::data {
@@ -42,7 +43,7 @@ class WeightedDataset final : public Dataset {
       const float weight = weight_at(i);
       crc = crc32c({reinterpret_cast<const std::uint8_t*>(&weight), sizeof weight}, crc);
     }
-    return concat(", weights crc32c ", std::hex, crc);
+    return concat(", weights crc32c ", to_hex(crc));
   }
 
   std::unique_ptr<Dataset> base_;

@@ -1,5 +1,7 @@
 #include "hooks/formats/step_times_json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "hooks/metric_window.h"
 
 namespace trainer::hooks {

@@ -1,7 +1,7 @@
 // Writes the times of steps by rank and phase as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

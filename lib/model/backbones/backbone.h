@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/layers.h"
+#include "config/sections/model.h"
 
 namespace trainer::model {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "config/config.h"
+#include "config/sections/model.h"
 
 namespace trainer::model {
 

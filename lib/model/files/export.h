@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "base/notice.h"
 #include "checkpoint/tensor_file.h"
-#include "config/config.h"
+#include "config/sections/model.h"
 #include "graph/graph.h"
 
 namespace trainer::model {

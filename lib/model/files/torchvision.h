@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "checkpoint/tensor_file.h"
-#include "config/config.h"
+#include "config/sections/model.h"
 
 namespace trainer::model {
 

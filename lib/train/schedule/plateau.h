@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "config/config.h"
+#include "config/sections/schedule.h"
 
 namespace trainer::train {
 

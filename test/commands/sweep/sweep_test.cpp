@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <sstream>
 
 #include "commands/support.h"
 #include "commands/sweep/grid.h"

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "config/config.h"
 #include "data/images/augment.h"
 #include "data/open.h"
 

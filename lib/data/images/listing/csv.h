@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 
 namespace trainer::data {
 

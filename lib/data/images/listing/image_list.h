@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/decode/image_file.h"
+#include "data/open.h"
 
 namespace trainer::data {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "config/config.h"
+#include "config/sections/data.h"
 #include "data/decode/pixels.h"
 
 namespace trainer::data {
