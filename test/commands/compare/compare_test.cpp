@@ -143,6 +143,16 @@ TEST_CASE("the first step at which runs part, and how") {
     CHECK(found.fields[0].name == "loss");
     CHECK(found.fields[0].second == "9.5");
   }
+  SUBCASE("losses whose samples were added in another order are equal") {
+    FakeRun one;
+    one.loss = [](std::int64_t) { return "2.2798322240511575"; };
+    other.loss = [](std::int64_t) { return "2.2798322240511579"; };
+    CHECK_FALSE(Two(one, other).diffed().step);
+    other.loss = [](std::int64_t) { return "2.2798322250511575"; };  // of other arithmetic
+    CHECK(Two(one, other).diffed().step == 1);
+    other.loss = [](std::int64_t) { return "nan"; };
+    CHECK(Two(one, other).diffed().step == 1);
+  }
   SUBCASE("the samples come before the loss that follows from them") {
     other.samples_hash = "00000000000000bb";
     other.loss = [](std::int64_t) { return "9.5"; };
