@@ -125,7 +125,7 @@ class Campaign:
         return [event for event in self.events() if event["event"] == "finished"][-1]
 
     def announced(self):
-        """The step of the last checkpoint that was said to be saved."""
+        """The step of the last checkpoint that an event announced."""
         paths = [event.get("path", "") for event in self.events() if event["event"] == "checkpoint"]
         steps = [int(match.group(1)) for match in (re.search(r"step-(\d+)", path) for path in paths) if match]
         return max(steps, default=0)

@@ -11,7 +11,7 @@ ordered sums each start has another number of replicas and processes of the same
 
   parameters   `parameters_sha256`, steps and metrics of the event `finished`
   ledger       the rows of ledger.csv without times: each step once
-  metrics      the steps and splits of metrics.csv
+  metrics      the evaluations of metrics.csv: each once, with its loss
   exit codes   0, 75 after SIGTERM, 4 with a message of a process whose peer died
   files        no temporary file is left
 
@@ -200,6 +200,12 @@ def ledger(run):
     return steps, {row["step"]: row["parameters"] for row in rows if row["parameters"]}
 
 
+def metrics(run):
+    """The evaluations of metrics.csv. Rows of training are means since the last row or start, and not compared."""
+    return [(int(row["step"]), row["split"], row["loss"][:12]) for row in read_rows(run / "metrics.csv")
+            if row["split"] != "train"]
+
+
 def same_rows(rows, whole_rows):
     """Whether two ledgers agree. The sum of the losses depends on the number of replicas in its last bit."""
     def plain(row):
@@ -282,11 +288,10 @@ def compare(case, expected, done):
                               f"{rows[first:first + 1]}, expected {whole_rows[first:first + 1]}; hashes of {different}")
     else:
         case.passed("ledger")
-    steps, whole_steps = ([(row["step"], row["split"]) for row in read_rows(case.folder / run / "metrics.csv")]
-                          for run in ("killed", "whole"))
-    if steps != whole_steps:
-        case.failed("metrics", f"{len(steps)} rows, expected {len(whole_steps)}: {set(whole_steps) - set(steps)} are "
-                               f"missing, {set(steps) - set(whole_steps)} are new")
+    rows, whole_rows = (metrics(case.folder / run) for run in ("killed", "whole"))
+    if rows != whole_rows:
+        case.failed("metrics", f"{len(rows)} evaluations, expected {len(whole_rows)}; missing or new are "
+                               f"{sorted(set(rows) ^ set(whole_rows))}")
     else:
         case.passed("metrics")
     left = [name for _, _, names in os.walk(case.folder / "killed") for name in names if LEFTOVER.search(name)]

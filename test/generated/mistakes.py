@@ -40,8 +40,9 @@ def epsilon(config):
 
 
 def activation(config):
-    """swish in place of gelu, and the other way round."""
-    other = {"gelu": "swish", "swish": "gelu"}
+    """elu in place of relu, sigmoid in place of tanh, swish in place of gelu, and the other way round."""
+    pairs = [("relu", "elu"), ("tanh", "sigmoid"), ("gelu", "swish")]
+    other = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
 
     def change(kind, options):
         if isinstance(options, dict):
