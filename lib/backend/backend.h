@@ -251,8 +251,8 @@ class Backend {
   // Describes the device as the training programs compiled so far use it, for example "cpu, 2 lanes
   // x 1 thread, x86-64-v4, oneDNN 2.6.3".
   virtual std::string describe() const = 0;
-  // Describes the devices of a run with `replicas` replicas, for its closing lines: "2 CPU threads",
-  // "4 replicas".
+  // Describes the devices of a run with `replicas` replicas, for its closing lines: "2 CPU
+  // threads", "4 replicas".
   virtual std::string describe_devices(std::int64_t replicas) const {
     return std::to_string(replicas) + (replicas == 1 ? " device" : " replicas");
   }

@@ -26,7 +26,8 @@ Notice check_class_order(const model::ImportReport& report,
   std::vector<std::string> now;
   for (const std::string& name : classes) now.push_back(printable(name));
   if (report.classes.empty()) {
-    return Notice::note(concat(report.path, ": has no class names; its outputs are taken for the "
+    return Notice::note(concat(report.path,
+                               ": has no class names; its outputs are taken for the "
                                "classes of the data in their order: ",
                                join_first(now, kMaxNames)));
   }

@@ -54,7 +54,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-TEST_CASE("OutputBuffer: a reader that pauses, the writer goes on and every byte arrives in order") {
+TEST_CASE(
+    "OutputBuffer: a reader that pauses, the writer goes on and every byte arrives in order") {
   const Pipe pipe;
   OutputBuffer buffer(pipe.ends[1], [] { return false; });
   std::ostream out(&buffer);

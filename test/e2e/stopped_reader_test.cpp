@@ -63,7 +63,8 @@ std::int64_t newest_step(const Path& run) {
   return saved.empty() ? -1 : saved.back().step;
 }
 
-const Arguments kEndless{"--set", "train.epochs=100000", "--set", "run.checkpoint_every=1000 epochs"};
+const Arguments kEndless{"--set", "train.epochs=100000", "--set",
+                         "run.checkpoint_every=1000 epochs"};
 
 }  // namespace
 

@@ -173,7 +173,7 @@ TEST_CASE("ledger: a checkpoint after each of 316,000 steps, fewer rows than ste
   }
   hook->on_finish(finish(FinishReason::kDone));
   CHECK(sum_rows(folder.path()) == Sums{(1 << 17) + (1 << 16) + (kSteps - (1 << 18)) / 4,
-                                       64 * kSteps, 5 * kSteps, 0x1234 * kSteps});
+                                        64 * kSteps, 5 * kSteps, 0x1234 * kSteps});
   std::int64_t hashes = 0;
   for (const std::string& line : lines_of(read_text_file(folder.path() / "ledger.csv"))) {
     hashes += line.ends_with(",aaaaaaaaaaaaaaaa") ? 1 : 0;

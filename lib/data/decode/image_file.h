@@ -60,11 +60,11 @@ class ImageFile {
   // Height and width are those after rotation by the orientation.
   const ImageInfo& info() const { return info_; }
   // Decodes to 1 or 3 channels: a grey file has 1 channel, and a colour file is converted to grey
-  // if `channels` is 1. For other `channels` the file must be a TIFF with as many bands. `reduce` is
-  // 1, 2, 4 or 8: a JPEG is decoded at 1 / reduce of its size, rounded up; other formats ignore it.
-  // Drops alpha, and converts CMYK to RGB as Pillow does. `levels` gives the bytes of 16-bit values;
-  // null: their upper bytes. Returns the warning of the decoder, "" for none. Throws DataError for a
-  // damaged file or another number of bands, and leaves `out` undefined.
+  // if `channels` is 1. For other `channels` the file must be a TIFF with as many bands. `reduce`
+  // is 1, 2, 4 or 8: a JPEG is decoded at 1 / reduce of its size, rounded up; other formats ignore
+  // it. Drops alpha, and converts CMYK to RGB as Pillow does. `levels` gives the bytes of 16-bit
+  // values; null: their upper bytes. Returns the warning of the decoder, "" for none. Throws
+  // DataError for a damaged file or another number of bands, and leaves `out` undefined.
   std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels = nullptr);
   // Returns the largest value that decode() reads of a file with info().bits == 16. Throws
   // DataError.

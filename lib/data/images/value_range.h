@@ -26,9 +26,9 @@ MeasuredValues measure_values(const ImageList& list, const config::Data& data,
 // largest value does not exceed; nothing if no file has 16 bits.
 std::optional<config::ValueRange> choose_range(const MeasuredValues& measured);
 
-// Measures the training split as data.range asks for, replaces `auto` in `data` by the chosen range,
-// and returns the line on the range that is used; "" if no measured file has 16 bits. It is a
-// warning if more than half of the 256 levels are lost without data.range.
+// Measures the training split as data.range asks for, replaces `auto` in `data` by the chosen
+// range, and returns the line on the range that is used; "" if no measured file has 16 bits. It is
+// a warning if more than half of the 256 levels are lost without data.range.
 Notice resolve_range(const ImageList& train, config::Data& data);
 
 }  // namespace trainer::data

@@ -16,7 +16,8 @@ struct Case {
 
   explicit Case(const std::vector<std::string>& folders = {}) {
     int seed = 0;
-    for (const std::string& name : folders) write_image(files.path() / name / "1.ppm", 9, 9, ++seed);
+    for (const std::string& name : folders)
+      write_image(files.path() / name / "1.ppm", 9, 9, ++seed);
   }
   // The classes, the class of each sample, and what decides the order: "0, 1: 0 1 (text)"; or the
   // error behind the path.
@@ -53,7 +54,8 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("image_folder: classes are in the order of their text unless data.class_order is number") {
+TEST_CASE(
+    "image_folder: classes are in the order of their text unless data.class_order is number") {
   Case numbers({"0", "1", "2", "10", "11"});
   CHECK(numbers.read({}) == "0, 1, 10, 11, 2: 0 1 2 3 4 (text)");
   CHECK(numbers.read(ClassOrder::kText) == "0, 1, 10, 11, 2: 0 1 2 3 4 (text)");

@@ -63,8 +63,9 @@ TEST_CASE("data.on_conflict: keep, drop and first decide which files of a photo 
   CHECK(folder.list(OnConflict::kDrop) == "a/own b/own c/own");
   std::vector<std::string> warnings = folder.find_warnings();
   REQUIRE(warnings.size() == 1);
-  CHECK(contains(warnings[0], "data.on_conflict: drop leaves out 5 files of 2 photos that have "
-                              "several classes, e.g. "));
+  CHECK(contains(warnings[0],
+                 "data.on_conflict: drop leaves out 5 files of 2 photos that have "
+                 "several classes, e.g. "));
   CHECK(contains(warnings[0], "same.ppm (a) = "));
   CHECK(warnings[0].ends_with("same.ppm (b)"));
   CHECK(folder.list(OnConflict::kFirst) == "a/own a/same a/same_again b/other b/own c/own");
@@ -113,17 +114,18 @@ TEST_CASE("check_images: counts photos in several classes, which data.on_conflic
   DataCheck check = check_images(folder.config, 1, "");
   CHECK(check.conflicts == 2);
   CHECK(!check.clean());
-  CHECK(contains(to_text(check),
-                 "photos in several classes of a split: 2; data.on_conflict: drop leaves them out"));
+  CHECK(
+      contains(to_text(check),
+               "photos in several classes of a split: 2; data.on_conflict: drop leaves them out"));
   CHECK(contains(to_json(check), R"("conflicts":2)"));
   for (const OnConflict policy : {OnConflict::kDrop, OnConflict::kFirst}) {
     folder.config.on_conflict = policy;
     check = check_images(folder.config, 1, "");
     CHECK(check.conflicts == 0);
     CHECK(check.clean());
-    CHECK(check.splits[0].per_class ==
-          (policy == OnConflict::kDrop ? std::vector<std::int64_t>{1, 1, 1}
-                                       : std::vector<std::int64_t>{3, 2, 1}));
+    CHECK(check.splits[0].per_class == (policy == OnConflict::kDrop
+                                            ? std::vector<std::int64_t>{1, 1, 1}
+                                            : std::vector<std::int64_t>{3, 2, 1}));
     REQUIRE(check.splits[0].notes.size() == 1);
     CHECK(contains(check.splits[0].notes[0], "data.on_conflict: "));
   }

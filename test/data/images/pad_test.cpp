@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "data/open.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/images/image_files.h"
 #include "data/images/image_reader.h"
+#include "data/open.h"
 #include "support/source_files.h"
 
 namespace trainer::data::pad_test {
@@ -46,7 +46,8 @@ Bytes pad(const config::Data& config, const Pixels& image) {
 
 }  // namespace
 
-TEST_CASE("fit pad: the pixels of Pillow's ImageOps.pad within one level, and exactly its borders") {
+TEST_CASE(
+    "fit pad: the pixels of Pillow's ImageOps.pad within one level, and exactly its borders") {
   std::istringstream table(read_text_file(test::source_file("test/data/images/pillow_pad.txt")));
   std::string name;
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0, cases = 0;
