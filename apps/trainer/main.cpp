@@ -235,7 +235,10 @@ int main(int argc, char** argv) {
                   : error != 0    ? std::strerror(error)
                                   : "is the disk full, or its reader gone?")
               << '\n';
-    return code == trainer::kExitOk ? trainer::kExitData : code;
+    if (code != trainer::kExitOk) return code;
+    // A signal ended the wait for the reader.
+    const bool is_stopping = trainer::train::SignalWatch::received() != nullptr;
+    return is_stopping ? trainer::kExitInterrupted : trainer::kExitData;
   } catch (const trainer::ConfigError& error) {
     std::cerr << trainer::printable(error.what(), trainer::Controls::kLines) << '\n';
     return error.code();
