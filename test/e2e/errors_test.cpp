@@ -2,12 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <limits>
 
 #include "base/error.h"
 #include "program.h"
 #include "support/contains.h"
+#include "support/fail_system_calls.h"
 #include "support/source_files.h"
 
 namespace trainer::e2e {
@@ -242,6 +244,25 @@ TEST_CASE("evaluation refuses other classes") {
   CHECK(result.code == 3);
   CHECK(contains(result.err, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"));
   CHECK(contains(result.err, "[a, b, c, d, e, f, g, h, i, j]"));
+}
+
+TEST_CASE("train, evaluate: the system gives no thread, exit code 4 and the remedy") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const Arguments train{"train", config, "--run-dir", work / "run", "--set", "train.max_steps=2"};
+  REQUIRE(run(train).code == 0);
+  for (const Arguments& arguments :
+       {Arguments{"train", config, "--run-dir", work / "other"}, {"evaluate", work / "run"}}) {
+    CAPTURE(arguments[0]);
+    // pthread_create() of glibc makes this call, and fork() does not.
+    Program program(arguments, {}, [] {
+      if (!test::fail_system_call(SYS_clone3, EAGAIN)) ::_exit(126);
+    });
+    const Result result = program.wait();
+    CHECK(result.code == 4);
+    INFO(result.err);
+    CHECK(contains(result.err, "raise the limit on processes (ulimit -u, pids.max"));
+  }
 }
 
 }  // namespace trainer::e2e
