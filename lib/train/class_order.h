@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/notice.h"
-#include "model/import.h"
+#include "model/files/import.h"
 
 namespace trainer::train {
 
