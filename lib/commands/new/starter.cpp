@@ -211,7 +211,7 @@ ImageSource look_at_list(const Path& list) {
   images.train.counts = data::class_counts(*opened.train, opened.num_classes);
   std::vector<std::vector<std::string>> files(images.classes.size());
   for (std::int64_t i = 0; i < opened.train->size(); ++i) {
-    files[static_cast<std::size_t>(opened.train->label_of(i))].push_back(opened.train->describe(i));
+    files[static_cast<std::size_t>(opened.train->label_at(i))].push_back(opened.train->describe(i));
   }
   measure_images(images, files);
   return images;
