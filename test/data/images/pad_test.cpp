@@ -40,7 +40,9 @@ Pixels make_image(int height, int width, int channels) {
 Bytes pad(const config::Data& config, const Pixels& image) {
   const ImageReader reader(config);
   Bytes out(reader.image_bytes(), 99);
-  reader.resize(image, reader.fit(image.height(), image.width()), out.data());
+  const Geometry geometry =
+      fit_geometry(image.height(), image.width(), reader.height(), reader.width(), config.fit, 1);
+  reader.resize(image, geometry, out.data());
   return out;
 }
 
@@ -110,8 +112,7 @@ TEST_CASE("fit pad: training, evaluation, prediction and scaled decoding pad ali
 
   // 64 x 128 becomes 8 x 16 between rows 4 and 12; a half of it is enough for decoding at 1/8.
   const ImageReader reader(config);
-  const auto cut = [&](int height, int width) { return reader.fit(height, width); };
-  CHECK(reader.decode(fs::path(file), cut, ImageReader::Scale::kEnough).reduce == 8);
+  CHECK(reader.decode(fs::path(file), ImageReader::Scale::kReduced).reduce == 8);
   config.cache = config::ImageCache::kNone;
   config.scaled_decode = false;
   const Bytes full = image_of(*open_datasets(config, 1).train, 0);

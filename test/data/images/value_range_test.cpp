@@ -20,9 +20,7 @@ Bytes read(const fs::path& path, std::optional<config::ValueRange> range, int ch
   config.channels = channels;
   config.resize = {1, 1};
   const ImageReader reader(config);
-  const auto decoded = reader.decode(
-      path, [&](int height, int width) { return reader.fit(height, width); },
-      ImageReader::Scale::kFull);
+  const auto decoded = reader.decode(path, ImageReader::Scale::kFull);
   CHECK(decoded.warning.empty());
   return {decoded.pixels.data(), decoded.pixels.data() + decoded.pixels.size()};
 }
