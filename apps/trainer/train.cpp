@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/output_buffer.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "base/threads/topology.h"
 #include "checkpoint/lock.h"
 #include "commands.h"

@@ -188,7 +188,7 @@ parallel: {threads: 2, reduction: ordered, lr_scaling: none}
   CHECK(trained("workers", two, {"--batch-size", "4"}) == once);
   CHECK(trained("chief", two, {"--batch-size", "4", "--set", "parallel.evaluate=false"}) == once);
   for (const char* name : {"validation", "test"}) {
-    const Result again = run({"evaluate", work / "once", "--split", name, "--json"});
+    const Result again = run({"evaluate", work / "once", "--last", "--split", name, "--json"});
     REQUIRE(again.code == 0);
     CHECK(again.event("evaluated").at("loss") == once.at(name).at("loss"));
     CHECK(again.event("evaluated").at("accuracy") == once.at(name).at("accuracy"));

@@ -75,7 +75,7 @@ TEST_CASE("a run that is resumed anywhere has the same stages") {
   }
   // Evaluated by itself: with the averages of what was trained last.
   const Result evaluation =
-      run({"evaluate", pictures.work / "whole", "--split", "validation", "--json"});
+      run({"evaluate", pictures.work / "whole", "--last", "--split", "validation", "--json"});
   INFO(evaluation.err);
   CHECK(evaluation.code == 0);
   CHECK(evaluation.out.find(reference.at("metrics").at("validation").at("loss").dump()) !=

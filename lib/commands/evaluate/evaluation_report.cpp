@@ -57,7 +57,7 @@ void print_matrix(const EvaluationReport& report, std::ostream& out) {
     header.push_back(class_name(report, c));
     right.push_back(static_cast<std::size_t>(c) + 1);
   }
-  Table table(std::move(header), std::move(right));
+  Table table(std::move(header), right);
   for (std::int64_t r = 0; r < n; ++r) {
     std::vector<std::string> row{class_name(report, r)};
     for (std::int64_t c = 0; c < n; ++c)
