@@ -121,7 +121,7 @@ TEST_CASE("Barrier: aborted between rounds of a team, the failed member's error 
   }
 }
 
-TEST_CASE("Barrier: a deadline passes, wait_until() returns false; all arrive, it returns true") {
+TEST_CASE("Barrier: wait_until() returns whether all arrived before the deadline") {
   for (const Waiting waiting : {Waiting::kSpinThenSleep, Waiting::kSleep}) {
     CAPTURE(static_cast<int>(waiting));
     Barrier barrier(waiting);

@@ -121,7 +121,7 @@ TEST_CASE("open_datasets: images, labels or splits that differ in size, an error
                        doctest::Contains("contains no elements: its header gives 0"), DataError);
 }
 
-TEST_CASE("fingerprint: another content, another fingerprint; gzip, the same") {
+TEST_CASE("fingerprint: another content, another fingerprint and gzip, the same") {
   const auto fingerprint = [](std::uint32_t count, bool gzip, std::uint8_t role) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", count, 3, gzip, role);

@@ -32,7 +32,7 @@ std::int64_t signed_sum(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("generate_digits: called again, equal files; a longer set starts with a shorter one") {
+TEST_CASE("generate_digits: called again, equal files and a longer set starts with a shorter one") {
   const TemporaryFolder folder;
   const Path a = folder.path() / "a";
   const Path b = folder.path() / "b";

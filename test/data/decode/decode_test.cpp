@@ -180,7 +180,7 @@ TEST_CASE("JPEG: truncated, lossless and 12-bit files, an error with the reason"
         "x.jpg: JPEG: has 12 bits per sample, which is not supported; convert it to PNG");
 }
 
-TEST_CASE("JPEG: pixels or markers lost in the middle, an error; other warnings are returned") {
+TEST_CASE("JPEG: pixels or markers lost in the middle, an error and other warnings are returned") {
   Random random(3, Stream::kSynthetic);
   const JpegKind kind{64, 64, 3, 2, 2, 75, 2};
   const Bytes file = encode_jpeg(kind, 20, random);

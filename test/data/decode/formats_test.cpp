@@ -192,7 +192,7 @@ Bytes counted(int count) {
 
 }  // namespace
 
-TEST_CASE("PNM: comments and ranges of numbers, the pixels; every truncation, an error") {
+TEST_CASE("PNM: comments and ranges of numbers, the pixels and every truncation, an error") {
   Bytes file = bytes_of("P6 # a comment\n# another\n3 2\n255\n");
   const std::size_t header = file.size();
   add(file, counted(18));
@@ -225,7 +225,7 @@ TEST_CASE("PNM: comments and ranges of numbers, the pixels; every truncation, an
   CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
 }
 
-TEST_CASE("PNM: plain files and files of bits, the pixels; every truncation, an error") {
+TEST_CASE("PNM: plain files and files of bits, the pixels and every truncation, an error") {
   CHECK(decoded(bytes_of("P2\n# a comment\n3 2\n15\n0 5 10\n15 # 9\n10 5\n")) ==
         "3x2x1 0 85 170 255 170 85");
   CHECK(decoded(bytes_of("P3 1 2 255 1 2 3 4 5 6")) == rgb(1, 2, {1, 2, 3, 4, 5, 6}));
@@ -270,7 +270,7 @@ TEST_CASE("image file: an unsupported format, the error names it and a conversio
 }
 
 TEST_CASE(
-    "BMP: directions, OS/2, palettes, masks and runs, the pixels; every truncation, an error") {
+    "BMP: directions, OS/2, palettes, masks and runs, the pixels and every truncation, an error") {
   const Bytes stored{3,  2,  1,  6,  5,  4,  9,  8,  7,  0, 0, 0,
                      12, 11, 10, 15, 14, 13, 18, 17, 16, 0, 0, 0};
   const std::vector<int> first{1, 2, 3, 4, 5, 6, 7, 8, 9},
