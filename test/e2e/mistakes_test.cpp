@@ -64,7 +64,7 @@ std::vector<Mistake> mistakes() {
       {"a huge learning rate", kRight + "optimizer: {adam: {learning_rate: 1.0e+4}}\n", validate, 0,
        "Usual is learning_rate: 1.0e-3"},
       {"images without folders", images("path: FLAT", two), train, 3,
-       "put those of each class into a folder of its name"},
+       "put the files of each class into a folder of its name"},
       {"a key on the wrong level",
        "model:\nlayers: [flatten, dense: 10]\n" + kDataLine + kTrainLine, validate, 2,
        "did you mean model.layers?"},

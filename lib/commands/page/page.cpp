@@ -22,7 +22,7 @@ svg.chart{width:100%;min-width:28rem;max-width:44rem;height:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);padding:.25rem 0}
 th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-th.n,td.n{text-align:right}td.n{white-space:nowrap}
+th.n,td.n{text-align:right}td.n{white-space:nowrap}td.n small{display:block}
 thead th{background:var(--band)}
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--link)}
 pre{overflow-x:auto;background:var(--band);padding:.5rem}
