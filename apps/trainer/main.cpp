@@ -228,7 +228,6 @@ int main(int argc, char** argv) {
     is_interrupted = code == trainer::kExitInterrupted;
     trainer::finish_output();
     if (std::cout) return code;
-    // A stream that has failed before does not write again, so that errno is not set.
     const int error = errno;
     std::cerr << "error: not all of the output could be written: "
               << (error == EAGAIN ? "its reader does not read"

@@ -61,11 +61,13 @@ std::streamsize OutputBuffer::xsputn(const char* text, std::streamsize count) {
   const std::lock_guard lock(mutex_);
   pending_.append(text, static_cast<std::size_t>(count));
   if (pending_.size() < kBatchBytes) return count;
+  write_peer();
   return write_some() && drain(kMaxPending) ? count : 0;
 }
 
 int OutputBuffer::sync() {
   const std::lock_guard lock(mutex_);
+  write_peer();
   return write_some() && drain(kMaxPending) ? 0 : -1;
 }
 
@@ -92,8 +94,7 @@ bool OutputBuffer::write_some() {
   }
   pending_.erase(0, done);
   if (error == 0) return true;
-  drop();
-  errno = error;
+  drop(error);
   return false;
 }
 
@@ -107,8 +108,7 @@ bool OutputBuffer::drain(std::size_t left) {
       if (stopping_since == Clock::time_point{}) stopping_since = Clock::now();
       const std::chrono::duration<double> waited = Clock::now() - stopping_since;
       if (waited.count() > kPatienceSeconds) {
-        drop();
-        errno = EAGAIN;
+        drop(EAGAIN);
         return false;
       }
     }
@@ -117,16 +117,27 @@ bool OutputBuffer::drain(std::size_t left) {
   return true;
 }
 
-void OutputBuffer::drop() {
+void OutputBuffer::drop(int error) {
   pending_.clear();
   pending_.shrink_to_fit();
+  if (error_ == 0) error_ = error;
+}
+
+// Does not wait for the lock: a thread that holds it writes, or waits for the same reader.
+void OutputBuffer::write_peer() {
+  if (peer_ == nullptr) return;
+  const std::unique_lock lock(peer_->mutex_, std::try_to_lock);
+  if (lock.owns_lock()) peer_->write_some();
 }
 
 StandardOutput::StandardOutput(const std::function<bool()>& is_stopping)
     : out_(STDOUT_FILENO, is_stopping),
       err_(STDERR_FILENO, is_stopping),
       previous_out_(std::cout.rdbuf(&out_)),
-      previous_err_(std::cerr.rdbuf(&err_)) {}
+      previous_err_(std::cerr.rdbuf(&err_)) {
+  out_.set_peer(&err_);
+  err_.set_peer(&out_);
+}
 
 StandardOutput::~StandardOutput() {
   finish_output();
@@ -135,15 +146,10 @@ StandardOutput::~StandardOutput() {
 }
 
 void finish_output() {
-  int error = 0;
-  if (std::cout.good()) {
-    std::cout.flush();
-    auto* out = dynamic_cast<OutputBuffer*>(std::cout.rdbuf());
-    if (std::cout.good() && out != nullptr && !out->finish()) {
-      std::cout.setstate(std::ios::badbit);
-    }
-    if (!std::cout.good()) error = errno;
-  }
+  auto* out = dynamic_cast<OutputBuffer*>(std::cout.rdbuf());
+  if (std::cout.good()) std::cout.flush();
+  if (std::cout.good() && out != nullptr && !out->finish()) std::cout.setstate(std::ios::badbit);
+  const int error = std::cout.good() || out == nullptr ? 0 : out->error();
   if (auto* err = dynamic_cast<OutputBuffer*>(std::cerr.rdbuf()); err != nullptr) err->finish();
   errno = error;
 }

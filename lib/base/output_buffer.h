@@ -2,6 +2,7 @@
 // Reasons: lib/decisions/base.md#output-does-not-wait-for-its-reader.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <ostream>
@@ -26,9 +27,15 @@ class OutputBuffer final : public std::streambuf {
   OutputBuffer(const OutputBuffer&) = delete;
   OutputBuffer& operator=(const OutputBuffer&) = delete;
 
+  // Each write of this buffer then also writes what `peer` keeps, so that a warning does not wait
+  // for the next one. Both must be set before other threads use them.
+  void set_peer(OutputBuffer* peer) { peer_ = peer; }
+
   // Waits until the reader has taken everything. Returns false, and drops the rest, on an error or
-  // when the process is stopping. errno then holds the reason.
+  // when the process is stopping; error() is then set.
   bool finish();
+  // Returns the error number of the first text that was dropped, 0 if none was.
+  int error() const { return error_; }
 
  protected:
   int_type overflow(int_type byte) override;
@@ -40,7 +47,8 @@ class OutputBuffer final : public std::streambuf {
   bool write_some();
   // Waits until at most `left` bytes are pending. Returns false on an error, or without patience.
   bool drain(std::size_t left);
-  void drop();
+  void drop(int error);
+  void write_peer();
 
   int descriptor_;       // for writes: the given one, or a non-blocking one of the same pipe
   bool is_own_ = false;  // true if the destructor closes descriptor_
@@ -48,6 +56,8 @@ class OutputBuffer final : public std::streambuf {
   std::function<bool()> is_stopping_;
   std::mutex mutex_;
   std::string pending_;
+  int error_ = 0;
+  OutputBuffer* peer_ = nullptr;
 };
 
 // Writes std::cout and std::cerr through an OutputBuffer each while it exists.
@@ -64,16 +74,22 @@ class StandardOutput {
 };
 
 // Waits until the readers of std::cout and std::cerr have taken everything. Sets the badbit of
-// std::cout if its reader has not. errno then holds the reason, or 0 if std::cout had failed
-// before.
+// std::cout if its reader has not, and errno to the reason, or to 0 if everything was written.
 void finish_output();
 
-// Calls finish_output() at the end of its scope.
-struct FinishOutput {
+// Calls finish_output() at the end of its scope, unless an exception ends it: its message is
+// printed first.
+class FinishOutput {
+ public:
   FinishOutput() = default;
-  ~FinishOutput() { finish_output(); }
+  ~FinishOutput() {
+    if (std::uncaught_exceptions() == exceptions_) finish_output();
+  }
   FinishOutput(const FinishOutput&) = delete;
   FinishOutput& operator=(const FinishOutput&) = delete;
+
+ private:
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 // Writes the text if the descriptor takes it at once, and ignores errors. For signal handlers.
