@@ -16,7 +16,7 @@ bool LaunchWindow::open(TimePoint limit) {
     return opened_ != before;
   }
   lock.unlock();  // fail() must not wait for memory calls
-  if (!hold_memory_calls([this] { return has_failed(); })) return false;
+  if (!hold_memory_calls([this] { return failed_.load(); })) return false;
   lock.lock();
   if (failed_) {
     release_memory_calls();
@@ -51,11 +51,6 @@ void LaunchWindow::fail() {
   failed_ = true;
   if (std::exchange(is_open_, false)) release_memory_calls();
   changed_.notify_all();
-}
-
-bool LaunchWindow::has_failed() {
-  const std::lock_guard lock(mutex_);
-  return failed_;
 }
 
 }  // namespace trainer::backend::cuda

@@ -2,6 +2,7 @@
 // Reasons: lib/decisions/backend.md#ranks-of-a-process-launch-together.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -32,15 +33,13 @@ class LaunchWindow {
   void fail();
 
  private:
-  bool has_failed();
-
   std::size_t ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t arrived_ = 0, launched_ = 0;
   std::uint64_t opened_ = 0, closed_ = 0;
   bool is_open_ = false;
-  bool failed_ = false;
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace trainer::backend::cuda

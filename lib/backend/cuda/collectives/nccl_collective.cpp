@@ -54,6 +54,8 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   Failure describe_failure(const char* name, ncclResult_t status) const;
   Failure silence();
   Failure describe_silence() const;
+  template <class Launch>
+  Failure launch_in_window(const Launch& launch);
   Failure launch_graph(cudaStream_t stream, const std::function<void()>& launch);
   Failure wait_for_launches(bool (LaunchWindow::*wait)(LaunchWindow::TimePoint));
   [[noreturn]] void fail(const Failure& failure);
@@ -149,10 +151,22 @@ void NcclCollective::enqueue(const char* name, cudaStream_t stream, const Call& 
     return failure;
   };
   if (!capturing_) group_.process->count_call(group_.rank);
-  Failure failure = capturing_ ? "" : wait_for_launches(&LaunchWindow::open);
-  if (failure.empty()) failure = make();
-  if (failure.empty() && !capturing_) failure = wait_for_launches(&LaunchWindow::close);
+  const Failure failure = capturing_ ? make() : launch_in_window(make);
   if (!failure.empty()) fail(failure);
+}
+
+// Makes a launch while no rank of this process makes a memory call.
+template <class Launch>
+NcclCollective::Failure NcclCollective::launch_in_window(const Launch& launch) {
+  Failure failure = wait_for_launches(&LaunchWindow::open);
+  if (!failure.empty()) return failure;
+  try {
+    failure = launch();
+  } catch (const std::exception& error) {
+    abort(error.what());  // ends the window, for which memory calls wait
+    throw;
+  }
+  return failure.empty() ? wait_for_launches(&LaunchWindow::close) : failure;
 }
 
 // Opens or closes the window in which the ranks of this process launch.
@@ -166,9 +180,7 @@ NcclCollective::Failure NcclCollective::wait_for_launches(
 void NcclCollective::replay(cudaStream_t stream, const std::function<void()>& launch) {
   group_.process->throw_if_failed(group_.rank);
   group_.process->count_call(group_.rank);
-  Failure failure = wait_for_launches(&LaunchWindow::open);
-  if (failure.empty()) failure = launch_graph(stream, launch);
-  if (failure.empty()) failure = wait_for_launches(&LaunchWindow::close);
+  const Failure failure = launch_in_window([&] { return launch_graph(stream, launch); });
   if (!failure.empty()) fail(failure);
 }
 
@@ -182,12 +194,7 @@ NcclCollective::Failure NcclCollective::launch_graph(cudaStream_t stream,
     if (comm_ == nullptr) return concat(who(), ": a step after the group has ended");
     watch_.begin(stream);
   }
-  try {
-    launch();
-  } catch (const std::exception& error) {
-    abort(error.what());
-    throw;
-  }
+  launch();
   const std::lock_guard lock(mutex_);
   watch_.end(stream);
   return "";
