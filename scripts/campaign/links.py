@@ -292,7 +292,7 @@ class Case:
         if any(code != 4 for code in codes):
             raise Lost(f"exit codes {codes}, expected 4: {self.messages()}")
         for rank in range(self.ranks):
-            last = self.text(rank).splitlines()[-1]
+            last = (self.text(rank).splitlines() or [""])[-1]
             # Who noticed it is no end of the link.
             named = {int(number) for number in NAMED.findall(last.partition("; noticed by")[0])}
             if self.kind == "isolate":

@@ -66,14 +66,22 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fake", action="store_true", help="the tests' fake GPUs as the GPU; --size is tiny")
     parser.add_argument("--size", choices=SIZES, help="how much each step does (full)")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "gpu_check", help="folder of the report, the logs and the runs")
+    parser.add_argument("--out", type=pathlib.Path, help="folder of the report, the logs and the runs (gpu_check, or gpu_check_fake)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="build folder, or an unpacked bundle")
     parser.add_argument("--no-build", action="store_true", help="use the programs that the build folder holds")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to run")
     parser.add_argument("--limit", type=int, default=540, help="seconds for each part")
     parser.add_argument("--step", nargs="+", help="these steps alone")
     parser.add_argument("--modes", nargs="+", choices=speed.MODES, default=list(speed.MODES), help="of PyTorch")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.size = options.size or ("tiny" if options.fake else "full")
+    options.out = options.out or ROOT / ("gpu_check_fake" if options.fake else "gpu_check")
+    steps = parts(SIZES[options.size])
+    names = [name for part in options.part for name, _, _ in steps[part]]
+    unknown = [name for name in options.step or [] if name not in names]
+    if unknown:
+        parser.error(f"--step: {', '.join(unknown)}: unknown; the steps are {', '.join(names)}")
+    return options
 
 
 def run_parts(check, options):
@@ -100,8 +108,9 @@ def main():
     if reason:
         print(f"gpu_check.sh: {reason}", file=sys.stderr)
         return EXIT_CANNOT_RUN
-    check = Check(options, SIZES[options.size or ("tiny" if options.fake else "full")])
-    signal.signal(signal.SIGTERM, lambda *_: check.stop())
+    check = Check(options, SIZES[options.size])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: check.stop())
     try:
         run_parts(check, options)
     finally:
