@@ -146,10 +146,10 @@ bool divides_train(const config::Data& data) {
 Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitImages source,
                const std::vector<std::string>& classes) {
   Part part{split, std::move(source).list(classes), {}};
+  config::Data resolved = data;
   if (split == Split::kTrain) {
     note_unused_folders(data, part.list);
     note_similar_names(classes, part.list);
-    config::Data resolved = data;
     std::string range = resolve_range(part.list, resolved).text;
     if (!range.empty()) part.list.notes.push_back(std::move(range));
   }
@@ -163,7 +163,7 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
   part.missing = describe_missing_files(part.list, data.csv);
   part.files = check_files(part.list, data);
   if (split == Split::kTrain) {
-    std::string note = scaled_decode_note(part.list, data);
+    std::string note = scaled_decode_note(part.list, resolved);
     if (!note.empty()) part.list.notes.push_back(std::move(note));
   }
   return part;
@@ -248,7 +248,8 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   result.class_order = train.find_class_order();
   std::string example;
   std::map<std::string, Seen> by_hash;
-  // The classes of each photo by split and hash.
+  // The classes of each photo by split and hash. Training settles conflicts before it sets
+  // validation samples aside.
   std::map<std::pair<Split, std::string>, std::set<std::int32_t>> classes_by_photo;
   // For each group, the name of each split that has it, with a file.
   std::map<std::string, std::map<std::string, std::string>> groups;
@@ -265,7 +266,9 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
         ++result.grouped_files;
       }
       if (files[i].hash.empty()) continue;
-      std::set<std::int32_t>& labels = classes_by_photo[{split, files[i].hash}];
+      const Split source =
+          split == Split::kValidation && divides_train(data) ? Split::kTrain : split;
+      std::set<std::int32_t>& labels = classes_by_photo[{source, files[i].hash}];
       if (labels.insert(file.label).second && labels.size() == 2) ++result.conflicts;
       const auto [at, fresh] =
           by_hash.try_emplace(files[i].hash, Seen{split, file.path, file.label});

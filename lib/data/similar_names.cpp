@@ -78,7 +78,7 @@ std::string describe_difference(const std::vector<std::string>& names) {
   };
   if (!all_equal(names, keep_blanks)) kinds.emplace_back("blanks");
   if (!all_equal(names, keep_case)) kinds.emplace_back("case");
-  if (!all_equal(names, keep_form)) kinds.emplace_back("Unicode form");
+  if (!all_equal(names, keep_form) || kinds.empty()) kinds.emplace_back("Unicode form");
   return join(kinds, " and ");
 }
 

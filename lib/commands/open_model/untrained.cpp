@@ -83,7 +83,9 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
 
 // Returns true if the config alone describes what its data would.
 bool describes_samples(const config::Data& data) {
-  return config::is_image_format(data.format) && !data.classes.empty() && data.resize.size() == 2;
+  const bool needs_range = data.range && data.range->is_automatic;
+  return config::is_image_format(data.format) && !data.classes.empty() && data.resize.size() == 2 &&
+         !needs_range;
 }
 
 void take_samples(OpenedModel& opened) {

@@ -39,6 +39,12 @@ bool changes_colours(const Augmentation& augmentation) {
          std::holds_alternative<TrivialAugment>(kind) || std::holds_alternative<AutoAugment>(kind);
 }
 
+// Returns data.channels, or the channels of model.input, from which it is taken later.
+std::int64_t find_channels(const Config& config) {
+  const std::vector<std::int64_t>& input = config.model.input;
+  return config.data.channels.value_or(input.size() == 3 ? input[2] : 3);
+}
+
 void check_augment(Checks& checks) {
   for (const Split split : {Split::kValidation, Split::kTest}) {
     if (!checks.config().data.files(split).augment.empty()) {
@@ -47,11 +53,12 @@ void check_augment(Checks& checks) {
     }
   }
   const auto& list = checks.config().data.train.augment;
-  const std::int64_t channels = checks.config().data.channels.value_or(3);
+  const std::int64_t channels = find_channels(checks.config());
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = concat("data.train.augment[", i, ']');
     if (channels != 1 && channels != 3 && changes_colours(list[i])) {
-      checks.report(path, concat("changes grey and RGB images only; data.channels is ", channels));
+      checks.report(path,
+                    concat("changes grey and RGB images only; these have ", channels, " channels"));
     }
     if (is_mixing(list[i])) {
       check_mixing(checks, path);

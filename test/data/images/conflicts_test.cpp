@@ -109,6 +109,15 @@ TEST_CASE("data.on_conflict: in a csv the first line decides, before data.limit"
                        DataError);
 }
 
+TEST_CASE("check_images: photos in several classes, one of them set aside, are counted") {
+  Folder folder;
+  folder.config.validation_split = 0.5;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    CAPTURE(seed);
+    CHECK(check_images(folder.config, seed, "").conflicts == 2);
+  }
+}
+
 TEST_CASE("check_images: counts photos in several classes, which data.on_conflict removes") {
   Folder folder;
   DataCheck check = check_images(folder.config, 1, "");

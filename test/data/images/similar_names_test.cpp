@@ -87,6 +87,8 @@ TEST_CASE("describe_similar_names: names that differ by blanks, case or Unicode 
              "b"})
             .ends_with("differ only by blanks"));
   CHECK(one({"\xD0\xB9", "\xD0\x98\xCC\x86"}).ends_with("differ only by case and Unicode form"));
+  // The letter A with a ring, and the sign of the unit angstrom.
+  CHECK(one({"\xC3\x85", "\xE2\x84\xAB"}).ends_with("differ only by Unicode form"));
   CHECK(one({"stra\xC3\x9F"
              "e",
              "STRASSE"})

@@ -255,6 +255,9 @@ TEST_CASE("data.range: the range that is used is reported, with a warning where 
         "data.range: [0, 4095]; the largest value of 2 measured 16-bit files is 4095");
   CHECK(notes() == std::vector<std::string>{sets.range_notice.text});
   CHECK(sets.train->fingerprint() != before);
+  config.range = config::ValueRange{.is_automatic = true};
+  CHECK(notes() == std::vector<std::string>{"data.range: auto takes [0, 4095]; the largest value "
+                                            "of 2 measured 16-bit files is 4095"});
   config = write_set(folder.path(), {100, 65000});
   CHECK(open_datasets(config, 1).range_notice.kind == Notice::Kind::kNote);
   CHECK(open_datasets(config, 1).range_notice.text ==

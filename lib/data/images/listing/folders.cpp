@@ -299,7 +299,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   LeftAside left;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const fs::path own_folder = fs::path(split.path) / classes[label];
-    if (fs::exists(own_folder)) folders[label].insert(own_folder);
+    // Some file systems find a folder by each Unicode form of its name.
+    if (folders[label].empty() && fs::exists(own_folder)) folders[label].insert(own_folder);
     if (folders[label].empty()) {
       note_left_aside(result, concat(split.path, ": has no folder ", classes[label],
                                      "; no image of this class is in this split"));

@@ -109,12 +109,7 @@ std::string SplitImages::find_class_order() {
   if (data_.class_order) return spell(*data_.class_order);
   if (!has_labels()) return spell(config::ClassOrder::kText);
   if (!labelled().classes.empty()) return "columns";
-  const std::vector<std::string>& labels = labelled().labels;
-  const bool are_numbers = std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
-    const std::optional<double> number = parse_real(label);
-    return number && std::isfinite(*number);
-  });
-  return spell(are_numbers ? config::ClassOrder::kNumber : config::ClassOrder::kText);
+  return spell(choose_order(labelled().labels));
 }
 
 std::vector<std::string> SplitImages::class_names() {
@@ -136,7 +131,10 @@ void SplitImages::fail_with_long_name(const std::string& name) {
   if (has_labels()) {
     const std::vector<std::string>& labels = labelled().labels;
     const auto found = std::find(labels.begin(), labels.end(), name);
-    place = labelled().place(static_cast<std::size_t>(found - labels.begin()));
+    // The name of a one-hot column may be the label of no line.
+    if (found != labels.end()) {
+      place = labelled().place(static_cast<std::size_t>(found - labels.begin()));
+    }
   }
   throw DataError(place,
                   concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),

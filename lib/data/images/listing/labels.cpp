@@ -100,12 +100,14 @@ std::vector<std::string> sort_classes(const std::vector<std::string>& names,
   return sorted;
 }
 
+config::ClassOrder choose_order(const std::vector<std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(), is_number) ? config::ClassOrder::kNumber
+                                                              : config::ClassOrder::kText;
+}
+
 std::vector<std::string> find_classes(const std::vector<std::string>& labels,
                                       std::optional<config::ClassOrder> order, const FailAt& fail) {
-  if (!order) {
-    order = std::all_of(labels.begin(), labels.end(), is_number) ? config::ClassOrder::kNumber
-                                                                 : config::ClassOrder::kText;
-  }
+  if (!order) order = choose_order(labels);
   std::int32_t max_index = -1;
   std::size_t max_label = 0;  // the index of the label with max_index
   bool are_indices = order == config::ClassOrder::kNumber;

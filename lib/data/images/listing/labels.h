@@ -24,11 +24,14 @@ void reject_several_labels(const std::vector<std::string>& labels, const FailAt&
 std::vector<std::string> sort_classes(const std::vector<std::string>& names,
                                       config::ClassOrder order, const FailAt& fail);
 
+// Returns the order of classes without data.class_order: kNumber if all labels are numbers.
+config::ClassOrder choose_order(const std::vector<std::string>& labels);
+
 // Returns the class names of a list. kText: the labels, sorted by their bytes. kNumber: the labels,
 // sorted by value; if all are whole numbers (1, or 1.0 as pandas writes it beside missing values),
-// the classes are 0, 1, ... to the largest. Without an order: kNumber if all labels are numbers,
-// else kText. Calls `fail` with the place of a label that is not a number or is the same number as
-// another, and of a number that would make more classes than the list can have.
+// the classes are 0, 1, ... to the largest. Without an order, that of choose_order(). Calls `fail`
+// with the place of a label that is not a number or is the same number as another, and of a number
+// that would make more classes than the list can have.
 std::vector<std::string> find_classes(const std::vector<std::string>& labels,
                                       std::optional<config::ClassOrder> order, const FailAt& fail);
 
