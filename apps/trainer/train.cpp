@@ -15,11 +15,13 @@
 #include "base/memory.h"
 #include "base/output_buffer.h"
 #include "base/process.h"
+#include "base/shell.h"
 #include "base/text.h"
 #include "base/threads/topology.h"
 #include "checkpoint/lock.h"
 #include "commands.h"
 #include "commands/measure/measured.h"
+#include "commands/open_model/source.h"
 #include "data/common_data.h"
 #include "data/samples/splits.h"
 #include "data/sheet.h"
@@ -34,6 +36,7 @@
 #include "train/open.h"
 #include "train/process_group.h"
 #include "train/resolve_batch_size.h"
+#include "train/run_dir.h"
 #include "train/servers/asynchronous.h"
 #include "train/servers/server_loop.h"
 #include "train/signals.h"
@@ -316,14 +319,33 @@ int train_in_step(const TrainArguments& arguments, config::Config& config,
   }
 }
 
+// Throws ConfigError if `run`, a run folder that was copied, moved or reached from another folder,
+// is not the folder that its config names.
+void check_is_own_folder(const Path& run, const config::LoadedConfig& loaded) {
+  using Kind = config::Origin::Kind;
+  const Kind kind = loaded.origins.at("run.dir").kind;
+  if (kind == Kind::kSet || kind == Kind::kEnvironment) return;
+  const Path named = train::run_folder(loaded.config);
+  std::error_code error;
+  if (std::filesystem::equivalent(named, run, error)) return;
+  throw ConfigError(
+      {}, concat(run.string(), ": the config of this run names the folder ", named.string(),
+                 "; give --run-dir with the folder to train in, e.g. ",
+                 shell_word("--run-dir=" + run.string())));
+}
+
 int train(TrainArguments arguments) {
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
   cluster::Identity who = cluster::identify(arguments.identity, environment());
   who.build = version();
   config::LoadedConfig loaded = load_for_devices(arguments, find_place(who).size);
-  arguments.has_log_every =
-      loaded.origins.at("run.log_every").kind != config::Origin::Kind::kDefault;
+  const bool is_run = commands::find_source_kind(arguments.path) == commands::SourceKind::kRun;
+  if (is_run) check_is_own_folder(arguments.path, loaded);
+  // The config of a run gives every value, also those that nobody has set.
+  const config::Origin::Kind log_every = loaded.origins.at("run.log_every").kind;
+  arguments.has_log_every = log_every != config::Origin::Kind::kDefault &&
+                            !(is_run && log_every == config::Origin::Kind::kFile);
   config::Config config = std::move(loaded.config);
   train::check_workers(config, who);
   if (cluster::accepts_unauthenticated_peers(who) && who.rank <= 0) {

@@ -181,7 +181,6 @@ class Speed {
     follow(steps_, static_cast<double>(p.steps));
   }
   bool is_settled() const { return step_ > settled_after_; }
-  double seconds_per_step() const { return seconds_; }
   double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
   double steps_per_second() const { return seconds_ > 0 ? steps_ / seconds_ : 0; }
 
@@ -236,6 +235,7 @@ class ProgressHook : public Hook {
       epoch_number_ = find_place(p.step).epoch;
       epoch_ = {};
     }
+    if (p.input != input_) window_ = {};  // a mean of both speeds would be that of neither
     window_.add(p);
     epoch_.add(p);
     throughput_.add(p);
@@ -343,8 +343,9 @@ class ProgressHook : public Hook {
     const bool is_slow_epoch = input_ == StepInput::kNewFeatures && at.epoch < at.epochs;
     const std::int64_t left =
         is_slow_epoch ? at.steps - at.step : info_.total_steps - window_.last().step;
+    const double rate = speed_.steps_per_second();
     return concat(is_slow_epoch ? "epoch eta " : "eta ",
-                  clock_time(static_cast<double>(left) * speed_.seconds_per_step()));
+                  clock_time(rate > 0 ? static_cast<double>(left) / rate : 0));
   }
   static std::string loss(const MetricWindow& window) { return "loss " + fixed(window.loss(), 4); }
   static std::string accuracy(const MetricWindow& window) {

@@ -142,6 +142,24 @@ TEST_CASE("data and plan: a folder of images, a list and a run, stand for their 
   CHECK(here.run({"train", "runs/photos", "--resume"}).code == 0);
 }
 
+TEST_CASE("train: a run folder that was copied, is not trained in the folder of its config") {
+  const Here here;
+  REQUIRE(here.run(train("photos")).code == 0);
+  fs::copy(here.folder / "runs/photos", here.folder / "copy", fs::copy_options::recursive);
+  const std::string before = here.text("runs/photos/run.json");
+  for (const char* option : {"--resume", "--overwrite"}) {
+    CAPTURE(option);
+    const Result result = here.run(train("copy", {option}));
+    CHECK(result.code == 2);
+    CHECK(contains(result.err,
+                   "copy: the config of this run names the folder runs/photos; give "
+                   "--run-dir with the folder to train in, e.g. --run-dir=copy"));
+  }
+  CHECK(here.text("runs/photos/run.json") == before);
+  CHECK(here.run(train("copy", {"--resume", "--run-dir=copy"})).code == 0);
+  CHECK(here.text("runs/photos/run.json") == before);
+}
+
 TEST_CASE("commands: a folder that is neither a run nor one of images, is rejected as neither") {
   const Here here;
   fs::create_directories(here.folder / "empty/inner");

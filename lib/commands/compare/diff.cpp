@@ -1,5 +1,6 @@
 #include "commands/compare/diff.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -67,8 +68,7 @@ class Ledger {
 };
 
 // Returns whether two losses are equal but for the order in which samples are added, which depends
-// on the number of replicas even if ordered sums give the same parameters. Other arithmetic moves a
-// loss of float32 by 1e-8 and more.
+// on the number of replicas even if ordered sums give the same parameters.
 bool are_same_losses(const std::string& one, const std::string& other) {
   constexpr double kRounding = 1e-12;  // relative
   if (one == other) return true;
@@ -78,7 +78,8 @@ bool are_same_losses(const std::string& one, const std::string& other) {
     const auto [after, error] = std::from_chars(text.data(), end, value);
     return error == std::errc() && after == end;
   };
-  return read(one, a) && read(other, b) && std::abs(a - b) <= kRounding * std::abs(a);
+  return read(one, a) && read(other, b) && std::isfinite(a) && std::isfinite(b) &&
+         std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
 }
 
 // What differs between two rows of one step, causes before their effects.

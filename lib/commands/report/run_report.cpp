@@ -186,9 +186,12 @@ std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes
 std::string headline(const RunFiles& run, const std::optional<ShownResult>& shown) {
   std::vector<std::string> parts;
   if (shown && shown->result.count > 0 && std::isfinite(shown->result.accuracy)) {
-    parts.push_back(concat(fixed(100 * shown->result.accuracy, 0), " % right (",
-                           grouped(shown->result.correct), " of ", grouped(shown->result.count),
-                           ' ', to_string(shown->split), " samples)"));
+    const bool all_right = shown->result.correct == shown->result.count;
+    const double percent =
+        all_right ? 100 : std::min(99.0, std::round(100 * shown->result.accuracy));
+    parts.push_back(concat(fixed(percent, 0), " % right (", grouped(shown->result.correct), " of ",
+                           grouped(shown->result.count), ' ', to_string(shown->split),
+                           " samples)"));
   }
   if (!run.classes.empty()) parts.push_back(concat(run.classes.size(), " classes"));
   for (const RunFiles::SplitSize& size : run.splits) {

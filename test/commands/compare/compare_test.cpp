@@ -150,8 +150,12 @@ TEST_CASE("the first step at which runs part, and how") {
     CHECK_FALSE(Two(one, other).diffed().step);
     other.loss = [](std::int64_t) { return "2.2798322250511575"; };  // of other arithmetic
     CHECK(Two(one, other).diffed().step == 1);
-    other.loss = [](std::int64_t) { return "nan"; };
-    CHECK(Two(one, other).diffed().step == 1);
+    for (const char* text : {"nan", "inf"}) {
+      CAPTURE(text);
+      other.loss = [text](std::int64_t) { return text; };
+      CHECK(Two(one, other).diffed().step == 1);
+      CHECK(Two(other, one).diffed().step == 1);
+    }
   }
   SUBCASE("the samples come before the loss that follows from them") {
     other.samples_hash = "00000000000000bb";
