@@ -39,8 +39,7 @@ Notice check_class_order(const model::ImportReport& report,
   if (were == are) {
     throw DataError(report.path,
                     concat("was trained with the same classes in another order", difference,
-                           ". Give data.classes in the order of the file: ",
-                           join(report.classes)));
+                           ". Give data.classes in the order of the file: ", join(report.classes)));
   }
   return concat(report.path, ": was trained with other classes than those of the data", difference,
                 "; its last layer is loaded all the same. Name the layer in allow_missing and give "
