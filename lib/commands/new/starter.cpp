@@ -11,6 +11,7 @@
 #include "config/pretrained.h"
 #include "config/rule.h"
 #include "data/image_size.h"
+#include "data/open.h"
 #include "data/open_images.h"
 #include "data/samples/splits.h"
 #include "data/similar_names.h"

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "data/check.h"
 #include "data/images/image_files.h"
+#include "data/open.h"
 
 namespace trainer::data::class_order_test {
 namespace {

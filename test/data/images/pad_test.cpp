@@ -9,6 +9,7 @@
 #include "data/images/image_files.h"
 #include "data/images/image_reader.h"
 #include "data/open.h"
+#include "data/open_images.h"
 #include "support/source_files.h"
 
 namespace trainer::data::pad_test {

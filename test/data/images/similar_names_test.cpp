@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "data/check.h"
 #include "data/images/image_files.h"
+#include "data/open.h"
 
 namespace trainer::data::similar_names_test {
 namespace {

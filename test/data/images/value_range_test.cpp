@@ -9,6 +9,7 @@
 #include "data/images/deep_files.h"
 #include "data/images/image_files.h"
 #include "data/images/image_reader.h"
+#include "data/open_images.h"
 
 namespace trainer::data::value_range_test {
 namespace {
