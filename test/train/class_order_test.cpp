@@ -29,7 +29,7 @@ TEST_CASE("check_class_order: weights of another order of the same classes are r
   CHECK_THROWS_WITH_AS(
       check_class_order(make_report({"0", "1", "10", "2"}), {"0", "1", "2", "10"}),
       "w.h5: was trained with the same classes in another order; class 2 was '10', is '2'. Give "
-      "data.class_order (text or number), or data.classes in the order of the file: 0, 1, 10, 2",
+      "data.classes in the order of the file: 0, 1, 10, 2",
       DataError);
   // Without the last layer the order does not matter.
   CHECK(check_class_order(make_report({"b", "a"}, false), {"a", "b"}).text.empty());
