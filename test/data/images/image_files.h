@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "config/config.h"
+#include "data/open.h"
 #include "data/samples/loader.h"
 
 namespace trainer::data {
@@ -85,6 +86,16 @@ inline std::vector<Bytes> batches(const Dataset& set, std::int64_t threads,
     loader->release();
   }
   return result;
+}
+
+// Returns the message of the error of opening the data sets of a config, "" without an error.
+inline std::string find_open_error(const config::Data& config) {
+  try {
+    open_datasets(config, 1);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace trainer::data

@@ -8,6 +8,7 @@
 #include "data/decode/encoded_jpeg.h"
 #include "data/images/image_files.h"
 #include "data/images/image_reader.h"
+#include "data/images/pillow_image.h"
 #include "data/open.h"
 #include "data/open_images.h"
 #include "support/source_files.h"
@@ -21,21 +22,6 @@ config::Data pad_config(int height, int width, int channels) {
   config.channels = channels;
   config.fit = config::Fit::kPad;
   return config;
-}
-
-// The image of make_pillow_table.py.
-Pixels make_image(int height, int width, int channels) {
-  Pixels image(height, width, channels);
-  std::uint8_t* to = image.data();
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      for (int c = 0; c < channels; ++c) {
-        const int value = x * 7 + y * 13 + c * 50 + (x * y) % 29 * 5 + ((x / 5 + y / 3) % 2) * 90;
-        *to++ = static_cast<std::uint8_t>(value % 128 + 64);
-      }
-    }
-  }
-  return image;
 }
 
 Bytes pad(const config::Data& config, const Pixels& image) {
@@ -59,7 +45,7 @@ TEST_CASE(
     config::Data config = pad_config(out_height, out_width, channels);
     if (name == "bicubic") config.interpolation = config::Interpolation::kBicubic;
     int worst = 0, wrong_borders = 0;
-    for (const std::uint8_t value : pad(config, make_image(height, width, channels))) {
+    for (const std::uint8_t value : pad(config, make_pillow_image(height, width, channels))) {
       int expected = -1;
       table >> expected;
       worst = std::max(worst, std::abs(expected - value));
@@ -73,14 +59,14 @@ TEST_CASE(
 }
 
 TEST_CASE("fit pad: one column or row remains of an image of any length") {
-  const Bytes wide = pad(pad_config(5, 4, 1), make_image(1, 1000, 1));
+  const Bytes wide = pad(pad_config(5, 4, 1), make_pillow_image(1, 1000, 1));
   for (std::size_t i = 0; i < wide.size(); ++i) CHECK((wide[i] != 0) == (i / 4 == 2));
-  const Bytes high = pad(pad_config(4, 5, 1), make_image(1000, 1, 1));
+  const Bytes high = pad(pad_config(4, 5, 1), make_pillow_image(1000, 1, 1));
   for (std::size_t i = 0; i < high.size(); ++i) CHECK((high[i] != 0) == (i % 5 == 2));
 }
 
 TEST_CASE("fit pad: a grey image of an RGB data set has black borders in all channels") {
-  const Bytes image = pad(pad_config(6, 4, 3), make_image(4, 4, 1));
+  const Bytes image = pad(pad_config(6, 4, 3), make_pillow_image(4, 4, 1));
   for (int i = 0; i < 6 * 4 * 3; ++i) {
     CHECK((image[static_cast<std::size_t>(i)] == 0) == (i / 12 == 0 || i / 12 == 5));
   }

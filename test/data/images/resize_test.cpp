@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "data/images/pillow_image.h"
 #include "data/images/resize/rows.h"
 #include "data/images/resize/weights_cache.h"
 #include "support/source_files.h"
@@ -19,21 +20,6 @@ namespace trainer::data {
 namespace {
 
 using config::Interpolation;
-
-// The image of make_pillow_table.py.
-Pixels test_image(int height, int width, int channels) {
-  Pixels image(height, width, channels);
-  std::uint8_t* to = image.data();
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      for (int c = 0; c < channels; ++c) {
-        const int value = x * 7 + y * 13 + c * 50 + (x * y) % 29 * 5 + ((x / 5 + y / 3) % 2) * 90;
-        *to++ = static_cast<std::uint8_t>(value % 128 + 64);
-      }
-    }
-  }
-  return image;
-}
 
 std::vector<std::uint8_t> resized(const Pixels& image, const Geometry& geometry,
                                   Interpolation interpolation, bool antialias) {
@@ -51,7 +37,7 @@ TEST_CASE("resizing is Pillow's, within one level") {
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0, cases = 0;
   while (table >> name >> channels >> height >> width >> out_height >> out_width) {
     CAPTURE(concat(name, " ", channels, " ", height, " ", width, " ", out_height, " ", out_width));
-    const Pixels image = test_image(height, width, channels);
+    const Pixels image = make_pillow_image(height, width, channels);
     const Geometry geometry =
         fit_geometry(height, width, out_height, out_width, config::Fit::kStretch, 1);
     const auto found =
@@ -71,7 +57,7 @@ TEST_CASE("resizing is Pillow's, within one level") {
 
 TEST_CASE("without antialias: bilinear between the two nearest pixel centres") {
   for (const int channels : {1, 3}) {
-    const Pixels image = test_image(37, 53, channels);
+    const Pixels image = make_pillow_image(37, 53, channels);
     const Geometry geometry = fit_geometry(37, 53, 11, 70, config::Fit::kStretch, 1);
     const auto found = resized(image, geometry, Interpolation::kBilinear, false);
     int worst = 0;
@@ -174,7 +160,7 @@ TEST_CASE("a row is grouped where 16 numbers lie near each other") {
 TEST_CASE("an image is resized alike whatever came before it") {
   // One height and ever new widths: weights that are used again lie beside some that are made now.
   for (int width = 30; width < 130; ++width) {
-    const Pixels image = test_image(47, width, 3);
+    const Pixels image = make_pillow_image(47, width, 3);
     const Geometry geometry = fit_geometry(47, width, 40, 9, config::Fit::kStretch, 1);
     const auto found = resized(image, geometry, Interpolation::kBilinear, true);
     std::vector<std::uint8_t> alone;
@@ -196,7 +182,7 @@ TEST_CASE("a plain surface stays what it is") {
       }
     }
   }
-  const Pixels same = test_image(20, 20, 3);
+  const Pixels same = make_pillow_image(20, 20, 3);
   const auto found = resized(same, fit_geometry(20, 20, 20, 20, config::Fit::kStretch, 1),
                              Interpolation::kBilinear, true);
   CHECK(std::equal(found.begin(), found.end(), same.data()));
@@ -216,7 +202,7 @@ TEST_CASE("crop: torchvision's Resize of the shorter side, then CenterCrop") {
   CHECK(g.vertical.size == 298);
   CHECK(g.vertical.skip == 37);
   // A crop is the part of the whole resized image.
-  const Pixels image = test_image(40, 60, 3);
+  const Pixels image = make_pillow_image(40, 60, 3);
   g = fit_geometry(40, 60, 16, 16, Fit::kCrop, 1);
   Geometry whole = g;
   whole.vertical.skip = whole.horizontal.skip = 0;

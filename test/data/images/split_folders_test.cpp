@@ -22,15 +22,6 @@ void write_classes(const fs::path& folder, int count, int seed = 0) {
   }
 }
 
-std::string find_error(const config::Data& config) {
-  try {
-    open_datasets(config, 1);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -105,7 +96,8 @@ TEST_CASE("image_folder: classes that are named like splits remain classes") {
   write_classes(folder.path() / "control", 1);
   write_classes(folder.path() / "test", 1, 20);
   config::Data config = config_of(folder.path());
-  CHECK(contains(find_error(config), "contains no folder of the training split (train), but test"));
+  CHECK(contains(find_open_error(config),
+                 "contains no folder of the training split (train), but test"));
   config.classes = {"test", "control"};
   CHECK(open_datasets(config, 1).train->size() == 4);
 }
@@ -126,7 +118,7 @@ TEST_CASE("image_folder: of two folders of a split one is used and the other is 
   CHECK(to_text(check_images(config_of(folder.path()), 1, ""))
             .find("holdout contains a folder per class") != std::string::npos);
   fs::rename(folder.path() / "train", folder.path() / "train_new");
-  CHECK(contains(find_error(config_of(folder.path())),
+  CHECK(contains(find_open_error(config_of(folder.path())),
                  "train_new and train_raw; which of them is the train split"));
 }
 
@@ -136,11 +128,11 @@ TEST_CASE("image_folder: folders that are not classes are rejected, never traine
   SUBCASE("unknown names with equal folders") {
     write_classes(folder.path() / "part1", 1);
     write_classes(folder.path() / "part2", 1, 10);
-    CHECK(
-        contains(find_error(config), "the folders part1 and part2, which both contain a folder a"));
+    CHECK(contains(find_open_error(config),
+                   "the folders part1 and part2, which both contain a folder a"));
     config.path.clear();
     config.train.path = folder.path();
-    CHECK(contains(find_error(config), "which of them is which split?"));
+    CHECK(contains(find_open_error(config), "which of them is which split?"));
     config.classes = {"part1", "part2"};
     CHECK(open_datasets(config, 1).train->size() == 4);
   }
@@ -148,31 +140,31 @@ TEST_CASE("image_folder: folders that are not classes are rejected, never traine
     write_classes(folder.path() / "first", 1);
     write_image(folder.path() / "second/A/1.ppm", 9, 9, 1);
     write_image(folder.path() / "second/c/1.ppm", 9, 9, 2);
-    CHECK(
-        contains(find_error(config), "the folders first and second, which both contain a folder"));
+    CHECK(contains(find_open_error(config),
+                   "the folders first and second, which both contain a folder"));
   }
   SUBCASE("splits below data.train.path") {
     write_classes(folder.path() / "Training", 1);
     write_classes(folder.path() / "Testing", 1, 10);
     config.path.clear();
     config.train.path = folder.path();
-    CHECK(contains(find_error(config), "of which Training is the training split"));
+    CHECK(contains(find_open_error(config), "of which Training is the training split"));
   }
   SUBCASE("splits one folder deeper") {
     write_classes(folder.path() / "chest_xray/train", 1);
     write_classes(folder.path() / "chest_xray/test", 1, 10);
-    CHECK(contains(find_error(config), "chest_xray as data.path"));
+    CHECK(contains(find_open_error(config), "chest_xray as data.path"));
   }
   SUBCASE("splits without folders of classes") {
     write_image(folder.path() / "train/1.ppm", 9, 9, 1);
     write_image(folder.path() / "test/1.ppm", 9, 9, 2);
-    CHECK(contains(find_error(config), "named like splits but contain no folder per class"));
+    CHECK(contains(find_open_error(config), "named like splits but contain no folder per class"));
   }
   SUBCASE("classes, each of which is divided into splits") {
     for (const char* name : {"cat/train", "cat/test", "dog/train", "dog/test"}) {
       write_image(folder.path() / name / "1.ppm", 9, 9, 1);
     }
-    CHECK(contains(find_error(config), "which both contain a folder"));
+    CHECK(contains(find_open_error(config), "which both contain a folder"));
   }
 }
 
@@ -197,14 +189,14 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   CHECK(notes_contain(open_datasets(config, 1), "c: contains no images; no image of this class"));
   fs::remove_all(folder.path() / "a");
   fs::remove_all(folder.path() / "b");
-  CHECK(contains(find_error(config_of(folder.path())), "contains no folder with images"));
+  CHECK(contains(find_open_error(config_of(folder.path())), "contains no folder with images"));
 }
 
 TEST_CASE("image_folder, csv: errors have no control characters of file and class names") {
   const TemporaryFolder folder;
   const std::string name = "x\n\x1B[2Jy", shown = "x\\x0a\\x1b[2Jy";
   const auto check = [&](const config::Data& config, const std::string& part) {
-    const std::string error = find_error(config);
+    const std::string error = find_open_error(config);
     CAPTURE(error);
     CHECK(contains(error, part));
     CHECK(error.find_first_of("\n\x1B") == std::string::npos);
@@ -244,7 +236,8 @@ TEST_CASE("csv: lists named after splits are found by the same names") {
   CHECK(sets.validation != nullptr);
   CHECK(sets.test != nullptr);
   write_text(folder.path() / "TRAINING.csv", "path,label\n1.ppm,x\n");
-  CHECK(contains(find_error(config), "which of them is the train split? Give data.train.path"));
+  CHECK(
+      contains(find_open_error(config), "which of them is the train split? Give data.train.path"));
 }
 
 }  // namespace trainer::data::split_folders_test
