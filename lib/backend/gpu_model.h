@@ -11,7 +11,7 @@
 namespace trainer::backend {
 
 struct GpuModel {
-  std::string name;  // of the command line: "h100"
+  std::string name;  // the name on the command line: "h100"
   Gpu gpu;
   std::int64_t shared_memory = 0;     // bytes per block after opting in
   std::int64_t cache = 0;             // bytes of L2

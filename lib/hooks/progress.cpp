@@ -187,7 +187,7 @@ class Speed {
  private:
   static constexpr double kShareOfStep = 0.05;
   std::int64_t step_ = 0, settled_after_ = 2;
-  double seconds_ = 0, samples_ = 0, steps_ = 0;  // of a step
+  double seconds_ = 0, samples_ = 0, steps_ = 0;  // the averages per step
 };
 
 class ProgressHook : public Hook {
@@ -429,11 +429,11 @@ class ProgressHook : public Hook {
   TerminalFacts facts_;
   std::optional<Interval> interval_;
   RunInfo info_;
-  std::string folder_;   // of the run, as it is printed
+  std::string folder_;   // the folder of the run, as it is printed
   MetricWindow window_;  // since the last line
   MetricWindow epoch_;   // since the start of the epoch
   std::int64_t epoch_number_ = 0;
-  StepInput input_ = StepInput::kSamples;  // of the newest step
+  StepInput input_ = StepInput::kSamples;  // the input of the newest step
   InputThroughput throughput_;
   Speed speed_;
   double shown_at_ = -std::numeric_limits<double>::infinity();

@@ -42,7 +42,7 @@ Notice check_class_order(const model::ImportReport& report,
                            ". Give data.classes in the order of the file: ", join(report.classes)));
   }
   return concat(report.path, ": was trained with other classes than those of the data", difference,
-                "; its last layer is loaded all the same. Name the layer in allow_missing and give "
+                "; its last layer is loaded anyway. Name the layer in allow_missing and give "
                 "it another name to start it anew");
 }
 

@@ -115,7 +115,7 @@ void add_to_block(PrintedLayer& block, const PrintedLayer& layer) {
 }
 
 std::vector<PrintedLayer> group_layers(const PlanReport& plan, LayerRows rows) {
-  constexpr std::size_t kMaxRows = 40;  // of a model that is printed layer by layer
+  constexpr std::size_t kMaxRows = 40;  // more layers are printed by block
   std::vector<PrintedLayer> printed;
   std::string open;  // the block of the last row
   std::int64_t layers = 0;

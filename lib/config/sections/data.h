@@ -38,7 +38,7 @@ struct Csv {
   std::string separator;                   // one character, or "tab"; found when empty
   std::string root;           // the folder of relative paths; that of the csv file when empty
   std::string ending;         // appended to every path, such as .png
-  std::string weight_column;  // of the header: the factor of a sample's loss
+  std::string weight_column;  // the name in the header of the factor of a sample's loss
 };
 
 enum class DataFormat {
@@ -107,7 +107,7 @@ struct Data {
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
   std::optional<std::int64_t> num_classes;  // counted in the names or labels when left out
-  std::optional<ClassOrder> class_order;    // of names that are found; kText, kNumber for labels
+  std::optional<ClassOrder> class_order;    // orders found names; default kText, kNumber for labels
   SplitFiles train;
   SplitFiles validation;               // optional
   SplitFiles test;                     // optional
@@ -120,7 +120,7 @@ struct Data {
   // Formats of image files only, down to max_file_size.
   std::vector<std::int64_t> resize;      // [height, width]; model.input's when left out
   std::optional<std::int64_t> channels;  // 1, 3, or bands of a TIFF; model.input's, or 3
-  std::optional<ValueRange> range;       // of 16-bit files; when empty, their upper bytes are used
+  std::optional<ValueRange> range;       // for 16-bit files; when empty, their upper bytes are used
   Interpolation interpolation = Interpolation::kBilinear;
   bool antialias = true;
   Fit fit = Fit::kStretch;

@@ -24,7 +24,7 @@ int header_number(ByteReader& reader, int max, const char* what) {
     c = reader.u8("the header");
   }
   if (c < '0' || c > '9') reader.fail(concat("the header's ", what, " is not a number"));
-  std::int64_t value = 0;  // of 64 bits, for ten times `max`
+  std::int64_t value = 0;  // has 64 bits, which hold ten times `max`
   for (; c >= '0' && c <= '9'; c = reader.u8("the header")) {
     value = value * 10 + (c - '0');
     if (value > max) reader.fail(concat("the header's ", what, " is more than ", max));

@@ -14,7 +14,7 @@
 namespace trainer::data {
 namespace {
 
-using Places = std::vector<std::size_t>;  // of files in a list, in rising order
+using Places = std::vector<std::size_t>;  // indices of files in a list, ascending
 
 bool has_several_classes(const ImageList& list, const Places& places) {
   return std::any_of(places.begin(), places.end(), [&](std::size_t i) {

@@ -63,7 +63,7 @@ class ImageReader {
   config::Fit fit_;
   double crop_fraction_;
   bool scaled_decode_;
-  std::string range_;                         // of 16-bit values, for recipe(); "" for none
+  std::string range_;  // the range of 16-bit values for recipe(); "" for none
   std::shared_ptr<const LevelTable> levels_;  // null: their upper bytes
 };
 

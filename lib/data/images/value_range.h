@@ -11,10 +11,10 @@
 
 namespace trainer::data {
 
-// What was found in some files of a list.
+// The values found in some files of a list.
 struct MeasuredValues {
-  std::int64_t files = 0;     // that were read
-  std::int64_t files_16 = 0;  // of these, PNG and TIFF files with 16 bits per value
+  std::int64_t files = 0;     // counts the files that were read
+  std::int64_t files_16 = 0;  // counts the PNG and TIFF files with 16 bits per value
   int max = 0;                // the largest of their values, without alpha
 };
 
@@ -22,8 +22,8 @@ struct MeasuredValues {
 MeasuredValues measure_values(const ImageList& list, const config::Data& data,
                               std::int64_t max_files);
 
-// Returns what data.range: auto stands for: from 0 to the smallest 2^n - 1, at least 255, that the
-// largest value does not exceed; nothing if no file has 16 bits.
+// Returns the range that data.range: auto chooses: from 0 to the smallest 2^n - 1, at least 255,
+// that the largest value does not exceed; nothing if no file has 16 bits.
 std::optional<config::ValueRange> choose_range(const MeasuredValues& measured);
 
 // Measures the training split as data.range asks for, replaces `auto` in `data` by the chosen

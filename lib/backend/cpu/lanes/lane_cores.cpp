@@ -49,7 +49,7 @@ std::int64_t bytes_across_nodes(const LaneCores& cores, std::int64_t gradient_by
   std::map<int, std::int64_t> on_node;  // the number of lanes
   for (const std::vector<Processor>& lane : cores.lanes) ++on_node[lane.front().node];
   const auto lanes = static_cast<std::int64_t>(cores.lanes.size());
-  std::int64_t pairs = 0;  // of two lanes on different nodes
+  std::int64_t pairs = 0;  // counts pairs of lanes on different nodes
   for (const auto& [node, count] : on_node) pairs += count * (lanes - count);
   return lanes == 0 ? 0 : gradient_bytes * pairs / lanes;
 }

@@ -47,7 +47,7 @@ struct Division {
   int lanes = 1;
   int threads = 1;  // per lane
   LaneCores cores;
-  double time = 0;  // of a step, in units of the time of a sample on one thread
+  double time = 0;  // the time of a step, in units of the time of a sample on one thread
 };
 
 Division divide(std::int64_t samples, int lanes, int threads,

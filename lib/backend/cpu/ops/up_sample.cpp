@@ -13,7 +13,7 @@ namespace {
 // axis.
 struct Axis {
   std::vector<std::int32_t> before, after;
-  std::vector<float> weight;  // of the pixel in `after`
+  std::vector<float> weight;  // the weight of the pixel in `after`
 };
 
 Axis make_axis(graph::UpSample::Kind kind, std::int64_t size, std::int64_t factor) {

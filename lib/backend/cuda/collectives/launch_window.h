@@ -29,7 +29,7 @@ class LaunchWindow {
   // between.
   bool open(TimePoint limit);
   bool close(TimePoint limit);
-  // Ends all waits and lets memory calls go on, for ever.
+  // Ends all waits. Memory calls are not held again.
   void fail();
 
  private:

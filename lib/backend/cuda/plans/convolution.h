@@ -57,7 +57,7 @@ struct PlannerOptions {
   // Takes the engine that this finds fastest instead of the first of cuDNN's heuristics. Null:
   // heuristics. Of a device that is here; shared with other planners.
   std::shared_ptr<CandidateTimer> timer;
-  Warn warn;                            // of files of the cache that are not used
+  Warn warn;                            // receives lines about files of the cache that are not used
   std::shared_ptr<SharedPlans> shared;  // with the planners of other devices; null: none
 };
 

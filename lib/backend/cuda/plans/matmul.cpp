@@ -26,7 +26,7 @@ static void check(cublasStatus_t status, std::string_view what) {
 namespace {
 
 constexpr std::size_t kMaxWorkspace = std::size_t{32} << 20;  // cuBLAS advises it for Hopper
-constexpr std::uint32_t kAddressAlignment = 16;               // of operands and bias
+constexpr std::uint32_t kAddressAlignment = 16;               // the alignment of operands and bias
 
 template <auto destroy>
 struct Destroy {

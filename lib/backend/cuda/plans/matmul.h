@@ -58,7 +58,7 @@ struct MatmulOptions {
   // must exist; empty: they are made anew by each planner.
   std::string device;
   Path cache;
-  Warn warn;                            // of files of the cache that are not used
+  Warn warn;                            // receives lines about files of the cache that are not used
   std::shared_ptr<SharedPlans> shared;  // with the planners of other devices; null: none
 };
 std::unique_ptr<MatmulPlanner> make_matmul_planner(const MatmulOptions& options = {});
