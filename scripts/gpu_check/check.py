@@ -132,12 +132,12 @@ class Check:
         return [step["step"] for step in self.steps() if step["step"] in self.ran and step["state"] in ("FAILED", "NOT RUN")]
 
     def stop(self):
-        """Ends the commands that run, and the program. Called in the main thread, by a signal."""
+        """Ends the commands that run; the command that comes to its end next ends the program. Called by a signal, so it must not
+        raise: an exception between the fork of a command and its entry in `processes` would let the command go on."""
         self.stopped = True
         for process in list(self.processes):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process, signal.SIGKILL)
-        sys.exit(EXIT_STOPPED)
 
     def environment(self, **more):
         """The environment of a command that uses the plugin and its libraries."""
@@ -171,15 +171,15 @@ class Check:
                 self.processes.add(process.pid)
                 try:
                     code = process.wait(0 if self.stopped else limit)
-                except BaseException as reason:  # also when this program is interrupted: it has a session of its own
+                except subprocess.TimeoutExpired:  # the command has a session of its own, with its children
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-                    if not isinstance(reason, subprocess.TimeoutExpired):
-                        raise
                     code = None
                 finally:
                     self.processes.discard(process.pid)
+        if self.stopped:
+            sys.exit(EXIT_STOPPED)
         with open(path, "rb") as file:
             file.seek(begin)
             output = file.read().decode(errors="replace")
