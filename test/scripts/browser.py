@@ -1,10 +1,12 @@
 """A page in headless Chromium, driven over its DevTools pipe."""
 
 import base64
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import time
 
@@ -28,7 +30,7 @@ class Browser:
                    "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"]
         self.process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "bash", *command],
-            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=self.errors)
+            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=self.errors, start_new_session=True)
         os.close(to_browser)
         os.close(from_browser)
         self.buffer, self.number, self.session, self.events, self.messages = b"", 0, None, [], []
@@ -43,9 +45,18 @@ class Browser:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+        self._end_children()
         os.close(self.to_browser)
         os.close(self.from_browser)
         self.errors.close()
+
+    def _end_children(self):
+        """Chromium's other processes write to the profile until they have ended."""
+        deadline = time.monotonic() + 10
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                time.sleep(0.02)
 
     def _receive(self, deadline):
         while b"\0" not in self.buffer:
