@@ -1,10 +1,11 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "commands.h"
+#include "commands/data/check_print.h"
+#include "commands/data/sheet.h"
 #include "data/check.h"
-#include "data/sheet.h"
 #include "options.h"
 
 namespace trainer::app {
@@ -21,16 +22,16 @@ int data(const DataArguments& arguments) {
   const config::Config config = load(arguments).config;
   if (!arguments.sheet.empty()) {
     check_output_path("--sheet", arguments.sheet, arguments.overwrite);
-    data::write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
+    commands::write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
     if (arguments.json) {
-      std::cout << data::sheet_json(arguments.sheet);
+      std::cout << commands::sheet_json(arguments.sheet);
     } else if (!arguments.quiet) {
       std::cout << "wrote " << arguments.sheet << '\n';
     }
     return kExitOk;
   }
   const data::DataCheck check = data::check_images(config.data, config.seed, arguments.group_by);
-  std::cout << (arguments.json ? data::to_json(check) : data::to_text(check));
+  std::cout << (arguments.json ? commands::to_json(check) : commands::to_text(check));
   return check.clean() ? kExitOk : kExitData;
 }
 

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/output_buffer.h"
+#include "base/files/output_buffer.h"
 #include "commands.h"
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "commands.h"
 #include "commands/find/find_chart.h"
 #include "commands/sweep/grid.h"

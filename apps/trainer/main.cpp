@@ -13,8 +13,8 @@
 
 #include "backend/open.h"
 #include "base/error.h"
-#include "base/output_buffer.h"
-#include "base/process.h"
+#include "base/files/output_buffer.h"
+#include "base/process/process.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
 #include "commands.h"

@@ -2,8 +2,8 @@
 
 #include "backend/gpu_model.h"
 #include "base/error.h"
-#include "base/files.h"
-#include "base/memory.h"
+#include "base/files/files.h"
+#include "base/process/memory.h"
 #include "commands.h"
 #include "commands/plan/plan_report.h"
 #include "commands/plan/rate_plot.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "commands.h"
 #include "commands/predict/features.h"
 #include "options.h"

@@ -1,7 +1,7 @@
 #include <chrono>
 #include <iostream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/threads/cores.h"
 #include "commands.h"
 #include "commands/profile/input_profile.h"

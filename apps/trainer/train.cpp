@@ -11,20 +11,20 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/output_buffer.h"
 #include "base/formats/table.h"
-#include "base/memory.h"
-#include "base/output_buffer.h"
-#include "base/process.h"
-#include "base/shell.h"
+#include "base/process/memory.h"
+#include "base/process/process.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "base/threads/topology.h"
 #include "checkpoint/lock.h"
 #include "commands.h"
+#include "commands/data/sheet.h"
 #include "commands/measure/measured.h"
 #include "commands/open_model/source.h"
 #include "data/common_data.h"
 #include "data/samples/splits.h"
-#include "data/sheet.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
 #include "model/build_model.h"
@@ -116,8 +116,8 @@ int terminal_columns() {
 Bytes draw_sheet(const train::Job& job) {
   constexpr std::int64_t kSamples = 16;
   try {
-    return data::draw_sheet(*job.data.train, job.data.classes, job.config.data, job.config.seed,
-                            kSamples);
+    return commands::draw_sheet(*job.data.train, job.data.classes, job.config.data, job.config.seed,
+                                kSamples);
   } catch (const DataError&) {
     return {};
   }

@@ -193,9 +193,10 @@ struct ReductionOptions {
   // them over its own samples, and an update sets the moving statistics of all ranks to their mean.
   Collective* statistics = nullptr;
   // True if results are the same bits for any number of ranks: the batch of all ranks is cut into
-  // the `micro_batches` parts of base/partition.h, each part runs by itself, and the gradients are
-  // summed in the tree of base/sum_tree.h. The samples of a rank are rank_samples(). Also works
-  // without a collective. compile() throws for a graph with batch norm in training form.
+  // the `micro_batches` parts of base/numbers/partition.h, each part runs by itself, and the
+  // gradients are summed in the tree of base/numbers/sum_tree.h. The samples of a rank are
+  // rank_samples(). Also works without a collective. compile() throws for a graph with batch norm
+  // in training form.
   bool ordered = false;
   std::int64_t micro_batches = 8;  // a power of two, at least one per rank
   // Ordered: the most samples of one call of all ranks together; 0: CompileOptions::max_samples

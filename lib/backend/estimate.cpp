@@ -11,7 +11,7 @@
 #include "backend/memory_planner.h"
 #include "backend/placement.h"
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend {
 namespace {

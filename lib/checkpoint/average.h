@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensor_file.h"
 

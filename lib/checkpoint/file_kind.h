@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::checkpoint {
 

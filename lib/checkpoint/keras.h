@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/tensor_file.h"
 
 namespace trainer::checkpoint {

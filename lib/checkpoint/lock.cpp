@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/system_error.h"
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 // Links inside a run folder, through which a command would write to a file elsewhere.
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::checkpoint {
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "checkpoint/file_kind.h"
 
 namespace trainer::checkpoint {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/tensor_file.h"
 
 namespace trainer::checkpoint {

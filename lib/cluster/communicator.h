@@ -25,8 +25,8 @@ class Communicator {
   virtual void all_reduce(std::span<float> values) = 0;
   virtual void all_reduce(std::span<double> values) = 0;
   virtual void all_reduce(std::span<std::int64_t> values) = 0;
-  // Sums over the tree of base/sum_tree.h with `leaves` leaves, at least one per rank, of which
-  // rank r of R holds partition(leaves, R, r): roots[i] points to its tree_roots() i, `count`
+  // Sums over the tree of base/numbers/sum_tree.h with `leaves` leaves, at least one per rank, of
+  // which rank r of R holds partition(leaves, R, r): roots[i] points to its tree_roots() i, `count`
   // values that overlap no other root. The sum ends up in roots[0] of every rank, with the same
   // bits for any number of ranks; the other roots are undefined then.
   virtual void all_reduce_tree(std::int64_t leaves, std::span<float* const> roots,

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "cluster/identity/sources.h"
 
 namespace trainer::cluster {

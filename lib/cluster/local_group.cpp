@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/partition.h"
-#include "base/sum_tree.h"
+#include "base/numbers/partition.h"
+#include "base/numbers/sum_tree.h"
 #include "base/threads/barrier.h"
 #include "base/threads/thread_team.h"
 

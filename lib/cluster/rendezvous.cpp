@@ -4,7 +4,7 @@
 #include <csignal>
 #include <exception>
 
-#include "base/secret.h"
+#include "base/process/secret.h"
 #include "cluster/rendezvous/coordinator.h"
 #include "cluster/rendezvous/link.h"
 

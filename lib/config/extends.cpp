@@ -5,7 +5,7 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "config/describe/schema.h"
 

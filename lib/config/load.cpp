@@ -3,7 +3,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/checks/checks.h"
 #include "config/decode.h"
 #include "config/describe/schema.h"

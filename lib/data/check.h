@@ -46,9 +46,5 @@ struct DataCheck {
 // of a file, such as a patient, whose files must not be in two splits. Throws ConfigError if it
 // matches no file.
 DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::string& group_by);
-// Returns the report for people; names from outside are made printable.
-std::string to_text(const DataCheck& check);
-// Returns one object per line: {"event":"split",...} for each split, then {"event":"data",...}.
-std::string to_json(const DataCheck& check);
 
 }  // namespace trainer::data

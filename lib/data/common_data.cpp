@@ -1,7 +1,7 @@
 #include "data/common_data.h"
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "data/open.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace trainer::data {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/finite.h"
+#include "base/numbers/finite.h"
 #include "base/text.h"
 
 namespace trainer::data {

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "data/arrays/array.h"
 #include "data/arrays/idx.h"

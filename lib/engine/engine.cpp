@@ -4,7 +4,7 @@
 #include <chrono>
 #include <exception>
 
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 #include "engine/compile_options.h"
 #include "optim/optim.h"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 #include "config/derived.h"
 #include "data/not_finite.h"
 #include "engine/flip_evaluation.h"

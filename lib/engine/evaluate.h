@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/samples/features.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 #include "engine/replicas.h"
 
 namespace trainer::engine {

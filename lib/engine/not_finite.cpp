@@ -1,6 +1,6 @@
 // Searches for the first layer whose output is not finite.
 #include "base/error.h"
-#include "base/finite.h"
+#include "base/numbers/finite.h"
 #include "engine/compile_options.h"
 #include "engine/engine.h"
 

@@ -7,7 +7,7 @@
 
 #include "backend/memory_planner.h"
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
 #include "cluster/open_communicator.h"

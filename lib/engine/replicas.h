@@ -3,8 +3,8 @@
 //
 // Every replica has its own backend and its own thread. A batch of n samples is divided into
 // contiguous parts: replica r of R computes partition(n, R, r) or, with ordered sums,
-// rank_samples() of base/sum_tree.h. Gradients are summed over the replicas, so that all make the
-// same update and their parameters stay the same bits.
+// rank_samples() of base/numbers/sum_tree.h. Gradients are summed over the replicas, so that all
+// make the same update and their parameters stay the same bits.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 #include "backend/backend.h"
 #include "backend/open.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "base/threads/thread_team.h"
 #include "cluster/communicator.h"
 #include "engine/engine.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 
 namespace trainer::engine {
 namespace {

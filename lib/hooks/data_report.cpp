@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/formats/json.h"
 #include "base/text.h"
 #include "data/samples/splits.h"

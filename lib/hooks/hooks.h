@@ -13,11 +13,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/split.h"
 #include "config/sections/duration.h"
 #include "engine/device_use.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 #include "engine/step_times.h"
 
 namespace trainer::config {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "hooks/formats/confusion_json.h"
 #include "hooks/formats/step_times_json.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "hooks/device_window.h"
 #include "hooks/formats/confusion_image.h"
 #include "hooks/formats/event_file.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace trainer::model {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/glob.h"
+#include "base/files/glob.h"
 #include "optim/optim.h"
 
 namespace trainer::optim {

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "base/secret.h"
+#include "base/process/secret.h"
 
 namespace trainer::server {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 
 namespace trainer::server {
 

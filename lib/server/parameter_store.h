@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/shard.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "server/client.h"
 #include "server/server.h"
 

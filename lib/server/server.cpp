@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/secret.h"
+#include "base/process/secret.h"
 #include "cluster/own_address.h"
 #include "parameter_server.grpc.pb.h"
 #include "server/channel.h"

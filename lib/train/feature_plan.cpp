@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/process/memory.h"
 #include "base/text.h"
 #include "config/keys.h"
 

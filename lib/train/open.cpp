@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/process/memory.h"
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
 #include "engine/evaluate.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/process/memory.h"
 #include "config/keys.h"
 #include "engine/fit_batch.h"
 #include "engine/replicas.h"

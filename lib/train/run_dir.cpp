@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/sync.h"
+#include "base/files/sync.h"
 #include "base/system_error.h"
 #include "base/text.h"
 #include "data/image_split.h"

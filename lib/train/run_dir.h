@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/config.h"
 
 namespace trainer::train {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/output_buffer.h"
+#include "base/files/output_buffer.h"
 
 namespace trainer::train {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/simd/ops/add.inl"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace trainer::backend::cpu {
 namespace {

@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "backend/cpu/cpu.h"
-#include "base/half.h"
-#include "base/random.h"
+#include "base/numbers/half.h"
+#include "base/numbers/random.h"
 #include "reference_backend/reference_backend.h"
 #include "support/backend.h"
 

@@ -5,7 +5,7 @@
 
 #include "backend/arena.h"
 #include "backend/nets.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "compile/compile.h"
 
 namespace trainer::test {

@@ -7,7 +7,7 @@
 
 #include "backend/nets.h"
 #include "backend/ranks.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "compile/compile.h"
 #include "support/backend.h"
 

@@ -7,7 +7,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/nets.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 #include "compile/compile.h"
 #include "reference_backend/reference_backend.h"
 #include "support/backend.h"

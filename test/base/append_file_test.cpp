@@ -1,4 +1,4 @@
-#include "base/append_file.h"
+#include "base/files/append_file.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer {
 namespace {

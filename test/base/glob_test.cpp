@@ -1,4 +1,4 @@
-#include "base/glob.h"
+#include "base/files/glob.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
-#include "base/memory.h"
+#include "base/process/memory.h"
 
 #include <doctest/doctest.h>
 
 #include <fstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 using trainer::available_memory;
 using trainer::Path;

@@ -1,4 +1,4 @@
-#include "base/output_buffer.h"
+#include "base/files/output_buffer.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <future>
 #include <ostream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/secret.h"
+#include "base/process/secret.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/sync.h"
+#include "base/files/sync.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <functional>
 
-#include "base/append_file.h"
 #include "base/error.h"
+#include "base/files/append_file.h"
 #include "support/fail_system_calls.h"
 
 namespace trainer {

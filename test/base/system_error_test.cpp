@@ -5,9 +5,9 @@
 
 #include <cerrno>
 
-#include "base/append_file.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/append_file.h"
+#include "base/files/files.h"
 #include "support/skip.h"
 
 namespace trainer {

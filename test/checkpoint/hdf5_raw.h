@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/hdf5/input.h"
 
 namespace trainer::checkpoint::hdf5::raw {

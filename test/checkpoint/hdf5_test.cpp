@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/hdf5/reader.h"
 #include "checkpoint/hdf5/writer.h"
 #include "checkpoint/keras.h"

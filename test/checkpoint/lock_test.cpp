@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "checkpoint/run_links.h"
 #include "support/fail_system_calls.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 #include "base/threads/thread_team.h"
 
 using namespace trainer;

@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/process.h"
-#include "base/random.h"
-#include "base/sum_tree.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
+#include "base/numbers/sum_tree.h"
+#include "base/process/process.h"
 #include "base/threads/thread_team.h"
 #include "cluster/collective/gloo_communicator.h"
 #include "cluster/local_group.h"

@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/secret.h"
+#include "base/process/secret.h"
 #include "cluster/identity/sources.h"
 #include "cluster/rendezvous/protocol.h"
 #include "cluster/transport/socket.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/support.h"
 #include "support/source_files.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/support.h"
 
 namespace trainer::config {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/pretrained.h"
 #include "support.h"
 

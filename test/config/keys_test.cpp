@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/describe/schema.h"
 #include "support/source_files.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/support.h"
 
 namespace trainer::config {

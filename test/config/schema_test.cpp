@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/support.h"
 #include "support/skip.h"
 #include "support/source_files.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::e2e {
 

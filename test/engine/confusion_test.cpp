@@ -1,4 +1,4 @@
-#include "engine/confusion.h"
+#include "engine/metrics/confusion.h"
 
 #include <doctest/doctest.h>
 

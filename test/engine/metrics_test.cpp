@@ -1,4 +1,4 @@
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "cluster/local_group.h"
 #include "support/backend.h"
 #include "support/fake_gpus.h"

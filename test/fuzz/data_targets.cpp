@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/arrays/array.h"
 #include "data/arrays/cifar.h"
 #include "data/arrays/idx.h"

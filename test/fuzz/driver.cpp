@@ -13,7 +13,7 @@
 #include <iterator>
 #include <random>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "fuzz.h"
 
 namespace trainer::fuzz {

@@ -1,7 +1,7 @@
 // Weights, checkpoints, configs and what runs leave in their folders.
 #include <filesystem>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/secret.h"
+#include "base/process/secret.h"
 #include "cluster/rendezvous/coordinator.h"
 #include "cluster/rendezvous/protocol.h"
 #include "cluster/transport/shared_ring.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/damaged_files.h"
 #include "data/dataset.h"
 

@@ -7,9 +7,9 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/half.h"
-#include "base/partition.h"
-#include "base/sum_tree.h"
+#include "base/numbers/half.h"
+#include "base/numbers/partition.h"
+#include "base/numbers/sum_tree.h"
 #include "reference_backend/batch_statistics.h"
 #include "reference_backend/collective.h"
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/contains.h"
 #include "support/golden.h"
 #include "support/source_files.h"

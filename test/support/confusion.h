@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/confusion.h"
+#include "engine/metrics/confusion.h"
 
 namespace trainer {
 

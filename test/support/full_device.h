@@ -7,7 +7,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::test {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/source_files.h"
 
 namespace trainer::test {

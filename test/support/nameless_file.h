@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::test {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "base/half.h"
-#include "base/random.h"
+#include "base/numbers/half.h"
+#include "base/numbers/random.h"
 
 namespace trainer::test {
 

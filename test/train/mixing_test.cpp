@@ -5,7 +5,7 @@
 #include <fstream>
 #include <tuple>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/samples/mix.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"

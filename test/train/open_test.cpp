@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "commands/benchmark/benchmark.h"
 #include "commands/plan/plan_report.h"
 #include "compile/compile.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "support/backend.h"
 #include "support/model.h"

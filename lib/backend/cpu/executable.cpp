@@ -9,7 +9,7 @@
 #include "backend/exchange.h"
 #include "backend/placement.h"
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cpu {
 namespace {

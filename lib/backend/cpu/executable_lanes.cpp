@@ -4,8 +4,8 @@
 
 #include "backend/cpu/executable.h"
 #include "base/error.h"
-#include "base/finite.h"
-#include "base/sum_tree.h"
+#include "base/numbers/finite.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cpu {
 namespace {

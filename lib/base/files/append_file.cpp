@@ -1,4 +1,4 @@
-#include "base/append_file.h"
+#include "base/files/append_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/sync.h"
+#include "base/files/sync.h"
 #include "base/system_error.h"
 #include "base/text.h"
 

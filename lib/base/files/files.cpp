@@ -1,4 +1,4 @@
-#include "base/files.h"
+#include "base/files/files.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -16,7 +16,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/sync.h"
+#include "base/files/sync.h"
 #include "base/system_error.h"
 #include "base/text.h"
 

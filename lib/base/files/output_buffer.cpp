@@ -1,4 +1,4 @@
-#include "base/output_buffer.h"
+#include "base/files/output_buffer.h"
 
 #include <fcntl.h>
 #include <poll.h>

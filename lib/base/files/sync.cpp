@@ -1,4 +1,4 @@
-#include "base/sync.h"
+#include "base/files/sync.h"
 
 #include <fcntl.h>
 #include <unistd.h>

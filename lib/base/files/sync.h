@@ -1,7 +1,7 @@
 // Waits until files are on the disk.
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer {
 

@@ -1,4 +1,4 @@
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 #include <bit>
 

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 
 namespace trainer {
 

@@ -1,4 +1,4 @@
-#include "base/control_groups.h"
+#include "base/process/control_groups.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,11 +1,11 @@
-#include "base/memory.h"
+#include "base/process/memory.h"
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <string>
 
-#include "base/control_groups.h"
+#include "base/process/control_groups.h"
 
 namespace trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/secret.h"
+#include "base/process/secret.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <limits>
 
-#include "base/control_groups.h"
+#include "base/process/control_groups.h"
 
 namespace trainer {
 namespace {

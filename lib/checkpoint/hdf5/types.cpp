@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace trainer::checkpoint::hdf5 {
 namespace {

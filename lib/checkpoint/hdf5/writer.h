@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/types.h"
 
 namespace trainer::checkpoint::hdf5 {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 #include "cluster/collective/gloo_communicator.h"
 #include "cluster/network.h"
 

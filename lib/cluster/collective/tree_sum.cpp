@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "cluster/collective/reduce.h"
 
 namespace trainer::cluster {

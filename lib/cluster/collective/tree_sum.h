@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::cluster {
 

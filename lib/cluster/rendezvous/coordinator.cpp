@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-#include "base/secret.h"
+#include "base/process/secret.h"
 #include "cluster/rendezvous/protocol.h"
 
 namespace trainer::cluster {

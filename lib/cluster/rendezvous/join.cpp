@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/process.h"
-#include "base/secret.h"
+#include "base/process/process.h"
+#include "base/process/secret.h"
 #include "cluster/rendezvous/link.h"
 
 namespace trainer::cluster {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/secret.h"
+#include "base/process/secret.h"
 #include "cluster/transport/local_socket.h"
 #include "cluster/transport/shared_ring.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 #include "commands/measure/batches.h"
 #include "engine/evaluate.h"
 #include "optim/optim.h"

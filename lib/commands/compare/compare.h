@@ -8,7 +8,7 @@
 
 #include "commands/compare/predictions.h"
 #include "commands/run_files/run_files.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::commands {
 

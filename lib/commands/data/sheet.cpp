@@ -1,4 +1,4 @@
-#include "data/sheet.h"
+#include "commands/data/sheet.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,14 +7,14 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/formats/canvas.h"
 #include "base/formats/json.h"
 #include "data/open.h"
 #include "data/samples/mix.h"
 #include "data/samples/sampler.h"
 
-namespace trainer::data {
+namespace trainer::commands {
 namespace {
 
 constexpr int kGap = 4;
@@ -35,13 +35,14 @@ std::string label_text(const std::vector<float>& shares, const std::vector<std::
 }
 
 // Returns the order in which training reads the samples.
-Sampler training_order(const Dataset& set, const config::Data& config, std::uint64_t seed) {
+data::Sampler training_order(const data::Dataset& set, const config::Data& config,
+                             std::uint64_t seed) {
   if (config.sampling == config::Sampling::kUniform) return {set.size(), seed, config.shuffle};
-  return balanced_sampler(set, seed);
+  return data::balanced_sampler(set, seed);
 }
 
 // Returns the share of each class in a label of any kind; empty if its numbers are not classes.
-std::vector<float> read_shares(const DatasetSpec& spec, const std::vector<std::byte>& label,
+std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<std::byte>& label,
                                std::size_t classes) {
   std::vector<float> shares(classes);
   if (spec.label_is_index()) {
@@ -59,7 +60,7 @@ std::vector<float> read_shares(const DatasetSpec& spec, const std::vector<std::b
 
 }  // namespace
 
-Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
+Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& classes,
                  const config::Data& config, std::uint64_t seed, std::int64_t samples) {
   if (set.spec().image_type != DType::kUInt8) return {};
   const Shape shape = set.spec().image_shape;
@@ -70,7 +71,7 @@ Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
   const int rows = (count + columns - 1) / columns;
   const int cell_width = width + kGap, cell_height = height + Canvas::kTextHeight + kGap;
   Canvas sheet(columns * cell_width + kGap, rows * cell_height + kGap);
-  const Sampler order = training_order(set, config, seed);
+  const data::Sampler order = training_order(set, config, seed);
   std::vector<std::uint8_t> image(set.spec().image_bytes());
   std::vector<std::byte> label(set.spec().label_bytes());
   for (int i = 0; i < count; ++i) {
@@ -93,13 +94,14 @@ Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
 
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,
                  const std::string& path) {
-  Datasets data = open_datasets(config, seed, Split::kTrain);
-  if (data.image_type != DType::kUInt8 || !data.label_is_index) {
+  data::Datasets sets = data::open_datasets(config, seed, Split::kTrain);
+  if (sets.image_type != DType::kUInt8 || !sets.label_is_index) {
     throw ConfigError(
         config.loc, "data: a sheet can only be drawn of images of bytes with one class per label");
   }
-  data.train = mix_samples(std::move(data.train), config.train.augment, data.num_classes, seed);
-  write_file_atomic(path, draw_sheet(*data.train, data.classes, config, seed, samples));
+  sets.train =
+      data::mix_samples(std::move(sets.train), config.train.augment, sets.num_classes, seed);
+  write_file_atomic(path, draw_sheet(*sets.train, sets.classes, config, seed, samples));
 }
 
 std::string sheet_json(const std::string& path) {
@@ -107,4 +109,4 @@ std::string sheet_json(const std::string& path) {
   return to_json_line(line) + '\n';
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::commands

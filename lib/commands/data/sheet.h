@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/config.h"
 #include "data/dataset.h"
 
-namespace trainer::data {
+namespace trainer::commands {
 
 // Returns a PNG with the first `samples` images of a training run with this seed, as the model gets
 // them, and their class names beneath. Empty for images of floats.
-Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
+Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& classes,
                  const config::Data& config, std::uint64_t seed, std::int64_t samples);
 // Writes such a PNG of the training split of a config to `path`. Throws ConfigError for a config
 // whose samples cannot be drawn.
@@ -22,4 +22,4 @@ void write_sheet(const config::Data& data, std::uint64_t seed, std::int64_t samp
 // Returns {"event":"sheet","path":PATH} and a line end.
 std::string sheet_json(const std::string& path);
 
-}  // namespace trainer::data
+}  // namespace trainer::commands

@@ -7,7 +7,7 @@
 
 #include "base/split.h"
 #include "commands/open_model/open_model.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
 

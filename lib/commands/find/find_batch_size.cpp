@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "base/memory.h"
+#include "base/process/memory.h"
 #include "commands/benchmark/benchmark.h"
 #include "commands/find/find.h"
 #include "model/build_model.h"

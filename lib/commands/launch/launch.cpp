@@ -16,10 +16,10 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/partition.h"
-#include "base/process.h"
-#include "base/secret.h"
-#include "base/spawn.h"
+#include "base/numbers/partition.h"
+#include "base/process/process.h"
+#include "base/process/secret.h"
+#include "base/process/spawn.h"
 #include "base/threads/topology.h"
 #include "cluster/network.h"
 #include "cluster/transport/socket.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "checkpoint/store.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/open_model/source.h"

@@ -1,7 +1,7 @@
 // The kinds of paths that a command takes where it takes a config.
 #pragma once
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::commands {
 

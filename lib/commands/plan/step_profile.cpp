@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/statistics.h"
+#include "base/files/files.h"
+#include "base/numbers/statistics.h"
 #include "cluster/communicator.h"
 #include "commands/measure/batches.h"
 #include "engine/compile_options.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "commands/predict/predict.h"
 #include "engine/replicas.h"
 

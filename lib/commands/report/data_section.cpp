@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/page/page.h"

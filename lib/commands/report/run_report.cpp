@@ -8,7 +8,7 @@
 #include "commands/report/html.h"
 #include "commands/report/sections.h"
 #include "commands/report/step_time_section.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
 namespace {

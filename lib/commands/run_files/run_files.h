@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/split.h"
-#include "engine/confusion.h"
+#include "engine/metrics/confusion.h"
 #include "engine/step_times.h"
 
 namespace trainer::commands {

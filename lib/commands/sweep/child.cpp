@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/spawn.h"
+#include "base/process/spawn.h"
 
 namespace trainer::commands {
 namespace {

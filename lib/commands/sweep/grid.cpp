@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 
 namespace trainer::commands {

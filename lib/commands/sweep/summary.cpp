@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "backend/open.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "checkpoint/safetensors.h"

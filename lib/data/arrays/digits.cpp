@@ -11,8 +11,8 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 #include "data/arrays/idx.h"
 
 namespace trainer::data {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "data/arrays/array.h"
 #include "data/samples/splits.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/formats/npy.h"
 #include "base/formats/zip.h"
 #include "data/arrays/array.h"

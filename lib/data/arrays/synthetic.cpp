@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace trainer::data {
 namespace {

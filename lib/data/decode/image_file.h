@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/decode/bmp_file.h"
 #include "data/decode/gif_file.h"
 #include "data/decode/jpeg_file.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "config/sections/augmentation.h"
 #include "data/images/resize/resize.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/images/image_reader.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/readable_files.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "config/sections/augmentation.h"
 #include "data/images/pixel_ops.h"
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/sections/data.h"
 
 namespace trainer::data {

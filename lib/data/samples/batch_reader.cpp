@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/partition.h"
-#include "base/sum_tree.h"
+#include "base/numbers/partition.h"
+#include "base/numbers/sum_tree.h"
 #include "data/samples/loader.h"
 #include "data/samples/sampler.h"
 

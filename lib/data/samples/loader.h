@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/host_buffer.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "data/dataset.h"
 #include "data/samples/sampler.h"
 

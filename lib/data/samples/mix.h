@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "config/config.h"
 #include "data/dataset.h"
 

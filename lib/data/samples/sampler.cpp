@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace trainer::data {
 namespace {

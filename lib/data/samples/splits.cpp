@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 #include "base/text.h"
 
 namespace trainer::data {

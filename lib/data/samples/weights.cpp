@@ -1,7 +1,7 @@
 #include "data/samples/weights.h"
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "data/samples/mix.h"
 

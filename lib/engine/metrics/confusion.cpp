@@ -1,8 +1,8 @@
-#include "engine/confusion.h"
+#include "engine/metrics/confusion.h"
 
 #include <algorithm>
 
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 
 namespace trainer::engine {
 

@@ -1,10 +1,10 @@
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 
 namespace trainer::engine {
 

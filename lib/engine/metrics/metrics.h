@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/confusion.h"
-#include "engine/roc_auc.h"
+#include "engine/metrics/confusion.h"
+#include "engine/metrics/roc_auc.h"
 #include "graph/ops/loss.h"
 
 namespace trainer::engine {

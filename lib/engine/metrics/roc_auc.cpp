@@ -1,4 +1,4 @@
-#include "engine/roc_auc.h"
+#include "engine/metrics/roc_auc.h"
 
 #include <algorithm>
 #include <cmath>

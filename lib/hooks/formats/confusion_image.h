@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
-#include "engine/metrics.h"
+#include "base/files/files.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::hooks {
 

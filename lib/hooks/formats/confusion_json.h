@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "engine/confusion.h"
+#include "engine/metrics/confusion.h"
 
 namespace trainer::hooks {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/append_file.h"
-#include "base/files.h"
+#include "base/files/append_file.h"
+#include "base/files/files.h"
 
 namespace trainer::hooks {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "base/append_file.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/append_file.h"
+#include "base/files/files.h"
 
 namespace trainer::hooks {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/glob.h"
+#include "base/files/glob.h"
 #include "config/pretrained.h"
 #include "config/values.h"
 

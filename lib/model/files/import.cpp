@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "base/glob.h"
+#include "base/files/glob.h"
 #include "base/text.h"
 #include "checkpoint/average.h"
 #include "checkpoint/keras.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "data/samples/features.h"

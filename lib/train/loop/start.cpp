@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/process.h"
-#include "base/shell.h"
+#include "base/process/process.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "model/files/import.h"
 #include "train/class_order.h"

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "data/not_finite.h"
 
 namespace trainer::train {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 #include "data/not_finite.h"
 #include "train/features/feature_cache.h"
 #include "train/loop/run_context.h"

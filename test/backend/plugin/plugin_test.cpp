@@ -11,7 +11,7 @@
 #include "backend/cuda_plugin.h"
 #include "backend/open.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/contains.h"
 #include "support/skip.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/source_files.h"
 
 namespace trainer::commands {

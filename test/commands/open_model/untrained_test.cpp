@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "commands/open_model/open_model.h"
 #include "engine/replicas.h"
 #include "model/build_model.h"

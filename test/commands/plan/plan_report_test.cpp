@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "support/source_files.h"
 
 namespace trainer::commands {

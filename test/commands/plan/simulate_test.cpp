@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/open.h"
 #include "support/model.h"
 #include "train/schedule/step_verdict.h"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"

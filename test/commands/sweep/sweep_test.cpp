@@ -8,7 +8,7 @@
 #include "commands/sweep/grid.h"
 #include "commands/sweep/launchers.h"
 #include "commands/sweep/table.h"
-#include "engine/metrics.h"
+#include "engine/metrics/metrics.h"
 #include "support/contains.h"
 
 namespace trainer::commands {

@@ -10,7 +10,7 @@
 #include "backend/cuda/collectives/launch_window.h"
 #include "backend/cuda/executable/call_graph.h"
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "cuda/collective/ranks.h"
 #include "cuda/fake_runtime/fake.h"
 

@@ -10,7 +10,7 @@
 #include <latch>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "cuda/collective/ranks.h"
 #include "cuda/fake_runtime/fake.h"
 

@@ -9,7 +9,7 @@
 #include "backend/cuda/plans/convolution.h"
 #include "backend/cuda/plans/matmul.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "cuda/fake_cudnn/convolution_cases.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_cudnn/matmul_cases.h"

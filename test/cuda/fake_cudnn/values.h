@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace fake {
 

@@ -9,7 +9,7 @@
 
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::backend::cuda {
 namespace {

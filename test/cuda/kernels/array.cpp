@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/half.h"
-#include "base/random.h"
+#include "base/numbers/half.h"
+#include "base/numbers/random.h"
 #include "simt/simt.h"
 
 namespace simt {

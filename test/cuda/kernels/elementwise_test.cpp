@@ -10,7 +10,7 @@
 #include "backend/cuda/kernels/add.h"
 #include "backend/cuda/kernels/dropout.h"
 #include "backend/cuda/kernels/preprocess.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "cuda/kernels/array.h"
 
 namespace trainer::test::elementwise_test {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include "backend/cuda/plans/matmul.h"
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_runtime/fake.h"
 

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/open.h"
 
 namespace trainer::data::cifar_test {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/arrays/array.h"
 #include "data/open.h"
 #include "data/open_images.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/decode/image_file.h"
 #include "support/skip.h"

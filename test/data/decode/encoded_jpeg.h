@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 
 namespace trainer::data {
 

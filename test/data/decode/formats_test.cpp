@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/decode/image_file.h"
 
 namespace trainer::data::formats_test {

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/decode/jpeg_file.h"
 #include "data/jpeg/plain.h"

@@ -5,13 +5,18 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
+#include "commands/data/check_print.h"
+#include "commands/data/sheet.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_files.h"
 #include "data/open.h"
-#include "data/sheet.h"
 
 namespace trainer::data::check_test {
+
+using commands::to_json;
+using commands::to_text;
+using commands::write_sheet;
 
 TEST_CASE("check_images: counts, damaged files, and files that two splits share") {
   const TemporaryFolder folder;

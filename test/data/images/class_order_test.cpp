@@ -2,12 +2,15 @@
 #include <doctest/doctest.h>
 
 #include "base/text.h"
+#include "commands/data/check_print.h"
 #include "data/check.h"
 #include "data/images/image_files.h"
 #include "data/open.h"
 
 namespace trainer::data::class_order_test {
 namespace {
+
+using commands::to_text;
 
 using config::ClassOrder;
 

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <set>
 
+#include "commands/data/check_print.h"
 #include "data/check.h"
 #include "data/images/image_files.h"
 
 namespace trainer::data::conflicts_test {
 namespace {
+
+using commands::to_json;
+using commands::to_text;
 
 using config::OnConflict;
 

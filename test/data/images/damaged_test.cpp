@@ -5,9 +5,10 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 #include "base/text.h"
+#include "commands/data/check_print.h"
 #include "data/check.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/images/image_files.h"
@@ -16,6 +17,8 @@
 #include "data/samples/splits.h"
 
 namespace trainer::data::damaged_test {
+
+using commands::to_text;
 
 TEST_CASE("on_error skip: a file is decoded once, and again after a change") {
   const TemporaryFolder folder;

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/images/image_files.h"
 #include "data/open.h"
 #include "data/samples/splits.h"

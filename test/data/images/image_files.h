@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "data/samples/loader.h"

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/random.h"
+#include "base/files/files.h"
+#include "base/numbers/random.h"
 #include "data/images/pillow_image.h"
 #include "data/images/resize/rows.h"
 #include "data/images/resize/weights_cache.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/check.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/decode/image_file.h"

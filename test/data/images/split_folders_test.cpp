@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "commands/data/check_print.h"
 #include "data/check.h"
 #include "data/images/image_files.h"
 #include "data/open.h"
@@ -12,6 +13,8 @@
 
 namespace trainer::data::split_folders_test {
 namespace {
+
+using commands::to_text;
 
 // Classes a and b with `count` images each.
 void write_classes(const fs::path& folder, int count, int seed = 0) {

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/lanes/lanes.h"
 #include "backend/exchange.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cpu {
 

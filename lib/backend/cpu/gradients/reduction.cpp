@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "backend/collective.h"
-#include "base/partition.h"
-#include "base/sum_tree.h"
+#include "base/numbers/partition.h"
+#include "base/numbers/sum_tree.h"
 #include "cluster/waiting.h"
 
 namespace trainer::backend::cpu {

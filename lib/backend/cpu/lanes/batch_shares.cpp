@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "base/partition.h"
-#include "base/sum_tree.h"
+#include "base/numbers/partition.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cpu {
 

@@ -16,7 +16,7 @@ namespace trainer::backend::cpu {
 // empty.
 struct LaneShare {
   std::vector<std::int64_t> bounds{0};
-  std::int64_t first_leaf = 0;  // ordered: the leaf of micro-batch 0 (base/sum_tree.h)
+  std::int64_t first_leaf = 0;  // ordered: the leaf of micro-batch 0 (base/numbers/sum_tree.h)
   std::int64_t micro_batches() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
   std::int64_t count() const { return bounds.back() - bounds.front(); }
   std::int64_t micro_batch_first(std::int64_t i) const {
@@ -40,8 +40,8 @@ class BatchShares {
   // Returns the share of each lane of a call with `samples` samples of this rank and
   // `all_samples` of all ranks. If sums are not ordered, the lanes with samples come first and
   // have equally many micro-batches. If they are ordered, `samples` must be that of rank_samples()
-  // (base/sum_tree.h), a micro-batch is a leaf, and every lane has at least one. The result is
-  // valid as long as this object. Only one thread may call this at a time.
+  // (base/numbers/sum_tree.h), a micro-batch is a leaf, and every lane has at least one. The result
+  // is valid as long as this object. Only one thread may call this at a time.
   std::span<const LaneShare> of(std::int64_t samples, std::int64_t all_samples);
 
  private:

@@ -7,7 +7,7 @@
 
 #include "backend/cpu/lanes/on_threads.h"
 #include "backend/cpu/lowering.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 
 namespace trainer::backend::cpu {
 

@@ -8,7 +8,7 @@
 #include "backend/cpu/lanes/joint_layers.h"
 #include "backend/cpu/ops/kernel_helpers.h"
 #include "backend/exchange.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 
 namespace trainer::backend::cpu {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/lowering.h"
 #include "backend/cpu/ops/fused_activation.h"
-#include "base/half.h"
+#include "base/numbers/half.h"
 
 namespace trainer::backend::cpu {
 

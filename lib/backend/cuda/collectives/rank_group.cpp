@@ -11,7 +11,7 @@
 
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/threads/thread_team.h"
 
 namespace trainer::backend::cuda {

@@ -8,7 +8,7 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 #include "base/threads/barrier.h"
 #include "base/threads/thread_team.h"
 

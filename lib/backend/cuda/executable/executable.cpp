@@ -6,8 +6,8 @@
 
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
-#include "base/partition.h"
-#include "base/sum_tree.h"
+#include "base/numbers/partition.h"
+#include "base/numbers/sum_tree.h"
 #include "base/threads/thread_team.h"
 
 namespace trainer::backend::cuda {

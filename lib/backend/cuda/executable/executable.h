@@ -16,7 +16,7 @@
 #include "backend/cuda/stream.h"
 #include "backend/cuda/telemetry/timed_work.h"
 #include "backend/exchange.h"
-#include "base/partition.h"
+#include "base/numbers/partition.h"
 
 namespace trainer::backend::cuda {
 

@@ -8,7 +8,7 @@
 #include "backend/cuda/kernels/step/numbers.h"
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/elementwise.h"
-#include "base/sum_tree.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cuda {
 

@@ -28,9 +28,9 @@ class FlatBufferPool {
   std::vector<float*> free_;
 };
 
-// Sums the leaves [first, last) of the tree of base/sum_tree.h: `make(leaf, to)` enqueues the
-// gradient of a leaf, `count` floats. Returns the roots of these leaves, in buffers of the pool,
-// which the caller gives back. At most max_waiting_roots() + 1 buffers are in use at once.
+// Sums the leaves [first, last) of the tree of base/numbers/sum_tree.h: `make(leaf, to)` enqueues
+// the gradient of a leaf, `count` floats. Returns the roots of these leaves, in buffers of the
+// pool, which the caller gives back. At most max_waiting_roots() + 1 buffers are in use at once.
 std::vector<float*> sum_in_tree(std::int64_t first, std::int64_t last, std::int64_t count,
                                 FlatBufferPool& pool,
                                 const std::function<void(std::int64_t leaf, float* to)>& make,

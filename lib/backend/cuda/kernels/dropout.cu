@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/dropout.h"
 #include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/reduce.cuh"
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -12,7 +12,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #else
-#include "base/half.h"
+#include "base/numbers/half.h"
 #endif
 
 namespace trainer::backend::cuda {

@@ -9,7 +9,7 @@
 
 #include "backend/cuda/plans/plan_cache.h"
 #include "backend/cuda/plans/tuning.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "base/types.h"
 #include "graph/window.h"
 

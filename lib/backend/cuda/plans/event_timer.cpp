@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "backend/cuda/runtime.h"
-#include "base/half.h"
-#include "base/random.h"
-#include "base/statistics.h"
+#include "base/numbers/half.h"
+#include "base/numbers/random.h"
+#include "base/numbers/statistics.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "base/files.h"
+#include "base/files/files.h"
 
 namespace trainer::backend::cuda {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/glob.h"
+#include "base/files/glob.h"
 #include "base/text.h"
 #include "data/decode/image_file.h"
 #include "data/similar_names.h"

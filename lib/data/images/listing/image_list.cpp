@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "base/text.h"
 #include "data/image_split.h"
 #include "data/images/listing/csv.h"

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/files/files.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {

@@ -19,7 +19,7 @@ struct DropoutKernels {
 namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
-// The same Philox4x32-10 as in base/random.h, written so that the compiler vectorises it.
+// The same Philox4x32-10 as in base/numbers/random.h, written so that the compiler vectorises it.
 inline void philox(std::uint32_t (&c)[4], std::uint32_t k0, std::uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c[0];

@@ -1,0 +1,15 @@
+// The output of `trainer data`.
+#pragma once
+
+#include <string>
+
+#include "data/check.h"
+
+namespace trainer::commands {
+
+// Returns the report for people; names from outside are made printable.
+std::string to_text(const data::DataCheck& check);
+// Returns one object per line: {"event":"split",...} for each split, then {"event":"data",...}.
+std::string to_json(const data::DataCheck& check);
+
+}  // namespace trainer::commands
