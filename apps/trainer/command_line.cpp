@@ -193,6 +193,12 @@ CommandLine::CommandLine(const std::string& program, const std::string& help,
   parser_->app.name(program);
   parser_->app.set_version_flag("--version", version, version_help);
   parser_->app.require_subcommand(1);
+  parser_->app.failure_message([](const CLI::App* app, const CLI::Error& error) {
+    const std::vector<CLI::App*> chosen = app->get_subcommands();
+    const std::string command = chosen.empty() ? "" : chosen.front()->get_name() + ' ';
+    return concat("error: ", error.what(), "; `", app->get_name(), ' ', command,
+                  "--help` lists what it takes\n");
+  });
 }
 
 CommandLine::~CommandLine() = default;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -77,9 +78,22 @@ constexpr struct {
     {"--name", "--set name=NAME"},
     {"--output-dir", "--run-dir FOLDER"},
 };
+// Names that have no meaning in a command without the option that stands for them.
+constexpr struct {
+  std::string_view name, option, value;
+} kShortNames[] = {
+    {"-o", "--output", " FILE"}, {"--out", "--output", " FILE"}, {"-b", "--batch-size", " 32"},
+    {"-e", "--epochs", " 5"},    {"-j", "--json", ""},           {"-q", "--quiet", ""},
+    {"-f", "--overwrite", ""},   {"--force", "--overwrite", ""},
+};
 
-// Returns what to write instead of an unknown option of a command with --set; "" if unknown.
+// Returns what to write instead of an unknown option of a command; "" if unknown.
 std::string find_other_name(const std::string& name, const std::vector<std::string>& names) {
+  for (const auto& other : kShortNames) {
+    if (name != other.name) continue;
+    if (std::find(names.begin(), names.end(), other.option) == names.end()) continue;
+    return concat("; write ", other.option, other.value);
+  }
   if (std::find(names.begin(), names.end(), "--set") == names.end()) return "";
   for (const auto& other : kOtherNames) {
     if (name == other.name) return concat("; write ", other.instead);
@@ -95,15 +109,18 @@ void check_options(const std::vector<CommandDescription>& commands, int argc, ch
     if (command.name != argv[1]) continue;
     for (const OptionDescription& option : command.options) {
       for (const std::string& name : option.long_names) names.push_back("--" + name);
+      for (const std::string& name : option.short_names) names.push_back("-" + name);
     }
   }
   for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i) {
     const std::string argument = argv[i];
     const std::string name = argument.substr(0, argument.find('='));
-    if (!name.starts_with("--")) continue;
+    const bool is_short =
+        name.size() == 2 && name[0] == '-' && std::isalpha(static_cast<unsigned char>(name[1]));
+    if (!name.starts_with("--") && !is_short) continue;
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     std::string guess = find_other_name(name, names);
-    if (guess.empty()) guess = config::suggestion(name, names);
+    if (guess.empty() && !is_short) guess = config::suggestion(name, names);
     if (guess.empty()) guess = concat("; `trainer ", argv[1], " --help` lists them");
     throw ConfigError({}, concat("unknown option '", name, "' of ", argv[1], guess));
   }

@@ -140,6 +140,12 @@ TEST_CASE("commands: options of other programs, what to write instead") {
   CHECK(contains(error({"--epoch", "3"}), "did you mean '--epochs'?"));
   CHECK(contains(error({"--set", "lr=1"}), "unknown key 'lr', did you mean optimizer."));
   CHECK(contains(error({"--set", "learning_rate=1"}), ".learning_rate or "));
+  CHECK(contains(run({"new", config, "-o", "x.yaml"}).err,
+                 "unknown option '-o' of new; write --output FILE"));
+  CHECK(contains(run({"find", config, "-z"}).err,
+                 "unknown option '-z' of find; `trainer find --help` lists them"));
+  CHECK(contains(run({"new", config, "x.yaml"}).err,
+                 "error: The following argument was not expected: x.yaml; `trainer new --help`"));
   // An option of the command itself is meant as such.
   CHECK(contains(run({"plan", config, "--device", "cuda"}).err, "a GPU to plan for"));
 }
