@@ -43,7 +43,8 @@ void add_data(CommandLine& line) {
       "data", "Check the image files of a config: counts, sizes, damage, leaks; or look at them");
   add_config(command, *arguments);
   command.add_option("--group-by", arguments->group_by,
-                     "Regular expression (RE2) on paths whose group must stay within one split");
+                     "Regular expression (RE2) on paths whose group must stay within one split; "
+                     "data.group_by when left out");
   command
       .add_option("--sheet", arguments->sheet,
                   "Write training images as the model gets them to this PNG")

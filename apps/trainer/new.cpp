@@ -23,6 +23,7 @@ struct NewArguments {
   std::string output;
   bool overwrite = false;
   std::optional<config::Backbone::Name> backbone;  // for images
+  std::string group_by;                            // for images
 };
 
 // Returns a path without a slash at its end, also of ".".
@@ -36,9 +37,11 @@ std::string default_output(const Path& source) {
   return to_whole_path(source).stem().string() + ".yaml";
 }
 
-std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone) {
+std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone,
+                            const std::string& group_by) {
   const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
-  const commands::ImageSource images = commands::look_at(source);
+  commands::ImageSource images = commands::look_at(source);
+  if (!group_by.empty()) commands::set_groups(images, group_by);
   return commands::starting_config(
       images, commands::find_weights(source, environment(), on_cpu, backbone), on_cpu, backbone);
 }
@@ -47,7 +50,14 @@ std::string text_for(const NewArguments& arguments) {
   const Path source = arguments.source;
   const SourceKind kind = commands::find_source_kind(source);
   const bool is_config = kind == SourceKind::kConfig && std::filesystem::exists(source);
-  if (!is_config && kind != SourceKind::kRun) return text_for_images(source, arguments.backbone);
+  if (!is_config && kind != SourceKind::kRun) {
+    return text_for_images(source, arguments.backbone, arguments.group_by);
+  }
+  if (!arguments.group_by.empty()) {
+    throw ConfigError({},
+                      concat("--group-by is for a folder or a list of images; ", source.string(),
+                             is_config ? " is a file" : " is a run", ": set data.group_by in it"));
+  }
   if (arguments.backbone) {
     throw ConfigError({}, concat("--backbone is for a folder or a list of images; ",
                                  source.string(), is_config ? " is a file" : " is a run",
@@ -112,7 +122,7 @@ std::string find_config(const std::string& source) {
     warn(Notice::note(concat(file, " exists and is the config of ", source)));
     return file;
   }
-  write_config(text_for_images(source, std::nullopt), file);
+  write_config(text_for_images(source, std::nullopt, ""), file);
   warn(Notice::note(concat("wrote ", file, ", the config of ", source, "; edit it as you like")));
   return file;
 }
@@ -136,6 +146,11 @@ void add_new(CommandLine& line) {
           "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
           "whose weights are found when left out")
       .type_name("NAME");
+  command
+      .add_option("--group-by", arguments->group_by,
+                  "Files to keep in one split, such as those of a patient: a regular expression on "
+                  "paths, or a column of the list (data.group_by)")
+      .type_name("PATTERN");
   command.add_flag("--overwrite", arguments->overwrite, "Replace the file");
   command.run([arguments] { return create(*arguments); });
 }

@@ -285,6 +285,7 @@ int train_here(const TrainArguments& arguments, config::Config& config,
   const Notice normalize = train::resolve_normalize(config, data);
   if (who.rank == 0) {
     warn(data.range_notice);
+    for (const Notice& notice : data.group_notices) warn(notice);
     warn(normalize);
   }
   const graph::Graph model =
@@ -379,6 +380,16 @@ void add_train(CommandLine& line) {
       command.add_flag("--resume", arguments->resume, "Go on from the run's last checkpoint");
   command.add_flag("--overwrite", arguments->overwrite, "Replace an earlier run in this folder")
       .excludes(resume);
+  command
+      .add_action(
+          "--fold",
+          [arguments](const std::string& value) {
+            arguments->overrides.push_back({"data.fold", value, "--fold"});
+          },
+          "Validate with part K of data.folds and train with the other parts (data.fold); the run "
+          "is runs/<name>_foldK without --run-dir")
+      .type_name("K")
+      .in_order();
   command.add_option("--rank", arguments->identity.rank,
                      "Which of several processes this is, 0 being the chief; else set by "
                      "TF_CONFIG, torchrun, Slurm or mpirun");

@@ -1,7 +1,5 @@
 #include "data/check.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -15,11 +13,15 @@
 #include "data/decode/image_file.h"
 #include "data/image_split.h"
 #include "data/images/conflicts.h"
+#include "data/images/listing/group_pattern.h"
+#include "data/images/listing/group_proposal.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/scaled_decode.h"
 #include "data/images/value_range.h"
+#include "data/samples/groups.h"
 #include "data/samples/splits.h"
+#include "data/samples/training_division.h"
 
 namespace trainer::data {
 namespace {
@@ -111,25 +113,37 @@ Part select_files(const Part& part, Split split, const std::vector<std::size_t>&
   return result;
 }
 
-// Moves the files that data.validation_split sets aside out of `train`, as training does.
-Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) {
-  const bool skips = data.on_error == config::OnError::kSkip;
+// Returns whether training leaves a file out because it is damaged.
+bool is_skipped(const config::Data& data, const FileCheck& file) {
+  return data.on_error == config::OnError::kSkip && !file.error.empty();
+}
+
+// Moves the files that the config sets aside for validation out of `train`, as training does.
+Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
+                     const std::vector<std::string>& classes) {
   std::vector<std::size_t> divided, kept, aside;
   for (std::size_t i = 0; i < train.files.size(); ++i) {
-    (skips && !train.files[i].error.empty() ? kept : divided).push_back(i);
+    (is_skipped(data, train.files[i]) ? kept : divided).push_back(i);
   }
   std::vector<std::int32_t> labels;
-  for (const std::size_t i : divided) labels.push_back(train.list.files[i].label);
-  const Division division = divide_samples(labels, data.validation_split, seed);
+  std::vector<std::string> groups;
+  for (const std::size_t i : divided) {
+    labels.push_back(train.list.files[i].label);
+    groups.push_back(train.list.files[i].group);
+  }
+  clear_if_ungrouped(groups);
+  const Division division = divide_training_samples(data, labels, groups, seed);
   for (const std::int64_t i : division.train) kept.push_back(divided[static_cast<std::size_t>(i)]);
   for (const std::int64_t i : division.validation) {
     aside.push_back(divided[static_cast<std::size_t>(i)]);
   }
   std::sort(kept.begin(), kept.end());
   Part validation = select_files(train, Split::kValidation, aside);
-  validation.list.notes.push_back(concat("set aside from the training files by ",
-                                         "data.validation_split: ", data.validation_split,
-                                         " with seed ", seed));
+  validation.list.notes.push_back(
+      concat("set aside from the training files by ", describe_rule(data), " with seed ", seed));
+  if (data.fold || !groups.empty()) {
+    validation.list.notes.push_back(describe_shares(data, labels, division, classes));
+  }
   std::vector<std::string> notes = std::move(train.list.notes);
   std::string missing = std::move(train.missing);
   train = select_files(train, Split::kTrain, kept);
@@ -138,16 +152,13 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) 
   return validation;
 }
 
-bool divides_train(const config::Data& data) {
-  return data.validation_split > 0 && data.validation.path.empty() && data.validation.glob.empty();
-}
-
 // Lists and checks the files of one split as training uses them.
 Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitImages source,
                const std::vector<std::string>& classes) {
   Part part{split, std::move(source).list(classes), {}};
   config::Data resolved = data;
   if (split == Split::kTrain) {
+    check_groups(data, part.list);
     note_unused_folders(data, part.list);
     note_similar_names(classes, part.list);
     std::string range = resolve_range(part.list, resolved).text;
@@ -176,8 +187,8 @@ std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, Split
     parts.push_back(read_part(data, seed, Split::kTrain, std::move(train), classes));
   }
   for (const Split split : {Split::kValidation, Split::kTest}) {
-    if (split == Split::kValidation && divides_train(data)) {
-      Part validation = take_validation(parts.front(), data, seed);
+    if (split == Split::kValidation && config::divides_training_samples(data)) {
+      Part validation = take_validation(parts.front(), data, seed, classes);
       parts.push_back(std::move(validation));
       continue;
     }
@@ -188,38 +199,77 @@ std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, Split
   return parts;
 }
 
-// The pattern of --group-by. For any pattern, RE2 needs time and memory linear in the path.
-class GroupPattern {
+// Collects the groups of files, and the splits that have them.
+class GroupCheck {
  public:
-  // An empty pattern matches nothing. Throws ConfigError for an invalid pattern.
-  explicit GroupPattern(const std::string& pattern)
-      : is_given_(!pattern.empty()), pattern_(pattern, options()) {
-    if (pattern_.ok()) return;
-    throw ConfigError({}, concat("--group-by '", printable(pattern), "': ", pattern_.error(),
-                                 "; it takes the syntax of RE2 "
-                                 "(https://github.com/google/re2/wiki/Syntax), which has no "
-                                 "back-references and no look-around"));
+  // `option` is the pattern of --group-by; "" takes the groups of the config.
+  GroupCheck(const config::Data& data, const std::string& option) : data_(data), option_(option) {
+    if (!option.empty()) pattern_.emplace("--group-by", option);
   }
 
-  // Returns the first parentheses of the first match, or the whole match of a pattern without any.
-  std::optional<std::string> find(const std::string& path) const {
-    if (!is_given_) return std::nullopt;
-    re2::StringPiece match[2];
-    if (!pattern_.Match(path, 0, path.size(), re2::RE2::UNANCHORED, match, 2)) return std::nullopt;
-    return (pattern_.NumberOfCapturingGroups() > 0 ? match[1] : match[0]).as_string();
+  void add(Split split, const ListedFile& file) {
+    example_ = file.describe();
+    const std::string group = pattern_ ? pattern_->find(example_) : file.group;
+    if (!has_groups()) return;
+    if (group.empty()) {
+      ++ungrouped_;
+      return;
+    }
+    ++grouped_;
+    splits_[group].emplace(split, example_);
+  }
+
+  // Throws ConfigError if the pattern of --group-by matches no file.
+  void report(DataCheck& result) const {
+    if (!has_groups()) return;
+    result.group_source = pattern_ ? "--group-by" : "data.group_by";
+    result.grouped_files = grouped_;
+    result.ungrouped_files = ungrouped_;
+    result.groups = static_cast<std::int64_t>(splits_.size());
+    if (pattern_ && splits_.empty()) {
+      throw ConfigError({},
+                        concat("--group-by '", printable(option_),
+                               "' matches none of the files' paths, e.g. ", printable(example_)));
+    }
+    for (const auto& [name, splits] : splits_) {
+      if (splits.size() < 2) continue;
+      std::string text = "'" + name + "':";
+      for (const auto& [split, path] : splits)
+        text += concat(' ', to_string(split), " (", path, ')');
+      result.shared_groups.push_back(text);
+    }
+  }
+
+  // Returns whether a group is in training and in the part that is set aside for validation.
+  bool is_divided() const {
+    return std::any_of(splits_.begin(), splits_.end(), [](const auto& group) {
+      return group.second.contains(Split::kTrain) && group.second.contains(Split::kValidation);
+    });
   }
 
  private:
-  static re2::RE2::Options options() {
-    re2::RE2::Options options;
-    options.set_log_errors(false);
-    options.set_encoding(re2::RE2::Options::EncodingLatin1);  // a path is bytes
-    return options;
-  }
+  bool has_groups() const { return pattern_ || !data_.group_by.empty(); }
 
-  bool is_given_;
-  re2::RE2 pattern_;
+  const config::Data& data_;
+  const std::string& option_;
+  std::optional<GroupPattern> pattern_;
+  std::string example_;
+  std::int64_t grouped_ = 0, ungrouped_ = 0;
+  // For each group, a file of each split that has it.
+  std::map<std::string, std::map<Split, std::string>> splits_;
 };
+
+std::string advise_on_groups(const config::Data& data) {
+  if (data.group_by.empty()) {
+    return "data.validation_split divides the files one by one, without regard to groups and "
+           "copies. To keep groups together, give data.group_by, a pattern as for --group-by; or "
+           "move whole groups into a folder of their own (or a csv) and name it in "
+           "data.validation: {path: ...} instead of validation_split";
+  }
+  return "data.group_by does not keep these files together: give a pattern that puts them into one "
+         "group, and remove copies; or move them into a folder of their own (or a csv) and name it "
+         "in data.validation: {path: ...} instead of validation_split";
+}
 
 struct Seen {
   Split split;
@@ -241,33 +291,29 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
                       "data.format: only image files can be checked (image_folder, csv, "
                       "tfrecord, webdataset)");
   }
-  const GroupPattern pattern(group_by);
+  GroupCheck groups(data, group_by);
   DataCheck result;
   SplitImages train(data, image_split(data, Split::kTrain));
   result.classes = train.class_names();
   result.class_order = train.find_class_order();
-  std::string example;
   std::map<std::string, Seen> by_hash;
+  std::vector<std::string> train_paths;
   // The classes of each photo by split and hash. Training settles conflicts before it sets
   // validation samples aside.
   std::map<std::pair<Split, std::string>, std::set<std::int32_t>> classes_by_photo;
-  // For each group, the name of each split that has it, with a file.
-  std::map<std::string, std::map<std::string, std::string>> groups;
-  bool divided = false;  // a group or equal files lie in training and in the part set aside
+  bool divided = false;  // equal files lie in training and in the part set aside
   for (const auto& [split, list, files, missing] :
        read_parts(data, seed, std::move(train), result.classes)) {
     result.splits.push_back(summarise(split, list, files, result.classes));
     result.splits.back().missing = missing;
-    if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const ListedFile& file = list.files[i];
-      if (const std::optional<std::string> group = pattern.find(file.path)) {
-        groups[*group].emplace(to_string(split), file.path);
-        ++result.grouped_files;
-      }
+      if (!is_skipped(data, files[i])) groups.add(split, file);
+      const Split source = split == Split::kValidation && config::divides_training_samples(data)
+                               ? Split::kTrain
+                               : split;
+      if (source == Split::kTrain) train_paths.push_back(file.describe());
       if (files[i].hash.empty()) continue;
-      const Split source =
-          split == Split::kValidation && divides_train(data) ? Split::kTrain : split;
       std::set<std::int32_t>& labels = classes_by_photo[{source, files[i].hash}];
       if (labels.insert(file.label).second && labels.size() == 2) ++result.conflicts;
       const auto [at, fresh] =
@@ -280,27 +326,22 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
       divided = divided || (seen.split == Split::kTrain && split == Split::kValidation);
     }
   }
-  result.grouped = !group_by.empty();
-  result.groups = static_cast<std::int64_t>(groups.size());
-  if (result.grouped && groups.empty()) {
-    throw ConfigError({}, concat("--group-by '", printable(group_by),
-                                 "' matches none of the files' paths, e.g. ", printable(example)));
-  }
-  for (const auto& [value, splits] : groups) {
-    if (splits.size() < 2) continue;
-    std::string text = "'" + value + "':";
-    for (const auto& [split, path] : splits) text += " " + split + " (" + path + ")";
-    result.shared_groups.push_back(text);
-    divided = divided || (splits.contains(to_string(Split::kTrain)) &&
-                          splits.contains(to_string(Split::kValidation)));
-  }
-  if (divided && divides_train(data)) {
-    result.advice =
-        "data.validation_split divides the files one by one, without regard to groups and copies. "
-        "To keep them together, move whole groups into a folder of their own (or a csv) and name "
-        "it in data.validation: {path: ...} instead of validation_split";
+  groups.report(result);
+  if (result.group_source.empty()) result.group_proposal = describe_proposal(train_paths);
+  if (config::divides_training_samples(data) && (divided || groups.is_divided())) {
+    result.advice = advise_on_groups(data);
   }
   return result;
+}
+
+std::string describe_training_groups(const config::Data& data) {
+  SplitImages train(data, image_split(data, Split::kTrain));
+  const std::vector<std::string> classes = train.class_names();
+  const ImageList list = std::move(train).list(classes);
+  check_groups(data, list);
+  std::vector<std::string> groups;
+  for (const ListedFile& file : list.files) groups.push_back(file.group);
+  return describe_groups(groups);
 }
 
 }  // namespace trainer::data

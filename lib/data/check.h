@@ -30,10 +30,14 @@ struct DataCheck {
   std::vector<SplitCheck> splits;
   // Photos that a split has in several classes, after data.on_conflict.
   std::int64_t conflicts = 0;
-  std::vector<std::string> duplicates;         // equal files in two splits, or with two labels
-  std::vector<std::string> shared_groups;      // groups that several splits have
-  bool grouped = false;                        // a regular expression was given
-  std::int64_t grouped_files = 0, groups = 0;  // files that it matches, and their groups
+  std::vector<std::string> duplicates;     // equal files in two splits, or with two labels
+  std::vector<std::string> shared_groups;  // groups that several splits have
+  std::string group_source;                // "data.group_by", "--group-by", or "" without groups
+  std::int64_t grouped_files = 0, groups = 0;  // files in groups, and their groups
+  std::int64_t ungrouped_files = 0;            // files each of which is a group of its own
+  // A line on the groups that the names of files show, with a pattern for data.group_by; "" for
+  // none, and if groups are given.
+  std::string group_proposal;
   // How to keep groups together despite data.validation_split; "" if no group is divided.
   std::string advice;
   // Returns whether no file is damaged, no file is in two splits, and no group is in two splits.
@@ -41,10 +45,13 @@ struct DataCheck {
 };
 
 // Reads and decodes every file of every split on all cores. The splits are those of training with
-// this seed, with data.limit and data.validation_split applied. `group_by` is a regular expression
-// on paths, "" for none: the value of its first parentheses, or of the whole match, names the group
-// of a file, such as a patient, whose files must not be in two splits. Throws ConfigError if it
-// matches no file.
+// this seed, with data.limit and data.validation_split or data.fold applied. `group_by` is a
+// regular expression as in data.group_by, "" for that of the config: the files of a group must not
+// be in two splits. It does not change the splits. Throws ConfigError if it matches no file.
 DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::string& group_by);
+
+// Lists the training files without reading them, and returns the number of their groups by
+// data.group_by: "2,073 files in 1,209 groups". Throws ConfigError if no file has a group.
+std::string describe_training_groups(const config::Data& data);
 
 }  // namespace trainer::data

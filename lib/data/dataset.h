@@ -54,6 +54,12 @@ class Dataset {
     static_cast<void>(index);
     return -1;
   }
+  // Returns the name of the group of a sample (data.group_by), whose samples must be in one split;
+  // "" for a sample without a group.
+  virtual std::string group_at(std::int64_t index) const {
+    static_cast<void>(index);
+    return "";
+  }
   // Returns the factor of the loss of a sample.
   virtual float weight_at(std::int64_t index) const {
     static_cast<void>(index);

@@ -5,10 +5,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/arrays/augment_arrays.h"
 #include "data/arrays/open_arrays.h"
 #include "data/images/open_image_splits.h"
+#include "data/samples/groups.h"
 #include "data/samples/splits.h"
+#include "data/samples/training_division.h"
 
 namespace trainer::data {
 
@@ -81,16 +84,46 @@ void open_splits(const config::Data& config, std::uint64_t seed, const std::set<
   }
 }
 
-// Applies data.limit and data.validation_split to the training split.
+// Adds the lines on groups that a user should see before training.
+void note_groups(Datasets& result, const config::Data& config,
+                 const std::vector<std::string>& groups, const std::string& shares) {
+  if (groups.empty()) return;
+  result.group_notices.push_back(Notice::note(concat("data.group_by: ", describe_groups(groups),
+                                                     shares.empty() ? "" : concat("; ", shares))));
+  // A part of the training samples has no group of the rest.
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    if (split == Split::kValidation && config::divides_training_samples(config)) continue;
+    if (!result.dataset(split)) continue;
+    const std::vector<std::string> others = list_groups(*result.dataset(split));
+    std::set<std::string> shared(others.begin(), others.end());
+    const std::set<std::string> trained(groups.begin(), groups.end());
+    std::erase_if(shared,
+                  [&](const std::string& name) { return name.empty() || !trained.contains(name); });
+    if (shared.empty()) continue;
+    result.group_notices.emplace_back(
+        concat("data.group_by: ", shared.size(), shared.size() == 1 ? " group is" : " groups are",
+               " in the train split and in the ", to_string(split), " split, e.g. ",
+               printable(*shared.begin()), "; `trainer data` lists them with their files"));
+  }
+}
+
+// Applies data.limit, and data.fold or data.validation_split, to the training split.
 void divide_train(Datasets& result, const config::Data& config, std::uint64_t seed, bool evaluate) {
   if (!result.train) return;
   if (config.limit) {
     if (*config.limit < 1) throw ConfigError(config.loc, "data.limit must be at least 1");
     result.train = take_first(std::move(result.train), *config.limit);
   }
-  if (config.validation_split == 0 || config.validation.given()) return;
-  SplitPair parts =
-      split_off(std::move(result.train), result.train_files.get(), config.validation_split, seed);
+  std::vector<std::string> groups;
+  if (!config.group_by.empty()) groups = list_groups(*result.train);
+  if (!config::divides_training_samples(config)) return note_groups(result, config, groups, "");
+  const std::vector<std::int32_t> labels = list_labels(*result.train);
+  Division division = divide_training_samples(config, labels, groups, seed);
+  if (!groups.empty()) {
+    note_groups(result, config, groups, describe_shares(config, labels, division, result.classes));
+  }
+  SplitPair parts = split_off(std::move(result.train), result.train_files.get(),
+                              std::move(division), describe_division_key(config, groups, seed));
   result.train = std::move(parts.train);
   if (!evaluate) return;
   result.validation = std::move(parts.validation);
@@ -123,7 +156,7 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::opti
       only ? std::set<Split>{*only} : std::set<Split>(kSplits.begin(), kSplits.end());
   const bool evaluates = wanted.contains(Split::kValidation);
   std::set<Split> needed = wanted;
-  if (evaluates && config.validation_split > 0 && !config.validation.given()) {
+  if (evaluates && config::divides_training_samples(config)) {
     needed.erase(Split::kValidation);
     needed.insert(Split::kTrain);
   }

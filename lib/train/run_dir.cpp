@@ -13,7 +13,9 @@ namespace trainer::train {
 namespace fs = std::filesystem;
 
 Path run_folder(const config::Config& config) {
-  return config.run.dir.empty() ? Path("runs") / config.name : Path(config.run.dir);
+  if (!config.run.dir.empty()) return config.run.dir;
+  const std::optional<std::int64_t>& fold = config.data.fold;
+  return Path("runs") / (fold ? concat(config.name, "_fold", *fold) : config.name);
 }
 
 Path checkpoint_folder(const Path& run) { return run / "checkpoints"; }

@@ -18,7 +18,8 @@
 
 namespace trainer::train {
 
-Path run_folder(const config::Config& config);  // run.dir, or runs/<name>
+// Returns run.dir, or else runs/<name>, with data.fold runs/<name>_fold<k>.
+Path run_folder(const config::Config& config);
 Path checkpoint_folder(const Path& run);
 Path config_file(const Path& run);
 Path evaluator_folder(const Path& run, Split split);

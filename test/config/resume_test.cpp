@@ -47,6 +47,8 @@ TEST_CASE("each key says whether it may change on resume") {
       {"data.prefetch", "3", ""},
       {"data.max_pixels", "3", ""},
       {"data.limit", "3", "warning"},
+      {"data.folds", "5", "error"},
+      {"data.group_by", "patient", "error"},
       {"data.resize", "[64, 64]", "error"},
       {"data.channels", "1", "error"},
       {"data.fit", "crop", "error"},

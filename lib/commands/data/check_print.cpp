@@ -72,10 +72,16 @@ std::string to_text(const DataCheck& check) {
     text += concat("photos in several classes of a split: ", check.conflicts,
                    "; data.on_conflict: drop leaves them out, first keeps the first class\n");
   }
-  if (check.grouped) {
-    text += concat("--group-by: ", check.grouped_files, " files in ", check.groups, " groups\n");
+  if (!check.group_source.empty()) {
+    text += concat(check.group_source, ": ", check.grouped_files, " files in ", check.groups,
+                   " groups");
+    if (check.ungrouped_files > 0) {
+      text += concat("; ", check.ungrouped_files, " files are in none, each a group of its own");
+    }
+    text += '\n';
   }
   list_lines(text, "groups in more than one split", check.shared_groups);
+  if (!check.group_proposal.empty()) text += printable(check.group_proposal) + '\n';
   if (!check.advice.empty()) text += check.advice + '\n';
   if (check.clean()) text += "nothing damaged, no file in two splits\n";
   return text;
@@ -110,10 +116,13 @@ std::string to_json(const DataCheck& check) {
             {"conflicts", check.conflicts},
             {"duplicates", check.duplicates},
             {"shared_groups", check.shared_groups}};
-  if (check.grouped) {
+  if (!check.group_source.empty()) {
+    line["group_source"] = check.group_source;
     line["grouped_files"] = check.grouped_files;
+    line["ungrouped_files"] = check.ungrouped_files;
     line["groups"] = check.groups;
   }
+  if (!check.group_proposal.empty()) line["group_proposal"] = check.group_proposal;
   if (!check.advice.empty()) line["advice"] = check.advice;
   add(line);
   return text;

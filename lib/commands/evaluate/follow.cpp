@@ -43,7 +43,7 @@ double elapsed_seconds(Clock::time_point start) {
 
 // The split that the training itself would evaluate.
 Split split_to_follow(const config::Data& data) {
-  bool validation = data.validation_split > 0 || data.validation.given();
+  bool validation = config::divides_training_samples(data) || data.validation.given();
   if (!validation && config::is_image_format(data.format)) {
     validation = data::image_split(data, Split::kValidation).given();
   }

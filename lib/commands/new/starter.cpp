@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
+#include "data/check.h"
 #include "data/image_size.h"
 #include "data/open.h"
 #include "data/open_images.h"
@@ -177,6 +178,11 @@ std::string data_section(const ImageSource& images, const FoundWeights& weights)
   if (!images.test.path.empty()) {
     text += concat("  test: {path: ", config::to_yaml(images.test.path.string()), "}\n");
   }
+  if (!images.group_by.empty()) {
+    text += concat("  group_by: ", config::to_yaml(images.group_by),
+                   "  # kept in one split: ", images.groups,
+                   "\n  folds: 5  # parts of `trainer crossval` and of `trainer train --fold K`\n");
+  }
   if (weights.preprocess) {
     text += concat("  preprocess: ", config::spell(*weights.preprocess),
                    "  # as the weights were made with\n");
@@ -277,6 +283,16 @@ ImageSource look_at(const Path& source) {
   throw DataError(source.string(),
                   "is not a folder; expected one with a folder of images per class, or a list of "
                   "images and classes (CSV)");
+}
+
+void set_groups(ImageSource& images, const std::string& group_by) {
+  config::Data data;
+  data.format = images.is_list ? config::DataFormat::kCsv : config::DataFormat::kImageFolder;
+  data.train.path = images.train.path.string();
+  data.classes = images.classes;
+  data.group_by = group_by;
+  images.groups = data::describe_training_groups(data);
+  images.group_by = group_by;
 }
 
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,

@@ -26,11 +26,14 @@ struct ImageSource {
   std::vector<std::string> notes;      // on folders that are not used
   std::int64_t height = 0, width = 0;  // the median of some of the images
   bool is_grey = false;                // all of these
+  std::string group_by, groups;        // data.group_by and what it finds; "" without groups
 };
 // `source` is a folder that contains a folder per class, or folders named after the splits (see
 // data/split_folders.h) with a folder per class each; or a list of images and classes, as
 // data.format: csv reads it. Throws a DataError that states what is wrong.
 ImageSource look_at(const Path& source);
+// Sets data.group_by. Throws ConfigError for a wrong pattern, and if no training image has a group.
+void set_groups(ImageSource& images, const std::string& group_by);
 
 // A file of Keras's weights for a backbone; the name is empty when none was found.
 struct FoundWeights {

@@ -28,7 +28,8 @@ bool changes_data(const config::Override& setting) {
 
 // Returns true if a split is the training split or a part of its samples.
 bool of_training_data(const config::Data& config, Split split) {
-  return split == Split::kTrain || (split == Split::kValidation && config.validation_split > 0);
+  return split == Split::kTrain ||
+         (split == Split::kValidation && config::divides_training_samples(config));
 }
 
 void check_training_data(const OpenedModel& opened, const data::Datasets& data, Split split) {

@@ -203,7 +203,10 @@ PlannedData plan_data(config::Config& config) {
         planned.notes.push_back(std::move(note));
       }
     }
-    for (const Notice& notice : {data.range_notice, train::resolve_normalize(config, data)}) {
+    std::vector<Notice> notices = data.group_notices;
+    notices.push_back(data.range_notice);
+    notices.push_back(train::resolve_normalize(config, data));
+    for (const Notice& notice : notices) {
       if (notice.text.empty()) continue;
       (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
           .push_back(notice.text);

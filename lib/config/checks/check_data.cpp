@@ -94,6 +94,7 @@ void check_image_keys(Checks& checks) {
       {"resize", !data.resize.empty()},
       {"channels", data.channels.has_value()},
       {"range", data.range.has_value()},
+      {"group_by", !data.group_by.empty()},
       {"class_order", data.class_order.has_value()},
       {"on_conflict", data.on_conflict != OnConflict::kKeep},
       {"interpolation", data.interpolation != Interpolation::kBilinear},
@@ -204,6 +205,11 @@ void check_data(Checks& checks) {
   }
   if (data.validation_split > 0 && data.validation.given()) {
     checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
+  }
+  if (data.fold && !data.folds) {
+    checks.report("data.fold", "needs data.folds, the number of parts, e.g. folds: 5");
+  } else if (data.fold && *data.fold > *data.folds) {
+    checks.report("data.fold", concat("is ", *data.fold, ", but data.folds is ", *data.folds));
   }
   check_classes(checks);
   if (data.repeats > 1 && data.train.augment.empty()) {

@@ -44,7 +44,7 @@ void check_restore_best(Checks& checks) {
 void check_validation(Checks& checks, const char* path) {
   const Data& data = checks.config().data;
   const bool may_be_found = is_image_format(data.format) && !data.path.empty();
-  if (data.validation_split > 0 || data.validation.given() || may_be_found) return;
+  if (divides_training_samples(data) || data.validation.given() || may_be_found) return;
   checks.report(path,
                 "needs validation samples: give data.validation or "
                 "data.validation_split");

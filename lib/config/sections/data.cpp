@@ -77,6 +77,10 @@ const Spellings<ImageCache>& spellings<ImageCache>() {
   return kNames;
 }
 
+bool divides_training_samples(const Data& data) {
+  return data.fold || (data.validation_split > 0 && !data.validation.given());
+}
+
 static void fields(FieldVisitor& v, SplitFiles& s) {
   v.definition("split");
   v.located(s.loc);
@@ -150,6 +154,20 @@ void fields(FieldVisitor& v, Data& s) {
   v("test", s.test, "Where the test samples are; none when left out.", any());
   v("validation_split", s.validation_split,
     "Fraction of the training samples set aside for validation, in [0, 1).", below(0, 1));
+  v("folds", s.folds,
+    "Parts of equal size into which `trainer crossval` and data.fold divide the training samples, "
+    "each class having its share. crossval makes 5 when left out.",
+    Rule{.low = 2, .limit = 1000}.on_resume(Resume::kSame));
+  v("fold", s.fold,
+    "The part, from 1 to data.folds, that validates in place of validation and validation_split "
+    "while the other parts train; `train --fold K` sets it. None when left out.",
+    at_least(1).on_resume(Resume::kSame));
+  v("group_by", s.group_by,
+    "Files that must stay in one split, such as those of a patient: a regular expression (RE2) on "
+    "paths, whose first parentheses, or whole match, name the group of a file, or a column of a "
+    "csv list. validation_split and folds keep groups whole. A file that does not match is a group "
+    "of its own. No groups when left out.",
+    same());
   v("limit", s.limit,
     "Use only N training samples: the first of arrays; of image files a set drawn by the seed, "
     "each class having its share. All when left out.",

@@ -112,6 +112,9 @@ struct Data {
   SplitFiles validation;               // optional
   SplitFiles test;                     // optional
   double validation_split = 0;         // fraction of train, used if validation is not given
+  std::optional<std::int64_t> folds;   // parts of the training samples for cross-validation
+  std::optional<std::int64_t> fold;    // counted from 1; validates in place of any other split
+  std::string group_by;                // a pattern on paths or a csv's column; "": no groups
   std::optional<std::int64_t> limit;   // use only the first N training samples
   std::optional<Normalize> normalize;  // excludes preprocess; Normalize{} if both are left out
   std::optional<PreprocessPreset> preprocess;
@@ -149,6 +152,9 @@ struct Data {
 // Returns the numbers of data.normalize or data.preprocess.
 Normalize find_normalize(const Data& data);
 bool is_image_format(DataFormat format);
+// Returns whether the validation split is a part of the training samples: a fold, or the share
+// data.validation_split.
+bool divides_training_samples(const Data& data);
 // Returns whether training samples are mixed, so that their labels are shares of classes.
 bool mixes_samples(const Data& data);
 

@@ -79,6 +79,7 @@ class ImageDataset final : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::int32_t label_at(std::int64_t index) const override { return file(index).label; }
   float weight_at(std::int64_t index) const override { return file(index).weight; }
+  std::string group_at(std::int64_t index) const override { return file(index).group; }
   std::string describe(std::int64_t index) const override { return file(index).describe(); }
 
   using Dataset::get;

@@ -4,6 +4,7 @@
 #include "data/image_split.h"
 #include "data/images/conflicts.h"
 #include "data/images/image_dataset.h"
+#include "data/images/listing/group_pattern.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/value_range.h"
 #include "data/open.h"
@@ -16,6 +17,7 @@ ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split whic
   if (config.on_error == config::OnError::kFail) check_files_exist(list, config.csv);
   const bool training = which == Split::kTrain;
   if (training) {
+    check_groups(config, list);
     note_unused_folders(config, list);
     note_similar_names(classes, list);
   }

@@ -34,6 +34,7 @@ class View final : public Dataset {
   }
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(at(index)); }
   float weight_at(std::int64_t index) const override { return base_->weight_at(at(index)); }
+  std::string group_at(std::int64_t index) const override { return base_->group_at(at(index)); }
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   const DatasetSpec& spec() const override { return spec_; }
   using Dataset::get;
@@ -106,16 +107,14 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
                                 "", View::Changes::kOfBase);
 }
 
-SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, double fraction,
-                    std::uint64_t seed) {
-  const Division division = divide_samples(list_labels(*dataset), fraction, seed);
+SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, Division division,
+                    const std::string& key) {
   if (files != nullptr) files->divide(division.validation);
   const std::shared_ptr<const Dataset> base = std::move(dataset);
-  const std::string what = concat(", split by class ", fraction, " seed ", seed);
-  return {std::make_unique<View>(base, division.train, concat(what, kTrainPart), "",
+  return {std::make_unique<View>(base, std::move(division.train), concat(key, kTrainPart), "",
                                  View::Changes::kOfBase),
-          std::make_unique<View>(base, division.validation, concat(what, kValidationPart), "",
-                                 View::Changes::kNone)};
+          std::make_unique<View>(base, std::move(division.validation), concat(key, kValidationPart),
+                                 "", View::Changes::kNone)};
 }
 
 void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<DamagedFiles>& files,

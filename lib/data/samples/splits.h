@@ -47,13 +47,13 @@ Division divide_samples(std::span<const std::int32_t> labels, double fraction, s
 struct SplitPair {
   std::unique_ptr<Dataset> train, validation;
 };
-// Sets `fraction` of the samples aside; both parts keep their order. Divides `files`, which may be
-// null, in the same way.
-SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, double fraction,
-                    std::uint64_t seed);
+// Makes a data set of each part of a division; both keep the order of `dataset`. Divides `files`,
+// which may be null, in the same way. `key` identifies the division in the fingerprints.
+SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, Division division,
+                    const std::string& key);
 
 // Returns whether a split with the fingerprint `part` is from the same samples, divided in the same
-// way (data.validation_split), as the training data with the fingerprint `trained`.
+// way (data.validation_split, data.fold), as the training data with the fingerprint `trained`.
 bool same_division(const std::string& trained, const std::string& part);
 
 }  // namespace trainer::data

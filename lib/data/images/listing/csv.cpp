@@ -34,6 +34,7 @@ struct Columns {
   bool has_names = false;  // the first row is a header
   std::optional<std::size_t> weight = {};
   std::vector<std::size_t> one_hot = {};  // columns of 0 and 1, in place of `label`
+  std::optional<std::size_t> group = {};
 };
 
 // Returns the index of the column that is named, or has a usual name; their number for none.
@@ -104,8 +105,24 @@ void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& 
   }
 }
 
-Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
-                     const fs::path& folder, const config::Csv& csv) {
+// Returns the column that data.group_by names; nothing if it is a pattern on paths.
+std::optional<std::size_t> find_group_column(const std::string& path, const CsvLine& header,
+                                             const std::string& group_by) {
+  if (group_by.empty()) return std::nullopt;
+  const auto found = std::find(header.cells.begin(), header.cells.end(), group_by);
+  if (found != header.cells.end()) {
+    return static_cast<std::size_t>(found - header.cells.begin());
+  }
+  if (group_by.find_first_of("\\[](){}|.*+?^$/") != std::string::npos) return std::nullopt;
+  fail_at(path, header.line,
+          concat("there is no column '", group_by, "', which data.group_by names; the columns are ",
+                 join(header.cells),
+                 ". A regular expression on paths needs parentheses, e.g. '(person\\d+)'"));
+}
+
+Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& lines,
+                           const fs::path& folder, const config::Csv& csv,
+                           std::optional<std::size_t> group) {
   const Cells& first = lines[0].cells;
   const bool named =
       !csv.image_column.empty() || !csv.label_column.empty() || !csv.weight_column.empty();
@@ -127,6 +144,7 @@ Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
   if (image < count) {
     columns.one_hot = find_one_hot(path, lines, image);
     std::erase(columns.one_hot, weight);
+    if (group) std::erase(columns.one_hot, *group);
     if (columns.one_hot.size() > 1) return columns;
   }
   fail_at(
@@ -134,6 +152,14 @@ Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
       concat("which of the columns ", join(first), " is the ", image < count ? "class" : "image",
              "? Name it with data.csv: {image_column: ", image < count ? first[image] : "NAME",
              ", label_column: ", label < count ? first[label] : "NAME", "}"));
+}
+
+Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
+                     const fs::path& folder, const config::Csv& csv, const std::string& group_by) {
+  const std::optional<std::size_t> group = find_group_column(path, lines[0], group_by);
+  Columns columns = find_label_columns(path, lines, folder, csv, group);
+  columns.group = group;
+  return columns;
 }
 
 // Returns the name of the one-hot column that has the 1 of a row.
@@ -181,12 +207,13 @@ void fail_at(const std::string& path, int line, const std::string& message) {
   throw DataError(concat(path, ':', line), message);
 }
 
-CsvList read_csv(const std::string& path, const config::Csv& csv) {
+CsvList read_csv(const std::string& path, const config::Csv& csv, const std::string& group_by) {
   const fs::path folder = csv.root.empty() ? fs::path(path).parent_path() : fs::path(csv.root);
   const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
   CsvList list;
   if (lines.empty()) throw DataError(path, "holds no path,label line");
-  const Columns columns = find_columns(path, lines, folder, csv);
+  const Columns columns = find_columns(path, lines, folder, csv, group_by);
+  list.has_groups = columns.group.has_value();
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
   for (std::size_t i = columns.has_names ? 1 : 0; i < lines.size(); ++i) {
     const Cells& cells = lines[i].cells;
@@ -211,6 +238,7 @@ CsvList read_csv(const std::string& path, const config::Csv& csv) {
     if (label.empty()) fail_at(path, line, "has no label");
     if (!image.ends_with(csv.ending)) image += csv.ending;
     list.rows.push_back({locate_image(folder, image).string(), label, line});
+    if (columns.group) list.rows.back().group = cells[*columns.group];
     if (!columns.weight) continue;
     list.rows.back().has_weight = true;
     list.rows.back().weight = parse_weight(path, line, cells[*columns.weight]);

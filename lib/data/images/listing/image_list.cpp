@@ -11,6 +11,7 @@
 #include "data/image_split.h"
 #include "data/images/listing/csv.h"
 #include "data/images/listing/folders.h"
+#include "data/images/listing/group_pattern.h"
 #include "data/images/listing/labels.h"
 #include "data/images/listing/list_shards.h"
 #include "data/images/listing/missing_files.h"
@@ -27,10 +28,12 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split)
   LabelledList result;
   ImageList& list = result.list;
   list.source = split.path;
-  CsvList read = read_csv(split.path, data.csv);
+  CsvList read = read_csv(split.path, data.csv, data.group_by);
+  list.has_groups = read.has_groups;
   result.classes = std::move(read.classes);
   for (CsvRow& row : read.rows) {
     list.files.push_back({std::move(row.path), 0, row.weight});
+    list.files.back().group = std::move(row.group);
     list.has_weights = list.has_weights || row.has_weight;
     list.lines.push_back(row.line);
     result.labels.push_back(std::move(row.label));
@@ -143,7 +146,10 @@ void SplitImages::fail_with_long_name(const std::string& name) {
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   if (!has_labels()) {
-    return split_.glob.empty() ? list_folder(split_, classes) : list_glob(split_, classes);
+    ImageList list =
+        split_.glob.empty() ? list_folder(split_, classes) : list_glob(split_, classes);
+    assign_groups(data_, list);
+    return list;
   }
   const LabelledList& read = labelled();
   const auto indices = map_class_names(classes);
@@ -156,6 +162,7 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   ImageList list = std::move(labelled_->list);
   labelled_.reset();
   for (std::size_t i = 0; i < numbers.size(); ++i) list.files[i].label = numbers[i];
+  assign_groups(data_, list);
   return list;
 }
 

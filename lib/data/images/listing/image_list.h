@@ -19,6 +19,7 @@ struct ListedFile {
   // The place of this image in a file with many images, and its name; bytes < 0: a file of its own.
   std::int64_t offset = 0, bytes = -1;
   std::string name = {};
+  std::string group = {};  // see Dataset::group_at()
 
   StoredImage stored() const { return {path, offset, bytes}; }
   std::string describe() const { return name.empty() ? path : path + ": " + name; }
@@ -32,6 +33,7 @@ struct ImageList {
   std::vector<std::string> left_aside = {};
   std::vector<int> lines = {};  // of a csv, by file
   bool has_weights = false;     // whether a csv gave them
+  bool has_groups = false;      // whether a column of a csv gave them
 };
 
 // The images of a csv or of shards with the texts of their classes, whose numbers are not set yet.

@@ -1,0 +1,155 @@
+#include "data/images/listing/group_proposal.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/images/listing/group_pattern.h"
+
+namespace trainer::data {
+namespace {
+
+constexpr std::string_view kSeparators = "_-. ";
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// A beginning of a file name up to a number.
+struct Beginning {
+  std::string shape;  // with "\d+" in place of the number: a regular expression
+  std::string text;   // "person123"
+};
+
+// Returns the characters of a regular expression that matches this text.
+std::string quote_pattern(std::string_view text) {
+  std::string quoted;
+  for (const char c : text) {
+    if (std::string_view("\\[](){}|.*+?^$").find(c) != std::string_view::npos) quoted += '\\';
+    quoted += c;
+  }
+  return quoted;
+}
+
+// Returns the beginnings of a name without its ending, the shortest first. A separator follows each
+// of them, and only the last number of each varies in its shape.
+std::vector<Beginning> find_beginnings(const std::string& name) {
+  std::vector<Beginning> beginnings;
+  std::string shape;
+  for (std::size_t at = 0; at < name.size();) {
+    if (!is_digit(name[at])) {
+      shape += quote_pattern(name.substr(at++, 1));
+      continue;
+    }
+    std::size_t end = at;
+    while (end < name.size() && is_digit(name[end])) ++end;
+    if (end < name.size() && kSeparators.find(name[end]) != std::string_view::npos) {
+      beginnings.push_back({shape + "\\d+", name.substr(0, end)});
+    }
+    shape += name.substr(at, end - at);
+    at = end;
+  }
+  return beginnings;
+}
+
+using Counts = std::map<std::string, std::int64_t>;  // files by group
+
+// Returns whether the numbers behind a beginning name groups.
+bool names_groups(const Counts& counts) {
+  constexpr std::int64_t kMinGroups = 3, kMaxMean = 50;
+  std::int64_t files = 0, several = 0;
+  for (const auto& [group, count] : counts) {
+    files += count;
+    several += count > 1 ? 1 : 0;
+  }
+  const auto groups = static_cast<std::int64_t>(counts.size());
+  return groups >= kMinGroups && several >= 2 && files <= kMaxMean * groups;
+}
+
+// Leaves out first words that are the same in all names of a shape, as in NORMAL2-IM-\d+, as long
+// as a letter follows.
+std::string shorten_shape(const std::string& shape) {
+  std::string rest = shape;
+  while (true) {
+    const std::size_t separator = rest.find_first_of("_- ");
+    if (separator == std::string::npos || separator + 1 >= rest.size()) return rest;
+    if (std::isalpha(static_cast<unsigned char>(rest[separator + 1])) == 0) return rest;
+    rest = rest.substr(separator + 1);
+  }
+}
+
+std::string stem_of_path(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
+}
+
+// Returns the files by group of a pattern.
+Counts count_files(const std::string& pattern, const std::vector<std::string>& paths) {
+  const GroupPattern compiled("data.group_by", pattern);
+  Counts counts;
+  for (const std::string& path : paths) {
+    const std::string group = compiled.find(path);
+    if (!group.empty()) ++counts[group];
+  }
+  return counts;
+}
+
+}  // namespace
+
+GroupProposal propose_groups(const std::vector<std::string>& paths) {
+  std::map<std::string, Counts> shapes;
+  for (const std::string& path : paths) {
+    for (const Beginning& one : find_beginnings(stem_of_path(path))) ++shapes[one.shape][one.text];
+  }
+  std::erase_if(shapes, [](const auto& shape) { return !names_groups(shape.second); });
+  // The shortest beginning of a name is its group, because it keeps more files together.
+  std::set<std::string> chosen;
+  std::int64_t files = 0;
+  for (const std::string& path : paths) {
+    for (const Beginning& one : find_beginnings(stem_of_path(path))) {
+      if (!shapes.contains(one.shape)) continue;
+      chosen.insert(one.shape);
+      ++files;
+      break;
+    }
+  }
+  constexpr std::size_t kMaxShapes = 6;
+  if (chosen.empty() || chosen.size() > kMaxShapes) return {};
+  const bool has_bare_number = std::any_of(chosen.begin(), chosen.end(), [](const auto& shape) {
+    return shape.starts_with('\\') || std::isalpha(static_cast<unsigned char>(shape[0])) == 0;
+  });
+  std::set<std::string> shorter;
+  for (const std::string& shape : chosen) shorter.insert(shorten_shape(shape));
+  const std::string plain = concat('(', join({shorter.begin(), shorter.end()}, "|"), ')');
+  // The names of folders may match, too: then the pattern must begin with the name of the file.
+  const std::string anchored =
+      concat("/(", join({chosen.begin(), chosen.end()}, "|"), ")[_. -][^/]*$");
+  for (const std::string& pattern : {has_bare_number ? anchored : plain, anchored}) {
+    const Counts counts = count_files(pattern, paths);
+    std::int64_t matched = 0;
+    for (const auto& [group, count] : counts) matched += count;
+    if (matched != files || !names_groups(counts)) continue;
+    const auto largest =
+        std::max_element(counts.begin(), counts.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    return {pattern, files, static_cast<std::int64_t>(counts.size()), largest->first,
+            largest->second};
+  }
+  return {};
+}
+
+std::string describe_proposal(const std::vector<std::string>& paths) {
+  const GroupProposal found = propose_groups(paths);
+  if (found.pattern.empty()) return "";
+  return concat("file names show groups: ", found.files, " training files in ", found.groups,
+                " groups, e.g. ", found.example, " with ", found.example_files,
+                " files. If these are of one person or object, keep them in one split with "
+                "data.group_by: '",
+                found.pattern, "'");
+}
+
+}  // namespace trainer::data

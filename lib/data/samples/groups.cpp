@@ -1,0 +1,241 @@
+#include "data/samples/groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/numbers/random.h"
+
+namespace trainer::data {
+namespace {
+
+// The random numbers differ from those of draw_files() and of a division without groups.
+constexpr std::uint64_t kGroupDraws = std::uint64_t{1} << 32;
+
+// The samples of one group in one class; `cls` counts the classes that occur, from 0.
+struct ClassCount {
+  std::size_t cls = 0;
+  std::int64_t samples = 0;
+};
+
+// Returns how many of `count` samples each part is to have: the integer parts of the shares, and
+// one more for the largest fractions. `rotation` decides between equal fractions, so that the parts
+// of equal shares do not get the additional samples of all classes.
+std::vector<std::int64_t> find_targets(std::int64_t count, std::span<const double> shares,
+                                       std::size_t rotation) {
+  std::vector<std::int64_t> targets;
+  std::vector<std::pair<double, std::size_t>> rests;
+  std::int64_t left = count;
+  for (std::size_t part = 0; part < shares.size(); ++part) {
+    const double share = shares[part] * static_cast<double>(count);
+    targets.push_back(static_cast<std::int64_t>(std::floor(share + 1e-9)));
+    left -= targets.back();
+    rests.emplace_back(share - static_cast<double>(targets.back()), part);
+  }
+  std::rotate(rests.begin(), rests.begin() + static_cast<std::ptrdiff_t>(rotation), rests.end());
+  std::stable_sort(rests.begin(), rests.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first + 1e-9; });
+  for (const auto& [rest, part] : rests) {
+    if (left <= 0) break;
+    ++targets[part];
+    --left;
+  }
+  return targets;
+}
+
+// Moves whole groups between parts.
+class GroupDivider {
+ public:
+  GroupDivider(std::span<const std::int32_t> labels, const Groups& groups,
+               std::span<const double> shares)
+      : parts_(shares.size()),
+        counts_(static_cast<std::size_t>(groups.count)),
+        part_of_(counts_.size(), kNone),
+        groups_in_(parts_) {
+    std::map<std::int32_t, std::size_t> classes;
+    for (const std::int32_t label : labels) classes.emplace(label, 0);
+    for (auto& [label, cls] : classes) cls = sizes_.size(), sizes_.push_back(0);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const std::size_t cls = classes.at(labels[i]);
+      ++sizes_[cls];
+      auto& counts = counts_[static_cast<std::size_t>(groups.by_sample[i])];
+      const auto found = std::find_if(counts.begin(), counts.end(),
+                                      [&](const ClassCount& one) { return one.cls == cls; });
+      if (found != counts.end()) {
+        ++found->samples;
+      } else {
+        counts.push_back({cls, 1});
+      }
+    }
+    excess_.resize(parts_ * sizes_.size());
+    std::size_t rotation = 0;
+    for (std::size_t cls = 0; cls < sizes_.size(); ++cls) {
+      const auto targets = find_targets(sizes_[cls], shares, rotation);
+      for (std::size_t part = 0; part < parts_; ++part) excess(part, cls) = -targets[part];
+      rotation = (rotation + static_cast<std::size_t>(sizes_[cls])) % parts_;
+    }
+  }
+
+  std::vector<std::size_t> divide(Random& random) {
+    std::vector<std::size_t> order(counts_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (std::size_t i = order.size(); i > 1; --i) {
+      std::swap(order[i - 1], order[random.below(i)]);
+    }
+    for (const std::size_t group : order) move(group, find_best_part(group));
+    // Every move lowers the cost, of which there are finitely many values; the limit bounds time.
+    constexpr int kMaxPasses = 100;
+    bool has_moved = true;
+    for (int pass = 0; has_moved && pass < kMaxPasses; ++pass) {
+      has_moved = false;
+      for (const std::size_t group : order) {
+        const std::size_t best = find_best_part(group);
+        if (best == part_of_[group]) continue;
+        move(group, best);
+        has_moved = true;
+      }
+    }
+    fill_empty_parts(order);
+    return part_of_;
+  }
+
+ private:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  std::int64_t& excess(std::size_t part, std::size_t cls) {
+    return excess_[part * sizes_.size() + cls];
+  }
+
+  // Returns how much the cost of a part rises if a group is added to it, which it does not have.
+  // The cost is the sum over classes of the squared excess, divided by the size of the class.
+  double find_cost(std::size_t group, std::size_t part) {
+    double cost = 0;
+    for (const auto& [cls, samples] : counts_[group]) {
+      const auto count = static_cast<double>(samples);
+      cost += count * (count + 2 * static_cast<double>(excess(part, cls))) /
+              static_cast<double>(sizes_[cls]);
+    }
+    return cost;
+  }
+
+  void move(std::size_t group, std::size_t part) {
+    const std::size_t before = part_of_[group];
+    if (before == part) return;
+    for (const auto& [cls, samples] : counts_[group]) {
+      if (before != kNone) excess(before, cls) -= samples;
+      excess(part, cls) += samples;
+    }
+    if (before != kNone) --groups_in_[before];
+    ++groups_in_[part];
+    part_of_[group] = part;
+  }
+
+  // Returns the part where a group costs least; the present one unless another is clearly better.
+  std::size_t find_best_part(std::size_t group) {
+    const std::size_t before = part_of_[group];
+    constexpr double kMinGain = 1e-9;  // more than the rounding of the sums
+    std::size_t best = before;
+    double best_cost = 0;
+    if (before != kNone) {
+      // Without the group, the part has that much less excess.
+      for (const auto& [cls, samples] : counts_[group]) excess(before, cls) -= samples;
+      best_cost = find_cost(group, before);
+    }
+    for (std::size_t part = 0; part < parts_; ++part) {
+      if (part == before) continue;
+      const double cost = find_cost(group, part);
+      if (best != kNone && cost >= best_cost - kMinGain) continue;
+      best = part;
+      best_cost = cost;
+    }
+    if (before != kNone) {
+      for (const auto& [cls, samples] : counts_[group]) excess(before, cls) += samples;
+    }
+    return best;
+  }
+
+  // A share smaller than every group may leave a part empty. Gives it the group that costs least.
+  void fill_empty_parts(const std::vector<std::size_t>& order) {
+    for (std::size_t part = 0; part < parts_; ++part) {
+      if (groups_in_[part] > 0) continue;
+      std::size_t best = kNone;
+      double best_cost = 0;
+      for (const std::size_t group : order) {
+        if (groups_in_[part_of_[group]] < 2) continue;
+        const double cost = find_cost(group, part);
+        if (best != kNone && cost >= best_cost) continue;
+        best = group;
+        best_cost = cost;
+      }
+      move(best, part);
+    }
+  }
+
+  std::size_t parts_;
+  std::vector<std::vector<ClassCount>> counts_;  // by group
+  std::vector<std::size_t> part_of_;             // by group
+  std::vector<std::int64_t> groups_in_;          // by part
+  std::vector<std::int64_t> sizes_;              // samples by class
+  std::vector<std::int64_t> excess_;  // by part and class: the samples beyond the part's target
+};
+
+}  // namespace
+
+Groups number_groups(std::span<const std::string> names, std::size_t samples) {
+  Groups groups;
+  groups.by_sample.resize(samples);
+  if (names.empty()) {
+    std::iota(groups.by_sample.begin(), groups.by_sample.end(), std::int64_t{0});
+    groups.count = groups.ungrouped = static_cast<std::int64_t>(samples);
+    return groups;
+  }
+  std::map<std::string, std::int64_t> numbers;
+  for (std::size_t i = 0; i < samples; ++i) {
+    if (names[i].empty()) {
+      groups.by_sample[i] = groups.count++;
+      ++groups.ungrouped;
+      continue;
+    }
+    const auto [found, is_new] = numbers.try_emplace(names[i], groups.count);
+    if (is_new) ++groups.count;
+    groups.by_sample[i] = found->second;
+  }
+  return groups;
+}
+
+void clear_if_ungrouped(std::vector<std::string>& names) {
+  const bool has_groups = std::any_of(names.begin(), names.end(),
+                                      [](const std::string& name) { return !name.empty(); });
+  if (!has_groups) names.clear();
+}
+
+std::vector<std::string> list_groups(const Dataset& dataset) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) names.push_back(dataset.group_at(i));
+  clear_if_ungrouped(names);
+  return names;
+}
+
+std::vector<std::int32_t> divide_groups(std::span<const std::int32_t> labels, const Groups& groups,
+                                        std::span<const double> shares, std::uint64_t seed) {
+  if (groups.count < static_cast<std::int64_t>(shares.size())) {
+    const bool is_grouped = groups.count < static_cast<std::int64_t>(labels.size());
+    throw DataError("data", concat("the ", labels.size(), " training samples",
+                                   is_grouped ? concat(" in ", groups.count, " groups") : "",
+                                   " cannot be divided into ", shares.size(),
+                                   " parts; give more samples, fewer parts or smaller groups"));
+  }
+  Random random(seed, Stream::kSplit, kGroupDraws);
+  const std::vector<std::size_t> parts = GroupDivider(labels, groups, shares).divide(random);
+  std::vector<std::int32_t> by_sample;
+  for (const std::int64_t group : groups.by_sample) {
+    by_sample.push_back(static_cast<std::int32_t>(parts[static_cast<std::size_t>(group)]));
+  }
+  return by_sample;
+}
+
+}  // namespace trainer::data

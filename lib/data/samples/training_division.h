@@ -1,0 +1,37 @@
+// Divides the training samples of a config into a training and a validation part.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/sections/data.h"
+#include "data/samples/splits.h"
+
+namespace trainer::data {
+
+// Returns the samples that data.fold or data.validation_split sets aside for validation, as a
+// function of the config, the labels, the groups and the seed alone. `groups` is that of
+// list_groups(): whole groups are set aside, and the shares of classes are kept as far as these
+// allow. `labels` are those of all samples, -1 for an unknown one. Throws DataError.
+Division divide_training_samples(const config::Data& data, std::span<const std::int32_t> labels,
+                                 std::span<const std::string> groups, std::uint64_t seed);
+
+// Returns what sets samples aside: "data.validation_split: 0.2" or "fold 2 of 5".
+std::string describe_rule(const config::Data& data);
+
+// Returns the part of a fingerprint that identifies the division, without the name of the part.
+std::string describe_division_key(const config::Data& data, std::span<const std::string> groups,
+                                  std::uint64_t seed);
+
+// Returns which share of all samples and of each class is in the validation part, beside the share
+// that the config asks for.
+std::string describe_shares(const config::Data& data, std::span<const std::int32_t> labels,
+                            const Division& division, const std::vector<std::string>& classes);
+
+// Returns the number of groups and of samples in none: "2,073 files in 1,209 groups". `groups` is
+// that of list_groups() and not empty.
+std::string describe_groups(std::span<const std::string> groups);
+
+}  // namespace trainer::data

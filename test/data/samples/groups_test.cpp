@@ -1,0 +1,269 @@
+#include "data/samples/groups.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/numbers/random.h"
+#include "data/samples/training_division.h"
+
+namespace trainer::data::groups_test {
+namespace {
+
+struct Samples {
+  std::vector<std::int32_t> labels;
+  std::vector<std::string> groups;
+  void add(std::int32_t label, const std::string& group, int count = 1) {
+    for (int i = 0; i < count; ++i) {
+      labels.push_back(label);
+      groups.push_back(group);
+    }
+  }
+};
+
+// Groups of 1 to `max_size` samples, each of one class, and some samples without a group.
+Samples draw_samples(Random& random, std::int64_t max_size) {
+  Samples samples;
+  const auto classes = static_cast<int>(2 + random.below(4));
+  for (int label = 0; label < classes; ++label) {
+    const auto groups = static_cast<int>(4 + random.below(30));
+    for (int group = 0; group < groups; ++group) {
+      samples.add(label, concat(label, '-', group),
+                  static_cast<int>(1 + random.below(static_cast<std::uint64_t>(max_size))));
+    }
+    samples.add(label, "", static_cast<int>(random.below(10)));
+  }
+  // The order of the samples does not follow the groups.
+  for (std::size_t i = samples.labels.size(); i > 1; --i) {
+    const std::size_t other = random.below(i);
+    std::swap(samples.labels[i - 1], samples.labels[other]);
+    std::swap(samples.groups[i - 1], samples.groups[other]);
+  }
+  return samples;
+}
+
+std::vector<std::int32_t> divide(const Samples& samples, const std::vector<double>& shares,
+                                 std::uint64_t seed) {
+  return divide_groups(samples.labels, number_groups(samples.groups, samples.groups.size()), shares,
+                       seed);
+}
+
+// Returns whether each group is in one part only.
+bool keeps_groups(const Samples& samples, const std::vector<std::int32_t>& parts) {
+  std::map<std::string, std::int32_t> part_of;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (samples.groups[i].empty()) continue;
+    if (part_of.try_emplace(samples.groups[i], parts[i]).first->second != parts[i]) return false;
+  }
+  return true;
+}
+
+// Returns the largest difference of a class in a part from its share, divided by the size of the
+// largest group of the class.
+double find_worst_difference(const Samples& samples, const std::vector<std::int32_t>& parts,
+                             const std::vector<double>& shares) {
+  std::map<std::int32_t, double> sizes;
+  std::map<std::pair<std::int32_t, std::int32_t>, double> counts;  // by class and part
+  std::map<std::pair<std::int32_t, std::string>, double> groups;
+  std::map<std::int32_t, double> largest;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    ++sizes[samples.labels[i]];
+    ++counts[{samples.labels[i], parts[i]}];
+    double& size = groups[{samples.labels[i], samples.groups[i]}];
+    size = samples.groups[i].empty() ? 1 : size + 1;
+    largest[samples.labels[i]] = std::max(largest[samples.labels[i]], size);
+  }
+  double worst = 0;
+  for (const auto& [label, size] : sizes) {
+    for (std::size_t part = 0; part < shares.size(); ++part) {
+      const double count = counts[{label, static_cast<std::int32_t>(part)}];
+      worst = std::max(worst, std::abs(count - size * shares[part]) / largest[label]);
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("divide_groups: no group in two parts, classes within one group of their shares") {
+  Random random(1, Stream::kSynthetic);
+  double worst = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const Samples samples = draw_samples(random, 1 + static_cast<std::int64_t>(seed % 9));
+    const double share = 0.05 + 0.9 * static_cast<double>(random.uniform());
+    const auto folds = static_cast<std::size_t>(2 + seed % 7);
+    for (const std::vector<double>& shares :
+         {std::vector<double>{1 - share, share},
+          std::vector<double>(folds, 1 / static_cast<double>(folds))}) {
+      const std::vector<std::int32_t> parts = divide(samples, shares, seed);
+      REQUIRE(parts.size() == samples.labels.size());
+      CHECK(keeps_groups(samples, parts));
+      CHECK(std::set<std::int32_t>(parts.begin(), parts.end()).size() == shares.size());
+      worst = std::max(worst, find_worst_difference(samples, parts, shares));
+    }
+  }
+  CHECK(worst < 1);
+}
+
+TEST_CASE("divide_groups: samples without groups have exactly their shares") {
+  Samples samples;
+  samples.add(0, "", 103);
+  samples.add(1, "", 52);
+  samples.add(2, "", 7);
+  const std::vector<std::int32_t> parts = divide(samples, std::vector<double>(5, 0.2), 3);
+  std::map<std::pair<std::int32_t, std::int32_t>, int> counts;  // by class and part
+  std::map<std::int32_t, int> sizes;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    ++counts[{samples.labels[i], parts[i]}];
+    ++sizes[parts[i]];
+  }
+  for (std::int32_t part = 0; part < 5; ++part) {
+    CHECK(std::abs(counts[{0, part}] - 20.6) < 1);
+    CHECK(std::abs(counts[{1, part}] - 10.4) < 1);
+    CHECK(std::abs(counts[{2, part}] - 1.4) < 1);
+    // The additional samples of the classes go to different parts: 162 is 33, 33, 32, 32 and 32.
+    CHECK(std::abs(sizes[part] - 32.4) < 1);
+  }
+}
+
+TEST_CASE("divide_groups: groups of several classes, no single move comes closer to the shares") {
+  Samples samples;
+  Random random(2, Stream::kSynthetic);
+  for (int group = 0; group < 40; ++group) {
+    for (std::int32_t label = 0; label < 3; ++label) {
+      samples.add(label, std::to_string(group), static_cast<int>(random.below(6)));
+    }
+    samples.add(0, std::to_string(group));
+  }
+  const std::vector<double> shares{0.7, 0.3};
+  const std::vector<std::int32_t> parts = divide(samples, shares, 5);
+  CHECK(keeps_groups(samples, parts));
+  std::map<std::int32_t, double> sizes, aside;
+  std::map<std::string, std::map<std::int32_t, double>> of_group;
+  std::map<std::string, std::int32_t> part_of;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    ++sizes[samples.labels[i]];
+    aside[samples.labels[i]] += parts[i];
+    ++of_group[samples.groups[i]][samples.labels[i]];
+    part_of[samples.groups[i]] = parts[i];
+  }
+  // The targets are whole numbers, so that a move may gain at most the rounding.
+  const auto cost = [&](std::map<std::int32_t, double> counts) {
+    double sum = 0;
+    for (const auto& [label, size] : sizes) {
+      const double difference = counts[label] - std::round(0.3 * size);
+      sum += difference * difference / size;
+    }
+    return sum;
+  };
+  const double found = cost(aside);
+  for (const auto& [group, counts] : of_group) {
+    std::map<std::int32_t, double> moved = aside;
+    for (const auto& [label, count] : counts) moved[label] += part_of[group] == 1 ? -count : count;
+    CHECK(cost(moved) >= found - 1e-9);
+  }
+  CHECK(found < 0.1);
+}
+
+TEST_CASE("divide_groups: a function of the seed, and of nothing else") {
+  Random random(3, Stream::kSynthetic);
+  const Samples samples = draw_samples(random, 6);
+  const std::vector<double> shares{0.8, 0.2};
+  const std::vector<std::int32_t> parts = divide(samples, shares, 1);
+  CHECK(divide(samples, shares, 1) == parts);
+  CHECK(divide(samples, shares, 2) != parts);
+  // The names of groups do not matter.
+  Samples renamed = samples;
+  for (std::string& group : renamed.groups) group = group.empty() ? "" : "z" + group;
+  CHECK(divide(renamed, shares, 1) == parts);
+}
+
+TEST_CASE("divide_groups: a share that is smaller than any group still gets one") {
+  Samples samples;
+  for (int group = 0; group < 3; ++group) samples.add(0, std::to_string(group), 100 + group);
+  const std::vector<std::int32_t> parts = divide(samples, {0.99, 0.01}, 1);
+  CHECK(std::count(parts.begin(), parts.end(), 1) == 100);
+  Samples two;
+  two.add(0, "a", 5);
+  two.add(1, "b", 5);
+  CHECK_THROWS_WITH_AS(
+      divide(two, std::vector<double>(3, 1.0 / 3), 1),
+      doctest::Contains("10 training samples in 2 groups cannot be divided into 3 parts"),
+      DataError);
+}
+
+TEST_CASE("number_groups: samples without a name are groups of their own") {
+  const std::vector<std::string> names{"a", "", "b", "a", ""};
+  const Groups groups = number_groups(names, names.size());
+  CHECK(groups.by_sample == std::vector<std::int64_t>{0, 1, 2, 0, 3});
+  CHECK(groups.count == 4);
+  CHECK(groups.ungrouped == 2);
+  CHECK(number_groups({}, 3).by_sample == std::vector<std::int64_t>{0, 1, 2});
+  CHECK(describe_groups(names) ==
+        "3 files in 2 groups, and 2 files that are groups of their own");
+}
+
+TEST_CASE("divide_training_samples: the folds are disjoint and contain every sample") {
+  Random random(4, Stream::kSynthetic);
+  const Samples samples = draw_samples(random, 4);
+  for (const bool is_grouped : {true, false}) {
+    CAPTURE(is_grouped);
+    const std::vector<std::string> groups =
+        is_grouped ? samples.groups : std::vector<std::string>{};
+    config::Data data;
+    data.folds = 4;
+    data.validation_split = 0.5;  // a fold takes its place
+    std::vector<std::int64_t> all;
+    for (std::int64_t fold = 1; fold <= 4; ++fold) {
+      data.fold = fold;
+      const Division division = divide_training_samples(data, samples.labels, groups, 9);
+      CHECK(division.train.size() + division.validation.size() == samples.labels.size());
+      CHECK(std::is_sorted(division.train.begin(), division.train.end()));
+      all.insert(all.end(), division.validation.begin(), division.validation.end());
+      CHECK(describe_shares(data, samples.labels, division, {"a", "b", "c", "d", "e"})
+                .find("(25.00 % asked for), by class a 2") != std::string::npos);
+    }
+    std::sort(all.begin(), all.end());
+    REQUIRE(all.size() == samples.labels.size());
+    for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == static_cast<std::int64_t>(i));
+  }
+}
+
+TEST_CASE("divide_training_samples: without groups, the samples of divide_samples") {
+  std::vector<std::int32_t> labels;
+  for (int i = 0; i < 90; ++i) labels.push_back(i % 7 % 3);
+  config::Data data;
+  data.validation_split = 0.3;
+  const Division division = divide_training_samples(data, labels, {}, 11);
+  CHECK(division.validation == divide_samples(labels, 0.3, 11).validation);
+  CHECK(describe_division_key(data, {}, 11) == ", split by class 0.3 seed 11");
+  const std::vector<std::string> groups(90, "a"), others(90, "b");
+  CHECK(describe_division_key(data, groups, 11) != describe_division_key(data, others, 11));
+}
+
+TEST_CASE("describe_shares: of many classes, the extremes") {
+  std::vector<std::int32_t> labels;
+  std::vector<std::string> classes;
+  Division division;
+  for (int label = 0; label < 20; ++label) {
+    classes.push_back(concat('c', label));
+    for (int i = 0; i < 10; ++i) {
+      const auto index = static_cast<std::int64_t>(labels.size());
+      (i < (label == 3 ? 1 : label == 5 ? 4 : 2) ? division.validation : division.train)
+          .push_back(index);
+      labels.push_back(label);
+    }
+  }
+  config::Data data;
+  data.validation_split = 0.2;
+  CHECK(describe_shares(data, labels, division, classes) ==
+        "data.validation_split: 0.2 sets 20.50 % of the samples aside (20.00 % asked for), by class "
+        "from 10.00 % (c3) to 40.00 % (c5)");
+}
+
+}  // namespace trainer::data::groups_test
