@@ -28,6 +28,7 @@ void add_plan(CommandLine& line);
 void add_find(CommandLine& line);
 void add_launch(CommandLine& line);
 void add_sweep(CommandLine& line);
+void add_crossval(CommandLine& line);
 void add_compare(CommandLine& line);
 void add_diff(CommandLine& line);
 void add_report(CommandLine& line);

@@ -72,6 +72,9 @@ constexpr struct {
      "seed=1,2,3\n"
      "  trainer sweep configs/mnist.yaml --over train.batch_size=32,64 --launcher slurm | "
      "sbatch\n"},
+    {"crossval",
+     "  trainer crossval configs/mnist.yaml --folds 3\n"
+     "  trainer crossval photos --dir runs/photos_folds --set train.epochs=3\n"},
     {"compare",
      "  trainer compare runs/mnist runs/mnist_dense\n"
      "  trainer compare runs/a runs/b runs/c --to-accuracy 0.98 --json\n"},

@@ -169,6 +169,7 @@ int run(int argc, char** argv) {
   add_find(line);
   add_launch(line);
   add_sweep(line);
+  add_crossval(line);
   add_compare(line);
   add_diff(line);
   add_report(line);

@@ -47,20 +47,6 @@ commands::SweepPlan make_plan(const SweepArguments& arguments) {
                               arguments.max_points);
 }
 
-int find_exit_code(const std::vector<PointState>& points) {
-  int code = kExitOk;
-  for (const PointState& point : points) {
-    // Only a signal leaves a point for later.
-    const bool is_left =
-        point.kind == PointState::Kind::kStopped || point.kind == PointState::Kind::kNotStarted;
-    if (is_left) return kExitInterrupted;
-    if (point.kind == PointState::Kind::kFailed && code == kExitOk) {
-      code = point.code != 0 ? point.code : kExitCheck;
-    }
-  }
-  return code;
-}
-
 int sweep(const SweepArguments& arguments) {
   const commands::SweepPlan plan = make_plan(arguments);
   const Path program = std::filesystem::read_symlink("/proc/self/exe");
@@ -77,7 +63,7 @@ int sweep(const SweepArguments& arguments) {
                                  plan.points.size(), std::cout);
   std::vector<PointState> points =
       arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, printer);
-  const int code = arguments.collect ? int{kExitOk} : find_exit_code(points);
+  const int code = arguments.collect ? int{kExitOk} : commands::find_exit_code(points);
   const commands::Summary summary =
       commands::summarize(plan, std::move(points), arguments.to_accuracy);
   commands::write_tables(summary, plan.folder);

@@ -101,6 +101,10 @@ class Examples(unittest.TestCase):
         files = sorted((state / "photos").glob("*/*.ppm"))
         (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
+        # Three images per person.
+        pictures.draw(state / "xrays", ["ill", "well"], 18, 32, 5)
+        for file in sorted((state / "xrays").glob("*/*.ppm")):
+            file.rename(file.with_name(f"person{file.parent.name[0] == 'w':d}{int(file.stem) // 3}_{file.name}"))
         shutil.copy(state / "configs/mnist.yaml", state / "my.yaml")
         (state / "secret").write_text("a secret of one job\n")
         write_npy(state / "digits.npy", 3)

@@ -12,24 +12,6 @@
 namespace trainer::commands {
 namespace {
 
-std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss) {
-  std::vector<double> p(logits.begin(), logits.end());
-  if (loss == LossKind::kMeanSquaredError) {
-    // Its outputs estimate labels 0 and 1 as they are.
-    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
-  } else if (loss == LossKind::kSoftmaxCrossEntropy) {
-    const double largest = *std::max_element(p.begin(), p.end());
-    double sum = 0;
-    for (double& x : p) sum += x = std::exp(x - largest);
-    for (double& x : p) x /= sum;
-    if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
-  } else if (loss == LossKind::kBinaryCrossEntropy) {
-    for (double& x : p) x = 1 / (1 + std::exp(-x));
-    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
-  }
-  return p;
-}
-
 // How image files become what the model takes.
 config::Data image_data(const OpenedModel& opened, const std::string& first,
                         const std::function<void(const std::string&)>& warn) {
@@ -60,6 +42,24 @@ void check_shape(const OpenedModel& opened, const PredictionInput& input) {
 }
 
 }  // namespace
+
+std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss) {
+  std::vector<double> p(logits.begin(), logits.end());
+  if (loss == LossKind::kMeanSquaredError) {
+    // Its outputs estimate labels 0 and 1 as they are.
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  } else if (loss == LossKind::kSoftmaxCrossEntropy) {
+    const double largest = *std::max_element(p.begin(), p.end());
+    double sum = 0;
+    for (double& x : p) sum += x = std::exp(x - largest);
+    for (double& x : p) x /= sum;
+    if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
+  } else if (loss == LossKind::kBinaryCrossEntropy) {
+    for (double& x : p) x = 1 / (1 + std::exp(-x));
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  }
+  return p;
+}
 
 std::vector<PredictionInput> open_prediction_inputs(
     const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,

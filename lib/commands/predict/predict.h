@@ -46,6 +46,10 @@ model::SampleSpec sample_spec(const OpenedModel& opened,
 std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
                                               const std::vector<PredictionInput>& inputs);
 
+// Returns the probabilities of all classes, of which a single output stands for two; the outputs of
+// mean_squared_error as they are.
+std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss);
+
 // What the model gives for an image.
 struct Output {
   std::int64_t index = 0;

@@ -235,6 +235,20 @@ const char* to_string(PointState::Kind kind) {
   throw std::logic_error("a state without a name");
 }
 
+int find_exit_code(const std::vector<PointState>& points) {
+  int code = kExitOk;
+  for (const PointState& point : points) {
+    // Only a signal leaves a point for later.
+    const bool is_left =
+        point.kind == PointState::Kind::kStopped || point.kind == PointState::Kind::kNotStarted;
+    if (is_left) return kExitInterrupted;
+    if (point.kind == PointState::Kind::kFailed && code == kExitOk) {
+      code = point.code != 0 ? point.code : kExitCheck;
+    }
+  }
+  return code;
+}
+
 SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
                      const std::vector<config::Override>& overrides,
                      const config::Environment& environment, const Path& folder,

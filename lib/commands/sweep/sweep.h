@@ -59,6 +59,10 @@ struct PointState {
 };
 const char* to_string(PointState::Kind kind);  // "finished", "finished earlier", "failed", ...
 
+// Returns the exit code of a sweep: that of an interruption if points are left for later, else that
+// of the first point that failed, else kExitOk.
+int find_exit_code(const std::vector<PointState>& points);
+
 // Receives the progress of a sweep.
 class SweepObserver {
  public:

@@ -1,0 +1,90 @@
+#include "commands/crossval/crossval.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/error.h"
+#include "commands.h"
+#include "commands/report/html.h"
+#include "commands/sweep/sweep_print.h"
+#include "commands/sweep/table.h"
+#include "options.h"
+
+namespace trainer::app {
+namespace {
+
+using commands::PointState;
+
+struct CrossvalArguments : ConfigArguments {
+  std::optional<std::int64_t> folds;
+  std::string folder;
+  bool collect = false;
+  bool best = false;
+};
+
+int crossval(const CrossvalArguments& arguments) {
+  const commands::SweepPlan plan =
+      commands::plan_crossval(find_config(arguments.path), arguments.folds, arguments.overrides,
+                              environment(), arguments.folder);
+  const Path program = std::filesystem::read_symlink("/proc/self/exe");
+  if (!arguments.collect) commands::write_plan(plan);
+  commands::SweepPrinter printer({arguments.json, arguments.quiet, is_terminal()},
+                                 plan.points.size(), std::cout);
+  std::vector<PointState> points =
+      arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, printer);
+  const auto missing = std::count_if(points.begin(), points.end(),
+                                     [](const PointState& point) { return !point.is_done(); });
+  const int code = commands::find_exit_code(points);
+  const commands::Summary summary = commands::summarize(plan, std::move(points), std::nullopt);
+  commands::write_tables(summary, plan.folder);
+  commands::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  if (missing > 0) {
+    if (!arguments.json) {
+      std::cout << '\n';
+      commands::print_summary(summary, plan.folder, std::cout);
+    }
+    warn(concat(missing, " of ", plan.points.size(),
+                " folds have not finished; give the same command again to go on"));
+    return code;
+  }
+  const commands::CrossvalResult result = commands::collect_folds(
+      plan, arguments.best ? commands::CheckpointChoice::kBest : commands::CheckpointChoice::kLast,
+      warn);
+  if (arguments.json) {
+    std::cout << commands::crossval_json(result) << std::endl;
+  } else {
+    if (!arguments.quiet && !arguments.collect) std::cout << '\n';
+    commands::print_crossval(result, plan.folder, std::cout);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_crossval(CommandLine& line) {
+  const auto arguments = std::make_shared<CrossvalArguments>();
+  const Command command = line.add_command(
+      "crossval", "Train a run per fold and predict each sample by a run that has not seen it");
+  command.add_option("config", arguments->path, kConfigHelp).required();
+  command
+      .add_option("--folds", arguments->folds,
+                  concat("Parts of the training samples; data.folds, or ", commands::kDefaultFolds,
+                         ", when left out"))
+      .type_name("K")
+      .at_least_one();
+  command.add_option("--dir", arguments->folder,
+                     "Folder of the runs and results; runs/<name>_crossval when left out");
+  command.add_flag("--collect", arguments->collect,
+                   "The results of what has been trained, no more");
+  command.add_flag("--best", arguments->best,
+                   "Predict by the best checkpoint of each run, which its fold has chosen, in place "
+                   "of the last: the metrics are then too good");
+  add_overrides(command, arguments->overrides);
+  command.remove_option("--run-dir");  // each fold has a folder of its own in --dir
+  command.add_flag("--json", arguments->json,
+                   "One JSON object per line on standard output, nothing else");
+  command.add_flag("--quiet", arguments->quiet, "No progress");
+  command.run([arguments] { return crossval(*arguments); });
+}
+
+}  // namespace trainer::app

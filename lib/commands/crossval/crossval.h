@@ -1,0 +1,65 @@
+// Cross-validation: a run per fold of the training samples, each in a process of its own like the
+// points of a sweep, and the predictions of every run for the fold that it has not trained on.
+//
+//   <crossval>/sweep.json, <crossval>/fold=1/ ...   as of a sweep (sweep.h)
+//   <crossval>/out_of_fold.csv   a row per training sample
+//   <crossval>/crossval.json     the metrics of the folds, their means and intervals
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/notice.h"
+#include "commands/open_model/open_model.h"
+#include "commands/run_files/statistics.h"
+#include "commands/sweep/sweep.h"
+#include "engine/metrics/metrics.h"
+
+namespace trainer::commands {
+
+inline constexpr std::int64_t kDefaultFolds = 5;
+
+// Returns a sweep over data.fold. `folds` replaces data.folds, which is kDefaultFolds if neither is
+// given. `folder`: runs/<name>_crossval when empty. Throws ConfigError.
+SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> folds,
+                        const std::vector<config::Override>& overrides,
+                        const config::Environment& environment, const Path& folder);
+
+struct FoldResult {
+  std::int64_t fold = 0, step = 0;  // the step of the checkpoint
+  engine::Metrics metrics;          // of the samples of the fold
+};
+
+// A metric over the folds.
+struct FoldMetric {
+  std::string name;
+  std::vector<double> values;  // by fold; NaN where a fold has none
+  Estimate estimate;           // Student's interval over the folds that have it
+  std::optional<double> all;   // of the predictions for all samples together
+};
+
+struct CrossvalResult {
+  std::string name;
+  std::vector<std::string> classes;
+  std::vector<FoldResult> folds;
+  engine::Metrics all;  // of the predictions for all samples together
+  std::vector<FoldMetric> metrics;
+};
+
+// Predicts each fold by its run, and writes out_of_fold.csv and crossval.json. All points must have
+// finished. kLast is the state at the end of training; kBest the checkpoint that run.best chose by
+// this fold, with which the metrics are too good. Throws DataError, also if the data is not what it
+// was when a run was trained.
+CrossvalResult collect_folds(const SweepPlan& plan, CheckpointChoice checkpoint,
+                             const std::function<void(const Notice&)>& warn);
+
+// Prints a row per metric: its mean, interval, the value of all predictions, and those of folds.
+void print_crossval(const CrossvalResult& result, const Path& folder, std::ostream& out);
+// Returns {"event":"crossval",...}, one line.
+std::string crossval_json(const CrossvalResult& result);
+
+}  // namespace trainer::commands

@@ -1,0 +1,243 @@
+// Cross-validation and folds by groups, by the program itself.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "program.h"
+#include "support/contains.h"
+#include "support/skip.h"
+
+namespace trainer::e2e::crossval_test {
+namespace {
+
+using test::contains;
+
+// Pictures of persons, each of one class, whose colour depends on the class.
+struct Persons {
+  Workspace work;
+  Path photos = work / "photos";
+  Path config = work / "photos.yaml";
+  int files = 0;
+
+  Persons() {
+    std::mt19937 random(7);
+    for (int person = 1; person <= 18; ++person) {
+      const bool is_ill = person % 3 == 0;
+      const Path folder = photos / (is_ill ? "ill" : "well");
+      std::filesystem::create_directories(folder);
+      const auto images = static_cast<int>(1 + random() % 4);
+      for (int i = 0; i < images; ++i, ++files) {
+        std::ofstream file(folder / concat("person", person, "_scan_", i, ".ppm"),
+                           std::ios::binary);
+        file << "P6 36 40 255\n";
+        for (int byte = 0; byte < 36 * 40 * 3; ++byte) {
+          const unsigned base = (byte % 3 == 0) == is_ill ? 90 : 60;
+          file.put(static_cast<char>(base + random() % 100));
+        }
+      }
+    }
+  }
+  Result create(const std::string& group_by) const {
+    return run({"new", photos, "--output", config, "--group-by", group_by},
+               {{"HOME", work / "home"}, {"WEIGHTS_DIR", ""}});
+  }
+  Path folder() const { return work / "crossval"; }
+  Arguments crossval(int steps, const Arguments& more = {}) const {
+    Arguments arguments{"crossval", config, "--folds", "3", "--dir", folder(), "--json",
+                        "--batch-size", "8", "--set", concat("train.max_steps=", steps)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+};
+
+std::string find_person(const std::string& file) {
+  const std::string name = Path(file).filename().string();
+  return name.substr(0, name.find('_'));
+}
+
+// The rows of out_of_fold.csv without the header.
+std::vector<std::vector<std::string>> read_predictions(const Path& folder) {
+  std::vector<std::string> lines = split_text(read_text_file(folder / "out_of_fold.csv"), '\n');
+  REQUIRE(lines.size() > 2);
+  CHECK(lines.front() == "file,fold,label,class,probability,p_ill,p_well");
+  CHECK(lines.back().empty());
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 1; i + 1 < lines.size(); ++i) rows.push_back(split_text(lines[i], ','));
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("crossval: each sample is predicted once, by a run without its group") {
+  const Persons persons;
+  REQUIRE(persons.create("(person\\d+)").code == 0);
+  CHECK(contains(read_text_file(persons.config),
+                 concat("  # kept in one split: ", persons.files, " files in 18 groups\n")));
+  const Result result = run(persons.crossval(6));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const auto rows = read_predictions(persons.folder());
+  CHECK(rows.size() == static_cast<std::size_t>(persons.files));
+  std::set<std::string> seen;
+  std::map<std::string, std::string> fold_of;
+  std::map<std::string, std::int64_t> right, count;
+  for (const std::vector<std::string>& row : rows) {
+    REQUIRE(row.size() == 7);
+    CHECK(seen.insert(row[0]).second);
+    CHECK(fold_of.try_emplace(find_person(row[0]), row[1]).first->second == row[1]);
+    CHECK(Path(row[0]).parent_path().filename() == row[2]);
+    CHECK(std::abs(std::stod(row[5]) + std::stod(row[6]) - 1) < 1e-6);
+    CHECK((row[3] == "ill") == (std::stod(row[5]) >= 0.5));
+    CHECK(row[4] == (row[3] == "ill" ? row[5] : row[6]));
+    right[row[1]] += row[2] == row[3] ? 1 : 0;
+    ++count[row[1]];
+  }
+  const Json event = result.event("crossval");
+  CHECK(event == Json::parse(read_text_file(persons.folder() / "crossval.json")));
+  CHECK(event["count"] == persons.files);
+  const Json& accuracy = event["metrics"]["accuracy"];
+  double sum = 0;
+  for (int fold = 1; fold <= 3; ++fold) {
+    const std::string name = std::to_string(fold);
+    const double share = static_cast<double>(right[name]) / static_cast<double>(count[name]);
+    CHECK(accuracy["folds"][fold - 1].get<double>() == doctest::Approx(share));
+    sum += share;
+    // The metrics of `evaluate` are those of the fold.
+    const Result one = run({"evaluate", persons.folder() / concat("fold=", fold), "--split",
+                            "validation", "--last", "--json"});
+    CHECK(one.event("evaluated")["accuracy"].get<double>() == doctest::Approx(share));
+    CHECK(one.event("evaluated")["loss"].get<double>() ==
+          event["metrics"]["loss"]["folds"][fold - 1].get<double>());
+  }
+  CHECK(accuracy["mean"].get<double>() == doctest::Approx(sum / 3));
+  CHECK(accuracy["low"].get<double>() <= accuracy["mean"].get<double>());
+  CHECK(accuracy["high"].get<double>() >= accuracy["mean"].get<double>());
+  const double all = static_cast<double>(right["1"] + right["2"] + right["3"]) / persons.files;
+  CHECK(accuracy["all"].get<double>() == doctest::Approx(all));
+  CHECK(event["metrics"].contains("auc"));
+  CHECK(std::filesystem::exists(persons.folder() / "report.html"));
+
+  // The results alone, again, for people.
+  Arguments collect = persons.crossval(6, {"--collect"});
+  std::erase(collect, "--json");
+  const Result text = run(collect);
+  INFO(text.out, text.err);
+  CHECK(text.code == 0);
+  CHECK(contains(text.out, "95 % interval"));
+  CHECK(contains(text.out, concat(persons.files, " samples in 3 folds, each predicted by the run "
+                                                 "that has not trained on it")));
+  // Other folds do not fit the runs that are there.
+  Arguments other = persons.crossval(6);
+  other[3] = "4";
+  const Result refused = run(other);
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "data.folds was 3, is 4"));
+}
+
+TEST_CASE("crossval: killed and started again, the predictions of an undisturbed one") {
+  const Persons persons;
+  REQUIRE(persons.create("(person\\d+)").code == 0);
+  const Arguments arguments =
+      persons.crossval(40, {"--set", "run.checkpoint_every=4 steps"});
+  {
+    Program program(arguments);
+    REQUIRE(program.wait_for("\"event\":\"point\""));
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  CHECK(!std::filesystem::exists(persons.folder() / "out_of_fold.csv"));
+  const std::string first = read_text_file(persons.folder() / "fold=1" / "run.json");
+  Arguments collect = arguments;
+  collect.push_back("--collect");
+  const Result partly = run(collect);
+  CHECK(partly.code == 75);
+  CHECK(contains(partly.err, " of 3 folds have not finished; give the same command again"));
+  const Result again = run(arguments);
+  INFO(again.err);
+  REQUIRE(again.code == 0);
+  CHECK(again.lines()[0]["state"] == "finished earlier");
+  CHECK(read_text_file(persons.folder() / "fold=1" / "run.json") == first);
+  const std::string resumed = read_text_file(persons.folder() / "out_of_fold.csv");
+  std::filesystem::remove_all(persons.folder());
+  REQUIRE(run(arguments).code == 0);
+  CHECK(read_text_file(persons.folder() / "out_of_fold.csv") == resumed);
+}
+
+TEST_CASE("train --fold: the same parameters by two replicas and by two processes") {
+  const Persons persons;
+  REQUIRE(persons.create("(person\\d+)").code == 0);
+  const Arguments train{"train",        persons.config,      "--json", "--fold", "2",
+                        "--set",        "data.folds=4",      "--set",        "train.max_steps=5", "--set",  "train.batch_size=4",
+                        "--run-dir"};
+  Arguments replicas = train;
+  replicas.insert(replicas.end(), {persons.work / "replicas", "--replicas", "2"});
+  const Result one = run(replicas);
+  INFO(one.err);
+  REQUIRE(one.code == 0);
+  CHECK(contains(one.err, "fold 2 of 4 sets "));
+  Arguments launch{"launch", "-n", "2", "--"};
+  launch.insert(launch.end(), train.begin(), train.end());
+  launch.push_back(persons.work / "processes");
+  const Result two = run(launch);
+  INFO(two.err);
+  REQUIRE(two.code == 0);
+  const Json first = one.event("finished"), second = two.event("finished");
+  CHECK(first["parameters_sha256"] == second["parameters_sha256"]);
+  CHECK(first["metrics"]["validation"] == second["metrics"]["validation"]);
+  // A folder of its own for each fold, unless one is named.
+  Arguments plan{"train", persons.config, "--fold", "9", "--set", "data.folds=4"};
+  const Result wrong = run(plan);
+  CHECK(wrong.code == 2);
+  CHECK(contains(wrong.err, "data.fold: is 9, but data.folds is 4"));
+}
+
+TEST_CASE("new --group-by: a pattern that matches nothing, and a config, are errors") {
+  const Persons persons;
+  const Result none = persons.create("(patient\\d+)");
+  CHECK(none.code == 2);
+  CHECK(contains(none.err, "matches none of the paths of the "));
+  CHECK(!std::filesystem::exists(persons.config));
+  REQUIRE(persons.create("(person\\d+)").code == 0);
+  const Result config = run({"new", persons.config, "--output", persons.work / "other.yaml",
+                             "--group-by", "(person\\d+)"});
+  CHECK(config.code == 2);
+  CHECK(contains(config.err, "set data.group_by in it"));
+}
+
+TEST_CASE("new --group-by and data: chest X-rays without a patient in two splits") {
+  const char* shared = std::getenv("TRAINER_SHARED_DATA");
+  const Path folder = Path(shared == nullptr ? "" : shared) / "chest_xray";
+  if (!std::filesystem::is_directory(folder / "train")) {
+    TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with chest_xray");
+  }
+  const Workspace work;
+  const Path config = work / "xray.yaml";
+  REQUIRE(run({"new", folder, "--output", config, "--group-by", "(person\\d+|IM-\\d+)"}).code == 0);
+  const Result with = run({"data", config, "--json"});
+  INFO(with.err);
+  const Json shared_with = with.event("data")["shared_groups"];
+  for (const auto& group : shared_with) {
+    // Persons in the folders train and test remain; none is in train and in validation.
+    const std::string text = group;
+    CHECK(!(contains(text, " train (") && contains(text, " validation (")));
+  }
+  const Result without = run({"data", config, "--json", "--group-by", "(person\\d+|IM-\\d+)",
+                              "--set", "data.group_by=''"});
+  std::size_t divided = 0;
+  const Json shared_without = without.event("data")["shared_groups"];
+  for (const auto& group : shared_without) {
+    const std::string text = group;
+    divided += contains(text, " train (") && contains(text, " validation (") ? 1 : 0;
+  }
+  CHECK(divided > 50);
+}
+
+}  // namespace trainer::e2e::crossval_test
