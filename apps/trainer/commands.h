@@ -48,8 +48,9 @@ void print_libraries(std::ostream& out);
 struct EvaluateArguments : ModelArguments {
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
-  bool flip = false;    // with mirror images
-  bool follow = false;  // evaluates new checkpoints until the run ends
+  bool flip = false;       // with mirror images
+  bool follow = false;     // evaluates new checkpoints until the run ends
+  bool calibrate = false;  // measures and corrects the probabilities
   bool json = false;
   bool quiet = false;
 };

@@ -6,8 +6,10 @@
 #include "base/error.h"
 #include "base/files/output_buffer.h"
 #include "commands.h"
+#include "commands/evaluate/calibrate.h"
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"
+#include "commands/evaluate/scored_split.h"
 #include "commands/open_model/open_model.h"
 #include "commands/open_model/run_archive.h"
 #include "hooks/data_report.h"
@@ -42,6 +44,32 @@ int follow(const EvaluateArguments& arguments) {
   return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
+// What the results beside the metrics are computed from.
+struct EvaluatedModel {
+  const commands::OpenedModel& opened;
+  engine::Replicas& engine;
+  engine::EvaluateOptions options;
+  Split split;
+  engine::LabelledLogits scores;  // of this split
+};
+
+engine::LabelledLogits find_validation_scores(const EvaluatedModel& model, const char* option) {
+  if (model.split == Split::kValidation) return model.scores;
+  return commands::score_validation(model.opened, model.engine, model.options, option);
+}
+
+void calibrate(const EvaluateArguments& arguments, const EvaluatedModel& model) {
+  const commands::CalibrationReport report =
+      commands::calibrate(find_validation_scores(model, "--calibrate"), model.split, model.scores);
+  const std::string stored = commands::store_calibration(model.opened, arguments.flip, report);
+  if (arguments.json) {
+    commands::print_calibration_json(report, arguments.model, stored, std::cout);
+  } else {
+    std::cout << (arguments.quiet ? "" : "\n");
+    commands::print_calibration(report, stored, arguments.quiet, std::cout);
+  }
+}
+
 }  // namespace
 
 int evaluate(const EvaluateArguments& arguments) {
@@ -57,6 +85,11 @@ int evaluate(const EvaluateArguments& arguments) {
   engine.load(opened.file, opened.path);
   engine::EvaluateOptions options = engine::evaluate_options(opened.config);
   options.flip = arguments.flip;
+  EvaluatedModel evaluated{opened, engine, options, split.split, {}};
+  if (arguments.calibrate) {
+    commands::check_class_probabilities(opened, engine, split.dataset(), "--calibrate");
+    options.each_batch = commands::keep_scores(split.dataset(), engine.outputs(), evaluated.scores);
+  }
   const auto metrics = engine::evaluate(engine, split.dataset(), options);
   warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   warn(commands::note_on_predictions(opened));
@@ -66,6 +99,10 @@ int evaluate(const EvaluateArguments& arguments) {
     commands::print_report_json(report, std::cout);
   } else {
     commands::print_report(report, arguments.quiet, std::cout);
+  }
+  if (arguments.calibrate) {
+    commands::check_scores(evaluated.scores, split.split);
+    calibrate(arguments, evaluated);
   }
   return kExitOk;
 }
@@ -98,7 +135,8 @@ void add_follow(const Command& command, EvaluateArguments& arguments) {
           .excludes("--last")
           .excludes("--weights")
           .excludes("--average")
-          .excludes("--flip");
+          .excludes("--flip")
+          .excludes("--calibrate");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
     command
         .add_action(
@@ -136,9 +174,14 @@ void add_evaluate(CommandLine& line) {
   command.add_flag("--flip", arguments->flip,
                    "Mean of the probabilities and losses of each image and its mirror image, left "
                    "to right");
+  command.add_flag(
+      "--calibrate", arguments->calibrate,
+      "Also how far probabilities agree with the share of correct predictions, and the "
+      "temperature, found on the validation split, that corrects them; stored in the "
+      "run, where predict and export use it");
   add_follow(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
-  command.add_flag("--json", arguments->json, "One JSON object on standard output");
+  command.add_flag("--json", arguments->json, "One JSON object per result on standard output");
   command.add_flag("--quiet", arguments->quiet, "Only the line of results");
   command.run([arguments, runs] { return evaluate_all(*arguments, *runs); });
 }

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/error.h"
 #include "base/files/files.h"
+#include "base/formats/table.h"
 #include "commands.h"
+#include "commands/open_model/calibration_file.h"
 #include "commands/predict/features.h"
 #include "options.h"
 #include "train/open.h"
@@ -29,10 +32,11 @@ struct PredictArguments : ModelArguments {
   OnError on_error = OnError::kName;
   std::optional<std::int64_t> limit;
   bool quiet = false;
-  bool logits = false;   // beside the probabilities
-  bool flip = false;     // with mirror images
-  std::string features;  // the file for them, in place of predictions
-  std::string layer;     // of the features
+  bool logits = false;        // beside the probabilities
+  bool flip = false;          // with mirror images
+  bool uncalibrated = false;  // without the temperature of the run
+  std::string features;       // the file for them, in place of predictions
+  std::string layer;          // of the features
   bool overwrite = false;
 };
 
@@ -88,8 +92,18 @@ int predict(const PredictArguments& arguments) {
     ++skipped;
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
+  commands::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
+  if (!arguments.uncalibrated) {
+    options.temperature = commands::find_temperature(opened, arguments.flip, warn);
+    if (options.temperature != 1) {
+      warn(Notice::note(concat(opened.path,
+                               ": probabilities are calibrated: logits are divided by the "
+                               "temperature ",
+                               fixed(options.temperature, 4), " of ", commands::kCalibrationFile)));
+    }
+  }
   for (const commands::PredictionInput& input : inputs) {
-    commands::predict(*engine, input, {opened.config.model.loss, arguments.limit, arguments.flip},
+    commands::predict(*engine, input, options,
                       [&](const commands::Prediction& prediction) { each(input, prediction); });
   }
   return exit_code(arguments, inputs, skipped);
@@ -103,13 +117,17 @@ void add_results(const Command& command, PredictArguments& arguments) {
   const Option logits =
       command.add_flag("--logits", arguments.logits,
                        "Also the model's logits; with --flip those of the mean probabilities");
+  const Option uncalibrated =
+      command.add_flag("--uncalibrated", arguments.uncalibrated,
+                       "Without the temperature that `evaluate --calibrate` has stored in the run");
   const Option features =
       command
           .add_option("--features", arguments.features,
                       "Write the features of the images, in their order, to this NPY file instead")
           .type_name("FILE.npy")
           .excludes(flip)
-          .excludes(logits);
+          .excludes(logits)
+          .excludes(uncalibrated);
   for (const char* other : {"--format", "--json", "--top"}) features.excludes(other);
   command
       .add_option("--layer", arguments.layer,

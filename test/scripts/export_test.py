@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What `trainer export` writes, in the programs that read it: Keras (h5) and onnxruntime (ONNX) give the probabilities
-that `trainer predict` gives, to 1e-5.
+that `trainer predict` gives, to 1e-5, before and after `trainer evaluate --calibrate`.
 
     export_test.py TRAINER keras|onnx        exits with 77 when the reader cannot be imported
 """
@@ -60,6 +60,7 @@ model:
   {model}
 data:
   format: synthetic
+  validation_split: 0.25
   normalize: {{scale: 0.01, mean: [0.1, 0.2, 0.3], std: [0.5, 0.6, 0.7], reverse_channels: {reverse}}}
   synthetic: {{shape: [{size}, {size}, 3], classes: 5, train_samples: 64, test_samples: 16}}
 train: {{max_steps: 8, batch_size: 16}}
@@ -165,27 +166,31 @@ def main(trainer, format):
             run(trainer, "train", config, "--quiet")
             images = np.random.default_rng(3).integers(0, 256, (16, size, size, 3), np.uint8)
             np.save(folder / "images.npy", images)
-            lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
-            ours = []
-            for line in lines:
-                values = json.loads(line)["probabilities"]
-                ours.append(list(values.values()) if isinstance(values, dict) else values)
-            ours = np.array(ours, np.float64)
-            if keras is not None:
-                for file in ("x.h5", "x.weights.h5"):
-                    run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / file)
-                    network = make(keras, size)
-                    network.load_weights(folder / file)
-                    right &= check(f"{name} {file}", ours, softmax(np.asarray(network(normalised(images, reverse), training=False))))
-            if onnxruntime is not None:
-                run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx")
-                session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
-                logits, = session.run(["logits"], {"images": images.astype(np.float32)})
-                right &= check(f"{name} x.onnx", ours, softmax(logits))
-                notes = session.get_modelmeta().custom_metadata_map
-                right &= json.loads(notes["classes"]) == ["0", "1", "2", "3", "4"]
-                right &= ("reversed" in notes["preprocessing"]) == reverse
-                onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)
+            for kind in ("plain", "calibrated"):
+                if kind == "calibrated":
+                    event = run(trainer, "evaluate", folder / "run", "--calibrate", "--json").splitlines()[-1]
+                    right &= abs(json.loads(event)["temperature"] - 1) > 1e-3
+                lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
+                ours = []
+                for line in lines:
+                    values = json.loads(line)["probabilities"]
+                    ours.append(list(values.values()) if isinstance(values, dict) else values)
+                ours = np.array(ours, np.float64)
+                if keras is not None:
+                    for file in ("x.h5", "x.weights.h5"):
+                        run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / file, "--overwrite")
+                        network = make(keras, size)
+                        network.load_weights(folder / file)
+                        right &= check(f"{name} {kind} {file}", ours, softmax(np.asarray(network(normalised(images, reverse), training=False))))
+                if onnxruntime is not None:
+                    run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx", "--overwrite")
+                    session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
+                    logits, = session.run(["logits"], {"images": images.astype(np.float32)})
+                    right &= check(f"{name} {kind} x.onnx", ours, softmax(logits))
+                    notes = session.get_modelmeta().custom_metadata_map
+                    right &= json.loads(notes["classes"]) == ["0", "1", "2", "3", "4"]
+                    right &= ("reversed" in notes["preprocessing"]) == reverse
+                    onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)
     return 0 if right else 1
 
 

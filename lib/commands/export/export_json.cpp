@@ -7,7 +7,8 @@
 namespace trainer::commands {
 
 void print_exported_json(const OpenedModel& opened, const std::string& format,
-                         const std::string& output, std::ostream& out) {
+                         const std::string& output, const ExportedTemperature& temperature,
+                         std::ostream& out) {
   nlohmann::ordered_json json{{"event", "exported"},
                               {"output", output},
                               {"format", format},
@@ -15,6 +16,10 @@ void print_exported_json(const OpenedModel& opened, const std::string& format,
                               {"step", opened.step}};
   if (const std::string checkpoint = to_string(opened.checkpoint); !checkpoint.empty()) {
     json["checkpoint"] = checkpoint;
+  }
+  if (temperature.value != 1) {
+    json["temperature"] = temperature.value;
+    json["temperature_applied"] = temperature.is_applied;
   }
   write_event(out, json);
 }

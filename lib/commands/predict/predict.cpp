@@ -152,16 +152,25 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
   const auto loader = data::make_loader(input.dataset(), loading);
   const auto outputs = static_cast<std::size_t>(engine.outputs());
+  std::vector<float> scaled;  // the logits of a batch, divided by the temperature
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     evaluation.run({batch->range.count, batch->images, false, nullptr});
+    std::span<const float> logits = evaluation.logits();
+    if (options.temperature != 1) {
+      scaled.assign(logits.begin(), logits.end());
+      for (float& x : scaled) {
+        x = static_cast<float>(static_cast<double>(x) / options.temperature);
+      }
+      logits = scaled;
+    }
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
       Output output;
       output.index = done;
       if (input.images.damage) output.error = input.images.damage(done);
       if (output.error.empty()) {
-        output.logits = evaluation.logits().subspan(i * outputs, outputs);
+        output.logits = logits.subspan(i * outputs, outputs);
         if (input.images.labelled) output.label = labels[i];
       }
       each(output);

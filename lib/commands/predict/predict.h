@@ -53,8 +53,8 @@ std::vector<double> compute_probabilities(std::span<const float> logits, LossKin
 // What the model gives for an image.
 struct Output {
   std::int64_t index = 0;
-  // The model's outputs before softmax or sigmoid; valid during the call. With flip, the logits of
-  // the mean.
+  // The model's outputs before softmax or sigmoid, divided by the temperature; valid during the
+  // call. With flip, the logits of the mean.
   std::span<const float> logits;
   std::optional<std::int32_t> label;  // when known
   std::string error;                  // why there is no output: nothing but index is set then
@@ -68,7 +68,8 @@ struct Prediction : Output {
 struct PredictOptions {
   LossKind loss = LossKind::kSoftmaxCrossEntropy;
   std::optional<std::int64_t> limit = {};  // the first images
-  bool flip = false;  // the mean of the probabilities of an image and its mirror image
+  bool flip = false;       // the mean of the probabilities of an image and its mirror image
+  double temperature = 1;  // the logits are divided by it
 };
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
 // batch, returns true. The engine is of Use::kPredict. The loss counts with flip alone.

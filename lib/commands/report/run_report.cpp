@@ -262,10 +262,10 @@ std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
                             escape_markup(run.folder.string()), "</p>\n", results(run));
   body += heading("Curves") + "<div class=\"charts\">\n";
   for (const Chart& chart : run_charts(run)) body += figure(chart);
-  body += "</div>\n" + classes_section(run, shown) + mistakes_section(mistakes) +
-          step_time_section(run) + device_section(run) + data_section(run) +
-          heading("Environment") + list("What made the run", run.origin) + heading("Config") +
-          folded("Every value of the config", list("Config", run.config));
+  body += "</div>\n" + classes_section(run, shown) + probabilities_section(run) +
+          mistakes_section(mistakes) + step_time_section(run) + device_section(run) +
+          data_section(run) + heading("Environment") + list("What made the run", run.origin) +
+          heading("Config") + folded("Every value of the config", list("Config", run.config));
   return page("Run " + run.name, body);
 }
 
@@ -276,6 +276,7 @@ void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path&
 void write_run_plots(const RunFiles& run, const Path& folder) {
   std::filesystem::create_directories(folder);
   std::vector<Chart> charts = run_charts(run);
+  for (Chart& chart : probability_charts(run)) charts.push_back(std::move(chart));
   for (Chart& chart : device_charts(run)) charts.push_back(std::move(chart));
   for (const Chart& chart : charts) {
     write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));

@@ -1,5 +1,7 @@
 #include "model/files/export.h"
 
+#include <charconv>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/keras.h"
@@ -113,7 +115,8 @@ Notice keras_note(const graph::Graph& graph, const config::Model& model) {
 }
 
 void export_safetensors(const graph::Graph& graph, const std::vector<Tensor>& tensors,
-                        const Path& path, const std::vector<std::string>& classes) {
+                        const Path& path, const std::vector<std::string>& classes,
+                        double temperature) {
   const PersistentTensors persistent(graph, tensors);
   std::vector<Tensor> result;
   for (const graph::Value& value : graph.values) {
@@ -122,6 +125,11 @@ void export_safetensors(const graph::Graph& graph, const std::vector<Tensor>& te
   }
   checkpoint::Metadata metadata;
   if (!classes.empty()) checkpoint::add_classes(classes, metadata);
+  if (temperature != 1) {
+    char text[32];
+    metadata["temperature"] =
+        std::string(text, std::to_chars(text, text + sizeof text, temperature).ptr);
+  }
   checkpoint::write_safetensors(path, result, metadata);
 }
 

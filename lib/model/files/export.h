@@ -29,9 +29,10 @@ void export_keras_h5(const graph::Graph& graph, const config::Model& model,
 // Returns a note on how to load the file into Keras, for a model that Keras builds in two ways; ""
 // for other models.
 Notice keras_note(const graph::Graph& graph, const config::Model& model);
-// Writes parameters and statistics under the model's names, without optimizer state, and `classes`
-// as metadata.
+// Writes parameters and statistics under the model's names, without optimizer state, and as
+// metadata `classes` and a temperature other than 1, by which the logits have to be divided.
 void export_safetensors(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
-                        const Path& path, const std::vector<std::string>& classes = {});
+                        const Path& path, const std::vector<std::string>& classes = {},
+                        double temperature = 1);
 
 }  // namespace trainer::model

@@ -68,7 +68,7 @@ class Writer {
   Writer(const graph::Graph& graph, const PersistentTensors& tensors)
       : graph_(graph), tensors_(tensors) {}
 
-  std::string write(const OnnxMetadata& metadata) {
+  std::string write(const OnnxMetadata& metadata, double temperature) {
     const ValueId images = graph_.inputs.at(0);
     names_[images] = "images";
     for (node_ = 0; node_ < static_cast<int>(graph_.nodes.size()); ++node_) {
@@ -76,7 +76,11 @@ class Writer {
       if (names_.contains(graph_.outputs[0])) break;
     }
     const ValueId logits = graph_.outputs.at(0);
-    emit("Identity", {name(logits)}, "logits", {});
+    if (temperature == 1) {
+      emit("Identity", {name(logits)}, "logits", {});
+    } else {
+      emit("Div", {name(logits), constant({}, {static_cast<float>(temperature)})}, "logits", {});
+    }
     body_.text(2, "trainer");
     body_.message(11, value_info("images", graph_[images].shape));
     body_.message(12, value_info("logits", graph_[logits].shape));
@@ -386,9 +390,9 @@ class Writer {
 }  // namespace
 
 void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
-                 const OnnxMetadata& metadata, const Path& path) {
+                 const OnnxMetadata& metadata, const Path& path, double temperature) {
   const PersistentTensors persistent(graph, tensors);
-  write_file_atomic(path, Writer(graph, persistent).write(metadata));
+  write_file_atomic(path, Writer(graph, persistent).write(metadata, temperature));
 }
 
 }  // namespace trainer::model

@@ -1,0 +1,142 @@
+#include "commands/evaluate/calibrate.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/numbers/statistics.h"
+#include "base/text.h"
+#include "commands/open_model/calibration_file.h"
+#include "commands/open_model/stored_result.h"
+
+namespace trainer::commands {
+namespace {
+
+using CalibrationJson = nlohmann::ordered_json;
+
+CalibrationJson reliability_json(const engine::Reliability& measured) {
+  CalibrationJson bins = CalibrationJson::array();
+  for (const engine::ReliabilityBin& bin : measured.bins) {
+    bins.push_back({{"low", bin.low},
+                    {"high", bin.high},
+                    {"samples", bin.samples},
+                    {"correct", bin.correct},
+                    {"confidence", bin.confidence}});
+  }
+  const engine::Interval& interval = measured.expected_calibration_error_interval;
+  return {{"negative_log_likelihood", measured.negative_log_likelihood},
+          {"expected_calibration_error", measured.expected_calibration_error},
+          {"expected_calibration_error_low", interval.low},
+          {"expected_calibration_error_high", interval.high},
+          {"confidence", measured.confidence},
+          {"bins", std::move(bins)}};
+}
+
+std::string error_text(const engine::Reliability& measured) {
+  const engine::Interval& interval = measured.expected_calibration_error_interval;
+  return concat(fixed(measured.expected_calibration_error, 4), " (", fixed(interval.low, 4), " to ",
+                fixed(interval.high, 4), ")");
+}
+
+std::vector<std::string> bin_cells(const engine::ReliabilityBin& bin) {
+  if (bin.samples == 0) return {"0", "", ""};
+  return {std::to_string(bin.samples), fixed(bin.confidence, 4),
+          fixed(share(bin.correct, bin.samples), 4)};
+}
+
+void print_diagram(const CalibrationReport& report, std::ostream& out) {
+  Table table({"confidence", "before: samples", "confidence", "accuracy", "after: samples",
+               "confidence", "accuracy"},
+              {1, 2, 3, 4, 5, 6});
+  for (std::size_t b = 0; b < report.before.bins.size(); ++b) {
+    const engine::ReliabilityBin& before = report.before.bins[b];
+    const engine::ReliabilityBin& after = report.after.bins[b];
+    if (before.samples == 0 && after.samples == 0) continue;
+    std::vector<std::string> row{concat(fixed(before.low, 3), " to ", fixed(before.high, 3))};
+    for (const engine::ReliabilityBin* bin : {&before, &after}) {
+      for (std::string& cell : bin_cells(*bin)) row.push_back(std::move(cell));
+    }
+    table.add(std::move(row));
+  }
+  out << '\n';
+  table.print(out);
+}
+
+// Returns the content of the file of the run.
+CalibrationJson calibration_json(const CalibrationReport& report) {
+  return {{"temperature", report.temperature},
+          {"fitted",
+           {{"split", to_string(Split::kValidation)},
+            {"samples", report.fitted_samples},
+            {"negative_log_likelihood_before", report.fitted_loss_before},
+            {"negative_log_likelihood_after", report.fitted_loss_after}}},
+          {"split", to_string(report.split)},
+          {"samples", report.before.samples},
+          {"correct", report.before.correct},
+          {"before", reliability_json(report.before)},
+          {"after", reliability_json(report.after)}};
+}
+
+}  // namespace
+
+CalibrationReport calibrate(const engine::LabelledLogits& validation, Split split,
+                            const engine::LabelledLogits& scores) {
+  CalibrationReport report;
+  report.temperature = engine::fit_temperature(validation);
+  report.fitted_samples = validation.samples();
+  report.fitted_loss_before = engine::negative_log_likelihood(validation, 1);
+  report.fitted_loss_after = engine::negative_log_likelihood(validation, report.temperature);
+  report.split = split;
+  report.before = engine::measure_reliability(scores, 1);
+  report.after = engine::measure_reliability(scores, report.temperature);
+  return report;
+}
+
+std::string store_calibration(const OpenedModel& opened, bool flip,
+                              const CalibrationReport& report) {
+  return store_result(opened, flip, kCalibrationFile, calibration_json(report))
+      .value_or("")
+      .string();
+}
+
+void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,
+                       std::ostream& out) {
+  out << "calibration: temperature " << fixed(report.temperature, 4) << ", fitted to "
+      << report.fitted_samples << " validation samples (negative log-likelihood "
+      << fixed(report.fitted_loss_before, 4) << ", then " << fixed(report.fitted_loss_after, 4)
+      << ")";
+  if (!stored.empty()) out << "; stored in " << printable(stored);
+  out << '\n';
+  if (report.temperature == engine::kMinTemperature ||
+      report.temperature == engine::kMaxTemperature) {
+    out << "the temperature is at the end of its range: the validation samples are too few or too "
+           "easy (or the model is worse than chance) to calibrate it\n";
+  }
+  Table table({to_string(report.split), "before", "after"}, {1, 2});
+  table.add({"negative log-likelihood", fixed(report.before.negative_log_likelihood, 4),
+             fixed(report.after.negative_log_likelihood, 4)});
+  table.add({"expected calibration error (95 % interval)", error_text(report.before),
+             error_text(report.after)});
+  table.add(
+      {"mean confidence", percent(report.before.confidence), percent(report.after.confidence)});
+  const std::string accuracy = percent(share(report.before.correct, report.before.samples));
+  table.add({"accuracy", accuracy, accuracy});
+  table.print(out);
+  if (report.split == Split::kValidation) {
+    out << "the temperature was fitted to these samples, so that other data will be calibrated "
+           "less "
+           "well\n";
+  }
+  if (!brief) print_diagram(report, out);
+}
+
+void print_calibration_json(const CalibrationReport& report, const std::string& run,
+                            const std::string& stored, std::ostream& out) {
+  CalibrationJson json{{"event", "calibrated"}, {"run", run}};
+  json.update(calibration_json(report));
+  json["stored"] = stored.empty() ? CalibrationJson() : CalibrationJson(stored);
+  write_event(out, json);
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,39 @@
+// `trainer evaluate --calibrate`: reliability of the probabilities, and the temperature that
+// corrects them.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "base/split.h"
+#include "commands/open_model/open_model.h"
+#include "engine/metrics/calibration.h"
+
+namespace trainer::commands {
+
+struct CalibrationReport {
+  double temperature = 1;
+  std::int64_t fitted_samples = 0;                       // of the validation split
+  double fitted_loss_before = 0, fitted_loss_after = 0;  // their negative log-likelihood
+  Split split = Split::kTest;                            // the evaluated split
+  engine::Reliability before, after;                     // of its samples
+};
+
+// Fits the temperature to the samples of the validation split, and measures the other samples
+// before and after. Neither may be empty.
+CalibrationReport calibrate(const engine::LabelledLogits& validation, Split split,
+                            const engine::LabelledLogits& scores);
+
+// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
+std::string store_calibration(const OpenedModel& opened, bool flip,
+                              const CalibrationReport& report);
+
+// Prints the temperature, the measures and, unless `brief`, the reliability diagram as a table.
+// `stored` is the file that has the temperature, or "" if it was not stored.
+void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,
+                       std::ostream& out);
+// Prints {"event":"calibrated",...} as one line.
+void print_calibration_json(const CalibrationReport& report, const std::string& run,
+                            const std::string& stored, std::ostream& out);
+
+}  // namespace trainer::commands

@@ -1,0 +1,80 @@
+#include "commands/evaluate/scored_split.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands/open_model/run_archive.h"
+#include "data/samples/splits.h"
+#include "hooks/data_report.h"
+
+namespace trainer::commands {
+
+void check_class_probabilities(const OpenedModel& opened, const engine::Replicas& engine,
+                               const data::Dataset& dataset, const std::string& option) {
+  const LossKind loss = opened.config.model.loss;
+  const std::int64_t outputs = engine.outputs();
+  std::string reason;
+  if (loss == LossKind::kMeanSquaredError) {
+    reason = "the loss mean_squared_error gives numbers, not probabilities of classes";
+  } else if (loss == LossKind::kBinaryCrossEntropy && outputs > 1) {
+    reason =
+        concat("binary_cross_entropy with ", outputs,
+               " outputs gives each class a probability of its own (several labels per image)");
+  } else if (loss == LossKind::kSoftmaxCrossEntropy && outputs == 1) {
+    reason = "the model has a single class";
+  } else if (!engine::has_classes(dataset, loss)) {
+    reason = "the labels of the data are not classes";
+  }
+  if (reason.empty()) return;
+  throw ConfigError({}, concat(option, " needs a model that gives each image one class, but of ",
+                               printable(opened.path), ' ', reason, "; leave the option out"));
+}
+
+std::function<void(const data::Batch&, std::span<const float>)> keep_scores(
+    const data::Dataset& dataset, std::int64_t outputs, engine::LabelledLogits& scores) {
+  scores.outputs = outputs;
+  return [&dataset, &scores](const data::Batch& batch, std::span<const float> logits) {
+    const std::vector<std::int32_t> labels = engine::label_indices(dataset, batch);
+    scores.labels.insert(scores.labels.end(), labels.begin(), labels.end());
+    scores.logits.insert(scores.logits.end(), logits.begin(), logits.end());
+  };
+}
+
+void check_scores(const engine::LabelledLogits& scores, Split split) {
+  if (scores.labels.empty()) {
+    throw DataError(to_string(split), "has no samples, so that nothing can be measured on it");
+  }
+  for (std::size_t i = 0; i < scores.logits.size(); ++i) {
+    if (std::isfinite(scores.logits[i])) continue;
+    throw DataError(
+        to_string(split),
+        concat("the model's output for sample ", i / static_cast<std::size_t>(scores.outputs),
+               " is not a finite number, so that it has no probabilities; correct or "
+               "remove this sample, or use another checkpoint"));
+  }
+}
+
+engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
+                                        engine::EvaluateOptions options,
+                                        const std::string& option) {
+  data::Datasets data;
+  try {
+    data = open_split(opened, Split::kValidation);
+  } catch (const data::MissingSplit&) {
+    throw ConfigError({},
+                      concat(option, " is found on the validation split, and the data of ",
+                             printable(opened.path),
+                             " has none; give data.validation_split or data.validation.path "
+                             "when training, or name one with --set data.validation.path=PLACE"));
+  }
+  opened.warn(hooks::left_out(data.files(Split::kValidation).get(), Split::kValidation));
+  engine::LabelledLogits scores;
+  const data::Dataset& dataset = *data.dataset(Split::kValidation);
+  options.each_batch = keep_scores(dataset, engine.outputs(), scores);
+  engine::evaluate(engine, dataset, options);
+  check_scores(scores, Split::kValidation);
+  return scores;
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,32 @@
+// The logits of evaluated splits, for results that need them all at once.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "commands/open_model/open_model.h"
+#include "engine/evaluate.h"
+#include "engine/metrics/labelled_logits.h"
+
+namespace trainer::commands {
+
+// Throws ConfigError naming `option` for a model whose outputs are not the probabilities of classes
+// that exclude each other: that of a regression or with several labels per image, and for samples
+// without classes.
+void check_class_probabilities(const OpenedModel& opened, const engine::Replicas& engine,
+                               const data::Dataset& dataset, const std::string& option);
+
+// Returns the function for EvaluateOptions::each_batch that appends the samples of each batch to
+// `scores`, which must outlive it, as must the data set.
+std::function<void(const data::Batch&, std::span<const float>)> keep_scores(
+    const data::Dataset& dataset, std::int64_t outputs, engine::LabelledLogits& scores);
+
+// Throws DataError if a logit is not a finite number, or without samples.
+void check_scores(const engine::LabelledLogits& scores, Split split);
+
+// Evaluates the validation split of the model's data. Throws ConfigError naming `option`, with
+// advice, if there is none.
+engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
+                                        engine::EvaluateOptions options, const std::string& option);
+
+}  // namespace trainer::commands

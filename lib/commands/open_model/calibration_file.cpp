@@ -1,0 +1,28 @@
+#include "commands/open_model/calibration_file.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands/open_model/stored_result.h"
+
+namespace trainer::commands {
+
+double find_temperature(const OpenedModel& opened, bool flip,
+                        const std::function<void(const Notice&)>& warn) {
+  const auto json = find_result(opened, flip, kCalibrationFile, "--calibrate", warn);
+  if (!json) return 1;
+  const std::string file = (*find_run_folder(opened) / kCalibrationFile).string();
+  const auto found = json->find("temperature");
+  const double temperature =
+      found != json->end() && found->is_number() ? found->get<double>() : 0.0;
+  if (!(std::isfinite(temperature) && temperature > 0)) {
+    throw DataError(file, concat("is damaged: its temperature is not a number above 0; write it "
+                                 "anew with `trainer evaluate ",
+                                 printable(opened.path), " --calibrate`"));
+  }
+  return temperature;
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,85 @@
+#include "commands/open_model/stored_result.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/json_number.h"
+#include "base/text.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
+
+namespace trainer::commands {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::optional<Path> find_run_folder(const OpenedModel& opened) {
+  if (is_config(opened.path)) return std::nullopt;
+  const Path found = checkpoint::find_checkpoints(opened.path);
+  const bool is_folder = std::filesystem::is_directory(found);
+  Path folder = is_folder ? found : std::filesystem::absolute(found).parent_path();
+  if (!folder.has_filename()) folder = folder.parent_path();  // of a path that ends in a slash
+  if (folder.filename() != "checkpoints") return std::nullopt;
+  const Path run = folder.parent_path();
+  return run.empty() ? Path(".") : run;
+}
+
+std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std::string& name,
+                                 const OrderedJson& content) {
+  const std::optional<Path> run = find_run_folder(opened);
+  if (!run) return std::nullopt;
+  const Path file = *run / name;
+  if (std::filesystem::is_symlink(file)) {
+    throw DataError(file,
+                    "is a link inside a run folder, and the result would be written to what it "
+                    "points to; remove the link");
+  }
+  OrderedJson stored{{"step", opened.step},
+                     {"tensors_sha256", checkpoint::sha256_of(opened.file.tensors)},
+                     {"flip", flip}};
+  stored.update(content);
+  write_file_atomic(file, to_json_line(stored) + "\n");
+  return file;
+}
+
+std::optional<OrderedJson> read_result(const Path& file, const std::string& advice) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  const std::string text = read_text_file(file);
+  if (is_shallow_json(text)) {
+    OrderedJson json = OrderedJson::parse(text, nullptr, false);
+    if (json.is_object()) return json;
+  }
+  throw DataError(file, concat("is damaged: it does not hold a JSON object; ", advice));
+}
+
+std::optional<OrderedJson> find_result(const OpenedModel& opened, bool flip,
+                                       const std::string& name, const std::string& option,
+                                       const std::function<void(const Notice&)>& warn) {
+  const std::optional<Path> run = find_run_folder(opened);
+  if (!run) return std::nullopt;
+  const Path file = *run / name;
+  const std::string again = concat("`trainer evaluate ", printable(opened.path), ' ', option,
+                                   flip ? " --flip" : "", "` writes it anew");
+  std::optional<OrderedJson> json = read_result(file, again);
+  if (!json) return std::nullopt;
+  const auto sha = json->find("tensors_sha256");
+  const bool same_tensors = sha != json->end() && sha->is_string() &&
+                            sha->get<std::string>() == checkpoint::sha256_of(opened.file.tensors);
+  if (!same_tensors) {
+    const auto step = json->find("step");
+    const std::string of = step == json->end() || !whole_number(*step)
+                               ? "other parameters"
+                               : concat("the parameters of step ", *whole_number(*step));
+    warn(concat(printable(file.string()), ": belongs to ", of, ", not to those of step ",
+                opened.step, " that are used now, so it is ignored; ", again));
+    return std::nullopt;
+  }
+  if (json->value("flip", OrderedJson(false)) != OrderedJson(flip)) {
+    warn(concat(printable(file.string()), ": was made ", flip ? "without" : "with",
+                " --flip, so it is ignored; ", again));
+    return std::nullopt;
+  }
+  return json;
+}
+
+}  // namespace trainer::commands

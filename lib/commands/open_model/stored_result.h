@@ -1,0 +1,37 @@
+// Results of `evaluate` that later commands use: files of a run folder, each of which belongs to
+// the parameters of one checkpoint.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "base/files/files.h"
+#include "base/notice.h"
+#include "commands/open_model/open_model.h"
+
+namespace trainer::commands {
+
+// Returns the run folder of the model; nothing for a config, and for a checkpoint outside of a run.
+std::optional<Path> find_run_folder(const OpenedModel& opened);
+
+// Writes `content` with the step and a hash of the tensors of the model to the file `name` of the
+// run folder. `flip`: the result is that of the mean over mirror images. Returns the path, or
+// nothing for a model without a run folder. The file is replaced as a whole, so that readers and
+// other writers need no lock. Throws DataError for a link in its place.
+std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std::string& name,
+                                 const nlohmann::ordered_json& content);
+
+// Returns the object that a file holds, or nothing if there is no file. Throws DataError naming the
+// file if it does not hold an object, with `advice` on how to write it again.
+std::optional<nlohmann::ordered_json> read_result(const Path& file, const std::string& advice);
+
+// Returns the content of the file if it belongs to the tensors of the model and to `flip`. If it
+// does not, warns and names `option`, with which evaluate writes it again.
+std::optional<nlohmann::ordered_json> find_result(const OpenedModel& opened, bool flip,
+                                                  const std::string& name,
+                                                  const std::string& option,
+                                                  const std::function<void(const Notice&)>& warn);
+
+}  // namespace trainer::commands

@@ -1,0 +1,27 @@
+// The logits of the samples of a split, with their labels: what calibration, curves and operating
+// points are computed from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trainer::engine {
+
+struct LabelledLogits {
+  // The number of logits per sample. A single one is the logarithm of the odds of the second of two
+  // classes.
+  std::int64_t outputs = 1;
+  std::vector<float> logits;         // [samples, outputs]
+  std::vector<std::int32_t> labels;  // [samples], each in [0, classes())
+
+  std::int64_t samples() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t classes() const { return outputs == 1 ? 2 : outputs; }
+  std::span<const float> row(std::size_t sample) const {
+    const auto width = static_cast<std::size_t>(outputs);
+    return std::span(logits).subspan(sample * width, width);
+  }
+};
+
+}  // namespace trainer::engine
