@@ -1,7 +1,6 @@
 #include "checkpoint/lock.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -44,12 +43,22 @@ std::string program_name(const std::string& process) {
   return name;
 }
 
-// Returns whether the text names another process of this program that lives on this host. A process
-// of another host cannot be checked and does not count: it may have been killed.
-bool names_living_process(const std::string& text) {
+// What the text of a lock file says about the process that wrote it.
+enum class HolderState {
+  kNone,       // the text names no process
+  kGone,       // a process of this host that has ended, or whose number another program has now
+  kLiving,     // a process of this program that runs on this host
+  kThis,       // the calling process
+  kOtherHost,  // cannot be checked
+};
+
+HolderState find_holder_state(const std::string& text) {
   const std::optional<Holder> holder = parse_holder(text);
-  return holder && holder->host == host_name() && holder->pid != ::getpid() &&
-         program_name(std::to_string(holder->pid)) == program_name("self");
+  if (!holder) return HolderState::kNone;
+  if (holder->host != host_name()) return HolderState::kOtherHost;
+  if (holder->pid == ::getpid()) return HolderState::kThis;
+  const bool is_living = program_name(std::to_string(holder->pid)) == program_name("self");
+  return is_living ? HolderState::kLiving : HolderState::kGone;
 }
 
 // Returns the first line of the open lock file.
@@ -86,7 +95,8 @@ RunLock::RunLock(const Path& run) {
     const int code = errno;
     std::string holder = read_holder(fd_);
     const bool lacks_locks = is_unsupported(code);
-    if (code == EWOULDBLOCK || (lacks_locks && names_living_process(holder))) {
+    // A process of another host does not count: it may have been killed.
+    if (code == EWOULDBLOCK || (lacks_locks && find_holder_state(holder) == HolderState::kLiving)) {
       ::close(fd_);
       if (holder.empty()) holder = "another process";
       const std::string remedy = lacks_locks
@@ -132,9 +142,8 @@ bool is_in_use(const Path& run) {
   } catch (const DataError&) {
     return false;  // there is none, or it is not a file that a run has written
   }
-  const std::optional<Holder> holder = parse_holder(text);
-  if (!holder) return false;
-  return holder->host != host_name() || ::kill(holder->pid, 0) == 0 || errno == EPERM;
+  const HolderState state = find_holder_state(text);
+  return state != HolderState::kNone && state != HolderState::kGone;
 }
 
 }  // namespace trainer::checkpoint

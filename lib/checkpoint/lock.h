@@ -25,8 +25,8 @@ class RunLock {
   std::string warning_;
 };
 
-// Returns whether a process trains in the run folder, by the content of <run>/lock. Does not take
-// the lock. Returns true for a process of another machine, which cannot be checked.
+// Returns whether a process of this program trains in the run folder, by the content of <run>/lock.
+// Does not take the lock. Returns true for a process of another machine, which cannot be checked.
 bool is_in_use(const Path& run);
 
 }  // namespace trainer::checkpoint

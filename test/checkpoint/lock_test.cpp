@@ -66,6 +66,31 @@ TEST_CASE("the lock is given back, and makes the folder it needs") {
   CHECK(is_in_use(run));
 }
 
+TEST_CASE("is_in_use: the number of a killed process belongs to another program, false") {
+  const TemporaryFolder folder;
+  std::array<int, 2> in{}, out{};
+  REQUIRE(::pipe(in.data()) == 0);
+  REQUIRE(::pipe(out.data()) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(in[0], STDIN_FILENO);
+    ::dup2(out[1], STDOUT_FILENO);
+    ::close(in[1]);
+    ::execlp("cat", "cat", nullptr);
+    ::_exit(1);
+  }
+  char byte = 'x';
+  REQUIRE(::write(in[1], &byte, 1) == 1);
+  REQUIRE(::read(out[0], &byte, 1) == 1);  // cat has started
+  write_file_atomic(folder.path() / "lock",
+                    "process " + std::to_string(child) + " on " + host_name() + "\n");
+  CHECK_FALSE(is_in_use(folder.path()));
+  CHECK_NOTHROW(RunLock(folder.path()));
+  for (const int fd : {in[0], in[1], out[0], out[1]}) ::close(fd);
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_CASE("RunLock: a link in the place of the lock file, an error, and its target stays") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run", victim = folder.path() / "victim";
