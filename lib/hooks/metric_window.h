@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "hooks/hooks.h"
 
@@ -36,6 +37,14 @@ class MetricWindow {
     ++steps_;
     times_.add(p.ranks);
   }
+
+  // Returns the sums for the state of a checkpoint, or "" for an empty window, so that a run that
+  // resumes there does not lose the steps since the last line. The times by phase are left out.
+  std::string save() const;
+  // Replaces the window by one that save() returned, unless its newest step is not that of the
+  // checkpoint: the text may be of an earlier one. With parameter servers the step may be lower,
+  // because other workers made steps before the chief saved. Ignores a damaged text.
+  void restore(const std::string& saved, const RunInfo& info);
 
   bool empty() const { return samples_ == 0; }
   const Progress& last() const { return last_; }  // the newest step

@@ -130,6 +130,8 @@ class MetricsFilesHook : public Hook {
       : summary_every_(summary_every), clock_(std::move(clock)), warn_(std::move(warn)) {}
 
   std::string name() const override { return "metrics_files"; }
+  std::string save() const override { return window_.save(); }
+  void restore(const std::string& saved) override { saved_window_ = saved; }
 
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
@@ -147,13 +149,13 @@ class MetricsFilesHook : public Hook {
     columns_ = own.wanted();
     csv_.emplace(csv, info.first_step, CsvRows{own}, warn_);
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows(), warn_);
+    window_.restore(saved_window_, info);
   }
 
   Request on_step(const Progress& p) override {
     window_.add(p);
     // The last step also has a row, but not the step at which a run is interrupted: an interrupted
-    // run has rows of the same steps as a whole run. The first row after a resume averages the
-    // steps since the resume.
+    // run has the rows of a whole run, because save() keeps the steps since the last row.
     if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }
@@ -258,7 +260,8 @@ class MetricsFilesHook : public Hook {
   DeviceWindow devices_;
   std::optional<RowInterval> interval_;
   std::optional<RowFile> csv_, jsonl_;
-  MetricWindow window_;
+  std::string saved_window_;  // of the checkpoint from which the run resumes
+  MetricWindow window_;       // the steps since the last row
 };
 
 }  // namespace

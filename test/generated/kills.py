@@ -11,7 +11,7 @@ ordered sums each start has another number of replicas and processes of the same
 
   parameters   `parameters_sha256`, steps and metrics of the event `finished`
   ledger       the rows of ledger.csv without times: each step once
-  metrics      the evaluations of metrics.csv: each once, with its loss
+  metrics      the rows of metrics.csv: each once, with its loss, accuracy and learning rate
   exit codes   0, 75 after SIGTERM, 4 with a message of a process whose peer died
   files        no temporary file is left
 
@@ -201,9 +201,11 @@ def ledger(run):
 
 
 def metrics(run):
-    """The evaluations of metrics.csv. Rows of training are means since the last row or start, and not compared."""
-    return [(int(row["step"]), row["split"], row["loss"][:12]) for row in read_rows(run / "metrics.csv")
-            if row["split"] != "train"]
+    """The rows of metrics.csv without times. Sums depend on the number of replicas in their last bits."""
+    def short(text):
+        return f"{float(text):.6g}" if text else ""
+    return [(int(row["step"]), row["split"], *(short(row[key]) for key in ("loss", "accuracy", "learning_rate")))
+            for row in read_rows(run / "metrics.csv")]
 
 
 def same_rows(rows, whole_rows):
@@ -290,7 +292,7 @@ def compare(case, expected, done):
         case.passed("ledger")
     rows, whole_rows = (metrics(case.folder / run) for run in ("killed", "whole"))
     if rows != whole_rows:
-        case.failed("metrics", f"{len(rows)} evaluations, expected {len(whole_rows)}; missing or new are "
+        case.failed("metrics", f"{len(rows)} rows, expected {len(whole_rows)}; missing or new are "
                                f"{sorted(set(rows) ^ set(whole_rows))}")
     else:
         case.passed("metrics")

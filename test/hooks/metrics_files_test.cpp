@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -109,6 +110,78 @@ TEST_CASE("metric files: a run killed anywhere and resumed leaves the rows of a 
     CAPTURE(killed);
     CHECK(csv(folder) == csv(whole));
     CHECK(jsonl(folder) == jsonl(whole));
+  }
+}
+
+TEST_CASE("metric files: a run resumed at any step, with the rows of a whole run") {
+  // An evaluation after every third step falls between the rows of every fourth step. A signal
+  // after such a step cancels it, and the resumed run begins with it.
+  const auto make_steps = [](Hook& hook, std::int64_t first, std::int64_t last, double accuracy) {
+    for (std::int64_t n = first + 1; n <= last; ++n) {
+      if (n > first + 1 && (n - 1) % 3 == 0) {
+        hook.on_evaluation(evaluation(Split::kTest, n - 1, 1));
+      }
+      Progress p = after_step(n);
+      p.samples = n;
+      p.loss = 1 / static_cast<double>(n);
+      p.accuracy = accuracy;
+      hook.on_step(p);
+    }
+  };
+  for (const double accuracy : {0.3, std::nan("")}) {
+    const TemporaryFolder whole;
+    const auto undisturbed = make_metrics_files_hook(steps(4));
+    undisturbed->on_start(run_info(whole.path()));
+    make_steps(*undisturbed, 0, 20, accuracy);
+    for (std::int64_t saved = 1; saved < 20; ++saved) {
+      const TemporaryFolder folder;
+      std::string text;
+      {
+        const auto hook = make_metrics_files_hook(steps(4));
+        hook->on_start(run_info(folder.path()));
+        make_steps(*hook, 0, saved, accuracy);
+        text = hook->save();
+        make_steps(*hook, saved, saved + 1, accuracy);  // lost by the kill
+      }
+      const auto hook = make_metrics_files_hook(steps(4));
+      hook->restore(text);
+      hook->on_start(run_info(folder.path(), saved));
+      if (saved % 3 == 0) hook->on_evaluation(evaluation(Split::kTest, saved, 1));
+      make_steps(*hook, saved, 20, accuracy);
+      CAPTURE(saved);
+      CAPTURE(text);
+      CHECK(csv(folder) == csv(whole));
+      CHECK(jsonl(folder) == jsonl(whole));
+    }
+  }
+}
+
+TEST_CASE("metric files: saved steps of another checkpoint or damaged, the hook ignores them") {
+  const auto hook = make_metrics_files_hook(steps(4));
+  const TemporaryFolder folder;
+  hook->on_start(run_info(folder.path()));
+  hook->on_step(after_step(1));
+  const std::string saved = hook->save();
+  for (std::int64_t n = 2; n <= 4; ++n) hook->on_step(after_step(n));
+  CHECK(hook->save().empty());  // the row is written
+  const auto rows_after = [](const std::string& text, std::int64_t first, const char* servers) {
+    const TemporaryFolder resumed;
+    const auto other = make_metrics_files_hook(steps(4));
+    other->restore(text);
+    RunInfo info = run_info(resumed.path(), first);
+    info.servers = servers;
+    other->on_start(info);
+    other->on_evaluation(evaluation(Split::kTest, first, 1));
+    return lines_of(csv(resumed)).size() - 1;
+  };
+  CHECK(rows_after(saved, 1, "") == 2);
+  CHECK(rows_after(saved, 2, "") == 1);
+  CHECK(rows_after(saved, 2, "2 workers") == 2);
+  CHECK(rows_after(saved, 0, "2 workers") == 1);
+  for (const std::string& text : {std::string(), std::string("1"), saved + " 1", saved + "x",
+                                  "x" + saved, saved.substr(0, saved.rfind(' '))}) {
+    CAPTURE(text);
+    CHECK(rows_after(text, 1, "") == 1);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <sstream>
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
@@ -152,6 +153,46 @@ TEST_CASE("an evaluation that a signal cut short is made up for when the run is 
   CHECK(trial.run(Start::kResume).reason == FinishReason::kDone);
   CHECK(trial.events == Events{"start 3", "validation 3", "save 3", "step 4", "step 5", "step 6",
                                "validation 6", "save 6", "finish done"});
+}
+
+TEST_CASE(
+    "train: a signal at any step, metrics.csv of the resumed run has the rows of a whole run") {
+  // Returns the rows without the columns of times.
+  const auto read_rows = [](const Trial& trial) {
+    std::istringstream file(read_text_file(trial.folder.path() / "run" / "metrics.csv"));
+    std::vector<std::string> rows;
+    for (std::string line; std::getline(file, line);) {
+      std::vector<std::string> fields = split_text(line, ',');
+      fields.resize(6);
+      rows.push_back(join(fields, ","));
+    }
+    return rows;
+  };
+  const config::Duration every_fourth{4, config::Duration::Unit::kSteps};
+  // Evaluations after every third step need rows of training between those of every fourth step.
+  const auto make_trial = [&](std::unique_ptr<Trial>& trial) {
+    trial = std::make_unique<Trial>(
+        run_config("run: {evaluate_every: 3 steps, checkpoint_every: 2 steps}\n"));
+    trial->config.train.epochs = 2;
+    trial->add_split(Split::kValidation);
+    trial->make_hook = [&] { return hooks::make_metrics_files_hook(every_fourth); };
+  };
+  std::unique_ptr<Trial> whole, killed;
+  make_trial(whole);
+  REQUIRE(whole->run().reason == FinishReason::kDone);
+  const std::vector<std::string> wanted = read_rows(*whole);
+  for (std::int64_t at = 1; at <= 12; ++at) {
+    CAPTURE(at);
+    make_trial(killed);
+    killed->at_step = [&](std::int64_t step) {
+      if (step == at) std::raise(SIGTERM);
+      return Request::kContinue;
+    };
+    killed->run();
+    killed->at_step = {};
+    killed->run(Start::kResume);
+    CHECK(read_rows(*killed) == wanted);
+  }
 }
 
 TEST_CASE("a resumed run ends with the bits of one that was never stopped") {

@@ -173,6 +173,7 @@ struct Trial {
       prepare_run_folder(job.run, config, start);
       job.hooks.push_back(
           std::make_unique<RecordingHook>(events, ranks, rates, sample_ids, at_step));
+      if (make_hook) job.hooks.push_back(make_hook());
     }
     return servers == nullptr ? train::train(job) : train_with_servers(job, *servers);
   }
@@ -195,6 +196,8 @@ struct Trial {
   FloatImages* train;  // data.train
   double seconds = 0;  // of the clock
   RecordingHook::AtStep at_step;
+  std::function<std::unique_ptr<hooks::Hook>()>
+      make_hook;  // one more hook of the chief; may be null
   std::function<std::unique_ptr<Steps>(RunContext&)> make_steps;  // replaces Job::make_steps if set
   engine::Replicas* replicas = nullptr;                           // during a run
   std::vector<std::string> events;

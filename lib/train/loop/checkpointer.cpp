@@ -51,7 +51,12 @@ void Checkpointer::save() {
   RunState& state = context_.state;
   context_.servers.pull_full_state();
   for (const auto& hook : job.hooks) {
-    if (const std::string text = hook->save(); !text.empty()) state.hooks[hook->name()] = text;
+    const std::string text = hook->save();
+    if (text.empty()) {
+      state.hooks.erase(hook->name());
+    } else {
+      state.hooks[hook->name()] = text;
+    }
   }
   state.loss_scale = job.engine.loss_scale();
   checkpoint::Metadata metadata = make_metadata(context_);
