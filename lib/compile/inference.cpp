@@ -10,6 +10,7 @@ Graph inference(Graph graph, const Options&) {
       removed[use_moving_statistics(graph, static_cast<int>(i))] = true;
     } else if (auto* loss = std::get_if<graph::Loss>(&graph.nodes[i].op)) {
       loss->sample_weight = false;
+      loss->target_weight.clear();
       loss->class_weight.clear();  // only training weights classes, as in Keras
     } else if (std::holds_alternative<graph::Dropout>(graph.nodes[i].op)) {
       removed[i] = true;

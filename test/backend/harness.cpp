@@ -285,6 +285,9 @@ std::vector<double> content(const Shape& shape, const Fill& fill, DType type, st
       value = static_cast<double>(float16_to_float(float_to_float16(v)));
     }
   }
+  for (std::size_t i = 0; fill.unknown_every > 0 && i < values.size(); i += fill.unknown_every) {
+    values[i] = std::nan("");
+  }
   return values;
 }
 

@@ -33,10 +33,12 @@ backend::Backend& open(const Setup& setup);
 // One of each kind that kernels apply themselves.
 std::vector<graph::Activation> activations();
 
-// What a value is filled with: uniform numbers in [low, high), whole ones if `whole`.
+// What a value is filled with: uniform numbers in [low, high), whole ones if `whole`. Each
+// `unknown_every`-th number is NaN, if it is not 0.
 struct Fill {
   double low = -1, high = 1;
   bool whole = false;
+  std::size_t unknown_every = 0;
 };
 
 // Builds a graph of one op or a few.

@@ -292,6 +292,13 @@ TEST_CASE("shape errors say what was expected and what to do") {
   weighted.class_weight.pop_back();
   CHECK(wrong(weighted, {flat, i32({kBatch})}) ==
         "layer: has weights for 9 classes, but the model gives 10 numbers");
+  Loss masked{LossKind::kBinaryCrossEntropy};
+  masked.target_weight.assign(20, 2.0f);
+  CHECK(wrong(masked, {flat, f32({kBatch, 10})}) == "");
+  masked.kind = LossKind::kSoftmaxCrossEntropy;
+  CHECK(wrong(masked, {flat, f32({kBatch, 10})}) ==
+        "layer: has 20 weights of targets; expected 20 with float32 targets of "
+        "binary_cross_entropy");
   CHECK(wrong(Loss{}, {flat, u8({kBatch})}).find("expected int32 class indices") !=
         std::string::npos);
   CHECK(wrong(Activate{kRelu}, {u8({kBatch, 3})}).find("floating-point") != std::string::npos);

@@ -78,10 +78,21 @@ std::vector<Slope> softmax_loss(const graph::Loss& op, const std::vector<double>
   return all;
 }
 
-Slope binary_loss(const graph::Loss& op, double logit, double t) {
+// Of logit i of n. A target of NaN has no loss.
+Slope binary_loss(const graph::Loss& op, std::int64_t i, std::int64_t n, double logit, double t) {
+  if (std::isnan(t)) return {};
   const double p = 1 / (1 + std::exp(-logit));
-  if (op.focal) return binary_focal(*op.focal, p, t);
-  return {-t * std::log(p) - (1 - t) * std::log(1 - p), p - t};
+  const auto weight = [&](std::int64_t place) {
+    return op.target_weight.empty() ? 1 : number(op.target_weight[static_cast<std::size_t>(place)]);
+  };
+  const double negative = weight(i), positive = weight(n + i);
+  if (op.focal) {
+    const double mean = negative * (1 - t) + positive * t;
+    const Slope focal = binary_focal(*op.focal, p, t);
+    return {mean * focal.loss, mean * focal.slope};
+  }
+  return {-positive * t * std::log(p) - negative * (1 - t) * std::log(1 - p),
+          negative * (1 - t) * p - positive * t * (1 - p)};
 }
 
 }  // namespace
@@ -110,7 +121,7 @@ void evaluate(const graph::Loss& op, const Site& s) {
       if (softmax) {
         one = of_softmax[k];
       } else {
-        one = op.kind == LossKind::kBinaryCrossEntropy ? binary_loss(op, v, t)
+        one = op.kind == LossKind::kBinaryCrossEntropy ? binary_loss(op, i, n, v, t)
                                                        : Slope{(v - t) * (v - t), 2 * (v - t)};
         one.loss /= count;
         one.slope /= count;

@@ -20,7 +20,7 @@ std::string Loss::text() const {
   }
   if (label_smoothing > 0) result += concat(" smoothing ", label_smoothing);
   if (focal) result += concat(" focal gamma ", focal->gamma, " alpha ", focal->alpha);
-  return words({result, flag(!class_weight.empty(), "weighted"),
+  return words({result, flag(!class_weight.empty() || !target_weight.empty(), "weighted"),
                 flag(sample_weight, "sample weights"), flag(gradient, "gradient")});
 }
 
@@ -46,6 +46,12 @@ Outputs Loss::infer(const ShapeContext& context) const {
   if (!class_weight.empty() && std::ssize(class_weight) != classes) {
     fail(context, "has weights for ", class_weight.size(), " classes, but the model gives ", n,
          n == 1 ? " number" : " numbers");
+  }
+  const bool takes_targets =
+      kind == LossKind::kBinaryCrossEntropy && labels.type == DType::kFloat32;
+  if (!target_weight.empty() && (!takes_targets || std::ssize(target_weight) != 2 * n)) {
+    fail(context, "has ", target_weight.size(), " weights of targets; expected ", 2 * n,
+         " with float32 targets of binary_cross_entropy");
   }
   Outputs outputs{{{kBatch}, DType::kFloat32}};
   if (gradient) outputs.push_back(logits);

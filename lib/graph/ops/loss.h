@@ -21,8 +21,10 @@ struct Focal {
 // sum(loss) * loss_scale, where loss_scale is the run-time scalar 1 / (true samples of the global
 // batch).
 // Labels are int32 [batch], the indices of classes, or float32 [batch, n], the targets. Binary
-// cross-entropy: n is 1 and the label is 0 or 1, or the n labels are targets. The mean squared
-// error is the mean over n; for it int32 labels stand for one-hot targets.
+// cross-entropy: n is 1 and the label is 0 or 1, or the n labels are targets, and the loss is the
+// mean over n. A float32 target that is NaN is unknown: its term and its gradient are 0, and the
+// mean still divides by n (Keras: a sample weight of 0 for this term). The mean squared error is
+// the mean over n; for it int32 labels stand for one-hot targets.
 struct Loss {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
   float label_smoothing = 0;
@@ -34,6 +36,9 @@ struct Loss {
   // float32 labels are [batch, n + 1], where the last number is a factor for the sample's loss.
   // int32 labels have no such factor.
   bool sample_weight = false;
+  // Binary cross-entropy of float32 targets: 2 n factors of its terms, first those of -log(1 - p)
+  // of each of the n targets, then those of -log p. Empty: none. Excludes class_weight.
+  std::vector<float> target_weight = {};
 
   static constexpr const char* kName = "loss";
   std::string text() const;

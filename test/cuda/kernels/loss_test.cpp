@@ -46,19 +46,23 @@ Array labels_of(DType type, std::int64_t rows, std::int64_t n, bool binary) {
   return labels;
 }
 
-void check_loss(const graph::Loss& op, DType type, DType label_type, std::int64_t n) {
+// Each `unknown_every`-th target is NaN, if it is not 0.
+void check_loss(const graph::Loss& op, DType type, DType label_type, std::int64_t n,
+                std::int64_t unknown_every = 0) {
   const std::int64_t rows = 9;
   const LossKind kind = op.kind;
   std::optional<Array> weights;
-  if (!op.class_weight.empty()) {
-    const auto classes = static_cast<std::int64_t>(op.class_weight.size());
-    weights.emplace(
-        kF32,
-        Tensor{{classes}, std::vector<double>(op.class_weight.begin(), op.class_weight.end())});
+  const std::vector<float>& factors = op.class_weight.empty() ? op.target_weight : op.class_weight;
+  if (!factors.empty()) {
+    const auto count = static_cast<std::int64_t>(factors.size());
+    weights.emplace(kF32, Tensor{{count}, std::vector<double>(factors.begin(), factors.end())});
   }
-  const float* class_weight = weights ? weights->as<float>() : nullptr;
+  const float* weight = weights ? weights->as<float>() : nullptr;
   Array x = Array::random(type, {rows, n}, 20, -5, 5);
   Array labels = labels_of(label_type, rows, n, kind == LossKind::kBinaryCrossEntropy);
+  for (std::int64_t i = 0; unknown_every > 0 && i < rows * n; i += unknown_every) {
+    labels.set(i, std::nan(""));
+  }
   auto scalars = scalars_of(0.125f);
   auto state = state_of(64);
   backend::Scalars reference;
@@ -70,7 +74,7 @@ void check_loss(const graph::Loss& op, DType type, DType label_type, std::int64_
       std::vector<Array> made;
       made.emplace_back(kF32, Shape{rows});
       made.emplace_back(gradient_type, Shape{rows, n});
-      cuda::loss(op, x.data(), type, labels.data(), label_type, class_weight, made[0].as<float>(),
+      cuda::loss(op, x.data(), type, labels.data(), label_type, weight, made[0].as<float>(),
                  made[1].data(), gradient_type, scalars.get(), state.get(), rows, n, nullptr);
       return made;
     });
@@ -78,8 +82,8 @@ void check_loss(const graph::Loss& op, DType type, DType label_type, std::int64_
     check_close(got[1], want[1], gradient_type == kF32 ? 1e-5 : 1e-4);
   }
   Array alone(kF32, Shape{rows});
-  cuda::loss(op, x.data(), type, labels.data(), label_type, class_weight, alone.as<float>(),
-             nullptr, kF32, nullptr, nullptr, rows, n, nullptr);
+  cuda::loss(op, x.data(), type, labels.data(), label_type, weight, alone.as<float>(), nullptr,
+             kF32, nullptr, nullptr, rows, n, nullptr);
   check_close(alone, want[0], 2e-5);
 }
 
@@ -160,6 +164,23 @@ TEST_CASE("cuda loss: focal terms and weights of classes") {
         check_loss(op, kF32, kF32, n);
         const bool takes_index = (kind == LossKind::kBinaryCrossEntropy) == (n == 1);
         if (takes_index) check_loss(op, kF32, DType::kInt32, n);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda loss: unknown targets and weights of targets") {
+  for (const std::int64_t n : {1, 7, 300}) {
+    for (const bool is_focal : {false, true}) {
+      for (const bool is_weighted : {false, true}) {
+        graph::Loss op;
+        op.kind = LossKind::kBinaryCrossEntropy;
+        op.gradient = true;
+        if (is_focal) op.focal = {2.0f, 0.3f};
+        for (std::int64_t i = 0; is_weighted && i < 2 * n; ++i) {
+          op.target_weight.push_back(0.25f + 0.5f * static_cast<float>(i % 7));
+        }
+        check_loss(op, kF32, kF32, n, 3);
       }
     }
   }

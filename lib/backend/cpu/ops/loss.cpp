@@ -92,10 +92,10 @@ float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
 
 // w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
 // d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
-struct BinaryFocal {
+struct BinaryTerm {
   float loss, gradient;
 };
-BinaryFocal binary_focal(float x, float target, float cross_entropy, const graph::Focal& focal) {
+BinaryTerm binary_focal(float x, float target, float cross_entropy, const graph::Focal& focal) {
   const float p = 1 / (1 + std::exp(-x)), rest = 1 / (1 + std::exp(x));
   const float missed = target * rest + (1 - target) * p;
   const float factor = std::pow(missed, focal.gamma);
@@ -117,7 +117,7 @@ float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
     const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
     const float one = (v < 0 ? 0 : v) - v * target + std::log1p(std::exp(-std::abs(v)));
     if (op.focal) {
-      const BinaryFocal focal = binary_focal(v, target, one, *op.focal);
+      const BinaryTerm focal = binary_focal(v, target, one, *op.focal);
       loss += focal.loss;
       if (dx != nullptr) assign(dx[i], focal.gradient * share * scale);
       continue;
@@ -126,6 +126,50 @@ float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
     if (dx != nullptr) assign(dx[i], (1 / (1 + std::exp(-v)) - target) * share * scale);
   }
   return loss * share;
+}
+
+// With log(1 - p) = -softplus(x) and log p = -softplus(-x): negative (1 - t) softplus(x) + positive
+// t softplus(-x); d/dx = negative (1 - t) p - positive t (1 - p).
+BinaryTerm weighted_term(float x, float target, float negative, float positive) {
+  const float rest = std::log1p(std::exp(-std::abs(x)));
+  const float softplus = (x < 0 ? 0 : x) + rest, mirrored = (x < 0 ? -x : 0) + rest;
+  const float p = 1 / (1 + std::exp(-x)), q = 1 / (1 + std::exp(x));
+  return {negative * (1 - target) * softplus + positive * target * mirrored,
+          negative * (1 - target) * p - positive * target * q};
+}
+
+// binary_cross_entropy() of targets that have weights or may be NaN, whose terms are left out.
+template <class T>
+float masked_binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
+                                  const graph::Loss& op, float scale) {
+  const float share = 1.0f / static_cast<float>(t.n), smoothing = op.label_smoothing;
+  const float* const weights = op.target_weight.empty() ? nullptr : op.target_weight.data();
+  float loss = 0;
+  for (std::int64_t i = 0; i < t.n; ++i) {
+    BinaryTerm term{0, 0};
+    if (!std::isnan(t.at(s, i))) {
+      const float v = as_float(x[i]);
+      const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
+      const float negative = weights != nullptr ? weights[i] : 1;
+      const float positive = weights != nullptr ? weights[t.n + i] : 1;
+      term = weighted_term(v, target, negative, positive);
+      if (op.focal) {
+        term = binary_focal(v, target, weighted_term(v, target, 1, 1).loss, *op.focal);
+        const float weight = negative * (1 - target) + positive * target;
+        term = {weight * term.loss, weight * term.gradient};
+      }
+    }
+    loss += term.loss;
+    if (dx != nullptr) assign(dx[i], term.gradient * share * scale);
+  }
+  return loss * share;
+}
+
+// Returns whether a row has a target that is NaN.
+bool has_unknown(const Targets& t, std::int64_t s) {
+  if (t.numbers == nullptr) return false;
+  const float* const row = t.numbers + s * t.row;
+  return std::any_of(row, row + t.n, [](float target) { return std::isnan(target); });
 }
 
 template <class T>
@@ -171,8 +215,12 @@ void lower(const graph::Loss& op, Lowering& l) {
             op.class_weight.empty() ? 1.0f : op.class_weight.data()[find_class(targets, s)];
         if (op.sample_weight && targets.numbers != nullptr)
           weight *= targets.numbers[s * targets.row + n];
-        c.at<float>(loss)[s] = weight * one(in + s * n, out != nullptr ? out + s * n : nullptr,
-                                            targets, s, op, weight * scale);
+        const bool masked = op.kind == LossKind::kBinaryCrossEntropy &&
+                            (!op.target_weight.empty() || has_unknown(targets, s));
+        const auto loss_of_row = masked ? masked_binary_cross_entropy<T> : one;
+        c.at<float>(loss)[s] =
+            weight * loss_of_row(in + s * n, out != nullptr ? out + s * n : nullptr, targets, s, op,
+                                 weight * scale);
       }
     });
   });

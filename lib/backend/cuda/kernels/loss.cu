@@ -18,6 +18,7 @@ struct LossRow {
   std::int64_t n;
   float smoothing, scale;
   LossFocal focal;
+  const float* target_weight;  // graph::Loss's; null: all are 1
 };
 
 // With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
@@ -53,11 +54,11 @@ __device__ inline float softmax_focal(const LossRow<T, G>& r, const Target& targ
 
 // w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
 // d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
-struct BinaryFocal {
+struct BinaryTerm {
   float loss, gradient;
 };
-__device__ inline BinaryFocal binary_focal(float x, float target, float cross_entropy,
-                                           const LossFocal& focal) {
+__device__ inline BinaryTerm binary_focal(float x, float target, float cross_entropy,
+                                          const LossFocal& focal) {
   const float p = 1 / (1 + expf(-x)), rest = 1 / (1 + expf(x));
   const float missed = target * rest + (1 - target) * p;
   const float factor = powf(missed, focal.gamma);
@@ -91,16 +92,41 @@ __device__ inline float softmax_cross_entropy(const LossRow<T, G>& r, float* sha
   return loss;
 }
 
-// mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t.
+// With log(1 - p) = -softplus(x) and log p = -softplus(-x): negative (1 - t) softplus(x) + positive
+// t softplus(-x); d/dx = negative (1 - t) p - positive t (1 - p).
+__device__ inline BinaryTerm weighted_term(float x, float target, float negative, float positive) {
+  const float rest = log1pf(expf(-fabsf(x)));
+  const float softplus = (x < 0 ? 0 : x) + rest, mirrored = (x < 0 ? -x : 0) + rest;
+  const float p = 1 / (1 + expf(-x)), q = 1 / (1 + expf(x));
+  return {negative * (1 - target) * softplus + positive * target * mirrored,
+          negative * (1 - target) * p - positive * target * q};
+}
+
+// mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t. Targets of NaN are left out.
 template <class T, class G>
 __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shared) {
   const float share = 1.0f / static_cast<float>(r.n);
   const float loss = sum_of_row(r.n, shared, [&](std::int64_t i) {
     const float v = to_float(r.x[i]);
+    if (isnan(r.targets.at(r.n, i))) {
+      if (r.dx != nullptr) assign(r.dx[i], 0.0f);
+      return 0.0f;
+    }
     const float target = r.targets.at(r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
+    if (r.target_weight != nullptr) {
+      const float negative = r.target_weight[i], positive = r.target_weight[r.n + i];
+      BinaryTerm term = weighted_term(v, target, negative, positive);
+      if (r.focal.on) {
+        term = binary_focal(v, target, weighted_term(v, target, 1, 1).loss, r.focal);
+        const float weight = negative * (1 - target) + positive * target;
+        term = {weight * term.loss, weight * term.gradient};
+      }
+      if (r.dx != nullptr) assign(r.dx[i], term.gradient * share * r.scale);
+      return term.loss;
+    }
     const float one = (v < 0 ? 0 : v) - v * target + log1pf(expf(-fabsf(v)));
     if (r.focal.on) {
-      const BinaryFocal focal = binary_focal(v, target, one, r.focal);
+      const BinaryTerm focal = binary_focal(v, target, one, r.focal);
       if (r.dx != nullptr) assign(r.dx[i], focal.gradient * share * r.scale);
       return focal.loss;
     }
@@ -131,9 +157,9 @@ __device__ inline float weight_of_row(const RowTargets& targets, std::int64_t n,
 
 template <LossKind kind, class T, class G>
 __global__ void __launch_bounds__(kThreads)
-    loss_kernel(const T* logits, Targets targets, const float* class_weight, float smoothing,
-                LossFocal focal, float* losses, G* dlogits, const StepScalars* scalars,
-                const StepState* state, std::int64_t n) {
+    loss_kernel(const T* logits, Targets targets, const float* class_weight,
+                const float* target_weight, float smoothing, LossFocal focal, float* losses,
+                G* dlogits, const StepScalars* scalars, const StepState* state, std::int64_t n) {
   float* shared = shared_memory<float>();
   LossRow<T, G> r;
   const std::int64_t row = blockIdx.x;
@@ -143,6 +169,7 @@ __global__ void __launch_bounds__(kThreads)
   r.targets = targets.row(row);
   r.smoothing = smoothing;
   r.focal = focal;
+  r.target_weight = target_weight;
   float weight = class_weight != nullptr
                      ? weight_of_row(r.targets, n, class_weight, shared_memory<double>())
                      : 1.0f;
@@ -169,16 +196,18 @@ auto find_loss_kernel(LossKind kind) {
 }  // namespace
 
 void loss(const graph::Loss& op, const void* logits, DType type, const void* labels,
-          DType label_type, const float* class_weight, float* losses, void* dlogits,
-          DType gradient_type, const StepScalars* scalars, const StepState* state,
-          std::int64_t rows, std::int64_t n, cudaStream_t stream) {
+          DType label_type, const float* weights, float* losses, void* dlogits, DType gradient_type,
+          const StepScalars* scalars, const StepState* state, std::int64_t rows, std::int64_t n,
+          cudaStream_t stream) {
   const LossFocal focal =
       op.focal ? LossFocal{true, op.focal->gamma, op.focal->alpha} : LossFocal{false, 0, 0};
+  const float* const class_weight = op.class_weight.empty() ? nullptr : weights;
+  const float* const target_weight = op.target_weight.empty() ? nullptr : weights;
   with_type(type, [&]<class T>() {
     with_type(gradient_type, [&]<class G>() {
       launch("loss", find_loss_kernel<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
              kRowShared, stream, static_cast<const T*>(logits),
-             make_targets(labels, label_type, n, op.sample_weight), class_weight,
+             make_targets(labels, label_type, n, op.sample_weight), class_weight, target_weight,
              op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars, state, n);
     });
   });

@@ -10,7 +10,8 @@ void lower(const graph::Loss& op, Lowering& l) {
   const BufferId losses = l.output(0).buffer;
   const BufferId gradient = op.gradient ? l.output(1).buffer : -1;
   const DType gradient_type = op.gradient ? l.output_type(1) : logits.type;
-  const BufferId weights = op.class_weight.empty() ? -1 : l.constant(op.class_weight);
+  const std::vector<float>& factors = op.class_weight.empty() ? op.target_weight : op.class_weight;
+  const BufferId weights = factors.empty() ? -1 : l.constant(factors);
   l.step("kernel", [=](const StepContext& c) {
     loss(op, c.at(logits.buffer), logits.type, c.at(labels.buffer), labels.type,
          weights < 0 ? nullptr : c.at<float>(weights), c.at<float>(losses),
