@@ -76,9 +76,10 @@ void add_crossval(CommandLine& line) {
                      "Folder of the runs and results; runs/<name>_crossval when left out");
   command.add_flag("--collect", arguments->collect,
                    "The results of what has been trained, no more");
-  command.add_flag("--best", arguments->best,
-                   "Predict by the best checkpoint of each run, which its fold has chosen, in place "
-                   "of the last: the metrics are then too good");
+  command.add_flag(
+      "--best", arguments->best,
+      "Predict by the best checkpoint of each run, which its fold has chosen, in place "
+      "of the last: the metrics are then too good");
   add_overrides(command, arguments->overrides);
   command.remove_option("--run-dir");  // each fold has a folder of its own in --dir
   command.add_flag("--json", arguments->json,

@@ -106,6 +106,10 @@ Decoded decode_tree(Node root, const std::vector<Override>& overrides,
   throw_if_any(diagnostics);
   take_input_from_backbone(decoded.config);
   take_size_from_model(decoded.config);
+  decoded.config.data.csv.columns_are_labels =
+      decoded.config.data.format == DataFormat::kCsv &&
+      decoded.config.data.csv.label_column.empty() &&
+      decoded.config.model.loss == LossKind::kBinaryCrossEntropy;
   return decoded;
 }
 

@@ -1,6 +1,7 @@
 #include "data/check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -65,27 +66,61 @@ void widen(int value, bool first, int& low, int& high) {
   high = first ? value : std::max(high, value);
 }
 
+// Returns the classes or labels of a file.
+std::vector<std::size_t> find_labels(const ImageList& list, std::size_t file) {
+  const std::int32_t label = list.files[file].label;
+  if (!list.label_sets) return {static_cast<std::size_t>(label)};
+  std::vector<std::size_t> labels;
+  const std::span<const float> row = list.label_sets->row(label);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i] > 0) labels.push_back(i);
+  }
+  return labels;
+}
+
+// Returns a line on the labels of a split: "120 files without a label, 31 of 7,000 labels unknown";
+// "" for one class per file.
+std::string describe_labels(const ImageList& list) {
+  if (!list.label_sets) return "";
+  std::int64_t without = 0, unknown = 0;
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    const std::span<const float> row = list.label_sets->row(list.files[i].label);
+    without += std::count(row.begin(), row.end(), 0.0f) == std::ssize(row) ? 1 : 0;
+    unknown += std::count_if(row.begin(), row.end(), [](float one) { return std::isnan(one); });
+  }
+  return concat("several labels per file: ", without, " of ", list.files.size(),
+                " files have none, and ", unknown, " of ",
+                list.files.size() * list.label_sets->labels(), " labels are unknown");
+}
+
 SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileCheck>& files,
                      const std::vector<std::string>& classes) {
   SplitCheck split;
   split.split = which;
   split.notes = list.notes;
+  split.files = static_cast<std::int64_t>(files.size());
+  if (std::string labels = describe_labels(list); !labels.empty()) {
+    split.notes.push_back(std::move(labels));
+  }
   split.per_class.resize(classes.size());
   split.class_kinds.resize(classes.size());
   bool first = true;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const FileCheck& file = files[i];
-    const auto label = static_cast<std::size_t>(list.files[i].label);
-    ++split.per_class[label];
+    const std::vector<std::size_t> labels = find_labels(list, i);
+    for (const std::size_t label : labels) ++split.per_class[label];
     if (!file.error.empty()) {
-      split.damaged.push_back(concat(file.error, " (class ", classes[label], ")"));
+      split.damaged.push_back(concat(file.error, list.label_sets ? " (labels " : " (class ",
+                                     list.label_name(i, classes), ")"));
       continue;
     }
     if (!file.warning.empty()) {
       split.suspicious.push_back(concat(list.files[i].describe(), ": ", file.warning));
     }
     ++split.kinds[to_string(file.info.kind)];
-    ++split.class_kinds[label][to_string(file.info.kind)];
+    for (const std::size_t label : labels) {
+      ++split.class_kinds[label][to_string(file.info.kind)];
+    }
     split.grey += file.info.channels == 1 ? 1 : 0;
     split.turned += file.info.orientation != 1 ? 1 : 0;
     widen(file.info.height, first, split.min_height, split.max_height);
@@ -106,6 +141,7 @@ struct Part {
 Part select_files(const Part& part, Split split, const std::vector<std::size_t>& indices) {
   Part result{split, {}, {}};
   result.list.source = part.list.source;
+  result.list.label_sets = part.list.label_sets;
   for (const std::size_t i : indices) {
     result.list.files.push_back(part.list.files[i]);
     result.files.push_back(part.files[i]);
@@ -128,7 +164,7 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
   std::vector<std::int32_t> labels;
   std::vector<std::string> groups;
   for (const std::size_t i : divided) {
-    labels.push_back(train.list.files[i].label);
+    labels.push_back(train.list.label_sets ? -1 : train.list.files[i].label);
     groups.push_back(train.list.files[i].group);
   }
   clear_if_ungrouped(groups);
@@ -270,6 +306,21 @@ std::string advise_on_groups(const config::Data& data) {
          "group, and remove copies; or move them into a folder of their own (or a csv) and name it "
          "in data.validation: {path: ...} instead of validation_split";
 }
+// Numbers the classes or sets of labels of files alike for all splits, each of which numbers its
+// own sets.
+class LabelNumbers {
+ public:
+  explicit LabelNumbers(const std::vector<std::string>& classes) : classes_(classes) {}
+  std::int32_t find(const ImageList& list, std::size_t file) {
+    if (!list.label_sets) return list.files[file].label;
+    const auto next = static_cast<std::int32_t>(sets_.size());
+    return sets_.try_emplace(list.label_name(file, classes_), next).first->second;
+  }
+
+ private:
+  const std::vector<std::string>& classes_;
+  std::map<std::string, std::int32_t> sets_;
+};
 
 struct Seen {
   Split split;
@@ -301,6 +352,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   // The classes of each photo by split and hash. Training settles conflicts before it sets
   // validation samples aside.
   std::map<std::pair<Split, std::string>, std::set<std::int32_t>> classes_by_photo;
+  LabelNumbers numbers(result.classes);
   bool divided = false;  // equal files lie in training and in the part set aside
   for (const auto& [split, list, files, missing] :
        read_parts(data, seed, std::move(train), result.classes)) {
@@ -315,14 +367,14 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
       if (source == Split::kTrain) train_paths.push_back(file.describe());
       if (files[i].hash.empty()) continue;
       std::set<std::int32_t>& labels = classes_by_photo[{source, files[i].hash}];
-      if (labels.insert(file.label).second && labels.size() == 2) ++result.conflicts;
-      const auto [at, fresh] =
-          by_hash.try_emplace(files[i].hash, Seen{split, file.path, file.label});
+      const std::int32_t label = numbers.find(list, i);
+      if (labels.insert(label).second && labels.size() == 2) ++result.conflicts;
+      const auto [at, fresh] = by_hash.try_emplace(files[i].hash, Seen{split, file.path, label});
       const Seen& seen = at->second;
-      if (fresh || (seen.split == split && seen.label == file.label)) continue;
+      if (fresh || (seen.split == split && seen.label == label)) continue;
       result.duplicates.push_back(concat(seen.path, " (", to_string(seen.split), ") = ", file.path,
                                          " (", to_string(split), ")",
-                                         seen.label == file.label ? "" : ", another class"));
+                                         seen.label == label ? "" : ", another class"));
       divided = divided || (seen.split == Split::kTrain && split == Split::kValidation);
     }
   }

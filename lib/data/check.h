@@ -14,8 +14,9 @@ namespace trainer::data {
 
 struct SplitCheck {
   Split split = Split::kTrain;
-  std::vector<std::int64_t> per_class;                           // number of files by class
-  std::map<std::string, std::int64_t> kinds;                     // files by "JPEG", "PNG", ...
+  std::int64_t files = 0;
+  std::vector<std::int64_t> per_class;        // number of files by class, or with a label
+  std::map<std::string, std::int64_t> kinds;  // files by "JPEG", "PNG", ...
   std::vector<std::map<std::string, std::int64_t>> class_kinds;  // `kinds` by class
   int min_height = 0, max_height = 0, min_width = 0, max_width = 0;
   std::int64_t grey = 0, turned = 0;    // grey files; files with an EXIF orientation

@@ -13,6 +13,9 @@ std::string label_checksum(const Dataset& dataset) {
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const std::int32_t label = dataset.label_at(i);
     crc = crc32c({reinterpret_cast<const std::uint8_t*>(&label), sizeof label}, crc);
+    const std::span<const float> targets = dataset.targets_at(i);
+    crc =
+        crc32c({reinterpret_cast<const std::uint8_t*>(targets.data()), targets.size_bytes()}, crc);
   }
   return concat("crc32c ", to_hex(crc));
 }

@@ -1,5 +1,7 @@
 #include "data/dataset.h"
 
+#include <cmath>
+
 namespace trainer::data {
 
 std::size_t DatasetSpec::image_bytes() const {
@@ -22,6 +24,19 @@ std::vector<std::int32_t> list_labels(const Dataset& dataset) {
     labels[i] = dataset.label_at(static_cast<std::int64_t>(i));
   }
   return labels;
+}
+
+std::vector<LabelCounts> count_labels(const Dataset& dataset) {
+  if (!dataset.spec().is_multi_label()) return {};
+  std::vector<LabelCounts> counts(static_cast<std::size_t>(dataset.spec().targets()));
+  for (std::int64_t sample = 0; sample < dataset.size(); ++sample) {
+    const std::span<const float> targets = dataset.targets_at(sample);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      if (std::isnan(targets[i])) continue;
+      ++(targets[i] > 0 ? counts[i].positives : counts[i].negatives);
+    }
+  }
+  return counts;
 }
 
 }  // namespace trainer::data

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/types.h"
 
@@ -15,6 +17,9 @@ inline constexpr std::int64_t kNoEpoch = -1;
 enum class LabelKind {
   kIndex,    // an int32 class, counted from 0
   kTargets,  // float32 numbers
+  // A float32 number per label: 1 or 0 for samples with and without it, NaN if that is unknown.
+  // Mixed samples have shares between 0 and 1.
+  kMultiLabel,
 };
 
 // Shape and type of the samples of a data set.
@@ -22,12 +27,16 @@ struct DatasetSpec {
   Shape image_shape;                 // [height, width, channels]
   DType image_type = DType::kUInt8;  // kUInt8 or kFloat32; kBFloat16 for features only
   LabelKind label_kind = LabelKind::kIndex;
-  std::int64_t label_width = 1;  // numbers per label; 1 for indices
-  bool is_random = false;        // the image of a sample differs from epoch to epoch
-  bool in_memory = false;        // get() copies memory, so that reading ahead is not worth it
-  bool has_weights = false;      // weight_at() may differ from 1; a row of a label ends with it
+  std::int64_t label_width = 1;   // numbers per label; 1 for indices
+  bool is_random = false;         // the image of a sample differs from epoch to epoch
+  bool in_memory = false;         // get() copies memory, so that reading ahead is not worth it
+  bool has_weights = false;       // weight_at() may differ from 1
+  bool ends_with_weight = false;  // a row of a label ends with weight_at(), see weigh_samples()
 
   bool label_is_index() const { return label_kind == LabelKind::kIndex; }
+  bool is_multi_label() const { return label_kind == LabelKind::kMultiLabel; }
+  // Returns the numbers of a label without the weight that may end it.
+  std::int64_t targets() const { return label_width - (ends_with_weight ? 1 : 0); }
   std::size_t image_bytes() const;
   std::size_t label_bytes() const;
 };
@@ -60,6 +69,12 @@ class Dataset {
     static_cast<void>(index);
     return "";
   }
+  // Returns the numbers of a label of kind kMultiLabel without reading the image; empty for other
+  // kinds.
+  virtual std::span<const float> targets_at(std::int64_t index) const {
+    static_cast<void>(index);
+    return {};
+  }
   // Returns the factor of the loss of a sample.
   virtual float weight_at(std::int64_t index) const {
     static_cast<void>(index);
@@ -76,5 +91,12 @@ class Dataset {
 
 // Returns label_at() of all samples.
 std::vector<std::int32_t> list_labels(const Dataset& dataset);
+
+// The samples with and without a label, of those for which it is known.
+struct LabelCounts {
+  std::int64_t positives = 0, negatives = 0;
+};
+// Counts the samples of each label of kind kMultiLabel; empty for other kinds.
+std::vector<LabelCounts> count_labels(const Dataset& dataset);
 
 }  // namespace trainer::data

@@ -40,6 +40,8 @@ struct Datasets {
   std::int64_t num_classes = 0;
   // The factor of the training loss of each class; empty if all are 1.
   std::vector<float> class_weight;
+  // The factors of the terms of several labels: see graph::Loss::target_weight.
+  std::vector<float> target_weight = {};
   // True if the labels of `train` are rows that end with a weight: see weigh_samples().
   bool sample_weight = false;
   // Decodes some training images twice and returns a line about the effect of data.scaled_decode on

@@ -29,10 +29,11 @@ std::string MetricWindow::save() const {
 
 void MetricWindow::restore(const std::string& saved, const RunInfo& info) {
   MetricWindow window;
-  double* const values[] = {&window.last_.epoch, &window.last_.learning_rate, &window.samples_,
-                            &window.loss_,       &window.correct_,            &window.seconds_,
-                            &window.waited_,     &window.staleness_,          &window.steps_,
-                            &window.steps_made_};
+  double* const values[] = {&window.last_.epoch, &window.last_.learning_rate,
+                            &window.samples_,    &window.loss_,
+                            &window.correct_,    &window.seconds_,
+                            &window.waited_,     &window.staleness_,
+                            &window.steps_,      &window.steps_made_};
   const std::vector<std::string> words = split_text(saved, ' ');
   if (words.size() != 2 + std::size(values)) return;
   const auto newest = parse_integer(words[0]), staleness_max = parse_integer(words[1]);

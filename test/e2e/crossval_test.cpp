@@ -51,8 +51,17 @@ struct Persons {
   }
   Path folder() const { return work / "crossval"; }
   Arguments crossval(int steps, const Arguments& more = {}) const {
-    Arguments arguments{"crossval", config, "--folds", "3", "--dir", folder(), "--json",
-                        "--batch-size", "8", "--set", concat("train.max_steps=", steps)};
+    Arguments arguments{"crossval",
+                        config,
+                        "--folds",
+                        "3",
+                        "--dir",
+                        folder(),
+                        "--json",
+                        "--batch-size",
+                        "8",
+                        "--set",
+                        concat("train.max_steps=", steps)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -132,8 +141,9 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
   INFO(text.out, text.err);
   CHECK(text.code == 0);
   CHECK(contains(text.out, "95 % interval"));
-  CHECK(contains(text.out, concat(persons.files, " samples in 3 folds, each predicted by the run "
-                                                 "that has not trained on it")));
+  CHECK(contains(text.out, concat(persons.files,
+                                  " samples in 3 folds, each predicted by the run "
+                                  "that has not trained on it")));
   // Other folds do not fit the runs that are there.
   Arguments other = persons.crossval(6);
   other[3] = "4";
@@ -145,8 +155,7 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
 TEST_CASE("crossval: killed and started again, the predictions of an undisturbed one") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
-  const Arguments arguments =
-      persons.crossval(40, {"--set", "run.checkpoint_every=4 steps"});
+  const Arguments arguments = persons.crossval(40, {"--set", "run.checkpoint_every=4 steps"});
   {
     Program program(arguments);
     REQUIRE(program.wait_for("\"event\":\"point\""));
@@ -174,8 +183,17 @@ TEST_CASE("crossval: killed and started again, the predictions of an undisturbed
 TEST_CASE("train --fold: the same parameters by two replicas and by two processes") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
-  const Arguments train{"train",        persons.config,      "--json", "--fold", "2",
-                        "--set",        "data.folds=4",      "--set",        "train.max_steps=5", "--set",  "train.batch_size=4",
+  const Arguments train{"train",
+                        persons.config,
+                        "--json",
+                        "--fold",
+                        "2",
+                        "--set",
+                        "data.folds=4",
+                        "--set",
+                        "train.max_steps=5",
+                        "--set",
+                        "train.batch_size=4",
                         "--run-dir"};
   Arguments replicas = train;
   replicas.insert(replicas.end(), {persons.work / "replicas", "--replicas", "2"});

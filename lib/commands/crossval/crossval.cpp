@@ -47,8 +47,9 @@ class OutOfFold {
     const OpenedModel opened = open_trained(run.string(), checkpoint, {}, environment, warn);
     const OpenedSplit split{Split::kValidation, open_split(opened, Split::kValidation)};
     warn(hooks::left_out(split.files(), split.split));
-    const graph::Graph model = model::build_model(
-        opened.config.model, opened.config.data, train::sample_spec(split.data), opened.config.seed);
+    const graph::Graph model =
+        model::build_model(opened.config.model, opened.config.data, train::sample_spec(split.data),
+                           opened.config.seed);
     engine::Replicas engine(model, opened.config, engine::open_backends(opened.config),
                             engine::Engine::Use::kEvaluate);
     engine.load(opened.file, opened.path);
@@ -172,9 +173,9 @@ SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> f
   if (loaded.data.folds != count) all.push_back({"data.folds", std::to_string(count), "--folds"});
   Axis axis{"data.fold", {}};
   for (std::int64_t fold = 1; fold <= count; ++fold) axis.values.push_back(std::to_string(fold));
-  SweepPlan plan = plan_sweep(
-      config, {axis}, all, environment,
-      folder.empty() ? Path("runs") / concat(loaded.name, "_crossval") : folder, count);
+  SweepPlan plan =
+      plan_sweep(config, {axis}, all, environment,
+                 folder.empty() ? Path("runs") / concat(loaded.name, "_crossval") : folder, count);
   // A sweep keeps these variables, as lists, from its runs. Here they are values of every run.
   for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE"}) {
     const auto found = environment.find(name);

@@ -50,9 +50,7 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
 std::string to_text(const DataCheck& check) {
   std::string text = describe_class_order(check);
   for (const SplitCheck& split : check.splits) {
-    std::int64_t files = 0;
-    for (const std::int64_t count : split.per_class) files += count;
-    text += concat(to_string(split.split), ": ", files, " files");
+    text += concat(to_string(split.split), ": ", split.files, " files");
     for (const auto& [kind, count] : split.kinds) text += concat(", ", count, ' ', kind);
     text += concat(", ", split.min_width, " to ", split.max_width, " wide, ", split.min_height,
                    " to ", split.max_height, " high");

@@ -10,6 +10,7 @@
 #include "base/files/files.h"
 #include "base/formats/canvas.h"
 #include "base/formats/json.h"
+#include "base/text.h"
 #include "data/open.h"
 #include "data/samples/mix.h"
 #include "data/samples/sampler.h"
@@ -34,6 +35,18 @@ std::string label_text(const std::vector<float>& shares, const std::vector<std::
   return text;
 }
 
+// Returns "edema mass 70%" for several labels and their shares; "no label" without any.
+std::string several_labels_text(const std::vector<float>& shares,
+                                const std::vector<std::string>& classes) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (std::isnan(shares[i]) || shares[i] == 0) continue;
+    names.push_back(shares[i] == 1 ? classes[i]
+                                   : concat(classes[i], ' ', std::lround(100 * shares[i]), '%'));
+  }
+  return names.empty() ? "no label" : join(names, " ");
+}
+
 // Returns the order in which training reads the samples.
 data::Sampler training_order(const data::Dataset& set, const config::Data& config,
                              std::uint64_t seed) {
@@ -51,9 +64,10 @@ std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<
     shares[static_cast<std::size_t>(index)] = 1;
     return shares;
   }
-  const std::size_t width = static_cast<std::size_t>(spec.label_width) - (spec.has_weights ? 1 : 0);
+  const auto width = static_cast<std::size_t>(spec.targets());
   if (width != classes && width != 1) return {};
   std::memcpy(shares.data(), label.data(), width * sizeof(float));
+  if (spec.is_multi_label()) return shares;
   if (width == 1 && classes == 2) shares = {1 - shares[0], shares[0]};
   return shares;
 }
@@ -87,7 +101,9 @@ Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& class
     }
     const std::vector<float> shares = read_shares(set.spec(), label, classes.size());
     if (shares.empty()) continue;
-    sheet.text(left, top + height + 2, width, label_text(shares, classes));
+    sheet.text(left, top + height + 2, width,
+               set.spec().is_multi_label() ? several_labels_text(shares, classes)
+                                           : label_text(shares, classes));
   }
   return sheet.png();
 }
@@ -95,9 +111,10 @@ Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& class
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,
                  const std::string& path) {
   data::Datasets sets = data::open_datasets(config, seed, Split::kTrain);
-  if (sets.image_type != DType::kUInt8 || !sets.label_is_index) {
-    throw ConfigError(
-        config.loc, "data: a sheet can only be drawn of images of bytes with one class per label");
+  const bool has_classes = sets.label_is_index || sets.train->spec().is_multi_label();
+  if (sets.image_type != DType::kUInt8 || !has_classes) {
+    throw ConfigError(config.loc,
+                      "data: a sheet can only be drawn of images of bytes with classes or labels");
   }
   sets.train =
       data::mix_samples(std::move(sets.train), config.train.augment, sets.num_classes, seed);

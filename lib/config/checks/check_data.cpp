@@ -116,13 +116,25 @@ void check_csv(Checks& checks) {
   for (const auto& [key, value] :
        {std::pair{"image_column", csv.image_column}, std::pair{"label_column", csv.label_column},
         std::pair{"weight_column", csv.weight_column}, std::pair{"separator", csv.separator},
-        std::pair{"root", csv.root}, std::pair{"ending", csv.ending}}) {
+        std::pair{"root", csv.root}, std::pair{"ending", csv.ending},
+        std::pair{"label_separator", csv.label_separator}}) {
     if (!value.empty() && !is_csv) {
       checks.report(concat("data.csv.", key), "belongs to format: csv only");
     }
   }
   if (csv.separator.size() > 1 && csv.separator != "tab") {
     checks.report("data.csv.separator", "must be one character, or tab");
+  }
+  if (csv.label_separator.empty() || !is_csv) return;
+  if (csv.label_separator.size() > 1) {
+    checks.report("data.csv.label_separator", "must be one character");
+  } else if (csv.label_separator == csv.separator) {
+    checks.report("data.csv.label_separator", "must differ from data.csv.separator");
+  }
+  if (const Model& model = checks.config().model; model.loss != LossKind::kBinaryCrossEntropy) {
+    checks.report("data.csv.label_separator",
+                  concat("gives an image several labels, but model.loss: ", spell(model.loss),
+                         " takes one; give model.loss: binary_cross_entropy"));
   }
 }
 

@@ -121,8 +121,13 @@ static void fields(FieldVisitor& v, Csv& s) {
     any());
   v("label_column", s.label_column,
     "Name of the column with the classes; when left out, a usual name is recognised, or columns of "
-    "0 and 1, one per class, of which one is 1 in each row.",
+    "0 and 1, one per class, of which one is 1 in each row. With binary_cross_entropy the columns "
+    "are labels, any number of which are 1; an empty cell or nan is unknown and not counted.",
     any());
+  v("label_separator", s.label_separator,
+    "binary_cross_entropy: one character between the labels of a cell, such as '|'. The labels are "
+    "data.classes, or all that occur; an empty cell has none. One label per cell when left out.",
+    same());
   v("weight_column", s.weight_column,
     "Name of the column with what the loss of a sample is multiplied by, in training and in "
     "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "

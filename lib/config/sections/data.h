@@ -36,9 +36,15 @@ struct SplitFiles {
 struct Csv {
   std::string image_column, label_column;  // of the header; usual names are recognised when empty
   std::string separator;                   // one character, or "tab"; found when empty
-  std::string root;           // the folder of relative paths; that of the csv file when empty
-  std::string ending;         // appended to every path, such as .png
-  std::string weight_column;  // the name in the header of the factor of a sample's loss
+  std::string root;             // the folder of relative paths; that of the csv file when empty
+  std::string ending;           // appended to every path, such as .png
+  std::string weight_column;    // the name in the header of the factor of a sample's loss
+  std::string label_separator;  // one character between the labels of a cell; one label when empty
+  // Not a key: true with model.loss: binary_cross_entropy, for which each of the columns of 0 and 1
+  // is a label of its own; otherwise one of them names the class.
+  bool columns_are_labels = false;
+
+  bool may_have_several_labels() const { return columns_are_labels || !label_separator.empty(); }
 };
 
 enum class DataFormat {

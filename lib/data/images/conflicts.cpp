@@ -71,8 +71,7 @@ std::vector<Places> find_conflicts(const ImageList& list, const config::Data& da
 
 std::string describe_file(const ImageList& list, std::size_t place,
                           const std::vector<std::string>& classes) {
-  const ListedFile& file = list.files[place];
-  return concat(file.describe(), " (", classes[static_cast<std::size_t>(file.label)], ')');
+  return concat(list.files[place].describe(), " (", list.label_name(place, classes), ')');
 }
 
 }  // namespace

@@ -71,20 +71,29 @@ class ImageDataset final : public Dataset {
     spec_.image_shape = {reader_.height(), reader_.width(), reader_.channels()};
     spec_.is_random = !source_.augment.empty();
     spec_.has_weights = source_.list->has_weights;
+    if (!source_.list->label_sets) return;
+    spec_.label_kind = LabelKind::kMultiLabel;
+    spec_.label_width = static_cast<std::int64_t>(source_.list->label_sets->labels());
   }
 
   std::int64_t size() const override {
     return static_cast<std::int64_t>(source_.list->files.size());
   }
   const DatasetSpec& spec() const override { return spec_; }
-  std::int32_t label_at(std::int64_t index) const override { return file(index).label; }
+  std::int32_t label_at(std::int64_t index) const override {
+    return spec_.is_multi_label() ? -1 : file(index).label;
+  }
+  std::span<const float> targets_at(std::int64_t index) const override {
+    if (!spec_.is_multi_label()) return {};
+    return source_.list->label_sets->row(file(index).label);
+  }
   float weight_at(std::int64_t index) const override { return file(index).weight; }
   std::string group_at(std::int64_t index) const override { return file(index).group; }
   std::string describe(std::int64_t index) const override { return file(index).describe(); }
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    std::memcpy(label, &file(index).label, sizeof(std::int32_t));
+    write_label(index, label);
     auto* out = static_cast<std::uint8_t*>(image);
     try {
       read(index, epoch, out);
@@ -108,6 +117,7 @@ class ImageDataset final : public Dataset {
                             error ? 0 : bytes, ' ', describe_place(entry), entry.label, '\n'),
                      crc);
     }
+    if (spec_.is_multi_label()) crc = checksum_sets(*source_.list->label_sets, crc);
     crc = checksum(reader_.recipe(), crc);
     return concat(size(), " image files, ", to_string(spec_.image_shape), " crc32c ", to_hex(crc));
   }
@@ -117,6 +127,21 @@ class ImageDataset final : public Dataset {
   }
 
  private:
+  static std::uint32_t checksum_sets(const LabelSets& sets, std::uint32_t crc) {
+    std::string text;
+    for (std::int32_t set = 0; set < sets.size(); ++set) {
+      for (const float target : sets.row(set)) text += concat(target, ' ');
+    }
+    return checksum(text, crc);
+  }
+  void write_label(std::int64_t index, void* label) const {
+    if (spec_.is_multi_label()) {
+      const std::span<const float> row = targets_at(index);
+      std::memcpy(label, row.data(), row.size_bytes());
+    } else {
+      std::memcpy(label, &file(index).label, sizeof(std::int32_t));
+    }
+  }
   const ListedFile& file(std::int64_t index) const {
     return source_.list->files[static_cast<std::size_t>(index)];
   }
@@ -227,9 +252,15 @@ Readable select_readable(const ImageList& list, DamageScan& scan, const ErrorBud
 }
 
 // Reports the files that select_readable() left out. Throws DataError for a class without a
-// readable file.
+// readable file. `classes`: the names of the values of ListedFile::label.
 void report_damaged(const Readable& readable, const std::vector<std::string>& classes,
                     DamagedFiles& files) {
+  if (readable.list.label_sets) {  // a set of labels may well be that of one image
+    for (const auto& [reason, label] : readable.damaged) {
+      files.note_skipped(reason, classes[static_cast<std::size_t>(label)]);
+    }
+    return;
+  }
   std::vector<std::int64_t> left(classes.size()), lost(classes.size());
   for (const ListedFile& file : readable.list.files) ++left[static_cast<std::size_t>(file.label)];
   for (const auto& [reason, label] : readable.damaged) {
@@ -245,6 +276,17 @@ void report_damaged(const Readable& readable, const std::vector<std::string>& cl
                     concat("no file of the class ", classes[label],
                            " can be read; the last error: ", readable.damaged.back().first));
   }
+}
+
+// Returns the name of each value of ListedFile::label: the classes, or the sets of labels.
+std::vector<std::string> name_labels(const ImageList& list,
+                                     const std::vector<std::string>& classes) {
+  if (!list.label_sets) return classes;
+  std::vector<std::string> names;
+  for (std::int32_t set = 0; set < list.label_sets->size(); ++set) {
+    names.push_back(list.label_sets->describe(set, classes));
+  }
+  return names;
 }
 
 ErrorBudget make_budget(const config::Data& data, const ImageList& list) {
@@ -273,6 +315,7 @@ std::unique_ptr<PixelCache> make_cache(const config::Data& data, const ImageList
 ImageSplit make_image_dataset(const config::Data& data, ImageList list,
                               const std::vector<std::string>& classes, std::uint64_t seed,
                               bool training) {
+  const std::vector<std::string> names = name_labels(list, classes);
   ImageSource source{
       std::make_shared<ImageList>(std::move(list)), ImageReader(data), {}, data.on_error, seed};
   if (training) source.augment = data.train.augment;
@@ -291,7 +334,7 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
   }
 
   DamagedFiles::Options options{budget,
-                                classes,
+                                names,
                                 {},
                                 seed,
                                 source.on_error == config::OnError::kReplace,
@@ -301,7 +344,7 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
   auto files = std::make_shared<DamagedFiles>(
       std::move(options),
       [scan](const std::vector<std::int64_t>& indices) { return scan->find(indices); });
-  if (readable) report_damaged(*readable, classes, *files);
+  if (readable) report_damaged(*readable, names, *files);
   auto cache = make_cache(data, *source.list, source.reader);
   auto note = [list = source.list, data] { return scaled_decode_note(*list, data); };
   return {std::make_unique<ImageDataset>(std::move(source), std::move(cache), files, scan), files,

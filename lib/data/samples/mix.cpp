@@ -82,11 +82,14 @@ class MixedDataset final : public Dataset {
         elements_(static_cast<std::size_t>(spec_.image_shape.elements())),
         seed_(seed) {
     if (spec_.label_is_index()) spec_.label_width = label_width;
-    spec_.label_kind = LabelKind::kTargets;
+    if (!spec_.is_multi_label()) spec_.label_kind = LabelKind::kTargets;
     spec_.is_random = true;
   }
 
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
+  std::span<const float> targets_at(std::int64_t index) const override {
+    return base_->targets_at(index);
+  }
   float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }
@@ -105,7 +108,7 @@ class MixedDataset final : public Dataset {
     other.resize(spec_.image_bytes());
     other_row.resize(row.size());
     read(mixture.partner, epoch, other.data(), other_row);
-    average_labels(row, other_row, static_cast<float>(mixture.share), spec_.has_weights);
+    average_labels(row, other_row, static_cast<float>(mixture.share), spec_.ends_with_weight);
     if (mixture.cut) {
       paste(mixture, other.data(), image);
     } else if (spec_.image_type == DType::kUInt8) {

@@ -45,9 +45,9 @@ double draw_beta(double alpha, Random& random);
 // Returns the data set with the mixing entries of `augment` applied; the data set itself applies
 // the other entries. Labels become float rows of `label_width` numbers that sum to 1, one per
 // class, or with a width of 1 the share of class 1. Targets that are floats already are averaged,
-// and those of weigh_samples() are averaged by share times weight, so that the loss is the weighted
-// sum of the losses of both samples. Without an epoch, or without such entries, images are not
-// mixed.
+// a target that is NaN in one of both stays NaN, and those of weigh_samples() are averaged by share
+// times weight, so that the loss is the weighted sum of the losses of both samples. Without an
+// epoch, or without such entries, images are not mixed.
 std::unique_ptr<Dataset> mix_samples(std::unique_ptr<Dataset> dataset,
                                      const std::vector<config::Augmentation>& augment,
                                      std::int64_t label_width, std::uint64_t seed);

@@ -71,11 +71,10 @@ std::string describe_shares(const config::Data& data, std::span<const std::int32
   for (const std::int64_t i : division.validation) {
     ++counts[labels[static_cast<std::size_t>(i)]].validation;
   }
-  std::string text =
-      concat(describe_rule(data), " sets ",
-             percent(static_cast<double>(division.validation.size()) /
-                     static_cast<double>(labels.size())),
-             " of the samples aside (", percent(find_share(data)), " asked for)");
+  std::string text = concat(
+      describe_rule(data), " sets ",
+      percent(static_cast<double>(division.validation.size()) / static_cast<double>(labels.size())),
+      " of the samples aside (", percent(find_share(data)), " asked for)");
   std::vector<std::pair<double, std::string>> shares;  // by class
   for (const auto& [label, count] : counts) {
     if (label < 0) continue;

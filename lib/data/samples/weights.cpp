@@ -12,16 +12,21 @@ class WeightedDataset final : public Dataset {
  public:
   WeightedDataset(std::unique_ptr<Dataset> base, std::int64_t label_width)
       : base_(std::move(base)), spec_(base_->spec()) {
-    if (!spec_.label_is_index())
-      throw std::logic_error("weigh_samples: the labels are not class indices");
-    spec_.label_kind = LabelKind::kTargets;
+    if (!spec_.label_is_index() && !spec_.is_multi_label()) {
+      throw std::logic_error("weigh_samples: the labels are not classes");
+    }
+    if (spec_.label_is_index()) spec_.label_kind = LabelKind::kTargets;
     spec_.label_width = label_width + 1;
+    spec_.ends_with_weight = true;
   }
 
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
+  std::span<const float> targets_at(std::int64_t index) const override {
+    return base_->targets_at(index);
+  }
   float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   std::string fingerprint() const override { return base_->fingerprint() + weights_text(); }
   std::string content_key() const override { return base_->content_key() + weights_text(); }
@@ -29,10 +34,14 @@ class WeightedDataset final : public Dataset {
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    std::int32_t index_of_class = 0;
-    base_->get(index, epoch, image, &index_of_class);
     const std::span row(static_cast<float*>(label), static_cast<std::size_t>(spec_.label_width));
-    write_label_row(index_of_class, row.first(row.size() - 1));
+    if (spec_.is_multi_label()) {
+      base_->get(index, epoch, image, row.data());
+    } else {
+      std::int32_t index_of_class = 0;
+      base_->get(index, epoch, image, &index_of_class);
+      write_label_row(index_of_class, row.first(row.size() - 1));
+    }
     row.back() = base_->weight_at(index);
   }
 

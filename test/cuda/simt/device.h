@@ -20,6 +20,7 @@
 #define gridDim (simt::place.grid_dim)
 
 using std::isfinite;
+using std::isnan;
 
 namespace simt {
 

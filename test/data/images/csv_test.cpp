@@ -140,7 +140,8 @@ TEST_CASE("csv: columns of 0 and 1 with one 1 per row are classes in their order
   CHECK(folder.read("image,MEL,NV,sample_weight\nx/x_0.ppm,1,0,1\nx/x_1.ppm,0,1,1\n") ==
         "MEL, NV: 0 1");
   CHECK(folder.read("image,edema,mass,nodule\nx/x_0.ppm,1,0,0\nx/x_1.ppm,1,0,1\nx/x_2.ppm,0,1,0\n")
-            .starts_with(":3: has 2 labels, edema, nodule; several labels per image are not "));
+            .starts_with(
+                ":3: has 2 labels, edema, nodule; without model.loss: binary_cross_entropy "));
   CHECK(folder.read("image,MEL,NV\nx/x_0.ppm,1,0\nx/x_1.ppm,,1\nx/x_2.ppm,0,0\n")
             .starts_with(":4: has no label: none of the columns"));
   CHECK(folder.read("image,MEL,NV\nx/x_0.ppm,1,0\nx/x_1.ppm,0,2\n")

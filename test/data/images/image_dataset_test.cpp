@@ -294,11 +294,11 @@ TEST_CASE("csv: columns by their names, usual or given, among others") {
         ":2: has 2 fields; expected 3, as the first line has");
   CHECK(found("a.ppm\n") ==
         ":1: has one field; expected path,label, or give data.csv: {separator: ...}");
-  config.csv = {"photo", "species", "", "", "", ""};
+  config.csv = {"photo", "species", "", "", "", "", ""};
   CHECK(found("id,photo,species\n1,a.ppm,dog\n") == "a.ppm dog");
   CHECK(found("id,picture,species\n1,a.ppm,dog\n") ==
         ":1: there is no column 'photo'; the columns are id, picture, species");
-  config.csv = {"", "", "|", (folder.path() / "deep").string(), ".ppm", ""};
+  config.csv = {"", "", "|", (folder.path() / "deep").string(), ".ppm", "", ""};
   CHECK(found("image_id|class\nb|dog\n") == "deep/b.ppm dog");
   CHECK(found("image_id|class\nb.ppm|dog\n") == "deep/b.ppm dog");
 }

@@ -204,8 +204,7 @@ TEST_CASE("number_groups: samples without a name are groups of their own") {
   CHECK(groups.count == 4);
   CHECK(groups.ungrouped == 2);
   CHECK(number_groups({}, 3).by_sample == std::vector<std::int64_t>{0, 1, 2});
-  CHECK(describe_groups(names) ==
-        "3 files in 2 groups, and 2 files that are groups of their own");
+  CHECK(describe_groups(names) == "3 files in 2 groups, and 2 files that are groups of their own");
 }
 
 TEST_CASE("divide_training_samples: the folds are disjoint and contain every sample") {
@@ -254,16 +253,21 @@ TEST_CASE("describe_shares: of many classes, the extremes") {
     classes.push_back(concat('c', label));
     for (int i = 0; i < 10; ++i) {
       const auto index = static_cast<std::int64_t>(labels.size());
-      (i < (label == 3 ? 1 : label == 5 ? 4 : 2) ? division.validation : division.train)
+      (i < (label == 3   ? 1
+            : label == 5 ? 4
+                         : 2)
+           ? division.validation
+           : division.train)
           .push_back(index);
       labels.push_back(label);
     }
   }
   config::Data data;
   data.validation_split = 0.2;
-  CHECK(describe_shares(data, labels, division, classes) ==
-        "data.validation_split: 0.2 sets 20.50 % of the samples aside (20.00 % asked for), by class "
-        "from 10.00 % (c3) to 40.00 % (c5)");
+  CHECK(
+      describe_shares(data, labels, division, classes) ==
+      "data.validation_split: 0.2 sets 20.50 % of the samples aside (20.00 % asked for), by class "
+      "from 10.00 % (c3) to 40.00 % (c5)");
 }
 
 }  // namespace trainer::data::groups_test

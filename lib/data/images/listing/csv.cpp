@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "data/images/listing/csv_text.h"
+#include "data/images/listing/labels.h"
 
 namespace trainer::data {
 namespace {
@@ -34,6 +36,7 @@ struct Columns {
   bool has_names = false;  // the first row is a header
   std::optional<std::size_t> weight = {};
   std::vector<std::size_t> one_hot = {};  // columns of 0 and 1, in place of `label`
+  bool has_several_labels = false;
   std::optional<std::size_t> group = {};
 };
 
@@ -50,10 +53,37 @@ std::size_t find_column(const std::string& path, const Cells& header, const std:
 bool is_zero(const std::string& cell) { return cell == "0" || cell == "0.0"; }
 bool is_one(const std::string& cell) { return cell == "1" || cell == "1.0"; }
 
+// Returns whether a cell of a label is one of an unknown label.
+bool is_unknown(const std::string& cell) {
+  const std::string word = to_lower(cell);
+  return word.empty() || word == "nan" || word == "na" || word == "<na>";
+}
+
+// Throws if a column would be one of labels but for cells of -1: some lists mark a doubt so.
+void reject_minus_one(const std::string& path, const std::vector<CsvLine>& lines,
+                      std::size_t column) {
+  int line = 0;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i].cells.size() <= column) return;
+    const std::string& cell = lines[i].cells[column];
+    if (cell == "-1" || cell == "-1.0") {
+      if (line == 0) line = lines[i].line;
+    } else if (!is_unknown(cell) && !is_zero(cell) && !is_one(cell)) {
+      return;
+    }
+  }
+  if (line == 0) return;
+  fail_at(path, line,
+          concat("the column '", lines[0].cells[column],
+                 "' has -1 beside 0 and 1; write 0, 1 or nothing (unknown) in its place, or name "
+                 "the columns of labels in data.classes"));
+}
+
 // Returns the columns beside the column `image` that have at least one 1 and otherwise only cells
-// with 0, 1 or nothing; an empty list for fewer than two columns.
+// with 0, 1 or nothing, or with `several` any that is_unknown(); an empty list for fewer than two
+// columns.
 std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
-                                      std::size_t image) {
+                                      std::size_t image, bool several) {
   const std::size_t count = lines[0].cells.size();
   std::vector<std::size_t> columns;
   for (std::size_t column = 0; column < count; ++column) {
@@ -62,10 +92,11 @@ std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector
       const Cells& cells = lines[i].cells;
       if (cells.size() != count) continue;  // reported with its line later
       const std::string& cell = cells[column];
-      fits = cell.empty() || is_zero(cell) || is_one(cell);
+      fits = (several ? is_unknown(cell) : cell.empty()) || is_zero(cell) || is_one(cell);
       has_one = has_one || is_one(cell);
     }
     if (fits && has_one) columns.push_back(column);
+    if (!fits && several && column != image) reject_minus_one(path, lines, column);
   }
   for (const std::size_t column : columns) {
     const auto first =
@@ -120,9 +151,30 @@ std::optional<std::size_t> find_group_column(const std::string& path, const CsvL
                  ". A regular expression on paths needs parentheses, e.g. '(person\\d+)'"));
 }
 
+// Returns the columns that have these names; an empty list if none has.
+std::vector<std::size_t> find_named_labels(const std::string& path, const CsvLine& header,
+                                           const Cells& names) {
+  std::vector<std::size_t> columns;
+  Cells missing;
+  for (const std::string& name : names) {
+    const auto found = std::find(header.cells.begin(), header.cells.end(), name);
+    if (found == header.cells.end()) {
+      missing.push_back(name);
+    } else {
+      columns.push_back(static_cast<std::size_t>(found - header.cells.begin()));
+    }
+  }
+  if (!columns.empty() && !missing.empty()) {
+    fail_at(path, header.line,
+            concat("has no column for the labels ", join(missing), "; the labels are ", join(names),
+                   ", and the columns ", join(header.cells)));
+  }
+  return columns;
+}
+
 Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& lines,
                            const fs::path& folder, const config::Csv& csv,
-                           std::optional<std::size_t> group) {
+                           const Cells& label_columns, std::optional<std::size_t> group) {
   const Cells& first = lines[0].cells;
   const bool named =
       !csv.image_column.empty() || !csv.label_column.empty() || !csv.weight_column.empty();
@@ -130,21 +182,34 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
   const std::size_t label = find_column(path, first, csv.label_column, kLabelColumns);
   const std::size_t count = first.size();
   const std::size_t weight = find_column(path, first, csv.weight_column, kWeightColumns);
-  Columns columns{image, label, count, true,
-                  weight < count ? std::optional<std::size_t>(weight) : std::nullopt};
+  Columns columns{image,
+                  label,
+                  count,
+                  true,
+                  weight < count ? std::optional<std::size_t>(weight) : std::nullopt,
+                  {},
+                  !csv.label_separator.empty()};
+  const bool several = csv.columns_are_labels && csv.label_separator.empty();
+  if (several && image < count && !label_columns.empty()) {
+    columns.one_hot = find_named_labels(path, lines[0], label_columns);
+    columns.has_several_labels = true;
+    if (!columns.one_hot.empty()) return columns;
+    columns.has_several_labels = false;
+  }
   if (image < count && label < count) return columns;
   if (count == 2 && !named) {
     // A first line with the name of a file is not a header, although its class may be "label".
     reject_unusual_header(path, lines, folder, csv);
-    return {0, 1, 2, false};
+    return {0, 1, 2, false, std::nullopt, {}, !csv.label_separator.empty()};
   }
   if (count == 1) {
     fail_at(path, 1, "has one field; expected path,label, or give data.csv: {separator: ...}");
   }
-  if (image < count) {
-    columns.one_hot = find_one_hot(path, lines, image);
+  if (image < count && csv.label_separator.empty()) {
+    columns.one_hot = find_one_hot(path, lines, image, several);
     std::erase(columns.one_hot, weight);
     if (group) std::erase(columns.one_hot, *group);
+    columns.has_several_labels = several;
     if (columns.one_hot.size() > 1) return columns;
   }
   fail_at(
@@ -155,9 +220,10 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
 }
 
 Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
-                     const fs::path& folder, const config::Csv& csv, const std::string& group_by) {
+                     const fs::path& folder, const config::Csv& csv, const Cells& label_columns,
+                     const std::string& group_by) {
   const std::optional<std::size_t> group = find_group_column(path, lines[0], group_by);
-  Columns columns = find_label_columns(path, lines, folder, csv, group);
+  Columns columns = find_label_columns(path, lines, folder, csv, label_columns, group);
   columns.group = group;
   return columns;
 }
@@ -172,12 +238,32 @@ std::string find_one_hot_label(const std::string& path, const CsvLine& row, cons
   if (names.size() == 1) return names[0];
   if (names.empty()) {
     fail_at(path, row.line,
-            concat("has no label: none of the columns of 0 and 1 is 1; expected one"));
+            concat("has no label: none of the columns of 0 and 1 is 1; without model.loss: "
+                   "binary_cross_entropy an image has one label"));
   }
   fail_at(path, row.line,
           concat("has ", names.size(), " labels, ", join(names),
-                 "; several labels per image are not supported: give each image one label, or name "
-                 "the column of labels with data.csv: {label_column: ...}"));
+                 "; without model.loss: binary_cross_entropy an image has one label. Give this "
+                 "loss for several labels per image, or name the column of labels with data.csv: "
+                 "{label_column: ...}"));
+}
+
+// Returns the numbers of a row in the columns of labels.
+std::vector<float> read_targets(const std::string& path, const CsvLine& row, const Cells& header,
+                                const std::vector<std::size_t>& columns) {
+  std::vector<float> targets;
+  for (const std::size_t column : columns) {
+    const std::string& cell = row.cells[column];
+    if (!is_zero(cell) && !is_one(cell) && !is_unknown(cell)) {
+      fail_at(path, row.line,
+              concat("the cell '", escaped(cell), "' of the label '", header[column],
+                     "' is not 0, 1 or empty (unknown)"));
+    }
+    targets.push_back(is_one(cell)    ? 1.0f
+                      : is_zero(cell) ? 0.0f
+                                      : std::numeric_limits<float>::quiet_NaN());
+  }
+  return targets;
 }
 
 // Returns the path of an image. If no file has this name, backslashes separate folders.
@@ -207,13 +293,15 @@ void fail_at(const std::string& path, int line, const std::string& message) {
   throw DataError(concat(path, ':', line), message);
 }
 
-CsvList read_csv(const std::string& path, const config::Csv& csv, const std::string& group_by) {
+CsvList read_csv(const std::string& path, const config::Csv& csv,
+                 const std::vector<std::string>& label_columns, const std::string& group_by) {
   const fs::path folder = csv.root.empty() ? fs::path(path).parent_path() : fs::path(csv.root);
   const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
   CsvList list;
   if (lines.empty()) throw DataError(path, "holds no path,label line");
-  const Columns columns = find_columns(path, lines, folder, csv, group_by);
+  const Columns columns = find_columns(path, lines, folder, csv, label_columns, group_by);
   list.has_groups = columns.group.has_value();
+  list.has_several_labels = columns.has_several_labels;
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
   for (std::size_t i = columns.has_names ? 1 : 0; i < lines.size(); ++i) {
     const Cells& cells = lines[i].cells;
@@ -231,14 +319,21 @@ CsvList read_csv(const std::string& path, const config::Csv& csv, const std::str
     if (image.find('\0') != std::string::npos) {
       fail_at(path, line, concat("the path '", escaped(image), "' holds a NUL byte; remove it"));
     }
-    const std::string label =
-        columns.one_hot.empty()
-            ? cells[columns.label]
-            : find_one_hot_label(path, lines[i], lines[0].cells, columns.one_hot);
-    if (label.empty()) fail_at(path, line, "has no label");
+    std::string label;
+    if (!columns.has_several_labels) {
+      label = columns.one_hot.empty()
+                  ? cells[columns.label]
+                  : find_one_hot_label(path, lines[i], lines[0].cells, columns.one_hot);
+      if (label.empty()) fail_at(path, line, "has no label");
+    }
     if (!image.ends_with(csv.ending)) image += csv.ending;
     list.rows.push_back({locate_image(folder, image).string(), label, line});
     if (columns.group) list.rows.back().group = cells[*columns.group];
+    if (columns.has_several_labels && columns.one_hot.empty()) {
+      list.rows.back().labels = split_label(cells[columns.label], csv.label_separator[0]);
+    } else if (columns.has_several_labels) {
+      list.rows.back().targets = read_targets(path, lines[i], lines[0].cells, columns.one_hot);
+    }
     if (!columns.weight) continue;
     list.rows.back().has_weight = true;
     list.rows.back().weight = parse_weight(path, line, cells[*columns.weight]);

@@ -14,23 +14,35 @@ struct CsvRow {
   bool has_weight = false;
   float weight = 1;
   std::string group = {};  // "" without a column of groups
+  // If the list may give an image several labels: the labels of a separated cell, or a number for
+  // each of CsvList::classes, 0, 1 or NaN (unknown).
+  std::vector<std::string> labels = {};
+  std::vector<float> targets = {};
 };
 
 struct CsvList {
   std::vector<CsvRow> rows;
-  // The names of one-hot columns in the order of the columns; empty if a column holds the labels.
+  // The names of columns of 0 and 1 in their order, or in that of `label_columns`; empty if a
+  // column holds the labels.
   std::vector<std::string> classes;
   bool has_groups = false;  // there is a column of groups
+  // True if an image may have several labels; CsvRow::label is empty then.
+  bool has_several_labels = false;
 };
 
 // Reads a file as RFC 4180 describes it, in UTF-8 or UTF-16, with any line ends, and with another
 // separator if the first line has one. Blanks around fields without quotes are left out. The
 // columns are those that `csv` names, those with usual names, or, without names, the only two. If
-// there is no column of labels, columns of 0 and 1 with one 1 per row give them. Paths have
+// there is no column of labels, columns of 0 and 1 give them: with csv.columns_are_labels any
+// number of them may be 1, and cells may be empty or "nan" (unknown); otherwise one is 1 per row.
+// With `label_columns`, which then are the columns of 0 and 1, columns of other names are not used.
+// With csv.label_separator, the column of labels has any number of them per cell. Paths have
 // csv.ending and count from csv.root or the folder of the file; backslashes may separate their
 // folders. If the header has the column `group_by`, it holds the groups of images; if it does not,
 // and this text has no character of a regular expression, this is an error. Throws DataError.
-CsvList read_csv(const std::string& path, const config::Csv& csv, const std::string& group_by = "");
+CsvList read_csv(const std::string& path, const config::Csv& csv,
+                 const std::vector<std::string>& label_columns = {},
+                 const std::string& group_by = "");
 
 [[noreturn]] void fail_at(const std::string& path, int line, const std::string& message);
 

@@ -52,16 +52,17 @@ void check_groups(const config::Data& data, const ImageList& train) {
   const std::string source = concat("data.group_by: '", printable(data.group_by), "' ");
   if (!first.group.empty()) {
     throw ConfigError(
-        data.loc, concat(source, "puts all ", train.files.size(), " training files into the group '",
-                         printable(first.group),
+        data.loc, concat(source, "puts all ", train.files.size(),
+                         " training files into the group '", printable(first.group),
                          "'; give a pattern whose first parentheses enclose what differs between "
                          "groups, such as 'person(\\d+)'"));
   }
   throw ConfigError(
-      data.loc, train.has_groups
-                    ? concat(source, "is a column of ", train.source, " that is empty in every line")
-                    : concat(source, "matches none of the paths of the ", train.files.size(),
-                             " training files, e.g. ", printable(first.describe())));
+      data.loc,
+      train.has_groups
+          ? concat(source, "is a column of ", train.source, " that is empty in every line")
+          : concat(source, "matches none of the paths of the ", train.files.size(),
+                   " training files, e.g. ", printable(first.describe())));
 }
 
 }  // namespace trainer::data

@@ -24,21 +24,50 @@ namespace {
 
 namespace fs = std::filesystem;
 
-LabelledList list_csv(const config::Data& data, const config::SplitFiles& split) {
+LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
+                      const std::vector<std::string>& label_columns) {
   LabelledList result;
   ImageList& list = result.list;
   list.source = split.path;
-  CsvList read = read_csv(split.path, data.csv, data.group_by);
+  CsvList read = read_csv(split.path, data.csv, label_columns, data.group_by);
   list.has_groups = read.has_groups;
   result.classes = std::move(read.classes);
+  result.has_several_labels = read.has_several_labels;
   for (CsvRow& row : read.rows) {
     list.files.push_back({std::move(row.path), 0, row.weight});
     list.files.back().group = std::move(row.group);
     list.has_weights = list.has_weights || row.has_weight;
     list.lines.push_back(row.line);
-    result.labels.push_back(std::move(row.label));
+    if (read.has_several_labels) {
+      result.names.push_back(std::move(row.labels));
+      result.targets.push_back(std::move(row.targets));
+    } else {
+      result.labels.push_back(std::move(row.label));
+    }
   }
   return result;
+}
+
+// Sets the label sets of the files of a list of several labels per image.
+void set_label_sets(LabelledList& read, const std::vector<std::string>& classes) {
+  const auto indices = map_class_names(classes);
+  auto sets = std::make_shared<LabelSets>(classes.size());
+  std::vector<std::size_t> places;  // of the columns among the classes
+  for (const std::string& column : read.classes) {
+    places.push_back(static_cast<std::size_t>(indices.at(column)));
+  }
+  for (std::size_t i = 0; i < read.list.files.size(); ++i) {
+    std::vector<float> row(classes.size());
+    for (std::size_t c = 0; c < places.size(); ++c) row[places[c]] = read.targets[i][c];
+    for (const std::string& name : read.names[i]) {
+      const std::int32_t label = find_label(name, indices, classes, [&](const std::string& what) {
+        throw DataError(read.place(i), what);
+      });
+      row[static_cast<std::size_t>(label)] = 1;
+    }
+    read.list.files[i].label = sets->add(row);
+  }
+  read.list.label_sets = std::move(sets);
 }
 
 // The longest class name in bytes. Reports, pictures and messages contain the names.
@@ -62,13 +91,19 @@ void note_similar_names(const std::vector<std::string>& classes, ImageList& list
   }
 }
 
+std::string ImageList::label_name(std::size_t file, const std::vector<std::string>& classes) const {
+  const std::int32_t label = files[file].label;
+  return label_sets ? label_sets->describe(label, classes)
+                    : classes[static_cast<std::size_t>(label)];
+}
+
 std::string LabelledList::place(std::size_t file) const {
   if (!list.lines.empty()) return concat(list.source, ':', list.lines[file]);
   return list.files[file].describe();
 }
 
 SplitImages::SplitImages(const config::Data& data, config::SplitFiles split)
-    : data_(data), split_(std::move(split)) {}
+    : data_(data), split_(std::move(split)), label_columns_(data.classes) {}
 
 bool SplitImages::has_labels() const {
   return data_.format == config::DataFormat::kCsv || holds_shards(data_);
@@ -76,7 +111,8 @@ bool SplitImages::has_labels() const {
 
 const LabelledList& SplitImages::labelled() {
   if (!labelled_) {
-    labelled_ = holds_shards(data_) ? list_shards(data_, split_) : list_csv(data_, split_);
+    labelled_ =
+        holds_shards(data_) ? list_shards(data_, split_) : list_csv(data_, split_, label_columns_);
   }
   return *labelled_;
 }
@@ -94,6 +130,7 @@ std::vector<std::string> SplitImages::find_class_names() {
     if (!columns.empty()) {
       return data_.class_order ? sort_classes(columns, *data_.class_order, fail_of_names) : columns;
     }
+    if (labelled().has_several_labels) return find_label_names();
     reject_several_labels(labelled().labels, fail);
     return find_classes(labelled().labels, data_.class_order, fail);
   }
@@ -106,13 +143,32 @@ std::vector<std::string> SplitImages::find_class_names() {
   return sort_classes(names, data_.class_order.value_or(config::ClassOrder::kText), fail_of_names);
 }
 
+// Returns all labels in the cells of a csv, sorted.
+std::vector<std::string> SplitImages::find_label_names() {
+  std::vector<std::string> names;
+  std::vector<std::size_t> files;  // by name
+  for (std::size_t i = 0; i < labelled().names.size(); ++i) {
+    names.insert(names.end(), labelled().names[i].begin(), labelled().names[i].end());
+    files.resize(names.size(), i);
+  }
+  if (names.empty()) throw DataError(labelled().list.source, "no image has a label");
+  return sort_classes(names, data_.class_order.value_or(choose_order(names)),
+                      [&](std::size_t name, const std::string& what) {
+                        throw DataError(labelled().place(files[name]), what);
+                      });
+}
+
 std::string SplitImages::find_class_order() {
   if (!data_.classes.empty()) return "data.classes";
   const auto spell = [](config::ClassOrder order) { return std::string(config::spell(order)); };
   if (data_.class_order) return spell(*data_.class_order);
   if (!has_labels()) return spell(config::ClassOrder::kText);
   if (!labelled().classes.empty()) return "columns";
-  return spell(choose_order(labelled().labels));
+  if (!labelled().has_several_labels) return spell(choose_order(labelled().labels));
+  std::vector<std::string> names;
+  for (const auto& of_file : labelled().names)
+    names.insert(names.end(), of_file.begin(), of_file.end());
+  return spell(choose_order(names));
 }
 
 std::vector<std::string> SplitImages::class_names() {
@@ -151,7 +207,15 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
     assign_groups(data_, list);
     return list;
   }
+  if (!labelled_) label_columns_ = classes;
   const LabelledList& read = labelled();
+  if (read.has_several_labels) {
+    set_label_sets(*labelled_, classes);
+    ImageList list = std::move(labelled_->list);
+    labelled_.reset();
+    assign_groups(data_, list);
+    return list;
+  }
   const auto indices = map_class_names(classes);
   std::vector<std::int32_t> numbers;
   for (std::size_t i = 0; i < read.labels.size(); ++i) {

@@ -2,19 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config/sections/data.h"
 #include "data/decode/image_file.h"
+#include "data/images/listing/label_sets.h"
 #include "data/open.h"
 
 namespace trainer::data {
 
 struct ListedFile {
   std::string path;
-  std::int32_t label = 0;
+  std::int32_t label = 0;  // a class, or the index of a set of labels: see ImageList::label_sets
   float weight = 1;
   // The place of this image in a file with many images, and its name; bytes < 0: a file of its own.
   std::int64_t offset = 0, bytes = -1;
@@ -34,6 +36,12 @@ struct ImageList {
   std::vector<int> lines = {};  // of a csv, by file
   bool has_weights = false;     // whether a csv gave them
   bool has_groups = false;      // whether a column of a csv gave them
+  // Null if each image has one class. Otherwise images have several labels, which label_name()
+  // names.
+  std::shared_ptr<const LabelSets> label_sets = {};
+
+  // Returns the name of the class or the names of the labels of a file.
+  std::string label_name(std::size_t file, const std::vector<std::string>& classes) const;
 };
 
 // The images of a csv or of shards with the texts of their classes, whose numbers are not set yet.
@@ -41,6 +49,11 @@ struct LabelledList {
   ImageList list;
   std::vector<std::string> labels;        // by file
   std::vector<std::string> classes = {};  // in the order of one-hot columns; empty without these
+  // If images may have several labels, `labels` is empty. A csv gave these by file: the names of a
+  // separated cell, or numbers in the order of `classes`.
+  bool has_several_labels = false;
+  std::vector<std::vector<std::string>> names = {};
+  std::vector<std::vector<float>> targets = {};
 
   // The place of a file in its csv or shard, for messages.
   std::string place(std::size_t file) const;
@@ -65,10 +78,12 @@ class SplitImages {
   bool has_labels() const;
   const LabelledList& labelled();
   std::vector<std::string> find_class_names();
+  std::vector<std::string> find_label_names();
   [[noreturn]] void fail_with_long_name(const std::string& name);
 
   const config::Data& data_;
   config::SplitFiles split_;
+  std::vector<std::string> label_columns_;  // names of a csv's columns; empty: to be found
   std::optional<LabelledList> labelled_;
 };
 

@@ -29,18 +29,6 @@ bool is_number(const std::string& name) {
   return number && std::isfinite(*number);
 }
 
-std::vector<std::string> split_label(const std::string& label, char separator) {
-  std::vector<std::string> parts;
-  for (std::string part : split_text(label, separator)) {
-    const std::size_t first = part.find_first_not_of(' ');
-    if (first == std::string::npos) continue;
-    part.erase(0, first);
-    part.erase(part.find_last_not_of(' ') + 1);
-    parts.push_back(std::move(part));
-  }
-  return parts;
-}
-
 // Returns whether a label looks like several labels. Blanks are common in names, so that a blank
 // separates labels only if all parts are labels themselves, or if few words form many labels.
 bool joins_labels(const std::set<std::string>& names, const std::string& label, char separator,
@@ -57,6 +45,18 @@ bool joins_labels(const std::set<std::string>& names, const std::string& label, 
 
 }  // namespace
 
+std::vector<std::string> split_label(const std::string& label, char separator) {
+  std::vector<std::string> parts;
+  for (std::string part : split_text(label, separator)) {
+    const std::size_t first = part.find_first_not_of(' ');
+    if (first == std::string::npos) continue;
+    part.erase(0, first);
+    part.erase(part.find_last_not_of(' ') + 1);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 void reject_several_labels(const std::vector<std::string>& labels, const FailAt& fail) {
   const std::set<std::string> names(labels.begin(), labels.end());
   for (const char separator : {'|', ';', ',', ' '}) {
@@ -69,9 +69,10 @@ void reject_several_labels(const std::vector<std::string>& labels, const FailAt&
       const auto first = std::find(labels.begin(), labels.end(), name);
       fail(static_cast<std::size_t>(first - labels.begin()),
            concat("the label '", escaped(name), "' looks like several labels, separated by '",
+                  separator, "'. For several labels per image give data.csv: {label_separator: '",
                   separator,
-                  "'; several labels per image are not supported. Give each image one label, or, "
-                  "if these are names of classes, list them in data.classes"));
+                  "'} and model.loss: binary_cross_entropy; if these are names of classes, list "
+                  "them in data.classes"));
     }
   }
 }

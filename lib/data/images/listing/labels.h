@@ -15,6 +15,10 @@ namespace trainer::data {
 // Throws an error for the item `place` of a list.
 using FailAt = std::function<void(std::size_t place, const std::string& why)>;
 
+// Returns the parts of a cell with several labels, without blanks around them and without empty
+// parts.
+std::vector<std::string> split_label(const std::string& label, char separator);
+
 // Calls fail(place in the list, why) for a label that consists of several labels: "a|b", "a;b",
 // "a,b" or "a b", whose parts are also labels or parts of other labels.
 void reject_several_labels(const std::vector<std::string>& labels, const FailAt& fail);
