@@ -49,6 +49,7 @@ struct EvaluateArguments : ModelArguments {
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
   bool flip = false;       // with mirror images
+  std::string thresholds;  // of labels, to be found: f1 or sensitivity=S
   bool follow = false;     // evaluates new checkpoints until the run ends
   bool calibrate = false;  // measures and corrects the probabilities
   bool json = false;

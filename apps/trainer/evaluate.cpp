@@ -10,6 +10,7 @@
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"
 #include "commands/evaluate/scored_split.h"
+#include "commands/evaluate/thresholds.h"
 #include "commands/open_model/open_model.h"
 #include "commands/open_model/run_archive.h"
 #include "hooks/data_report.h"
@@ -70,13 +71,64 @@ void calibrate(const EvaluateArguments& arguments, const EvaluatedModel& model) 
   }
 }
 
+// Returns what --thresholds asks for; nullopt without it. Throws ConfigError if it does not fit.
+std::optional<engine::ThresholdGoal> parse_thresholds(const EvaluateArguments& arguments,
+                                                      const commands::OpenedModel& opened) {
+  if (arguments.thresholds.empty()) return std::nullopt;
+  const auto goal = engine::parse_threshold_goal(arguments.thresholds);
+  if (!goal) {
+    throw ConfigError({}, concat("--thresholds is ", arguments.thresholds,
+                                 "; expected f1, or sensitivity=S with S above 0 and at most 1"));
+  }
+  if (!opened.is_multi_label()) {
+    throw ConfigError({}, concat("--thresholds is for several labels per image, and the model of ",
+                                 opened.path, " has one class per image"));
+  }
+  if (!arguments.split.empty() && arguments.split != "validation") {
+    throw ConfigError({}, concat("--thresholds are found on the validation split; remove --split ",
+                                 arguments.split));
+  }
+  return goal;
+}
+
+// Evaluates with the thresholds of the run, or finds and writes them for a goal.
+engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& dataset,
+                                const commands::OpenedModel& opened,
+                                const std::optional<engine::ThresholdGoal>& goal,
+                                engine::EvaluateOptions options,
+                                commands::LabelThresholds& thresholds) {
+  if (!goal) {
+    thresholds = commands::read_thresholds(opened);
+    options.thresholds = thresholds.logits;
+    return *engine::evaluate(engine, dataset, options);
+  }
+  const auto labels = static_cast<std::int64_t>(opened.classes.size());
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  engine::MultiLabelAccumulator scores(labels, kAll);
+  options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
+    scores.add(logits, {static_cast<const float*>(batch.labels), logits.size()});
+  };
+  engine::Metrics metrics = *engine::evaluate(engine, dataset, options);
+  thresholds = commands::find_thresholds(opened, scores, *goal);
+  if (!thresholds.kept.empty()) {
+    warn(concat("no validation sample has ", join(thresholds.kept),
+                "; the threshold of this label stays a probability of 0.5"));
+  }
+  commands::write_thresholds(opened, thresholds);
+  engine::MultiLabelAccumulator decided(labels, kAll, thresholds.logits);
+  decided.add(scores.logits(), scores.targets());
+  metrics.multi_label = decided.result();
+  return metrics;
+}
+
 }  // namespace
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
   const commands::OpenedModel opened = open_model(arguments);
-  const commands::OpenedSplit split =
-      commands::open_split_or_default(opened, parse_split(arguments.split));
+  const std::optional<engine::ThresholdGoal> goal = parse_thresholds(arguments, opened);
+  const commands::OpenedSplit split = commands::open_split_or_default(
+      opened, goal ? Split::kValidation : parse_split(arguments.split));
   warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
@@ -90,11 +142,16 @@ int evaluate(const EvaluateArguments& arguments) {
     commands::check_class_probabilities(opened, engine, split.dataset(), "--calibrate");
     options.each_batch = commands::keep_scores(split.dataset(), engine.outputs(), evaluated.scores);
   }
-  const auto metrics = engine::evaluate(engine, split.dataset(), options);
+  commands::LabelThresholds thresholds;
+  const std::optional<engine::Metrics> metrics =
+      opened.is_multi_label()
+          ? evaluate_labels(engine, split.dataset(), opened, goal, options, thresholds)
+          : engine::evaluate(engine, split.dataset(), options);
   warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   warn(commands::note_on_predictions(opened));
   const commands::EvaluationReport report{arguments.model, opened.step,        opened.checkpoint,
-                                          split.split,     split.data.classes, *metrics};
+                                          split.split,     split.data.classes, *metrics,
+                                          thresholds};
   if (arguments.json) {
     commands::print_report_json(report, std::cout);
   } else {
@@ -136,7 +193,8 @@ void add_follow(const Command& command, EvaluateArguments& arguments) {
           .excludes("--weights")
           .excludes("--average")
           .excludes("--flip")
-          .excludes("--calibrate");
+          .excludes("--calibrate")
+          .excludes("--thresholds");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
     command
         .add_action(
@@ -179,6 +237,11 @@ void add_evaluate(CommandLine& line) {
       "Also how far probabilities agree with the share of correct predictions, and the "
       "temperature, found on the validation split, that corrects them; stored in the "
       "run, where predict and export use it");
+  command
+      .add_option("--thresholds", arguments->thresholds,
+                  "Several labels per image: find a threshold for each label on the validation "
+                  "split, and keep it in the run for evaluate and predict: f1, or sensitivity=S")
+      .type_name("GOAL");
   add_follow(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--json", arguments->json, "One JSON object per result on standard output");

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "commands.h"
+#include "commands/evaluate/thresholds.h"
 #include "commands/export/export_json.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/open_model.h"
@@ -55,8 +56,9 @@ int export_model(const ExportArguments& arguments) {
     model::export_safetensors(model, opened.file.tensors, arguments.output, opened.classes,
                               temperature.value);
   } else {
-    model::export_onnx(model, opened.file.tensors, commands::onnx_metadata(opened),
-                       arguments.output, temperature.value);
+    std::vector<std::pair<std::string, std::string>> metadata = commands::onnx_metadata(opened);
+    if (opened.is_multi_label()) commands::add_thresholds(opened, metadata);
+    model::export_onnx(model, opened.file.tensors, metadata, arguments.output, temperature.value);
   }
   if (arguments.json) {
     commands::print_exported_json(opened, arguments.format, arguments.output, temperature,

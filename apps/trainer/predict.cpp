@@ -7,8 +7,10 @@
 #include "base/files/files.h"
 #include "base/formats/table.h"
 #include "commands.h"
+#include "commands/evaluate/thresholds.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/predict/features.h"
+#include "commands/predict/labels.h"
 #include "options.h"
 #include "train/open.h"
 
@@ -70,6 +72,32 @@ int write_features(const PredictArguments& arguments, const commands::OpenedMode
   return exit_code(arguments, inputs, skipped);
 }
 
+// Writes the labels above their thresholds, of a model of several labels per image.
+int write_labels(const PredictArguments& arguments, const commands::OpenedModel& opened,
+                 const std::vector<commands::PredictionInput>& inputs) {
+  if (arguments.top) {
+    throw ConfigError({},
+                      "--top is for one class per image; this model has several labels, and all "
+                      "above their thresholds are written");
+  }
+  const auto engine = commands::make_engine(opened, inputs);
+  commands::LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
+                               commands::read_thresholds(opened).logits, inputs, arguments.logits,
+                               std::cout);
+  writer.header();
+  std::int64_t skipped = 0;
+  for (const commands::PredictionInput& input : inputs) {
+    const auto each = [&](const commands::Output& output) {
+      if (output.error.empty()) return writer.write(input, output);
+      ++skipped;
+      if (!arguments.quiet) warn("skipped: " + output.error);
+    };
+    commands::for_each_output(*engine, input,
+                              {opened.config.model.loss, arguments.limit, arguments.flip}, each);
+  }
+  return exit_code(arguments, inputs, skipped);
+}
+
 int predict(const PredictArguments& arguments) {
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
@@ -80,6 +108,7 @@ int predict(const PredictArguments& arguments) {
                                        arguments.on_error != OnError::kFail, warn);
   if (!arguments.features.empty()) return write_features(arguments, opened, inputs);
   warn(commands::note_on_predictions(opened));
+  if (opened.is_multi_label()) return write_labels(arguments, opened, inputs);
   const auto engine = commands::make_engine(opened, inputs);
   commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                                     inputs, arguments.top, std::cout,

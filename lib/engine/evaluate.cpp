@@ -23,7 +23,7 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
     return indices;
   }
   const auto stride = static_cast<std::size_t>(dataset.spec().label_width);
-  const std::size_t width = stride - (dataset.spec().has_weights ? 1 : 0);
+  const auto width = static_cast<std::size_t>(dataset.spec().targets());
   for (std::size_t i = 0; i < count; ++i) {
     const float* row = static_cast<const float*>(batch.labels) + i * stride;
     // A single number is the label itself; several numbers are one-hot or probabilities.
@@ -61,6 +61,7 @@ bool is_distribution(const std::vector<float>& row) {
 }  // namespace
 
 bool has_classes(const data::Dataset& dataset, LossKind loss) {
+  if (dataset.spec().is_multi_label()) return false;
   if (dataset.spec().label_is_index() || !dataset.spec().in_memory) return true;
   const bool any_target = loss == LossKind::kMeanSquaredError;
   std::vector<std::byte> image(dataset.spec().image_bytes());
@@ -77,7 +78,7 @@ EvaluateOptions evaluate_options(const config::Config& config) {
   options.loss = config.model.loss;
   options.top_k = config.evaluate.top_k;
   options.alone = !config.parallel.evaluate;
-  if (config::names_metric(config, "auc")) {
+  if (config::names_metric(config, "auc") || config::names_metric(config, "average_precision")) {
     options.max_scores = std::numeric_limits<std::int64_t>::max();
   }
   return options;
@@ -97,31 +98,70 @@ std::span<const float> weigh(const data::Dataset& dataset, const data::Batch& ba
   return weighed;
 }
 
+// The metrics of a split so far.
+struct Sums {
+  MetricsAccumulator metrics;
+  std::optional<MultiLabelAccumulator> multi_label;
+
+  Metrics result() const {
+    Metrics result = metrics.result();
+    if (multi_label) result.multi_label = multi_label->result();
+    return result;
+  }
+};
+
+Sums make_sums(const EvaluateOptions& options, std::int64_t outputs, const data::Dataset& dataset) {
+  Sums sums{MetricsAccumulator(options.loss, outputs, options.top_k,
+                               has_classes(dataset, options.loss), options.max_scores),
+            std::nullopt};
+  if (dataset.spec().is_multi_label()) {
+    sums.multi_label.emplace(outputs, options.max_scores, options.thresholds);
+  }
+  return sums;
+}
+
+// Returns the targets of a batch of several labels, [samples, labels]; empty for other labels.
+std::span<const float> find_targets(const data::Dataset& dataset, const data::Batch& batch) {
+  if (!dataset.spec().is_multi_label()) return {};
+  return {static_cast<const float*>(batch.labels),
+          static_cast<std::size_t>(batch.range.count * dataset.spec().label_width)};
+}
+
 // Gathers the results of all workers for their parts of a batch, in the order of the samples, on
 // every worker.
 class Gathered {
  public:
-  // `leaves`: how the workers divide a batch, see rank_samples().
-  Gathered(cluster::Communicator& workers, std::int64_t outputs, std::int64_t leaves)
-      : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2), leaves_(leaves) {}
+  // `targets`: the numbers of targets per sample, 0 for labels that are classes. `leaves`: how the
+  // workers divide a batch, see rank_samples().
+  Gathered(cluster::Communicator& workers, std::int64_t outputs, std::int64_t targets,
+           std::int64_t leaves)
+      : workers_(workers),
+        outputs_(static_cast<std::size_t>(outputs)),
+        targets_width_(static_cast<std::size_t>(targets)),
+        width_(outputs_ + targets_width_ + 2),
+        leaves_(leaves) {}
 
-  // Exchanges a row per sample: its logits, its loss, its label. Returns whether any worker asks to
-  // stop; all of them stop then.
+  // Exchanges a row per sample: its logits, its loss, its label, its targets. Returns whether any
+  // worker asks to stop; all of them stop then.
   bool gather(const data::Batch& batch, std::span<const float> logits,
-              std::span<const float> losses, const std::vector<std::int32_t>& labels, bool stop) {
+              std::span<const float> losses, const std::vector<std::int32_t>& labels,
+              std::span<const float> targets, bool stop) {
     const auto ranks = static_cast<std::int64_t>(workers_.size());
     std::vector<float> mine = make_rows(batch.global), all(mine.size() * workers_count());
     mine.back() = stop ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       float* row = mine.data() + i * width_;
-      std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * (width_ - 2)), width_ - 2, row);
-      row[width_ - 2] = losses[i];
-      row[width_ - 1] = std::bit_cast<float>(labels[i]);
+      row = std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * outputs_), outputs_, row);
+      *row++ = losses[i];
+      *row++ = std::bit_cast<float>(labels[i]);
+      std::copy_n(targets.begin() + static_cast<std::ptrdiff_t>(i * targets_width_), targets_width_,
+                  row);
     }
     workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
     logits_.clear();
     losses_.clear();
     labels_.clear();
+    targets_.clear();
     bool any = false;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const auto count =
@@ -129,9 +169,11 @@ class Gathered {
       const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
       any = any || row[mine.size() - 1] > 0;
       for (std::size_t i = 0; i < count; ++i, row += width_) {
-        logits_.insert(logits_.end(), row, row + width_ - 2);
-        losses_.push_back(row[width_ - 2]);
-        labels_.push_back(std::bit_cast<std::int32_t>(row[width_ - 1]));
+        const float* const loss = row + outputs_;
+        logits_.insert(logits_.end(), row, loss);
+        losses_.push_back(loss[0]);
+        labels_.push_back(std::bit_cast<std::int32_t>(loss[1]));
+        targets_.insert(targets_.end(), loss + 2, row + width_);
       }
     }
     return any;
@@ -142,7 +184,10 @@ class Gathered {
     mine.back() = 1.0f;
     workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
   }
-  void add_to(MetricsAccumulator& metrics) const { metrics.add(logits_, losses_, labels_); }
+  void add_to(Sums& sums) const {
+    sums.metrics.add(logits_, losses_, labels_);
+    if (sums.multi_label) sums.multi_label->add(logits_, targets_);
+  }
 
  private:
   std::size_t workers_count() const { return static_cast<std::size_t>(workers_.size()); }
@@ -153,9 +198,9 @@ class Gathered {
   }
 
   cluster::Communicator& workers_;
-  std::size_t width_;
+  std::size_t outputs_, targets_width_, width_;
   std::int64_t leaves_;
-  std::vector<float> logits_, losses_;
+  std::vector<float> logits_, losses_, targets_;
   std::vector<std::int32_t> labels_;
 };
 
@@ -170,6 +215,13 @@ void broadcast_confusion(cluster::Communicator& workers, Confusion& confusion) {
   if (workers.rank() == 0) return;
   confusion = Confusion(confusion.classes());
   for (const ConfusionCell& cell : cells) confusion.add(cell.actual, cell.predicted, cell.count);
+}
+
+// Sends the results of rank 0 to all ranks. Their number of labels is the same on all.
+void broadcast_labels(cluster::Communicator& workers, MultiLabelMetrics& metrics) {
+  workers.broadcast(std::as_writable_bytes(std::span(metrics.labels)), 0);
+  workers.broadcast(std::as_writable_bytes(std::span(&metrics.samples, 1)), 0);
+  workers.broadcast(std::as_writable_bytes(std::span(&metrics.exact, 1)), 0);
 }
 
 // Rank 0 evaluates while the others exchange a flag with it after every batch: any of them may end
@@ -200,9 +252,7 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
     for (std::int64_t i = 0; i < batches; ++i) {
       if (own.cancelled()) return std::nullopt;
     }
-    metrics = MetricsAccumulator(options.loss, engine.outputs(), options.top_k,
-                                 has_classes(dataset, options.loss))
-                  .result();
+    metrics = make_sums(options, engine.outputs(), dataset).result();
   }
   const auto broadcast_from_chief = [&](auto&&... values) {
     (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
@@ -210,6 +260,7 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
   broadcast_from_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
                        metrics->accuracy_interval, metrics->top_k_accuracy, metrics->auc);
   broadcast_confusion(workers, metrics->confusion);
+  if (!metrics->multi_label.empty()) broadcast_labels(workers, metrics->multi_label);
   return metrics;
 }
 
@@ -221,8 +272,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   if (options.workers != nullptr && options.alone) {
     return evaluate_alone(engine, dataset, options, features);
   }
-  MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k,
-                             has_classes(dataset, options.loss), options.max_scores);
+  Sums sums = make_sums(options, engine.outputs(), dataset);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
   std::optional<Gathered> gathered;
@@ -231,7 +281,9 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     loading.ranks = options.workers->size();
     loading.batch_size *= loading.ranks;
     loading.leaves = engine.leaves();
-    gathered.emplace(*options.workers, engine.outputs(), engine.leaves());
+    const bool is_multi_label = dataset.spec().is_multi_label();
+    gathered.emplace(*options.workers, engine.outputs(),
+                     is_multi_label ? dataset.spec().label_width : 0, engine.leaves());
   }
   loading.augment = false;
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
@@ -262,16 +314,20 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
     const auto losses = weigh(dataset, *batch, evaluation.losses().first(count), weighed);
     if (gathered) {
-      if (gathered->gather(*batch, logits, losses, labels, cancelled)) return std::nullopt;
-      gathered->add_to(metrics);
+      const auto targets = find_targets(dataset, *batch);
+      if (gathered->gather(*batch, logits, losses, labels, targets, cancelled)) {
+        return std::nullopt;
+      }
+      gathered->add_to(sums);
     } else {
-      metrics.add(logits, losses, labels);
+      sums.metrics.add(logits, losses, labels);
+      if (sums.multi_label) sums.multi_label->add(logits, find_targets(dataset, *batch));
     }
     if (options.each_batch) options.each_batch(*batch, logits);
     loader->release();
     ++done;
   }
-  return metrics.result();
+  return sums.result();
 }
 
 std::string why_not_finite(const Metrics& metrics, const config::Data& config, Split split,

@@ -15,6 +15,7 @@ struct EvaluateOptions {
   LossKind loss = LossKind::kSoftmaxCrossEntropy;
   std::int64_t top_k = 0;
   std::int64_t max_scores = kMaxScores;  // see RocAuc
+  std::vector<double> thresholds = {};   // see MultiLabelAccumulator
   // Takes the mean of the probabilities and losses of an image and its mirror image. Needs images:
   // with features evaluate() throws std::logic_error.
   bool flip = false;
@@ -43,6 +44,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
 
 // Returns whether labels stand for classes, so that there is an accuracy: an index, a row with a
 // single 1 and otherwise 0, or a single 0 or 1. Targets of mean_squared_error may be any numbers.
+// Several labels of a sample are not classes.
 bool has_classes(const data::Dataset& dataset, LossKind loss);
 
 // Returns the class of each label of a batch: the index itself, or the position of the largest

@@ -37,6 +37,10 @@ std::string classes_without_sample(const data::Datasets& data) {
   if (!data.train) return "";
   const std::vector<std::int64_t> counts = data::class_counts(*data.train, data.num_classes);
   std::string classes;
+  const std::vector<data::LabelCounts> labels = data::count_labels(*data.train);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i].positives == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
+  }
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
   }

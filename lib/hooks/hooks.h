@@ -33,7 +33,8 @@ struct RunInfo {
   std::string name;
   Path dir;
   std::vector<std::string> classes;
-  double largest_weight = 1;  // of a training sample
+  bool is_multi_label = false;  // a sample has several labels, which are then `classes`
+  double largest_weight = 1;    // of a training sample
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed

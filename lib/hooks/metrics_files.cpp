@@ -43,6 +43,11 @@ const Columns& columns() {
   }();
   return kColumns;
 }
+// The next columns, of a run whose samples have several labels.
+const Columns& label_columns() {
+  static const Columns kColumns{"f1_micro", "subset_accuracy", "hamming_loss", "average_precision"};
+  return kColumns;
+}
 // The next columns, of a run with several ranks: the smallest and largest time of the ranks.
 const Columns& rank_columns() {
   static const Columns kColumns = [] {
@@ -90,9 +95,9 @@ bool contains(const Columns& all, const std::string& name) {
 }
 
 bool is_column(const std::string& name) {
-  return contains(columns(), name) || contains(rank_columns(), name) ||
-         contains(server_columns(), name) || name == kGapColumn || name == kTime ||
-         is_device_column(name);
+  return contains(columns(), name) || contains(label_columns(), name) ||
+         contains(rank_columns(), name) || contains(server_columns(), name) || name == kGapColumn ||
+         name == kTime || is_device_column(name);
 }
 
 struct CsvRows {
@@ -140,6 +145,7 @@ class MetricsFilesHook : public Hook {
     has_servers_ = !info.servers.empty();
     devices_.start(info);
     CsvColumns own(csv, columns(), is_column);
+    if (info.is_multi_label) own.add(label_columns());
     if (info.ranks.size() > 1) own.add(rank_columns());
     if (has_servers_) own.add(server_columns());
     if (devices_.has_gaps()) own.add({kGapColumn});

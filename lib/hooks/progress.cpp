@@ -256,6 +256,11 @@ class ProgressHook : public Hook {
       out_ << "  accuracy " << fixed(m.accuracy, 4) << " (95 % interval "
            << fixed(m.accuracy_interval.low, 4) << "-" << fixed(m.accuracy_interval.high, 4) << ")";
     }
+    if (!m.multi_label.empty()) {
+      out_ << "  subset accuracy " << fixed(m.multi_label.subset_accuracy(), 4) << "  F1 macro "
+           << fixed(m.multi_label.f1_macro(), 4) << " micro " << fixed(m.multi_label.f1_micro(), 4);
+      if (!std::isnan(m.multi_label.auc())) out_ << "  AUC " << fixed(m.multi_label.auc(), 4);
+    }
     if (m.top_k > 0) out_ << "  top " << m.top_k << " " << fixed(m.top_k_accuracy, 4);
     out_ << "  step " << e.step << "  epoch " << rate(e.epoch) << "  " << fixed(e.seconds, 1)
          << " s\n";

@@ -9,6 +9,7 @@
 #include "base/formats/json_number.h"
 #include "base/process/process.h"
 #include "hooks/formats/confusion_json.h"
+#include "hooks/formats/labels_json.h"
 #include "hooks/formats/step_times_json.h"
 
 namespace trainer::hooks {
@@ -28,6 +29,12 @@ std::string utc_now() {
 
 Json metrics_json(const engine::Metrics& metrics) {
   Json json{{"loss", metrics.loss}, {"accuracy", metrics.accuracy}, {"count", metrics.count}};
+  if (!metrics.multi_label.empty()) {
+    for (const auto& [name, value] : metrics.multi_label.named()) json[name] = value;
+    json["known_samples"] = metrics.multi_label.samples;
+    json["exact"] = metrics.multi_label.exact;
+    json["labels"] = labels_json(metrics.multi_label);
+  }
   if (metrics.classes == 0) return json;
   json["correct"] = metrics.correct;
   json["accuracy_low"] = metrics.accuracy_interval.low;

@@ -260,14 +260,16 @@ class Builder {
     const Shape& shape = graph_[logits].shape;
     const std::int64_t expected = expected_logits();
     if (shape.rank() == 2 && (expected <= 0 || shape[1] == expected)) return true;
-    const std::string what =
-        binary_index() ? "one logit for binary_cross_entropy"
-                       : concat("one number for each of the ", sample_.classes, " classes");
+    const std::string what = binary_index()
+                                 ? "one logit for binary_cross_entropy"
+                                 : concat("one number for each of the ", sample_.classes,
+                                          sample_.label_is_index ? " classes" : " labels");
     error(last.loc, names_.back(), ": the last layer gives ", to_string(shape), ", expected ",
           to_string(Shape{kBatch, expected}), ", ", what, "; ",
           shape.rank() == 2 ? "set units: " : "end the model with flatten and dense: {units: ",
           expected, shape.rank() == 2 ? "" : "}",
-          shape.rank() == 2 && shape[1] == 1 && expected == 2
+          shape.rank() == 2 && shape[1] == 1 && expected == 2 &&
+                  model_.loss != LossKind::kBinaryCrossEntropy
               ? ", or model.loss: binary_cross_entropy"
               : "");
     return false;
@@ -283,6 +285,7 @@ class Builder {
     loss.focal = focal();
     loss.class_weight = sample_.class_weight;
     loss.sample_weight = sample_.sample_weight;
+    loss.target_weight = sample_.target_weight;
     graph_.outputs = {logits, graph_.add1(loss, {logits, labels_}, "loss", model_.loc)};
   }
 

@@ -17,20 +17,17 @@ std::size_t count_classes(const data::Datasets& data) {
 }
 
 // Finds a class by its name, or by its number if no class has that name.
-std::size_t index_of(const std::string& name, const data::Datasets& data, const SourceLoc& loc) {
-  const auto found = std::find(data.classes.begin(), data.classes.end(), name);
-  if (found != data.classes.end()) {
-    return static_cast<std::size_t>(found - data.classes.begin());
-  }
+std::size_t index_of(const std::string& name, const char* key,
+                     const std::vector<std::string>& classes, const SourceLoc& loc) {
+  const auto found = std::find(classes.begin(), classes.end(), name);
+  if (found != classes.end()) return static_cast<std::size_t>(found - classes.begin());
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
   const bool whole = error == std::errc() && end == name.data() + name.size();
-  if (whole && index < count_classes(data)) return index;
+  if (whole && index < classes.size()) return index;
   throw ConfigError(
-      loc, concat("train.class_weight: the data has no class '", name, "'",
-                  config::suggestion(name, data.classes),
-                  data.classes.empty() ? concat("; its classes are 0 to ", count_classes(data) - 1)
-                                       : "; its classes: " + join(data.classes)));
+      loc, concat(key, ": the data has no class '", name, "'", config::suggestion(name, classes),
+                  "; its classes: ", join(classes)));
 }
 
 // Computes scikit-learn's compute_class_weight("balanced"); classes without samples get 1.
@@ -63,13 +60,22 @@ std::vector<float> class_weights(const config::Config& config, const data::Datas
   const auto& wanted = config.train.class_weight;
   if (!wanted) return {};
   if (wanted->balanced) return balanced(*data.train, count_classes(data), wanted->loc);
-  std::vector<float> weights(count_classes(data), 1.0f);
+  std::vector<std::string> names = data.classes;
+  for (std::size_t i = names.size(); i < count_classes(data); ++i) {
+    names.push_back(std::to_string(i));
+  }
+  return named_weights(*wanted, "train.class_weight", names);
+}
+
+std::vector<float> named_weights(const config::ClassWeight& wanted, const char* key,
+                                 const std::vector<std::string>& names) {
+  std::vector<float> weights(names.size(), 1.0f);
   std::set<std::size_t> named;
-  for (const auto& [name, weight] : wanted->weights) {
-    const std::size_t index = index_of(name, data, wanted->loc);
+  for (const auto& [name, weight] : wanted.weights) {
+    const std::size_t index = index_of(name, key, names, wanted.loc);
     if (!named.insert(index).second) {
-      throw ConfigError(wanted->loc, concat("train.class_weight: names class ", index,
-                                            " twice, by its name and by its number"));
+      throw ConfigError(wanted.loc, concat(key, ": names class ", index,
+                                           " twice, by its name and by its number"));
     }
     weights[index] = static_cast<float>(weight);
   }

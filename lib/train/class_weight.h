@@ -1,6 +1,7 @@
 // Reads train.class_weight as a number for each class.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "config/config.h"
@@ -13,5 +14,11 @@ namespace trainer::train {
 // classes. The sum of the losses is divided by the number of samples, as in Keras's fit(); PyTorch
 // divides by the sum of the weights.
 std::vector<float> class_weights(const config::Config& config, const data::Datasets& data);
+
+// Returns the weights of a map of names or numbers to weights, 1 for what it does not name. `key`
+// names the map in messages. Throws ConfigError for a name that is not among `names`, which have
+// numbers in their order.
+std::vector<float> named_weights(const config::ClassWeight& wanted, const char* key,
+                                 const std::vector<std::string>& names);
 
 }  // namespace trainer::train

@@ -9,8 +9,10 @@
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
 #include "engine/evaluate.h"
+#include "train/check_metrics.h"
 #include "train/class_weight.h"
 #include "train/schedule/stages.h"
+#include "train/target_weight.h"
 
 namespace trainer::train {
 namespace {
@@ -56,6 +58,12 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
   const bool arrays = config.data.format == config::DataFormat::kNpz;
   const bool binary = config.model.loss == LossKind::kBinaryCrossEntropy;
   if (arrays && binary && sample.classes != 2) sample.label_is_index = false;
+  // The file decides whether it has columns of labels or a column of classes.
+  const config::Csv& csv = config.data.csv;
+  if (csv.columns_are_labels && csv.label_separator.empty() && sample.classes == 2) {
+    return std::nullopt;
+  }
+  if (csv.may_have_several_labels()) sample.label_is_index = false;
   return sample;
 }
 
@@ -140,6 +148,23 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
       "model.loss: mean_squared_error");
 }
 
+// Rejects what needs one class per image.
+void check_multi_label(const config::Config& config) {
+  if (config.data.sampling == config::Sampling::kBalanced) {
+    throw ConfigError(
+        config.data.loc,
+        "data.sampling: balanced needs one class per image, but these images have "
+        "several labels; use uniform, with train.pos_weight: balanced for rare labels");
+  }
+}
+
+void reject_pos_weight(const config::Config& config) {
+  if (!config.train.pos_weight) return;
+  throw ConfigError(config.train.pos_weight->loc,
+                    "train.pos_weight works with several labels per image only, and these images "
+                    "have one class each; give train.class_weight");
+}
+
 // Checks for validation samples after the data is opened, because the splits of a folder data.path
 // follow from its files.
 void check_stops(const config::Config& config, const data::Datasets& data) {
@@ -181,6 +206,7 @@ Range find_range(const data::Dataset& dataset) {
 
 Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
   config.data.range = data.range;
+  resolve_best(config, data);
   constexpr float kMaxExpected = 20;  // larger numbers are seldom meant as input of a model
   if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
     return "";
@@ -204,9 +230,16 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
   check_labels(config, data);
   check_classes(config, data.num_classes, data.label_is_index);
   check_batch(config, sample_spec(data));
-  data.class_weight = class_weights(config, data);
+  if (data.train->spec().is_multi_label()) {
+    check_multi_label(config);
+    data.target_weight = target_weights(config, data);
+  } else {
+    reject_pos_weight(config);
+    data.class_weight = class_weights(config, data);
+  }
+  check_metrics(config, data);
   const bool mixes = config::mixes_samples(config.data);
-  const bool one_logit = config.model.loss == LossKind::kBinaryCrossEntropy;
+  const bool one_logit = config.model.loss == LossKind::kBinaryCrossEntropy && data.label_is_index;
   const std::int64_t width = one_logit ? 1 : data.num_classes;
   if (data.train->spec().has_weights) {
     data.train = data::weigh_samples(std::move(data.train), width);
@@ -220,8 +253,8 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
 }
 
 model::SampleSpec sample_spec(const data::Datasets& data) {
-  return {data.image_shape, data.image_type,   data.label_is_index,
-          data.num_classes, data.class_weight, data.sample_weight};
+  return {data.image_shape,  data.image_type,    data.label_is_index, data.num_classes,
+          data.class_weight, data.sample_weight, data.target_weight};
 }
 
 }  // namespace trainer::train

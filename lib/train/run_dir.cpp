@@ -135,7 +135,10 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   }
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);
-    for (const char* name : {"checkpoints", kDataReport, "evaluator"}) fs::remove_all(run / name);
+    // Thresholds of labels belong to the checkpoint for which `evaluate` found them.
+    for (const char* name : {"checkpoints", kDataReport, "evaluator", "thresholds.json"}) {
+      fs::remove_all(run / name);
+    }
     fs::create_directories(checkpoint_folder(run));
     sync_names(run);
   }

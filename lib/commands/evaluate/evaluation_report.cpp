@@ -9,6 +9,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "hooks/formats/confusion_json.h"
+#include "hooks/formats/labels_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -39,6 +40,72 @@ void print_classes(const EvaluationReport& report, std::ostream& out) {
   }
   out << '\n';
   table.print(out);
+}
+
+std::string fixed_or_dash(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
+
+// Returns the probability above which a label is predicted.
+double threshold(const EvaluationReport& report, std::size_t label) {
+  const std::vector<double>& logits = report.thresholds.logits;
+  return label < logits.size() ? 1 / (1 + std::exp(-logits[label])) : 0.5;
+}
+
+// Prints the confusion matrix of each label in a line.
+void print_label_counts(const EvaluationReport& report, std::ostream& out) {
+  Table table({"label", "with, predicted", "with, not predicted", "without, predicted",
+               "without, not predicted"},
+              {1, 2, 3, 4});
+  const std::vector<engine::LabelResult>& labels = report.metrics.multi_label.labels;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    table.add({class_name(report, static_cast<std::int64_t>(i)),
+               std::to_string(labels[i].true_positives),
+               std::to_string(labels[i].positives - labels[i].true_positives),
+               std::to_string(labels[i].false_positives),
+               std::to_string(labels[i].negatives - labels[i].false_positives)});
+  }
+  out << '\n';
+  table.print(out);
+}
+
+// Prints the metrics of several labels per sample, and a table of the labels.
+void print_labels(const EvaluationReport& report, bool brief, std::ostream& out) {
+  const engine::MultiLabelMetrics& metrics = report.metrics.multi_label;
+  out << ", subset accuracy " << percent(metrics.subset_accuracy()) << " (" << metrics.exact
+      << " of " << metrics.samples << "), Hamming loss " << fixed_or_dash(metrics.hamming_loss())
+      << ", step " << step_text(report) << '\n';
+  if (brief) return;
+  out << "F1 macro " << fixed_or_dash(metrics.f1_macro()) << ", micro "
+      << fixed_or_dash(metrics.f1_micro()) << "; AUC " << fixed_or_dash(metrics.auc())
+      << "; average precision " << fixed_or_dash(metrics.average_precision()) << '\n';
+  if (!report.thresholds.goal.empty()) {
+    out << "thresholds by " << report.thresholds.goal << " on validation\n";
+  }
+  Table table({"label", "AUC", "average precision", "threshold", "precision", "recall", "f1"},
+              {1, 2, 3, 4, 5, 6});
+  for (std::size_t i = 0; i < metrics.labels.size(); ++i) {
+    const engine::LabelResult& label = metrics.labels[i];
+    table.add({class_name(report, static_cast<std::int64_t>(i)), fixed_or_dash(label.auc),
+               fixed_or_dash(label.average_precision), fixed(threshold(report, i), 4),
+               fixed(label.precision(), 4), fixed(label.recall(), 4), fixed(label.f1(), 4)});
+  }
+  out << '\n';
+  table.print(out);
+  print_label_counts(report, out);
+}
+
+Json labels_json(const EvaluationReport& report) {
+  Json labels = hooks::labels_json(report.metrics.multi_label);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const engine::LabelResult& label = report.metrics.multi_label.labels[i];
+    Json named{{"label", class_name(report, static_cast<std::int64_t>(i))},
+               {"threshold", threshold(report, i)},
+               {"precision", label.precision()},
+               {"recall", label.recall()},
+               {"f1", label.f1()}};
+    named.update(labels[i]);
+    labels[i] = std::move(named);
+  }
+  return labels;
 }
 
 void print_means(const engine::Metrics& metrics, std::ostream& out) {
@@ -89,6 +156,10 @@ void print_worst(const EvaluationReport& report, std::ostream& out) {
 void print_report(const EvaluationReport& report, bool brief, std::ostream& out) {
   const engine::Metrics& metrics = report.metrics;
   out << to_string(report.split) << ": loss " << fixed(metrics.loss, 4);
+  if (!metrics.multi_label.empty()) {
+    print_labels(report, brief, out);
+    return;
+  }
   if (metrics.classes == 0) {
     out << " (" << metrics.count << " samples), step " << step_text(report) << '\n';
     return;
@@ -128,6 +199,12 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   }
   for (const auto& [key, value] : engine::named_metrics(metrics)) {
     if (!json.contains(key)) json[key] = value;
+  }
+  if (!metrics.multi_label.empty()) {
+    if (!report.thresholds.goal.empty()) json["thresholds"] = report.thresholds.goal;
+    json["per_label"] = labels_json(report);
+    write_event(out, json);
+    return;
   }
   Json classes = Json::array();
   const auto per_class = metrics.per_class();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/split.h"
+#include "commands/evaluate/thresholds.h"
 #include "commands/open_model/open_model.h"
 #include "engine/metrics/metrics.h"
 
@@ -18,11 +19,13 @@ struct EvaluationReport {
   Split split = Split::kTest;
   std::vector<std::string> classes;
   engine::Metrics metrics;
+  LabelThresholds thresholds = {};  // of several labels
 };
 
 // Loss and, where samples have classes, accuracy with its interval, and unless `brief`: precision,
 // recall and F1 of every class and the confusion matrix, of which only the most frequent confusions
-// are shown when there are many classes.
+// are shown when there are many classes. Of several labels per sample, prints their metrics, and
+// unless `brief` a table of the labels.
 void print_report(const EvaluationReport& report, bool brief, std::ostream& out);
 // Prints the report with the whole matrix as one line of JSON, {"event":"evaluated",...}.
 void print_report_json(const EvaluationReport& report, std::ostream& out);

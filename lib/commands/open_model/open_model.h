@@ -33,9 +33,14 @@ struct OpenedModel {
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;
   std::optional<bool> label_is_index;
-  std::string training_data = {};                // fingerprint of the training split
-  bool other_data = false;                       // the overrides change what the data is
-  bool has_initial_layers = false;               // of parameters as initialised
+  std::string training_data = {};   // fingerprint of the training split
+  bool other_data = false;          // the overrides change what the data is
+  bool has_initial_layers = false;  // of parameters as initialised
+
+  // Returns whether an image has several labels, whose names are `classes`.
+  bool is_multi_label() const {
+    return config.data.csv.may_have_several_labels() && !label_is_index.value_or(true);
+  }
   std::function<void(const Notice&)> warn = {};  // what the user should know; one line each
 };
 

@@ -220,12 +220,17 @@ OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split
 
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened) {
   const config::Normalize normalize = config::find_normalize(opened.config.data);
-  return {{"classes", to_json_line(opened.classes)},
-          {"preprocessing", concat("input: ", how_read(opened.config.data), "; inside the model: ",
-                                   normalize.reverse_channels ? "channels reversed, then " : "",
-                                   "(x * ", normalize.scale, " - ", numbers(normalize.mean, 0),
-                                   ") / ", numbers(normalize.std, 1))},
-          {"run", concat(opened.config.name, ", step ", opened.step)}};
+  std::vector<std::pair<std::string, std::string>> metadata{
+      {"classes", to_json_line(opened.classes)},
+      {"preprocessing", concat("input: ", how_read(opened.config.data), "; inside the model: ",
+                               normalize.reverse_channels ? "channels reversed, then " : "",
+                               "(x * ", normalize.scale, " - ", numbers(normalize.mean, 0), ") / ",
+                               numbers(normalize.std, 1))},
+      {"run", concat(opened.config.name, ", step ", opened.step)}};
+  if (opened.is_multi_label()) {
+    metadata.emplace_back("output", "a logit for each of the classes, which are labels");
+  }
+  return metadata;
 }
 
 }  // namespace trainer::commands

@@ -55,7 +55,8 @@ std::int64_t count_classes(const config::Config& config, const model::SampleSpec
   const graph::Graph model = model::build_model(config.model, config.data, sample, config.seed);
   const Shape& logits = model[model.outputs[0]].shape;
   const std::int64_t outputs = logits[logits.rank() - 1];
-  const bool one_logit = config.model.loss == LossKind::kBinaryCrossEntropy;
+  const bool one_logit =
+      config.model.loss == LossKind::kBinaryCrossEntropy && sample.label_is_index;
   return one_logit && outputs == 1 ? 2 : outputs;
 }
 
@@ -85,7 +86,7 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
 bool describes_samples(const config::Data& data) {
   const bool needs_range = data.range && data.range->is_automatic;
   return config::is_image_format(data.format) && !data.classes.empty() && data.resize.size() == 2 &&
-         !needs_range;
+         !needs_range && !data.csv.columns_are_labels;
 }
 
 void take_samples(OpenedModel& opened) {
@@ -176,7 +177,7 @@ OpenedModel open_untrained(const std::string& path, const std::string& weights,
   model::Import import = model::import_weights(model, opened.config.model);
   opened.file.tensors = initial_tensors(model, opened.config, std::move(import.tensors));
   report_weights(opened, model, import.report);
-  if (opened.label_is_index.value_or(true)) {
+  if (opened.label_is_index.value_or(true) || opened.is_multi_label()) {
     const Notice order = train::check_class_order(import.report, opened.classes);
     if (!order.text.empty()) opened.warn(order);
   }

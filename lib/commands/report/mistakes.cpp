@@ -135,7 +135,9 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   found.split = input.name;
   found.samples = input.dataset().size();
   if (!input.dataset().spec().label_is_index()) {
-    found.reason = "the labels are not classes";
+    found.reason = trained.is_multi_label()
+                       ? "images with several labels are not ranked by their mistakes"
+                       : "the labels are not classes";
     return found;
   }
   const auto engine = make_engine(trained, inputs);

@@ -145,6 +145,13 @@ std::string results(const RunFiles& run) {
                         percent(interval.low), " to ", percent(interval.high), ", ", result.correct,
                         " of ", result.count, ")");
       }
+      if (!result.multi_label.empty()) {
+        const engine::MultiLabelMetrics& labels = result.multi_label;
+        value +=
+            concat(", subset accuracy ", percent(labels.subset_accuracy()), " (", labels.exact,
+                   " of ", labels.samples, "), F1 macro ", fixed(labels.f1_macro(), 4), ", micro ",
+                   fixed(labels.f1_micro(), 4), ", Hamming loss ", fixed(labels.hamming_loss(), 4));
+      }
       entries.emplace_back(to_string(split), value);
     }
   }
@@ -224,7 +231,33 @@ std::string print_class_means(const SplitResult& result) {
                 "</p>\n");
 }
 
+// Returns the tables of several labels: their metrics, and a confusion matrix of each.
+std::string label_tables(const RunFiles& run, const engine::MultiLabelMetrics& metrics) {
+  const auto or_dash = [](double value) { return std::isnan(value) ? "-" : fixed(value, 4); };
+  Cells scores{{"label", "AUC", "average precision", "precision", "recall", "F1"}};
+  Cells counts{{"label", "with, predicted", "with, not predicted", "without, predicted",
+                "without, not predicted"}};
+  for (std::size_t i = 0; i < metrics.labels.size(); ++i) {
+    const engine::LabelResult& label = metrics.labels[i];
+    scores.push_back({class_name(run, i), or_dash(label.auc), or_dash(label.average_precision),
+                      fixed(label.precision(), 4), fixed(label.recall(), 4), fixed(label.f1(), 4)});
+    counts.push_back({class_name(run, i), std::to_string(label.true_positives),
+                      std::to_string(label.positives - label.true_positives),
+                      std::to_string(label.false_positives),
+                      std::to_string(label.negatives - label.false_positives)});
+  }
+  return concat("<p>Mean AUC ", or_dash(metrics.auc()), ", average precision ",
+                or_dash(metrics.average_precision()),
+                "; labels are predicted above a probability of 0.5</p>\n") +
+         table("Metrics of every label", scores, 1) +
+         table("Images with and without each label", counts, 1);
+}
+
 std::string classes_section(const RunFiles& run, const std::optional<ShownResult>& shown) {
+  if (shown && !shown->result.multi_label.empty()) {
+    return heading(concat("Labels (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
+           label_tables(run, shown->result.multi_label);
+  }
   if (!shown || shown->result.classes.empty()) return "";
   const SplitResult& result = shown->result;
   return heading(concat("Classes (", to_string(shown->split), ", ", shown->checkpoint, ")")) +

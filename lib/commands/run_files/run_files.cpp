@@ -163,6 +163,22 @@ void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   }
 }
 
+// Reads the results of several labels.
+void read_labels(const SortedJson& metrics, engine::MultiLabelMetrics& result) {
+  if (!metrics["labels"].is_array()) throw std::range_error("expected a list of labels");
+  result.samples = read_count(metrics.at("known_samples"));
+  result.exact = read_count(metrics.at("exact"));
+  for (const SortedJson& json : metrics["labels"]) {
+    engine::LabelResult& label = result.labels.emplace_back();
+    label.positives = read_count(json.at("positives"));
+    label.negatives = read_count(json.at("negatives"));
+    label.true_positives = read_count(json.at("true_positives"));
+    label.false_positives = read_count(json.at("false_positives"));
+    label.auc = get_or(json, "auc", kNone);
+    label.average_precision = get_or(json, "average_precision", kNone);
+  }
+}
+
 void read_ledger(const Path& path, RunFiles& run) {
   const CsvFile file(path);
   for (std::size_t i = 0; i < file.size(); ++i) {
@@ -196,6 +212,7 @@ Finished read_finished(const SortedJson& json) {
     } else if (metrics.contains("class_counts")) {
       read_class_counts(metrics, result);
     }
+    if (metrics.contains("labels")) read_labels(metrics, result.multi_label);
   }
   return finished;
 }

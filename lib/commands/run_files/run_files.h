@@ -12,6 +12,7 @@
 #include "base/files/files.h"
 #include "base/split.h"
 #include "engine/metrics/confusion.h"
+#include "engine/metrics/multi_label.h"
 #include "engine/step_times.h"
 
 namespace trainer::commands {
@@ -41,6 +42,7 @@ struct SplitResult {
   std::vector<engine::ClassCounts> classes;  // empty without classes
   // The cells off the diagonal, the largest counts first.
   std::vector<engine::ConfusionCell> confusions;
+  engine::MultiLabelMetrics multi_label = {};  // empty unless samples have several labels
 };
 
 struct Finished {

@@ -9,9 +9,10 @@ namespace {
 
 void check_metric(Checks& checks, const std::string& path, const std::string& metric) {
   static const std::vector<std::string> kMetrics{
-      "validation/loss",     "validation/accuracy",    "validation/top_k_accuracy",
-      "validation/f1_macro", "validation/f1_weighted", "validation/balanced_accuracy",
-      "validation/auc"};
+      "validation/loss",         "validation/accuracy",         "validation/top_k_accuracy",
+      "validation/f1_macro",     "validation/f1_weighted",      "validation/balanced_accuracy",
+      "validation/auc",          "validation/f1_micro",         "validation/subset_accuracy",
+      "validation/hamming_loss", "validation/average_precision"};
   if (std::ranges::find(kMetrics, metric) != kMetrics.end()) return;
   checks.report(path, unknown("metric", metric, "Expected one of", kMetrics));
 }

@@ -75,7 +75,13 @@ void fields(FieldVisitor& v, Train& s) {
     free());
   v("class_weight", s.class_weight,
     "Factor of the training loss of a sample, by its class: a map of classes, by name or number, "
-    "to weights, or balanced: samples / (classes * samples of the class). 1 when left out.",
+    "to weights, or balanced: samples / (classes * samples of the class). With several labels per "
+    "image, the factor of each label's own terms. 1 when left out.",
+    at_least(0));
+  v("pos_weight", s.pos_weight,
+    "Several labels per image: factor of the loss of the images that have a label, as in PyTorch's "
+    "BCEWithLogitsLoss: a map of labels, by name or number, to weights, or balanced: images "
+    "without the label / images with it. 1 when left out.",
     at_least(0));
   v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
     any());

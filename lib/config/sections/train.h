@@ -84,6 +84,8 @@ struct Train {
   CacheFeatures cache_features = CacheFeatures::kAuto;
   Recompute recompute = Recompute::kNone;
   std::optional<ClassWeight> class_weight;
+  // By label, the factor of the loss of its positives. `balanced`: negatives / positives.
+  std::optional<ClassWeight> pos_weight;
   std::optional<EarlyStop> early_stop;
   std::optional<StopAt> stop_at;
   bool stop_on_divergence = false;  // a diverging loss ends the run instead of causing a warning

@@ -60,6 +60,9 @@ std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& me
   std::vector<std::pair<std::string_view, double>> named{{"loss", metrics.loss}};
   if (!std::isnan(metrics.accuracy)) named.emplace_back("accuracy", metrics.accuracy);
   if (metrics.top_k > 0) named.emplace_back("top_k_accuracy", metrics.top_k_accuracy);
+  if (!metrics.multi_label.empty()) {
+    for (const auto& metric : metrics.multi_label.named()) named.push_back(metric);
+  }
   if (metrics.classes == 0) return named;
   const Metrics::Means means = metrics.class_means();
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/metrics/confusion.h"
+#include "engine/metrics/multi_label.h"
 #include "engine/metrics/roc_auc.h"
 #include "graph/ops/loss.h"
 
@@ -38,6 +39,7 @@ struct Metrics {
   double auc = std::numeric_limits<double>::quiet_NaN();  // see RocAuc; NaN where it is not known
   Confusion confusion;
   std::int64_t classes = 0;
+  MultiLabelMetrics multi_label;  // of samples with several labels, which have no classes
 
   std::vector<ClassScores> per_class() const { return class_scores(confusion.class_counts()); }
   // scikit-learn's f1_score(average="macro" and "weighted") and balanced_accuracy_score. f1_macro
@@ -51,7 +53,8 @@ struct Metrics {
 };
 
 // Returns the metrics of a split that are numbers, under their names in configs and files: loss,
-// accuracy, top_k_accuracy, f1_macro, f1_weighted, balanced_accuracy, auc.
+// accuracy, top_k_accuracy, f1_macro, f1_weighted, balanced_accuracy, auc; of several labels loss
+// and those of MultiLabelMetrics::named().
 std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& metrics);
 
 // The number of scores that are kept for an AUC that the config does not name: 80 MB.

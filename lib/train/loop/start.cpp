@@ -25,6 +25,17 @@ double largest_weight(const data::Dataset& dataset) {
   return largest;
 }
 
+// Returns the largest factor of a positive beside train.class_weight; see graph::Loss.
+double largest_positive_weight(const std::vector<float>& target_weight) {
+  const std::size_t labels = target_weight.size() / 2;
+  double largest = 1;
+  for (std::size_t i = 0; i < labels; ++i) {
+    if (target_weight[i] <= 0) continue;
+    largest = std::max(largest, static_cast<double>(target_weight[labels + i] / target_weight[i]));
+  }
+  return largest;
+}
+
 // Returns the advice of messages on what to do instead of a resume.
 std::string how_to_begin_anew(const Path& run) {
   const std::string setting =
@@ -93,7 +104,7 @@ std::string import_weights(RunContext& context) {
   job.engine.write(import.tensors);
   const model::ImportReport& report = import.report;
   for (const Notice& notice : report.notices()) job.warn(notice);
-  if (job.data.label_is_index) {
+  if (job.data.label_is_index || job.data.train->spec().is_multi_label()) {
     const Notice order = check_class_order(report, job.data.classes);
     if (!order.text.empty()) job.warn(order);
   }
@@ -123,7 +134,9 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
   info.name = job.config.name;
   info.dir = job.run;
   info.classes = job.data.classes;
-  info.largest_weight = largest_weight(*job.data.train);
+  info.is_multi_label = job.data.train->spec().is_multi_label();
+  info.largest_weight =
+      largest_weight(*job.data.train) * largest_positive_weight(job.data.target_weight);
   info.total_steps = job.plan.total_steps;
   info.steps_per_epoch = job.plan.steps_per_epoch;
   info.first_step = context.state.step;

@@ -47,6 +47,29 @@ TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as
   CHECK_FALSE(contains(page_of({}), "GPU utilisation"));
 }
 
+TEST_CASE("run report: several labels, their metrics and the counts of each") {
+  RunFiles run;
+  run.classes = {"edema", "mass & co"};
+  run.finished.emplace();
+  SplitResult& result = run.finished->splits[Split::kValidation];
+  result.accuracy = std::nan("");
+  result.multi_label.samples = 10;
+  result.multi_label.exact = 6;
+  result.multi_label.labels.resize(2);
+  result.multi_label.labels[0] = {4, 5, 3, 1, 0.875, 0.75};
+  result.multi_label.labels[1] = {0, 10, 0, 2};
+  const std::string page = page_of(run);
+  CHECK(contains(page, "Labels (validation, the last checkpoint, step 0)"));
+  CHECK(contains(page, "subset accuracy 60.00 % (6 of 10), F1 macro 0.3750"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">edema</th><td class=\"n\">0.8750</td><td class=\"n\">0.7500"));
+  CHECK(contains(page, "<th scope=\"row\">mass &amp; co</th><td class=\"n\">-</td>"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">edema</th><td class=\"n\">3</td><td class=\"n\">1</td><td "
+                 "class=\"n\">1</td><td class=\"n\">4</td>"));
+  CHECK_FALSE(contains(page, "id=\"confusion\""));
+}
+
 TEST_CASE("run report: confusion matrix, counts of every cell and scores of every class") {
   RunFiles run;
   run.classes = {"cat"};  // fewer names than classes

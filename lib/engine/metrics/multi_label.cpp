@@ -1,0 +1,159 @@
+#include "engine/metrics/multi_label.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/numbers/statistics.h"
+
+namespace trainer::engine {
+namespace {
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+
+struct Scored {
+  float score = 0;
+  bool positive = false;
+};
+
+// Walks from the largest score to the smallest, all samples of equal scores at once.
+void score_label(std::vector<Scored>& samples, LabelResult& result) {
+  const auto is_nan = [](const Scored& one) { return std::isnan(one.score); };
+  if (result.positives == 0 || std::any_of(samples.begin(), samples.end(), is_nan)) return;
+  std::sort(samples.begin(), samples.end(),
+            [](const Scored& a, const Scored& b) { return a.score > b.score; });
+  const auto positives = static_cast<double>(result.positives);
+  const auto negatives = static_cast<double>(result.negatives);
+  std::int64_t above = 0, true_above = 0;
+  double area = 0, average = 0;
+  for (std::size_t first = 0, last = 0; first < samples.size(); first = last) {
+    std::int64_t own = 0, others = 0;
+    for (; last < samples.size() && samples[last].score == samples[first].score; ++last) {
+      (samples[last].positive ? own : others) += 1;
+    }
+    // Each positive precedes the negatives below it, and half of those with the same score.
+    const double below = negatives - static_cast<double>(above - true_above + others);
+    area += static_cast<double>(own) * (below + 0.5 * static_cast<double>(others));
+    above += own + others;
+    true_above += own;
+    average += static_cast<double>(own) * share(true_above, above);
+  }
+  if (result.negatives > 0) result.auc = area / (positives * negatives);
+  result.average_precision = average / positives;
+}
+
+template <class Value>
+double mean_of_defined(const std::vector<LabelResult>& labels, const Value& value) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (const LabelResult& label : labels) {
+    if (std::isnan(value(label))) continue;
+    sum += value(label);
+    ++count;
+  }
+  return count > 0 ? sum / static_cast<double>(count) : kUndefined;
+}
+
+}  // namespace
+
+double LabelResult::precision() const { return share(true_positives, predicted()); }
+double LabelResult::recall() const { return share(true_positives, positives); }
+double LabelResult::f1() const { return share(2 * true_positives, positives + predicted()); }
+
+double MultiLabelMetrics::subset_accuracy() const {
+  return samples > 0 ? share(exact, samples) : kUndefined;
+}
+
+double MultiLabelMetrics::hamming_loss() const {
+  std::int64_t wrong = 0, count = 0;
+  for (const LabelResult& label : labels) {
+    wrong += label.false_positives + label.positives - label.true_positives;
+    count += label.count();
+  }
+  return count > 0 ? share(wrong, count) : kUndefined;
+}
+
+double MultiLabelMetrics::f1_macro() const {
+  return mean_of_defined(labels, [](const LabelResult& label) { return label.f1(); });
+}
+
+double MultiLabelMetrics::f1_micro() const {
+  LabelResult all;
+  for (const LabelResult& label : labels) {
+    all.positives += label.positives;
+    all.true_positives += label.true_positives;
+    all.false_positives += label.false_positives;
+  }
+  return all.f1();
+}
+
+double MultiLabelMetrics::auc() const {
+  return mean_of_defined(labels, [](const LabelResult& label) { return label.auc; });
+}
+
+double MultiLabelMetrics::average_precision() const {
+  return mean_of_defined(labels, [](const LabelResult& label) { return label.average_precision; });
+}
+
+std::vector<std::pair<std::string_view, double>> MultiLabelMetrics::named() const {
+  std::vector<std::pair<std::string_view, double>> named;
+  for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{
+           {"f1_macro", f1_macro()},
+           {"f1_micro", f1_micro()},
+           {"subset_accuracy", subset_accuracy()},
+           {"hamming_loss", hamming_loss()},
+           {"auc", auc()},
+           {"average_precision", average_precision()}}) {
+    if (!std::isnan(value)) named.emplace_back(name, value);
+  }
+  return named;
+}
+
+MultiLabelAccumulator::MultiLabelAccumulator(std::int64_t labels, std::int64_t max_scores,
+                                             std::vector<double> thresholds)
+    : labels_(static_cast<std::size_t>(labels)),
+      max_scores_(max_scores),
+      thresholds_(std::move(thresholds)) {
+  sums_.labels.resize(labels_);
+  thresholds_.resize(labels_, 0.0);
+}
+
+void MultiLabelAccumulator::add(std::span<const float> logits, std::span<const float> targets) {
+  for (std::size_t first = 0; first < targets.size(); first += labels_) {
+    bool is_known = false, is_exact = true;
+    for (std::size_t i = 0; i < labels_; ++i) {
+      const float target = targets[first + i];
+      if (std::isnan(target)) continue;
+      const bool positive = target > 0.5f;
+      const bool predicted = static_cast<double>(logits[first + i]) > thresholds_[i];
+      LabelResult& label = sums_.labels[i];
+      ++(positive ? label.positives : label.negatives);
+      if (predicted) ++(positive ? label.true_positives : label.false_positives);
+      is_known = true;
+      is_exact = is_exact && predicted == positive;
+    }
+    sums_.samples += is_known ? 1 : 0;
+    sums_.exact += is_known && is_exact ? 1 : 0;
+  }
+  if (has_dropped_scores_) return;
+  logits_.insert(logits_.end(), logits.begin(), logits.end());
+  targets_.insert(targets_.end(), targets.begin(), targets.end());
+  if (std::ssize(logits_) <= max_scores_) return;
+  has_dropped_scores_ = true;
+  logits_ = {};
+  targets_ = {};
+}
+
+MultiLabelMetrics MultiLabelAccumulator::result() const {
+  MultiLabelMetrics result = sums_;
+  std::vector<Scored> samples;
+  for (std::size_t i = 0; !has_dropped_scores_ && i < labels_; ++i) {
+    samples.clear();
+    for (std::size_t place = i; place < targets_.size(); place += labels_) {
+      if (!std::isnan(targets_[place])) samples.push_back({logits_[place], targets_[place] > 0.5f});
+    }
+    score_label(samples, result.labels[i]);
+  }
+  return result;
+}
+
+}  // namespace trainer::engine

@@ -1,0 +1,298 @@
+// Images with several labels, from a list to predictions, as a user has them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "program.h"
+
+namespace trainer::e2e::multi_label_test {
+namespace {
+
+constexpr int kImages = 96, kSide = 8;
+
+// Grey images whose labels are bright quarters: "top", "low" and "right".
+struct Lists {
+  TemporaryFolder folder;
+
+  Lists() {
+    for (int i = 0; i < kImages; ++i) write_image(i);
+    for (const bool validation : {false, true}) {
+      std::string columns = "image,top,low,right\n", cells = "path,label\n";
+      for (int i = validation ? 64 : 0; i < (validation ? kImages : 64); ++i) {
+        const int labels = find_labels(i);
+        columns += concat(i, ".pgm");
+        std::string cell;
+        for (int label = 0; label < 3; ++label) {
+          const bool has = (labels >> label & 1) > 0, unknown = i % 11 == label;
+          columns += unknown ? "," : has ? ",1" : ",0";
+          const char* const names[] = {"top", "low", "right"};
+          if (has) cell += (cell.empty() ? "" : "|") + std::string(names[label]);
+        }
+        columns += '\n';
+        cells += concat(i, ".pgm,", cell, '\n');
+      }
+      const std::string name = validation ? "validation.csv" : "train.csv";
+      write(folder.path() / "columns" / name, columns);
+      write(folder.path() / "cells" / name, cells);
+    }
+  }
+
+  static int find_labels(int i) { return i * 5 % 8; }  // a bit per label; 0 for none
+  static void write(const Path& path, const std::string& text) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  void write_image(int i) const {
+    std::string text = concat("P5 ", kSide, ' ', kSide, " 255\n");
+    const int labels = find_labels(i);
+    for (int y = 0; y < kSide; ++y) {
+      for (int x = 0; x < kSide; ++x) {
+        const bool left = x < kSide / 2, high = y < kSide / 2;
+        const bool bright = left ? (high ? labels & 1 : labels & 2) > 0 : (labels & 4) > 0;
+        text += static_cast<char>((bright ? 200 : 10) + (i * 31 + y * 17 + x * 7) % 50);
+      }
+    }
+    write(folder.path() / "images" / concat(i, ".pgm"), text);
+  }
+
+  // Returns the path of a config of the lists in folder `lists`, with `more` keys of data and other
+  // sections.
+  std::string config(const std::string& lists, const std::string& csv = "",
+                     const std::string& data = "", const std::string& sections = "") const {
+    const Path path = folder.path() / (lists + ".yaml");
+    write(path, concat("model:\n  input: [8, 8, 1]\n  loss: binary_cross_entropy\n  layers: "
+                       "[flatten, dense: 3]\ndata: {format: "
+                       "csv, path: ",
+                       (folder.path() / lists).string(),
+                       ", csv: {root: ", (folder.path() / "images").string(), csv, "}", data,
+                       "}\noptimizer: {adam: {learning_rate: 0.1}}\ntrain: {max_steps: 80, "
+                       "batch_size: 16}\nparallel: {reduction: ordered, threads: 2, timeout: 20 "
+                       "seconds}\n",
+                       sections));
+    return path.string();
+  }
+  Path operator/(const std::string& name) const { return folder.path() / name; }
+};
+
+Json train(const std::string& config, const Path& dir, const Arguments& more = {}) {
+  Arguments arguments{"train", config, "--json", "--run-dir", dir};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Result result = run(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return result.event("finished");
+}
+
+std::string fail(const Arguments& arguments, int code) {
+  const Result result = run(arguments);
+  CHECK(result.code == code);
+  return result.err;
+}
+
+}  // namespace
+
+TEST_CASE("train, evaluate, predict: columns of labels, of which some are unknown") {
+  const Lists lists;
+  const std::string config = lists.config("columns");
+  const Path dir = lists / "run";
+  const Json finished = train(config, dir);
+  CHECK(finished.at("metrics").at("validation").at("loss") < 0.2);
+  const Result text = run({"evaluate", dir});
+  INFO(text.out);
+  CHECK(text.out.find("validation: loss 0.") != std::string::npos);
+  CHECK(text.out.find(", subset accuracy ") != std::string::npos);
+  CHECK(text.out.find("\nlabel") != std::string::npos);
+  CHECK(finished.at("best").at("metric") == "validation/loss");
+  const Json report = run({"evaluate", dir, "--last", "--json"}).event("evaluated");
+  CHECK(report.at("subset_accuracy") > 0.9);
+  CHECK(report.at("hamming_loss") < 0.1);
+  CHECK(report.at("auc") > 0.95);
+  CHECK(report.at("accuracy").is_null());
+  REQUIRE(report.at("per_label").size() == 3);
+  CHECK(report.at("per_label")[1].at("label") == "low");
+  const Json& low = report.at("per_label")[1];
+  CHECK(low.at("positives").get<int>() + low.at("negatives").get<int>() == 29);  // 3 are unknown
+
+  // run.json and metrics.csv have the same values.
+  const Json record = Json::parse(read_text_file(dir / "run.json"));
+  const Json& metrics = record.at("finished").at("metrics").at("validation");
+  for (const char* key : {"f1_macro", "f1_micro", "subset_accuracy", "auc", "average_precision"}) {
+    CHECK(metrics.at(key) == report.at(key));
+  }
+  CHECK(metrics.at("labels")[1].at("positives") == low.at("positives"));
+  const std::string csv = read_text_file(dir / "metrics.csv");
+  CHECK(csv.find("f1_micro,subset_accuracy,hamming_loss,average_precision") != std::string::npos);
+
+  const std::string folder = lists / "images";
+  const Result predicted = run({"predict", dir, folder + "/7.pgm", folder + "/8.pgm", "--json"});
+  INFO(predicted.err);
+  REQUIRE(predicted.lines().size() == 2);
+  CHECK(predicted.lines()[0].at("labels") == Json{"top", "low"});  // 7 * 5 % 8 is 3
+  CHECK(predicted.lines()[1].at("labels") == Json::array());
+  CHECK(predicted.lines()[0].at("probabilities").at("right") < 0.5);
+  const Result table = run({"predict", dir, folder + "/7.pgm"});
+  CHECK(table.out.find("  top ") != std::string::npos);
+  CHECK(table.out.find("right") == std::string::npos);
+  const std::string split = run({"predict", dir, "--format", "csv", "--limit", "2"}).out;
+  CHECK(split.find("file,index,labels,label,p_top,p_low,p_right\n") == 0);
+  CHECK(fail({"predict", dir, folder + "/7.pgm", "--top", "2"}, 2).find("--top") !=
+        std::string::npos);
+  const Result data = run({"data", config});
+  CHECK(data.out.find("several labels per file: ") != std::string::npos);
+}
+
+TEST_CASE("train: cells of labels are trained to the bits of their columns") {
+  const Lists lists;
+  const std::string cells = lists.config("cells", ", label_separator: '|'");
+  // The labels are sorted: low, right, top.
+  const Json finished = train(cells, lists / "run");
+  CHECK(finished.at("metrics").at("validation").at("loss") < 0.2);
+  const Json report = run({"evaluate", lists / "run", "--json"}).event("evaluated");
+  CHECK(report.at("per_label")[0].at("label") == "low");
+  std::string columns = "image,low,right,top\n";
+  for (int i = 0; i < 64; ++i) {
+    const int labels = Lists::find_labels(i);
+    columns += concat(i, ".pgm,", labels >> 1 & 1, ',', labels >> 2 & 1, ',', labels & 1, '\n');
+  }
+  Lists::write(lists / "columns" / "train.csv", columns);
+  std::filesystem::remove(lists / "columns" / "validation.csv");
+  CHECK(train(lists.config("columns"), lists / "other").at("parameters_sha256") ==
+        finished.at("parameters_sha256"));
+}
+
+TEST_CASE("train: several labels with mixup and weights end alike on replicas, workers, resumed") {
+  const Lists lists;
+  const std::string config =
+      lists.config("columns", "",
+                   ", train: {path: " + (lists / "columns" / "train.csv").string() +
+                       ", augment: [mixup: 0.4]}, validation: {path: " +
+                       (lists / "columns" / "validation.csv").string() + "}",
+                   "run: {checkpoint_every: 5 steps, best: validation/average_precision}\n");
+  const Arguments weights{"--set", "train.pos_weight=balanced", "--set",
+                          "train.class_weight={top: 2}"};
+  const auto with_weights = [&](Arguments more) {
+    more.insert(more.end(), weights.begin(), weights.end());
+    return more;
+  };
+  const Json whole = train(config, lists / "whole", weights);
+  CHECK(train(config, lists / "plain").at("parameters_sha256") != whole.at("parameters_sha256"));
+  CHECK(whole.at("best").at("metric") == "validation/average_precision");
+  const Arguments half{"--batch-size", "8", "--set", "parallel.lr_scaling=none"};
+  Arguments two = with_weights(half);
+  two.insert(two.end(), {"--replicas", "2"});
+  CHECK(train(config, lists / "two", two).at("parameters_sha256") == whole.at("parameters_sha256"));
+  // Stopped in the middle of an epoch.
+  train(config, lists / "parts", with_weights({"--set", "train.max_steps=10"}));
+  const Json parts = train(config, lists / "parts", with_weights({"--resume"}));
+  CHECK(parts.at("parameters_sha256") == whole.at("parameters_sha256"));
+  CHECK(parts.at("metrics") == whole.at("metrics"));
+  // Two processes.
+  const int first = draw_port(), second = draw_port();
+  const auto task = [&](int index) -> Environment {
+    const Json cluster{{"worker", {concat("127.0.0.1:", first), concat("127.0.0.1:", second)}}};
+    const Json job{{"cluster", cluster}, {"task", {{"type", "worker"}, {"index", index}}}};
+    return {{"TF_CONFIG", job.dump()}};
+  };
+  Arguments shared{"train", config, "--json", "--run-dir", lists / "workers"};
+  for (const Arguments& more : {half, weights}) {
+    shared.insert(shared.end(), more.begin(), more.end());
+  }
+  Program chief(shared, task(0)), other(shared, task(1));
+  const Result result = chief.wait();
+  INFO(result.err);
+  CHECK(other.wait().code == 0);
+  REQUIRE(result.code == 0);
+  CHECK(result.event("finished").at("parameters_sha256") == whole.at("parameters_sha256"));
+  const auto labels = [](const Path& run) {
+    return Json::parse(read_text_file(run / "run.json"))
+        .at("finished")
+        .at("metrics")
+        .at("validation")
+        .at("labels");
+  };
+  CHECK(labels(lists / "workers") == labels(lists / "whole"));
+}
+
+TEST_CASE("evaluate --thresholds: found on validation, kept in the run, used by predict") {
+  const Lists lists;
+  const std::string config = lists.config("columns");
+  const Path dir = lists / "run";
+  train(config, dir, {"--set", "train.max_steps=4"});
+  const Json before = run({"evaluate", dir, "--json"}).event("evaluated");
+  const Result found = run({"evaluate", dir, "--thresholds", "f1", "--json"});
+  INFO(found.err);
+  REQUIRE(found.code == 0);
+  const Json after = found.event("evaluated");
+  CHECK(after.at("f1_macro") >= before.at("f1_macro"));
+  CHECK(after.at("thresholds") == "f1");
+  CHECK(after.at("auc") == before.at("auc"));
+  CHECK(after.at("per_label")[0].at("threshold") != 0.5);
+  // The same again, now read from the run.
+  const Json again = run({"evaluate", dir, "--json"}).event("evaluated");
+  CHECK(again.at("per_label") == after.at("per_label"));
+  const Json sensitive =
+      run({"evaluate", dir, "--thresholds", "sensitivity=1", "--json"}).event("evaluated");
+  for (const Json& label : sensitive.at("per_label")) CHECK(label.at("recall") == 1);
+  const double threshold = sensitive.at("per_label")[2].at("threshold");
+  const Result predicted = run({"predict", dir, "--json"});
+  for (const Json& line : predicted.lines()) {
+    const Json& names = line.at("labels");
+    const bool has = std::find(names.begin(), names.end(), "right") != names.end();
+    CHECK(has == (line.at("probabilities").at("right").get<double>() > threshold));
+  }
+  const Path onnx = lists / "model.onnx";
+  REQUIRE(run({"export", dir, "--format", "onnx", "--output", onnx}).code == 0);
+  CHECK(read_text_file(onnx).find("thresholds") != std::string::npos);
+  CHECK(fail({"evaluate", dir, "--thresholds", "f3"}, 2).find("sensitivity=S") !=
+        std::string::npos);
+  CHECK(fail({"evaluate", dir, "--thresholds", "f1", "--split", "train"}, 2)
+            .find("validation split") != std::string::npos);
+  Lists::write(dir / "thresholds.json", "{\"labels\": []}");
+  CHECK(fail({"predict", dir}, 3).find("thresholds.json") != std::string::npos);
+  train(config, dir, {"--overwrite"});
+  CHECK_FALSE(std::filesystem::exists(dir / "thresholds.json"));
+}
+
+TEST_CASE("train: keys that need one class per image are errors with several labels") {
+  const Lists lists;
+  const std::string config = lists.config("columns");
+  const auto error = [&](const std::string& setting) {
+    return fail({"train", config, "--run-dir", lists / "none", "--set", setting}, 2);
+  };
+  CHECK(error("data.sampling=balanced").find("data.sampling: balanced needs one class per image") !=
+        std::string::npos);
+  CHECK(error("train.class_weight=balanced").find("give train.pos_weight: balanced") !=
+        std::string::npos);
+  CHECK(error("run.best=validation/f1_weighted").find("the metric f1_weighted is for one class") !=
+        std::string::npos);
+  CHECK(
+      error("train.pos_weight={left: 2}").find("train.pos_weight: the data has no class 'left'") !=
+      std::string::npos);
+  CHECK(fail({"train", config, "--run-dir", lists / "none", "--set",
+              "model.loss=softmax_cross_entropy"},
+             3)
+            .find("without model.loss: binary_cross_entropy an image has one label") !=
+        std::string::npos);
+  const std::string cells = lists.config("cells", ", label_separator: '|'");
+  // The labels of cells are sorted: their weights do not fit the order of the columns.
+  train(cells, lists / "sorted", {"--set", "train.max_steps=1"});
+  CHECK(fail({"train", config, "--run-dir", lists / "none", "--set",
+              "model.weights=" + (lists / "sorted").string()},
+             3)
+            .find("was trained with the same classes in another order") != std::string::npos);
+  CHECK(fail({"train", cells, "--run-dir", lists / "none", "--set",
+              "model.loss=softmax_cross_entropy"},
+             2)
+            .find("give model.loss: binary_cross_entropy") != std::string::npos);
+  // The other way round: one class of three per image.
+  Lists::write(lists / "columns" / "train.csv", "path,label\n0.pgm,a\n1.pgm,b\n2.pgm,c\n");
+  std::filesystem::remove(lists / "columns" / "validation.csv");
+  CHECK(fail({"train", config, "--run-dir", lists / "none"}, 2)
+            .find("binary_cross_entropy needs two classes, the data set has 3; use loss: "
+                  "softmax_cross_entropy") != std::string::npos);
+}
+
+}  // namespace trainer::e2e::multi_label_test
