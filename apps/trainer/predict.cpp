@@ -10,7 +10,9 @@
 #include "commands/evaluate/thresholds.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/predict/features.h"
+#include "commands/predict/heatmap.h"
 #include "commands/predict/labels.h"
+#include "config/values.h"
 #include "options.h"
 #include "train/open.h"
 
@@ -39,6 +41,9 @@ struct PredictArguments : ModelArguments {
   bool uncalibrated = false;  // without the temperature of the run
   std::string features;       // the file for them, in place of predictions
   std::string layer;          // of the features
+  std::string heatmaps;       // the folder for them, beside predictions
+  std::string heatmap_class, heatmap_layer;
+  std::string heatmap_method = "grad_cam";  // grad_cam, occlusion
   bool overwrite = false;
 };
 
@@ -80,6 +85,9 @@ int write_labels(const PredictArguments& arguments, const commands::OpenedModel&
                       "--top is for one class per image; this model has several labels, and all "
                       "above their thresholds are written");
   }
+  if (!arguments.heatmaps.empty()) {
+    throw ConfigError({}, "--heatmap is for one class per image; this model has several labels");
+  }
   const auto engine = commands::make_engine(opened, inputs);
   commands::LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                                commands::read_thresholds(opened).logits, inputs, arguments.logits,
@@ -98,7 +106,53 @@ int write_labels(const PredictArguments& arguments, const commands::OpenedModel&
   return exit_code(arguments, inputs, skipped);
 }
 
+// Writes the heatmaps of predictions.
+class Heatmaps {
+ public:
+  Heatmaps(const PredictArguments& arguments, const commands::OpenedModel& opened,
+           const std::vector<commands::PredictionInput>& inputs)
+      : label_(find_class(opened, arguments.heatmap_class)),
+        maker_(opened, inputs,
+               arguments.heatmap_method == "occlusion" ? commands::HeatmapMethod::kOcclusion
+                                                       : commands::HeatmapMethod::kGradCam,
+               arguments.heatmap_layer),
+        folder_(arguments.heatmaps, commands::name_heatmaps(inputs, arguments.limit),
+                arguments.overwrite) {}
+
+  // Returns the path of the heatmap. `number`: of the input.
+  std::string write(std::size_t number, const commands::PredictionInput& input,
+                    const commands::Prediction& prediction) {
+    const std::int64_t index = prediction.index;
+    folder_.write(number, index,
+                  maker_.draw(input.dataset(), index, label_.value_or(prediction.predicted)));
+    return folder_.path(number, index);
+  }
+
+ private:
+  static std::optional<std::int64_t> find_class(const commands::OpenedModel& opened,
+                                                const std::string& name) {
+    if (name.empty()) return std::nullopt;
+    const auto found = std::find(opened.classes.begin(), opened.classes.end(), name);
+    if (found != opened.classes.end()) return found - opened.classes.begin();
+    constexpr std::size_t kMaxNames = 12;
+    std::string known = config::suggestion(name, opened.classes);
+    if (known.empty()) known = "; classes: " + join_first(opened.classes, kMaxNames);
+    throw ConfigError(
+        {}, concat("--heatmap-class: the model has no class '", printable(name), "'", known));
+  }
+
+  std::optional<std::int64_t> label_;  // nothing: the predicted class
+  commands::HeatmapMaker maker_;
+  commands::HeatmapFolder folder_;
+};
+
 int predict(const PredictArguments& arguments) {
+  if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.empty()) {
+    reject_missing("--overwrite", "--features or --heatmap");
+  }
+  if (arguments.heatmap_method == "occlusion" && !arguments.heatmap_layer.empty()) {
+    reject_value("--heatmap-layer", "occlusion takes no layer; leave it out");
+  }
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
@@ -113,11 +167,16 @@ int predict(const PredictArguments& arguments) {
   commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                                     inputs, arguments.top, std::cout,
                                     arguments.logits ? engine->outputs() : 0);
+  std::optional<Heatmaps> heatmaps;
+  if (!arguments.heatmaps.empty()) heatmaps.emplace(arguments, opened, inputs);
   writer.header();
   std::int64_t skipped = 0;
-  const auto each = [&](const commands::PredictionInput& input,
-                        const commands::Prediction& prediction) {
-    if (prediction.error.empty()) return writer.write(input, prediction);
+  const auto each = [&](std::size_t number, const commands::Prediction& prediction) {
+    const commands::PredictionInput& input = inputs[number];
+    if (prediction.error.empty()) {
+      return writer.write(input, prediction,
+                          heatmaps ? heatmaps->write(number, input, prediction) : "");
+    }
     ++skipped;
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
@@ -131,11 +190,37 @@ int predict(const PredictArguments& arguments) {
                                fixed(options.temperature, 4), " of ", commands::kCalibrationFile)));
     }
   }
-  for (const commands::PredictionInput& input : inputs) {
-    commands::predict(*engine, input, options,
-                      [&](const commands::Prediction& prediction) { each(input, prediction); });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    commands::predict(*engine, inputs[i], options,
+                      [&](const commands::Prediction& prediction) { each(i, prediction); });
   }
   return exit_code(arguments, inputs, skipped);
+}
+
+void add_heatmaps(const Command& command, const Option& features, PredictArguments& arguments) {
+  const Option heatmap =
+      command
+          .add_option("--heatmap", arguments.heatmaps,
+                      "Also write a PNG for each image to this folder: the image, and over it in "
+                      "blue to red where the model sees the predicted class")
+          .type_name("FOLDER")
+          .excludes(features);
+  command
+      .add_option("--heatmap-class", arguments.heatmap_class,
+                  "Show where the model sees this class")
+      .type_name("NAME")
+      .needs(heatmap);
+  command
+      .add_option("--heatmap-layer", arguments.heatmap_layer,
+                  "Layer whose output grad_cam shows; default the last one with several positions")
+      .type_name("NAME")
+      .needs(heatmap);
+  command
+      .add_option("--heatmap-method", arguments.heatmap_method,
+                  "grad_cam, or occlusion: how much the probability drops where a patch hides the "
+                  "image")
+      .choices({"grad_cam", "occlusion"})
+      .needs(heatmap);
 }
 
 // What is given beside or in place of probabilities.
@@ -163,8 +248,9 @@ void add_results(const Command& command, PredictArguments& arguments) {
                   "Layer whose output the features are; default the one before the last with "
                   "weights")
       .needs(features);
-  command.add_flag("--overwrite", arguments.overwrite, "Replace a file of features that exists")
-      .needs(features);
+  add_heatmaps(command, features, arguments);
+  command.add_flag("--overwrite", arguments.overwrite,
+                   "Replace files of features or heatmaps that exist");
 }
 
 }  // namespace

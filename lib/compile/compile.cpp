@@ -8,28 +8,33 @@ namespace {
 struct Pass {
   const char* name;
   Graph (*run)(Graph, const Options&);
-  bool training, evaluation, prediction;  // the graphs it takes part in
+  // The graphs it takes part in.
+  bool training, evaluation, prediction;
+  bool logit_gradient;
 };
 
-// The passes, in the order in which they run.
+// The passes, in the order in which they run. The graph of a gradient of the logits has no fused
+// activations, because fuse_activation looks only for trained parameters when it decides whether a
+// derivative is needed.
 constexpr Pass kPasses[] = {
-    {"remove_loss", remove_loss, false, false, true},
-    {"freeze", freeze, true, true, true},
-    {"read_averages", read_averages, false, true, true},
-    {"inference", inference, false, true, true},
-    {"fold_padding", fold_padding, true, true, true},
-    {"fold_batch_norm", fold_batch_norm, true, true, true},
-    {"fuse_activation", fuse_activation, true, true, true},
-    {"fuse_conv_max_pool", fuse_conv_max_pool, true, true, true},
-    {"trim", trim, true, true, true},
-    {"precision", precision, true, true, true},
-    {"class_rank", class_rank, true, false, false},
-    {"penalty", penalty, true, false, false},
-    {"differentiate", differentiate, true, false, false},
-    {"fuse_backward", fuse_backward, true, false, false},
-    {"update", update, true, false, false},
-    {"recompute", recompute, true, false, false},
-    {"tidy", tidy, true, true, true},
+    {"remove_loss", remove_loss, false, false, true, true},
+    {"freeze", freeze, true, true, true, true},
+    {"read_averages", read_averages, false, true, true, true},
+    {"inference", inference, false, true, true, true},
+    {"fold_padding", fold_padding, true, true, true, true},
+    {"fold_batch_norm", fold_batch_norm, true, true, true, true},
+    {"fuse_activation", fuse_activation, true, true, true, false},
+    {"fuse_conv_max_pool", fuse_conv_max_pool, true, true, true, false},
+    {"trim", trim, true, true, true, false},
+    {"precision", precision, true, true, true, false},
+    {"class_rank", class_rank, true, false, false, false},
+    {"penalty", penalty, true, false, false, false},
+    {"differentiate", differentiate, true, false, false, false},
+    {"differentiate_logits", differentiate_logits, false, false, false, true},
+    {"fuse_backward", fuse_backward, true, false, false, false},
+    {"update", update, true, false, false, false},
+    {"recompute", recompute, true, false, false, false},
+    {"tidy", tidy, true, true, true, true},
 };
 
 Graph run(Graph graph, const Options& options, bool Pass::*takes_part) {
@@ -55,9 +60,17 @@ Graph evaluation_graph(const Graph& model, const Options& options, bool predicti
   return run(model, options, prediction ? &Pass::prediction : &Pass::evaluation);
 }
 
+Graph logit_gradient_graph(const Graph& model, const Options& options, ValueId activation) {
+  Graph graph = model;
+  graph.outputs.push_back(activation);
+  return run(std::move(graph), options, &Pass::logit_gradient);
+}
+
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
-  for (const Pass& pass : kPasses) names.emplace_back(pass.name);
+  for (const Pass& pass : kPasses) {
+    if (pass.training || pass.evaluation || pass.prediction) names.emplace_back(pass.name);
+  }
   return names;
 }
 

@@ -39,6 +39,14 @@ graph::Graph training_graph(const graph::Graph& model, const Options& options);
 graph::Graph evaluation_graph(const graph::Graph& model, const Options& options,
                               bool prediction = false);
 
+// Returns the graph of a gradient of the logits, in inference form and in float32. Its inputs are
+// images and weights [batch, outputs]. Its outputs are the logits, `activation` (a value of the
+// model that is neither an input nor a parameter), and the gradient with respect to it of the sum
+// of weight times logit. With weight averages, it reads these instead of the parameters. Throws
+// ConfigError if the logits do not depend on the activation.
+graph::Graph logit_gradient_graph(const graph::Graph& model, const Options& options,
+                                  graph::ValueId activation);
+
 // A model split before its first trained or random layer: the prefix depends on frozen layers and
 // the image alone.
 struct FrozenSplit {
@@ -51,7 +59,7 @@ struct FrozenSplit {
 // Splits at the latest place where the rest of the graph needs a single value.
 FrozenSplit split_frozen(const graph::Graph& model, const Options& options);
 
-// Returns the names of the passes, in order.
+// Returns the names of the passes that make training and evaluation graphs, in order.
 std::vector<std::string> pass_names();
 
 }  // namespace trainer::compile

@@ -5,16 +5,17 @@
 namespace trainer::compile {
 namespace {
 
-// Walks from the loss to the parameters and collects the gradients of each value.
+// Walks from the loss, or from the logits, to what is differentiated and collects the gradients of
+// each value.
 class Walk {
  public:
-  explicit Walk(Graph graph)
-      : graph_(std::move(graph)),
-        wanted_(depends_on_trainable(graph_)),
-        parts_(graph_.values.size()) {}
+  // `wanted` has one entry per value: whether its gradient is needed.
+  Walk(Graph graph, std::vector<bool> wanted)
+      : graph_(std::move(graph)), wanted_(std::move(wanted)), parts_(graph_.values.size()) {}
 
-  Graph run() && {
-    for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) visit(i);
+  // Adds the gradients of the loss with respect to the parameters.
+  Graph differentiate_loss() && {
+    visit_all();
     // Parameters have no producer to visit, so that the gradients of several uses are summed here.
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (graph_.values[i].role == Role::kParameter) {
@@ -24,7 +25,33 @@ class Walk {
     return std::move(graph_);
   }
 
+  // Adds the gradient of a weighted sum of the logits with respect to output 1.
+  Graph differentiate_logits() && {
+    const ValueId logits = graph_.outputs[0], activation = graph_.outputs[1];
+    const Value like = graph_[logits];
+    Value weights;
+    weights.name = "logit_weights";
+    weights.shape = like.shape;
+    weights.type = like.type;
+    weights.role = Role::kInput;
+    weights.loc = like.loc;
+    graph_.inputs.push_back(graph_.add_value(std::move(weights)));
+    parts_[logits].push_back(graph_.inputs.back());
+    visit_all();
+    const Value of = graph_[activation];
+    const ValueId gradient = sum_gradients(activation, of.name, of.loc);
+    if (gradient == kNoValue) {
+      throw ConfigError(of.loc, "the logits do not depend on the output of this layer");
+    }
+    graph_.outputs.push_back(gradient);
+    return std::move(graph_);
+  }
+
  private:
+  void visit_all() {
+    for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) visit(i);
+  }
+
   void visit(int i) {
     const Node node = graph_.nodes[i];
     std::vector<bool> wanted;
@@ -64,6 +91,14 @@ class Walk {
 
 }  // namespace
 
-Graph differentiate(Graph graph, const Options&) { return Walk(std::move(graph)).run(); }
+Graph differentiate(Graph graph, const Options&) {
+  std::vector<bool> wanted = depends_on_trainable(graph);
+  return Walk(std::move(graph), std::move(wanted)).differentiate_loss();
+}
+
+Graph differentiate_logits(Graph graph, const Options&) {
+  std::vector<bool> wanted = depends_on(graph, graph.outputs[1]);
+  return Walk(std::move(graph), std::move(wanted)).differentiate_logits();
+}
 
 }  // namespace trainer::compile

@@ -48,6 +48,9 @@ Graph class_rank(Graph graph, const Options& options);
 Graph penalty(Graph graph, const Options& options);
 // Adds the gradient of the loss with respect to every trainable parameter.
 Graph differentiate(Graph graph, const Options& options);
+// Adds the gradient of a weighted sum of the logits, output 0, with respect to output 1 as the last
+// output, and the weights [batch, outputs] as the last input.
+Graph differentiate_logits(Graph graph, const Options& options);
 // Fuses the derivative of an activation into the pooling gradient before it.
 Graph fuse_backward(Graph graph, const Options& options);
 // Adds one update node for each trainable parameter, with its slots, and the updates of moving
@@ -68,6 +71,8 @@ void replace_uses(Graph& graph, ValueId from, ValueId to);
 void remove_nodes(Graph& graph, const std::vector<bool>& removed);
 // Returns for each value whether it depends on a trainable parameter.
 std::vector<bool> depends_on_trainable(const Graph& graph);
+// Returns for each value whether it is `source` or depends on it.
+std::vector<bool> depends_on(const Graph& graph, ValueId source);
 // Makes batch norm `node` use the moving statistics. Returns the node that updated them, which the
 // caller has to remove.
 int use_moving_statistics(Graph& graph, int node);

@@ -9,10 +9,10 @@ Graph remove_loss(Graph graph, const Options&) {
     if (!std::holds_alternative<graph::Loss>(graph.nodes[i].op)) continue;
     removed[i] = true;
     labels = graph.nodes[i].inputs[1];
+    for (const ValueId id : graph.nodes[i].outputs) std::erase(graph.outputs, id);
   }
   remove_nodes(graph, removed);
   std::erase(graph.inputs, labels);
-  graph.outputs.resize(1);
   return graph;
 }
 

@@ -5,6 +5,18 @@
 #include "compile/passes.h"
 
 namespace trainer::compile {
+namespace {
+
+// Marks all values that depend on marked ones.
+std::vector<bool> spread(const Graph& graph, std::vector<bool> marked) {
+  for (const Node& node : graph.nodes) {
+    if (std::ranges::none_of(node.inputs, [&](ValueId id) { return marked[id]; })) continue;
+    for (const ValueId id : node.outputs) marked[id] = true;
+  }
+  return marked;
+}
+
+}  // namespace
 
 std::optional<int> only_consumer(const Graph& graph, ValueId id) {
   if (std::ranges::find(graph.outputs, id) != graph.outputs.end()) return {};
@@ -34,11 +46,13 @@ std::vector<bool> depends_on_trainable(const Graph& graph) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     depends[i] = graph.values[i].role == Role::kParameter && graph.values[i].trainable;
   }
-  for (const Node& node : graph.nodes) {
-    const bool any = std::ranges::any_of(node.inputs, [&](ValueId id) { return depends[id]; });
-    for (const ValueId id : node.outputs) depends[id] = any;
-  }
-  return depends;
+  return spread(graph, std::move(depends));
+}
+
+std::vector<bool> depends_on(const Graph& graph, ValueId source) {
+  std::vector<bool> depends(graph.values.size(), false);
+  depends[source] = true;
+  return spread(graph, std::move(depends));
 }
 
 int use_moving_statistics(Graph& graph, int i) {

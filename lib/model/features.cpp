@@ -46,7 +46,8 @@ const LayerInfo& last_before_head(const Graph& model) {
   return *features;
 }
 
-const LayerInfo& layer_named(const Graph& model, const std::string& name) {
+const LayerInfo& layer_named(const Graph& model, const std::string& option,
+                             const std::string& name) {
   std::vector<std::string> names;
   for (const LayerInfo& layer : model.layers) {
     if (layer.name == name) return layer;
@@ -59,7 +60,7 @@ const LayerInfo& layer_named(const Graph& model, const std::string& name) {
     names.erase(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(first));
     known = concat(first > 0 ? "; the last layers: " : "; layers: ", join(names));
   }
-  throw ConfigError({}, concat("--layer: there is no layer '", name, "'", known));
+  throw ConfigError({}, concat(option, ": there is no layer '", name, "'", known));
 }
 
 // Removes nodes that `last` does not depend on. Keeps UpdateStatistics of the batch norms that
@@ -81,10 +82,26 @@ void remove_unneeded_nodes(Graph& graph, ValueId last) {
   });
 }
 
+bool has_positions(const Shape& shape) { return shape.rank() == 4 && shape[1] * shape[2] > 1; }
+
+// Returns for each value whether it depends on a parameter.
+std::vector<bool> depends_on_parameters(const Graph& model) {
+  std::vector<bool> depends(model.values.size(), false);
+  for (std::size_t i = 0; i < depends.size(); ++i) {
+    depends[i] = model.values[i].role == graph::Role::kParameter;
+  }
+  for (const graph::Node& node : model.nodes) {
+    const bool any = std::ranges::any_of(node.inputs, [&](ValueId id) { return depends[id]; });
+    for (const ValueId id : node.outputs) depends[id] = any;
+  }
+  return depends;
+}
+
 }  // namespace
 
 FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
-  const LayerInfo& cut = layer.empty() ? last_before_head(model) : layer_named(model, layer);
+  const LayerInfo& cut =
+      layer.empty() ? last_before_head(model) : layer_named(model, "--layer", layer);
   FeatureModel features{model, cut.name, model[cut.output].shape};
   Graph& graph = features.graph;
   remove_unneeded_nodes(graph, cut.output);
@@ -105,6 +122,37 @@ FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
   graph[labels].shape = Shape{kBatch};
   graph.outputs = {rows, graph.add1(graph::Loss{}, {rows, labels}, "loss", cut.loc)};
   return features;
+}
+
+const LayerInfo& find_feature_map(const Graph& model, const std::string& layer) {
+  if (!layer.empty()) {
+    const LayerInfo& named = layer_named(model, "--heatmap-layer", layer);
+    const Shape& shape = model[named.output].shape;
+    if (has_positions(shape)) return named;
+    throw ConfigError(
+        {}, concat("--heatmap-layer ", layer, ": the output of this layer is ", to_string(shape),
+                   ", expected [batch, height, width, channels] with more than one "
+                   "position; name an earlier layer"));
+  }
+  const std::vector<bool> depends = depends_on_parameters(model);
+  std::set<ValueId> needed{model.outputs[0]};
+  for (std::size_t i = model.nodes.size(); i-- > 0;) {
+    const graph::Node& node = model.nodes[i];
+    const bool read =
+        std::ranges::any_of(node.outputs, [&](ValueId id) { return needed.contains(id); });
+    if (read) needed.insert(node.inputs.begin(), node.inputs.end());
+  }
+  const auto found =
+      std::find_if(model.layers.rbegin(), model.layers.rend(), [&](const LayerInfo& one) {
+        return needed.contains(one.output) && depends[static_cast<std::size_t>(one.output)] &&
+               has_positions(model[one.output].shape);
+      });
+  if (found == model.layers.rend()) {
+    throw ConfigError({},
+                      "no layer of the model gives images of more than one position, so that "
+                      "there is no heatmap of its features; use --heatmap-method occlusion");
+  }
+  return *found;
 }
 
 }  // namespace trainer::model

@@ -1,4 +1,5 @@
-// A model up to a layer, whose output it gives in place of logits.
+// The outputs of layers as features: a model up to a layer, whose output it gives in place of
+// logits, and the layer whose positions heatmaps show.
 #pragma once
 
 #include <string>
@@ -16,5 +17,10 @@ struct FeatureModel {
 // before the last one with weights, which makes the logits. Throws ConfigError if there is no such
 // layer.
 FeatureModel cut_at_features(const graph::Graph& model, const std::string& layer);
+
+// Returns the layer whose output shows where the model sees a class: the last one before the logits
+// that gives images of several positions and depends on parameters, or the layer of this name.
+// Throws ConfigError if there is no such layer or its output has no positions.
+const graph::LayerInfo& find_feature_map(const graph::Graph& model, const std::string& layer);
 
 }  // namespace trainer::model

@@ -71,6 +71,9 @@ struct PredictOptions {
   bool flip = false;       // the mean of the probabilities of an image and its mirror image
   double temperature = 1;  // the logits are divided by it
 };
+// Returns the probabilities of the classes for the logits of a sample; a regression's outputs as
+// they are.
+std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss);
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
 // batch, returns true. The engine is of Use::kPredict. The loss counts with flip alone.
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,
@@ -91,13 +94,16 @@ class PredictionWriter {
                    const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
                    std::ostream& out, std::int64_t logits = 0);
   void header();
-  void write(const PredictionInput& input, const Prediction& prediction);
+  // `heatmap`: the path of the prediction's heatmap, for JSON; "" for none.
+  void write(const PredictionInput& input, const Prediction& prediction,
+             const std::string& heatmap = "");
 
  private:
   std::string class_name(std::int64_t index) const;
   void write_table(const PredictionInput& input, const Prediction& prediction);
   void write_csv(const PredictionInput& input, const Prediction& prediction);
-  void write_json(const PredictionInput& input, const Prediction& prediction);
+  void write_json(const PredictionInput& input, const Prediction& prediction,
+                  const std::string& heatmap);
 
   // The classes to show after the first, likeliest first; equal ones by their number.
   std::vector<std::size_t> runners_up(const Prediction& prediction) const;

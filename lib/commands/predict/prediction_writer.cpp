@@ -91,9 +91,10 @@ void PredictionWriter::header() {
   }
 }
 
-void PredictionWriter::write(const PredictionInput& input, const Prediction& prediction) {
+void PredictionWriter::write(const PredictionInput& input, const Prediction& prediction,
+                             const std::string& heatmap) {
   if (format_ == "csv") return write_csv(input, prediction);
-  if (format_ == "jsonl") return write_json(input, prediction);
+  if (format_ == "jsonl") return write_json(input, prediction, heatmap);
   write_table(input, prediction);
 }
 
@@ -137,7 +138,8 @@ void PredictionWriter::write_csv(const PredictionInput& input, const Prediction&
   out_ << '\n';
 }
 
-void PredictionWriter::write_json(const PredictionInput& input, const Prediction& prediction) {
+void PredictionWriter::write_json(const PredictionInput& input, const Prediction& prediction,
+                                  const std::string& heatmap) {
   nlohmann::ordered_json json;
   if (files_) json["file"] = input.name_of(prediction.index);
   json["index"] = prediction.index;
@@ -158,6 +160,7 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
     }
   }
   if (logits_ > 0) json["logits"] = prediction.logits;
+  if (!heatmap.empty()) json["heatmap"] = heatmap;
   out_ << to_json_line(json) << '\n';
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "commands/predict/predict.h"
+#include "commands/predict/sample_pixels.h"
 
 namespace trainer::commands {
 namespace {
@@ -46,26 +47,11 @@ std::vector<std::uint8_t> shrunk(const std::vector<std::uint8_t>& pixels, int he
   return small;
 }
 
-// The picture of a sample as the model gets it; numbers that are not bytes from black, the least,
-// to white.
+// The picture of a sample as the model gets it; empty if it cannot be shown.
 Picture picture_of_sample(const data::Dataset& dataset, std::int64_t index) {
   const data::DatasetSpec& spec = dataset.spec();
-  std::vector<std::uint8_t> label(spec.label_bytes());
-  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(spec.image_shape.elements()));
-  if (spec.image_type == DType::kUInt8) {
-    dataset.get(index, pixels.data(), label.data());
-    return encode_picture(pixels, spec.image_shape);
-  }
-  if (spec.image_type != DType::kFloat32) return {};
-  std::vector<float> values(pixels.size());
-  dataset.get(index, values.data(), label.data());
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  const float low = *least, range = *most - low;
-  std::transform(values.begin(), values.end(), pixels.begin(), [&](float value) {
-    const float share = range > 0 ? (value - low) / range : 0;
-    return static_cast<std::uint8_t>(std::isfinite(share) ? std::lround(255 * share) : 0);
-  });
-  return encode_picture(pixels, spec.image_shape);
+  const std::vector<std::uint8_t> pixels = to_pixels(read_image(dataset, index), spec);
+  return pixels.empty() ? Picture{} : encode_picture(pixels, spec.image_shape);
 }
 
 // Keeps the mistakes whose own class got the least probability.

@@ -1,0 +1,89 @@
+// Heatmaps: which parts of an image speak for a class, and pictures of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/files.h"
+#include "commands/predict/predict.h"
+#include "engine/class_activation.h"
+
+namespace trainer::commands {
+
+enum class HeatmapMethod {
+  kGradCam,   // engine::ClassActivation
+  kOcclusion  // the drop of the class's probability where a patch of the mean colour hides the
+              // image
+};
+
+// A picture of bytes [height, width, 3].
+struct HeatmapPicture {
+  std::int64_t height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+class HeatmapMaker {
+ public:
+  // For samples like those of `inputs`. `layer`, of kGradCam, as of model::find_feature_map().
+  // kGradCam runs on the CPU in float32, kOcclusion on the devices of the config. Throws
+  // ConfigError if the model has no such layer.
+  HeatmapMaker(const OpenedModel& opened, const std::vector<PredictionInput>& inputs,
+               HeatmapMethod method, const std::string& layer);
+
+  // Returns the map of a class for an image of read_image(), at each pixel of what the model gets:
+  // numbers from 0 to 1, the largest of which is 1, or all of them 0 where nothing speaks for the
+  // class.
+  engine::PositionMap compute(const std::vector<std::byte>& image, std::int64_t label);
+
+  // Returns the image with the map over it.
+  HeatmapPicture draw(const data::Dataset& dataset, std::int64_t index, std::int64_t label);
+
+ private:
+  engine::PositionMap occlude(const std::vector<std::byte>& image, std::int64_t label);
+
+  LossKind loss_;
+  data::DatasetSpec spec_;
+  std::unique_ptr<engine::Replicas> engine_;  // of kOcclusion
+  // Both of kGradCam.
+  std::unique_ptr<backend::Backend> backend_;
+  std::unique_ptr<engine::ClassActivation> activation_;
+};
+
+// Enlarges a map bilinearly. Positions stand for equal parts of the image, and the outer ones reach
+// to its edge.
+engine::PositionMap enlarge(const engine::PositionMap& map, std::int64_t height,
+                            std::int64_t width);
+
+// Lays a map of numbers from 0 to 1 over an image of bytes [height, width, channels], from blue for
+// 0 over green and yellow to red for 1. An image that has not 3 channels is shown by its first one,
+// in grey.
+HeatmapPicture lay_over(const std::vector<std::uint8_t>& pixels, std::int64_t channels,
+                        const engine::PositionMap& map);
+
+// Returns the file names of the heatmaps of the first `limit` samples of each input, by input and
+// sample. No two are equal: a file is named by its path below the folder that all files have in
+// common, with '_' for each '/', and a number follows if that is taken.
+std::vector<std::vector<std::string>> name_heatmaps(const std::vector<PredictionInput>& inputs,
+                                                    std::optional<std::int64_t> limit);
+
+// A folder of heatmaps.
+class HeatmapFolder {
+ public:
+  // Makes the folder. Throws ConfigError, and makes nothing, if `folder` is a file or if it has a
+  // file of one of the names while `overwrite` is false.
+  HeatmapFolder(Path folder, std::vector<std::vector<std::string>> names, bool overwrite);
+
+  // The path of a sample's heatmap.
+  std::string path(std::size_t input, std::int64_t index) const;
+  // Writes it as PNG.
+  void write(std::size_t input, std::int64_t index, const HeatmapPicture& picture) const;
+
+ private:
+  Path folder_;
+  std::vector<std::vector<std::string>> names_;
+};
+
+}  // namespace trainer::commands

@@ -1,0 +1,54 @@
+// Class activation maps (Grad-CAM): which positions of a layer's output raise the logit of a class.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "checkpoint/tensor_file.h"
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::engine {
+
+// A number for each position of an image or a feature map, row by row.
+struct PositionMap {
+  std::int64_t height = 0, width = 0;
+  std::vector<float> values;
+};
+
+// A model with its variables, in inference form and in float32, compiled for one image per call.
+// One thread at a time may call it.
+class ClassActivation {
+ public:
+  // `model` is the forward graph of model::build_model, and `layer` one of its layers with an
+  // output [batch, height, width, channels]. The backend must outlive this object. Throws
+  // ConfigError if the logits do not depend on the layer.
+  ClassActivation(const graph::Graph& model, const config::Config& config,
+                  const graph::LayerInfo& layer, backend::Backend& backend);
+
+  // Calls load_all(); optimizer slots are ignored.
+  void load(const checkpoint::TensorFile& file, const std::string& path);
+  backend::Variables& variables() { return *variables_; }
+
+  // Returns the map of an image in host memory, at the positions of the layer: the positive part of
+  // the sum over channels of the layer's output times the mean over positions of the gradient of
+  // the logit. A class of a model with a single logit for two classes has this logit, or for class
+  // 0 its negative.
+  PositionMap compute(const void* image, std::int64_t label);
+
+ private:
+  backend::Backend& backend_;
+  bool single_logit_;  // for two classes
+  std::size_t image_bytes_ = 0;
+  Shape features_;  // [height, width, channels]
+  std::unique_ptr<backend::Stream> stream_;
+  std::unique_ptr<backend::Variables> variables_;
+  std::unique_ptr<backend::Executable> program_;
+  std::vector<float> weights_, logits_, activation_, gradient_;  // inputs and outputs
+  std::vector<backend::Buffer> device_;                          // of the image and of these
+};
+
+}  // namespace trainer::engine
