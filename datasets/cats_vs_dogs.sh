@@ -13,7 +13,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/download.sh"
-folder=${1:-$here/cats_vs_dogs}
+folder=${1:-$data_folder/cats_vs_dogs}
 archive=kagglecatsanddogs_5340.zip
 if [[ -d $folder/train && -d $folder/validation ]]; then
   echo "$folder: already there"

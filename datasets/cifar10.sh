@@ -9,7 +9,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/download.sh"
-folder=${1:-$here/cifar10}
+folder=${1:-$data_folder/cifar10}
 if [[ -s $folder/cifar10.npz ]]; then
   echo "$folder/cifar10.npz: already there"
   exit

@@ -7,6 +7,11 @@
 # the publisher gives no checksum, bytes (the file's size) or begins (its first bytes, in hexadecimal).
 #
 # An interrupted download is continued by the next one, from FOLDER/.NAME.part.
+#
+# data_folder is where data sets go by default: beside the scripts in a checkout. An installed copy may lie in a folder
+# that its users cannot write; its default is `datasets` in the current folder, where the configs read.
+data_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[[ -f $data_folder/../CMakeLists.txt ]] || data_folder=datasets
 
 checksum() {  # KIND FILE EXPECTED
   case $1 in

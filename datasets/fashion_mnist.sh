@@ -8,7 +8,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/download.sh"
-download "${1:-$here/fashion_mnist}" \
+download "${1:-$data_folder/fashion_mnist}" \
   "${FASHION_MNIST_MIRROR:-http://fashion-mnist.s3-website.eu-central-1.amazonaws.com}" FASHION_MNIST_MIRROR << 'FILES'
 train-images-idx3-ubyte.gz md5 8d4fb7e6c68d591d4c3dfef9ec88bf0d
 train-labels-idx1-ubyte.gz md5 25c81989df183df01b3e8a0aad5dffbe

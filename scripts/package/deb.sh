@@ -9,6 +9,10 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=scripts/package/built_tree.sh
+source "$root/scripts/package/built_tree.sh"
+# shellcheck source=scripts/package/bare_root.sh
+source "$root/scripts/package/bare_root.sh"
 build='' output='' check=''
 while (($#)); do
   case $1 in
@@ -23,8 +27,7 @@ done
 "$root/scripts/install_deps.sh" --package > /dev/null
 if [[ -z $build ]]; then
   build=$root/build/package
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRAINER_TESTS=OFF > /dev/null
-  cmake --build "$build" --target trainer
+  build_tree "$root"
 fi
 output=${output:-$build}
 mkdir -p "$output"
@@ -34,16 +37,9 @@ package=$(ls "$output"/trainer_*.deb)
 echo "deb.sh: $package ($(($(stat -c %s "$package") / 1024)) KiB)"
 [[ -n $check ]] || exit 0
 
-cannot() { echo "deb.sh: cannot make a bare root here: $1" >&2; exit 77; }
-((EUID == 0)) || cannot "not root"
-bare=$(mktemp -d)
-trap 'umount "$bare/proc" 2> /dev/null || true; rm -rf "$bare"' EXIT
-debootstrap --variant=minbase bookworm "$bare" > "$output/debootstrap.log" 2>&1 ||
-  cannot "debootstrap fails, see $output/debootstrap.log"
-mount -t proc proc "$bare/proc" || cannot "no /proc"
+make_bare_root bookworm "$output/debootstrap.log"
 cp "$package" "$bare/tmp/trainer.deb"
 cp /etc/resolv.conf "$bare/etc/resolv.conf"
-inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive chroot "$bare" "$@"; }
 inside apt-get install -y -qq --no-install-recommends /tmp/trainer.deb
 inside trainer --version
 inside trainer train /usr/share/trainer/configs/digits.yaml --epochs 1 --run-dir /tmp/run --set data.path=/tmp/digits

@@ -153,6 +153,22 @@ class Datasets(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.server.requests[4:], ["/" + FILES[3]])
 
+    def test_an_installed_copy_uses_the_current_folder(self):
+        """Packages install the scripts in a folder that users cannot write."""
+        installed = self.target / "share/trainer/datasets"
+        shutil.copytree(ROOT / "datasets", installed, ignore=lambda folder, names: [
+            name for name in names if (pathlib.Path(folder) / name).is_dir()])
+        work = self.target / "work"
+        work.mkdir()
+        content = gzip.compress(b"the images")
+        (self.served / FILES[0]).write_bytes(content)
+        self.server.break_after = 10
+        environment = {**os.environ, "MNIST_MIRROR": f"http://127.0.0.1:{self.server.server_port}", "no_proxy": "*"}
+        done = subprocess.run([installed / "mnist.sh"], cwd=work, env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue((work / f"datasets/mnist/.{FILES[0]}.part").is_file(), done.stderr)
+        self.assertFalse((installed / "mnist").exists())
+
     def serve_weights(self, content=b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 64):
         path = self.served / "mobilenet_v2" / MOBILENET_V2
         path.parent.mkdir()

@@ -24,7 +24,8 @@ done
 dpkg-deb --extract "$package" "$work/unpacked"
 "$work/unpacked/usr/bin/trainer" --version
 for file in share/trainer/configs/digits.yaml share/man/man1/trainer.1 share/doc/trainer/LICENSE \
-  share/bash-completion/completions/trainer; do
+  share/bash-completion/completions/trainer share/trainer/configs/schema.json share/trainer/datasets/weights.sh \
+  share/trainer/datasets/mnist.sh share/trainer/datasets/download.sh share/trainer/scripts/sweep.sh; do
   [[ -s $work/unpacked/usr/$file ]] || fail "no $file in the package"
 done
 [[ -z $(find "$work/unpacked" -name '*cuda*') ]] || fail "the CUDA plugin is in the package of the CPU"

@@ -29,6 +29,14 @@ configs=("$prefix"/share/trainer/configs/*.yaml)
 for file in bash-completion/completions/trainer zsh/site-functions/_trainer fish/vendor_completions.d/trainer.fish; do
   grep -q resume "$prefix/share/$file" || fail "no completion in share/$file"
 done
+[[ -s $prefix/share/trainer/configs/schema.json ]] || fail "no schema of the configs"
+for script in "$source"/datasets/*.sh "$source"/datasets/*.py "$source"/scripts/sweep.sh; do
+  installed=$prefix/share/trainer/${script#"$source"/}
+  cmp -s "$script" "$installed" || fail "no $installed as in the source tree"
+  [[ -x $installed || ! -x $script ]] || fail "$installed cannot be run"
+done
+[[ $(TRAINER=$trainer "$prefix/share/trainer/scripts/sweep.sh" --help) == *NUM_GPUS* ]] || fail "sweep.sh does not run"
+
 for file in LICENSE README.md CHANGELOG.md; do
   [[ -s $prefix/share/doc/trainer/$file ]] || fail "no $file"
 done

@@ -87,8 +87,9 @@ TEST_CASE("a build without a CUDA backend says where it looked") {
   const std::string folder = fs::read_symlink("/proc/self/exe").parent_path().string();
   if (fs::exists(folder + "/libtrainer_cuda.so")) TRAINER_SKIP("a CUDA backend is built here");
   const std::string said = reason(false);
-  CHECK(contains(said, "no libtrainer_cuda.so in " + folder + " or "));
-  CHECK(contains(said, "/lib/trainer;"));
+  CHECK(contains(said, "no libtrainer_cuda.so in " + folder + ", "));
+  CHECK(contains(said, "/lib/trainer or "));
+  CHECK(contains(said, "/trainer_cuda; install the wheel trainer-cuda"));
   CHECK(contains(said, "`cmake --build --preset release --target trainer_cuda`"));
   CHECK(contains(said, "TRAINER_CUDA_PLUGIN"));
 }
@@ -119,6 +120,11 @@ TEST_CASE("the CUDA backend is looked for beside the program") {
   // Without a driver the backend is not even opened.
   CHECK(std::system(list_without_driver.c_str()) != 0);
   fs::rename(library, program.parent_path() / "libtrainer_cuda.so");
+  CHECK(std::system(list.c_str()) == 0);
+  // Wheels are installed as the folders trainer and trainer_cuda beside each other.
+  const fs::path wheel = folder.path() / "trainer_cuda";
+  fs::create_directories(wheel);
+  fs::rename(program.parent_path() / "libtrainer_cuda.so", wheel / "libtrainer_cuda.so");
   CHECK(std::system(list.c_str()) == 0);
 }
 
