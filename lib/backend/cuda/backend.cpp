@@ -86,7 +86,8 @@ Debugging debugging_from_environment() {
   return debugging;
 }
 
-Machine open_machine(int device, const DeviceOptions& options, std::shared_ptr<PeerWatch> peers,
+Machine open_machine(int device, const DeviceOptions& options,
+                     std::shared_ptr<DeviceCollectives> peers,
                      const std::shared_ptr<SharedPlans>& shared) {
   Machine machine;
   machine.device = device;
@@ -165,7 +166,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
   CudaBackend(int device, const DeviceOptions& options, const std::shared_ptr<SharedPlans>& shared)
       : timeout_(options.timeout), streams_(std::make_shared<StreamList>()) {
     const DeviceGuard guard(device);
-    machine_ = open_machine(device, options, std::make_shared<PeerWatch>(), shared);
+    machine_ = open_machine(device, options, std::make_shared<DeviceCollectives>(), shared);
   }
 
   std::string describe() const override {
@@ -246,7 +247,8 @@ class CudaBackend final : public Backend, public MemoryPlanner {
 // A stream that is in its backend's list during its lifetime.
 class ListedStream final : public CudaStream {
  public:
-  ListedStream(int device, std::shared_ptr<PeerWatch> peers, std::shared_ptr<StreamList> list)
+  ListedStream(int device, std::shared_ptr<DeviceCollectives> peers,
+               std::shared_ptr<StreamList> list)
       : CudaStream(device, std::move(peers)), list_(std::move(list)) {
     list_->add(this);
   }

@@ -1,55 +1,20 @@
 #include "backend/cuda/stream.h"
 
-#include <sys/prctl.h>
-
-#include <chrono>
-#include <thread>
-
-#include "base/error.h"
-
 namespace trainer::backend::cuda {
 namespace {
 
-// How long a waiting host thread sleeps between two looks at a device that has work of several
-// ranks: short against a step, long against a look.
-constexpr std::chrono::microseconds kStreamPollPause(20);
-constexpr unsigned long kTimerSlackNanoseconds = 1000;
-
-// Lets the sleeps of this thread end in time; by default they may end 50 us late
-// (PR_SET_TIMERSLACK(2const)).
-void reduce_timer_slack() {
-  thread_local bool reduced = false;
-  if (reduced) return;
-  ::prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds, 0, 0, 0);
-  reduced = true;
-}
-
-// Waits until query() is no longer cudaErrorNotReady. If peers.check() throws, waits with block()
-// for the work, which the failure has ended, because its memory may be freed after the error.
-template <class Query, class Block>
-void wait_until_ready(const Query& query, const Block& block, const PeerWatch& peers,
-                      const char* what) {
-  reduce_timer_slack();
-  for (;;) {
-    const cudaError_t status = query();
-    // Also when all is done: the work of a group that has ended is done without its results.
-    try {
-      peers.check();
-    } catch (...) {
-      block();
-      throw;
-    }
-    if (status != cudaErrorNotReady) return check(status, what);
-    cudaGetLastError();
-    std::this_thread::sleep_for(kStreamPollPause);
-  }
+// What a call that waited for the device returns. An error of the device is more specific than what
+// the other ranks report of it.
+void check_wait(cudaError_t status, const char* what, const DeviceCollectives* peers) {
+  check(status, what);
+  if (peers != nullptr) peers->check();
 }
 
 const CudaEvent& own(const Event& event) { return dynamic_cast<const CudaEvent&>(event); }
 
 }  // namespace
 
-CudaEvent::CudaEvent(int device, std::shared_ptr<PeerWatch> peers)
+CudaEvent::CudaEvent(int device, std::shared_ptr<DeviceCollectives> peers)
     : device_(device), peers_(std::move(peers)) {
   const DeviceGuard guard(device_);
   event_ = create_blocking_event();
@@ -64,21 +29,17 @@ bool CudaEvent::done() const {
     if (peers_) peers_->check();
     return false;
   }
-  cuda::check(status, "cudaEventQuery");
+  check_wait(status, "cudaEventQuery", peers_.get());
   return true;
 }
 
 void CudaEvent::wait() const {
   if (!recorded) return;
   const DeviceGuard guard(device_);
-  if (!peers_ || !peers_->is_needed()) {
-    return cuda::check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
-  }
-  wait_until_ready([&] { return cudaEventQuery(event_.get()); },
-                   [&] { cudaEventSynchronize(event_.get()); }, *peers_, "cudaEventQuery");
+  check_wait(cudaEventSynchronize(event_.get()), "cudaEventSynchronize", peers_.get());
 }
 
-CudaStream::CudaStream(int device, std::shared_ptr<PeerWatch> peers)
+CudaStream::CudaStream(int device, std::shared_ptr<DeviceCollectives> peers)
     : device_(device), peers_(std::move(peers)) {
   const DeviceGuard guard(device_);
   stream_ = create_stream();
@@ -107,8 +68,6 @@ void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
 void CudaStream::download(void* to, Span from, std::size_t bytes) {
   if (bytes == 0) return;
   const bool pinned = is_pinned(to, bytes);
-  // The copy itself would wait without asking whether the ranks that it waits for are there.
-  if (watches_peers() && !pinned) synchronize();
   const DeviceGuard guard(device_);
   cuda::check(cudaMemcpyAsync(to, from.address, bytes, cudaMemcpyDeviceToHost, stream_.get()),
               "cudaMemcpyAsync from the device");
@@ -150,11 +109,7 @@ void CudaStream::synchronize() {
   const DeviceGuard guard(device_);
   gap_clock_.interrupt();
   copies_ = continues_ = false;
-  if (!watches_peers()) {
-    return cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
-  }
-  wait_until_ready([&] { return cudaStreamQuery(stream_.get()); },
-                   [&] { cudaStreamSynchronize(stream_.get()); }, *peers_, "cudaStreamQuery");
+  check_wait(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize", peers_.get());
 }
 
 }  // namespace trainer::backend::cuda

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "backend/cuda/collectives/peer_watch.h"
+#include "backend/cuda/collectives/device_collectives.h"
 #include "backend/cuda/kernels/step/clock.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/gap_clock.h"
@@ -13,11 +13,11 @@
 
 namespace trainer::backend::cuda {
 
-// The waits of both classes block if `peers` is null or not needed. Otherwise they poll the device
-// and check the peers in turn.
+// The waits of both classes block. Then they check `peers`, unless it is null: a failure of another
+// rank ends the work that they wait for.
 class CudaEvent final : public Event {
  public:
-  CudaEvent(int device, std::shared_ptr<PeerWatch> peers);
+  CudaEvent(int device, std::shared_ptr<DeviceCollectives> peers);
   bool done() const override;
   void wait() const override;
 
@@ -26,13 +26,13 @@ class CudaEvent final : public Event {
 
  private:
   int device_;
-  std::shared_ptr<PeerWatch> peers_;
+  std::shared_ptr<DeviceCollectives> peers_;
   EventHandle event_;
 };
 
 class CudaStream : public Stream {
  public:
-  CudaStream(int device, std::shared_ptr<PeerWatch> peers);
+  CudaStream(int device, std::shared_ptr<DeviceCollectives> peers);
   ~CudaStream() override;
 
   void upload(Span to, const void* from, std::size_t bytes) override;
@@ -56,10 +56,8 @@ class CudaStream : public Stream {
  private:
   void begin_uploads();
 
-  bool watches_peers() const { return peers_ && peers_->is_needed(); }
-
   int device_;
-  std::shared_ptr<PeerWatch> peers_;
+  std::shared_ptr<DeviceCollectives> peers_;
   StreamHandle stream_;
   GapClock gap_clock_;
   Buffer clock_;

@@ -156,24 +156,25 @@ TEST_CASE("errors of NCCL in a capture or of a replay name the rank, its host an
   };
   // The first four sums are captured.
   for (const Fault& fault :
-       {Fault{"ncclAllReduce", 2}, Fault{"ncclAllReduce", 4}, Fault{"ncclCommGetAsyncError", 40},
+       {Fault{"ncclAllReduce", 2}, Fault{"ncclAllReduce", 4}, Fault{"ncclCommGetAsyncError", 10},
         Fault{"cudaGraphLaunch", 3}, Fault{"cudaGraphInstantiate", 2}}) {
     CAPTURE(fault.function);
     const FakeMachine machine;
     const bool of_cuda = std::string(fault.function).starts_with("cuda");
+    const bool by_watch = fault.function == std::string("ncclCommGetAsyncError");
     std::latch connected(2), faulty(1);
     const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {
       Step step(rank);
+      rank.collective->name_work("gradients", 5);
       connected.arrive_and_wait();
       if (rank.rank() == 0) {
         fake::fail(fault.function, fault.call, of_cuda ? "cudaErrorUnknown" : "ncclRemoteError");
         faulty.count_down();
       }
       faulty.wait();
-      rank.collective->name_work("gradients", 5);
       try {
         step.capture();
-        for (int i = 0; i < 50; ++i) {
+        for (int i = 0; i < 50 || by_watch; ++i) {
           step.replay();
           rank.collective->check();
         }
@@ -198,12 +199,81 @@ TEST_CASE("errors of NCCL in a capture or of a replay name the rank, its host an
   }
 }
 
-// The fake reports the deadlock of a memory call between two ranks' launches after this time.
+// The fake reports a deadlock after this time.
 class ShortDeadlock {
  public:
   ShortDeadlock() { ::setenv("TRAINER_FAKE_CUDA_DEADLOCK_MS", "3000", 1); }
   ~ShortDeadlock() { ::unsetenv("TRAINER_FAKE_CUDA_DEADLOCK_MS"); }
 };
+
+// In both tests the other rank of this process waits for the first one too, so that only the watch
+// can end the waits.
+TEST_CASE("NcclCollective: a launch that a full queue blocks, ends after parallel.timeout") {
+  const ShortDeadlock deadlock;
+  // Each length of the queue lets another call of a replay be the one that blocks.
+  for (const char* queue : {"6", "7", "8", "9"}) {
+    CAPTURE(queue);
+    ::setenv("TRAINER_FAKE_CUDA_QUEUE", queue, 1);
+    const FakeMachine machine;
+    ::unsetenv("TRAINER_FAKE_CUDA_QUEUE");
+    GroupOptions options{own_devices(2)};
+    options.timeout = std::chrono::milliseconds(500);
+    std::counting_semaphore<100> launched(0);
+    const auto outcomes = run_ranks(options, [&](Rank& rank) {
+      Step step(rank);
+      step.capture();
+      for (int i = 0; i < 20; ++i) {
+        if (rank.rank() == 1) {
+          rank.collective->replay(rank.queue(), [&launched] { launched.acquire(); });
+          continue;
+        }
+        try {
+          step.replay();
+        } catch (...) {
+          launched.release(20);
+          throw;
+        }
+        launched.release();
+      }
+    });
+    for (const Outcome& outcome : outcomes) {
+      CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
+      CHECK(has(outcome.error, "for 0.5 s, the limit of parallel.timeout"));
+    }
+  }
+}
+
+TEST_CASE("NcclCollective: a call of NCCL that waits for a rank, ends after parallel.timeout") {
+  const ShortDeadlock deadlock;
+  for (const bool captures : {false, true}) {
+    CAPTURE(captures);
+    const FakeMachine machine;
+    GroupOptions options{own_devices(2)};
+    options.timeout = std::chrono::milliseconds(500);
+    std::latch ended(1);
+    const auto outcomes = run_ranks(options, [&](Rank& rank) {
+      if (rank.rank() == 1) {
+        if (captures) {
+          ended.wait();
+          return rank.collective->check();
+        }
+        return rank.collective->replay(rank.queue(), [&ended] { ended.wait(); });
+      }
+      try {
+        Step step(rank);
+        captures ? step.capture() : step.enqueue();
+      } catch (...) {
+        ended.count_down();
+        throw;
+      }
+      ended.count_down();
+    });
+    for (const Outcome& outcome : outcomes) {
+      CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
+      CHECK(has(outcome.error, "for 0.5 s, the limit of parallel.timeout"));
+    }
+  }
+}
 
 TEST_CASE("NcclCollective: memory calls of ranks and of another thread between launches, all end") {
   const ShortDeadlock deadlock;

@@ -33,14 +33,14 @@ std::vector<Way> ways() {
 }
 
 // Numbers whose sum depends on the order of the additions.
-float value_of(int rank, std::size_t i) {
+float make_value(int rank, std::size_t i) {
   return std::sin(static_cast<float>(i) * 0.7f + static_cast<float>(rank) * 2.1f) *
          (rank % 2 == 0 ? 1.0f : 1000.0f);
 }
 
-Values values_of(int rank, std::size_t count, float factor = 1) {
+Values make_values(int rank, std::size_t count, float factor = 1) {
   Values values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = factor * value_of(rank, i);
+  for (std::size_t i = 0; i < count; ++i) values[i] = factor * make_value(rank, i);
   return values;
 }
 
@@ -50,13 +50,13 @@ bool same_bits(const Values& a, const Values& b) {
          });
 }
 
-// Whether each value is the sum over the ranks, but for rounding.
+// Returns whether each value is the sum over the ranks, but for rounding.
 bool is_sum(const Values& values, int ranks, double factor = 1) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     double sum = 0, size = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      sum += factor * static_cast<double>(value_of(rank, i));
-      size += std::abs(factor * static_cast<double>(value_of(rank, i)));
+      sum += factor * static_cast<double>(make_value(rank, i));
+      size += std::abs(factor * static_cast<double>(make_value(rank, i)));
     }
     if (!(std::abs(static_cast<double>(values[i]) - sum) <= 1e-6 * size)) return false;
   }
@@ -75,8 +75,8 @@ void check_all_done(const std::vector<Outcome>& outcomes) {
 TEST_CASE("CudaEvent and CudaStream: without other ranks a wait blocks and does not poll") {
   const FakeMachine machine;
   const DeviceGuard guard(0);
-  CudaStream stream(0, std::make_shared<PeerWatch>());
-  CudaEvent event(0, std::make_shared<PeerWatch>());
+  CudaStream stream(0, std::make_shared<DeviceCollectives>());
+  CudaEvent event(0, std::make_shared<DeviceCollectives>());
   for (const char* poll : {"cudaEventQuery", "cudaStreamQuery"})
     fake::fail(poll, 1, "cudaErrorUnknown");
   bool ran = false;
@@ -99,7 +99,7 @@ TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' 
         const FakeMachine machine(seed);
         std::vector<Values> sums(way.devices.size());
         check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
-          float* values = rank.upload(values_of(rank.rank(), count));
+          float* values = rank.upload(make_values(rank.rank(), count));
           rank.collective->all_reduce(values, static_cast<std::int64_t>(count), rank.queue());
           sums[static_cast<std::size_t>(rank.rank())] = rank.download(values, count);
         }));
@@ -120,14 +120,14 @@ TEST_CASE("a gather has the values of all ranks in rank order") {
       const std::size_t ranks = way.devices.size();
       std::vector<Values> gathered(ranks);
       check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
-        float* from = rank.upload(values_of(rank.rank(), count));
+        float* from = rank.upload(make_values(rank.rank(), count));
         float* to = rank.upload(Values(count * ranks));
         rank.collective->all_gather(from, to, static_cast<std::int64_t>(count), rank.queue());
         gathered[static_cast<std::size_t>(rank.rank())] = rank.download(to, count * ranks);
       }));
       Values expected;
       for (std::size_t r = 0; r < ranks; ++r) {
-        const Values part = values_of(static_cast<int>(r), count);
+        const Values part = make_values(static_cast<int>(r), count);
         expected.insert(expected.end(), part.begin(), part.end());
       }
       for (const Values& all : gathered) CHECK(same_bits(all, expected));
@@ -145,7 +145,7 @@ TEST_CASE("calls follow each other without a wait, between work of each rank's o
       std::vector<Values> last(way.devices.size());
       check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
         const auto count = static_cast<std::int64_t>(kCount);
-        float* source = rank.upload(values_of(rank.rank(), kCount));
+        float* source = rank.upload(make_values(rank.rank(), kCount));
         float* small = rank.upload(Values(13, 1.0f));
         float* values = rank.upload(Values(kCount));
         float* all = rank.upload(Values(kCount * way.devices.size()));
@@ -161,7 +161,7 @@ TEST_CASE("calls follow each other without a wait, between work of each rank's o
         const float grown = rank.download(small, 13).front();
         CHECK(grown == std::pow(static_cast<float>(ranks), 4.0f));
         const Values gathered = rank.download(all, 2 * kCount);
-        CHECK(gathered[kCount] == value_of(1, 0));
+        CHECK(gathered[kCount] == make_value(1, 0));
       }));
       for (const Values& values : last) {
         CHECK(is_sum(values, ranks));
@@ -215,7 +215,7 @@ TEST_CASE("a rank that fails ends the others' sums with its reason") {
   }
 }
 
-TEST_CASE("ranks of one GPU that hear of a failure wait for who reads their values") {
+TEST_CASE("ranks of one GPU: after another rank's failure each waits for who reads its values") {
   // How far each rank has come when another fails is the host's choice: many turns for all of them.
   for (int turn = 0; turn < 300; ++turn) {
     CAPTURE(turn);
@@ -226,12 +226,12 @@ TEST_CASE("ranks of one GPU that hear of a failure wait for who reads their valu
 }
 
 TEST_CASE("memory that is not pinned holds what was downloaded when the call returns") {
-  // Whether CUDA's copy to such memory has ended when it returns is the seed's choice.
+  // The seed decides whether CUDA's copy to such memory has ended when it returns.
   for (int turn = 0; turn < 20; ++turn) {
     CAPTURE(turn);
     const FakeMachine machine(turn);
     check_all_done(run_ranks({one_device(2)}, [](Rank& rank) {
-      const Values expected = values_of(rank.rank(), 1000);
+      const Values expected = make_values(rank.rank(), 1000);
       rank.upload(expected);
       Values read(1000);
       rank.stream->download(read.data(), rank.memory.back().span(), 1000 * sizeof(float));
@@ -311,7 +311,7 @@ TEST_CASE("a rank that never comes is named when the time is over, and ends when
                                       way.devices.back(), ") has made 0")));
       CHECK(has(outcome.error, "of 1 sums"));
     }
-    CHECK(own == 1);  // who saw it first; all others hear of it
+    CHECK(own == 1);  // who saw it first; all others get its error
     CHECK(outcomes.back().kind == Kind::kOthersError);
   }
 }
@@ -325,16 +325,17 @@ TEST_CASE("errors of NCCL name the rank, its host and the call") {
   for (const Fault& fault :
        {Fault{"ncclAllReduce", "ncclInternalError", "ncclAllReduce"},
         Fault{"ncclAllGather", "ncclInvalidUsage", "ncclAllGather"},
-        Fault{"ncclCommGetAsyncError", "ncclRemoteError", "ncclCommInitRankConfig"},
+        Fault{"ncclCommGetAsyncError", "ncclRemoteError", "ncclCommGetAsyncError"},
         Fault{"ncclCommInitRankConfig", "ncclSystemError", "ncclCommInitRankConfig"},
         Fault{"ncclGetUniqueId", "ncclSystemError", "ncclGetUniqueId"}}) {
     CAPTURE(fault.function);
     const FakeMachine machine;
     fake::fail(fault.function, 1, fault.error);
+    const bool by_watch = fault.function == std::string("ncclCommGetAsyncError");
     const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {
       float* values = rank.upload(Values(100, 1.0f));
       float* all = rank.upload(Values(200));
-      for (int step = 0; step < 3; ++step) {
+      for (int step = 0; step < 3 || by_watch; ++step) {
         rank.collective->all_reduce(values, 100, rank.queue());
         rank.collective->check();
         rank.collective->all_gather(values, all, 100, rank.queue());
@@ -346,6 +347,7 @@ TEST_CASE("errors of NCCL name the rank, its host and the call") {
       CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
       if (outcome.kind == Kind::kOwnError) own = &outcome;
       CHECK(has(outcome.error, host_name()));
+      if (!by_watch) CHECK(has(outcome.error, " fails as the test asked for"));
     }
     REQUIRE(own != nullptr);
     CHECK(has(own->error, "rank "));
@@ -353,7 +355,7 @@ TEST_CASE("errors of NCCL name the rank, its host and the call") {
   }
 }
 
-TEST_CASE("a group in which only some ranks share a GPU is refused on all ranks") {
+TEST_CASE("a group in which only some ranks share a GPU is rejected on all ranks") {
   const FakeMachine machine;
   for (const std::vector<int>& devices : {std::vector{0, 0, 1}, std::vector{0, 1, 2, 1}}) {
     const auto outcomes = run_ranks({devices}, [](Rank&) {});

@@ -16,7 +16,7 @@ namespace trainer::backend::cuda {
 Rank::Rank(cluster::Communicator& ranks, int gpu, std::chrono::milliseconds timeout)
     : device(gpu),
       collective(make_cuda_collective(ranks, gpu, timeout)),
-      peers(std::make_shared<PeerWatch>()),
+      peers(std::make_shared<DeviceCollectives>()),
       stream(std::make_unique<CudaStream>(gpu, peers)) {
   peers->add(collective.get());
 }
@@ -68,6 +68,7 @@ std::vector<Outcome> run_ranks(const GroupOptions& options,
 FakeMachine::FakeMachine(int seed) {
   ::setenv("TRAINER_FAKE_CUDA_DEVICES", "4", 1);
   ::setenv("TRAINER_FAKE_CUDA_SEED", std::to_string(seed).c_str(), 1);
+  ::setenv("TRAINER_FAKE_NCCL_CONNECT", "1", 1);
   fake::reset();
 }
 

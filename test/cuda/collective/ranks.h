@@ -21,14 +21,14 @@ class Rank {
   int size() const { return collective->size(); }
   // Values in device memory that lives as long as the rank.
   float* upload(const std::vector<float>& values);
-  // Waits for the stream, asking the collective meanwhile as the backend does.
+  // Waits for the stream and then checks the collective, as the backend does.
   std::vector<float> download(float* values, std::size_t count);
   cudaStream_t queue() const { return stream->handle(); }
 
   int device;
   std::vector<Buffer> memory;  // freed when the stream's work is done
   std::unique_ptr<CudaCollective> collective;
-  std::shared_ptr<PeerWatch> peers;
+  std::shared_ptr<DeviceCollectives> peers;
   std::unique_ptr<CudaStream> stream;
 };
 
@@ -55,7 +55,7 @@ class FakeMachine {
   FakeMachine& operator=(const FakeMachine&) = delete;
 };
 
-// Whether the text has the part; a test's log gets a text that has it not.
+// Returns whether the text has the part. A test's log gets a text that lacks it.
 bool has(const std::string& text, const std::string& part);
 
 // Devices 0, 1, 2, ... or 0, 0, 0, ...

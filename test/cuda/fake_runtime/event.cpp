@@ -35,6 +35,7 @@ cudaError_t record(Lock& lock, cudaEvent_t event, cudaStream_t handle) {
   if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   if (stream->capture) return capture_record(*stream, *event);
   if (const cudaError_t e = check_legacy_use(w, *stream)) return e;
+  if (const cudaError_t e = wait_for_room(lock, stream->device)) return e;
   event->capture.reset();
   event->record = append(w, *stream, marker("event record", stream->device));
   run_eagerly(lock);
@@ -50,6 +51,7 @@ cudaError_t wait(Lock& lock, cudaStream_t handle, cudaEvent_t event, unsigned fl
   if (event->capture || stream->capture) return capture_wait(*stream, *event);
   if (!event->record) return cudaSuccess;
   if (const cudaError_t e = check_legacy_use(w, *stream)) return e;
+  if (const cudaError_t e = wait_for_room(lock, stream->device)) return e;
   append(w, *stream, marker("wait for event", stream->device), {event->record});
   run_eagerly(lock);
   return cudaSuccess;

@@ -12,6 +12,7 @@
 // - In a build for the thread sanitizer each stream is a thread that only submission, events and
 //   synchronisation order, so missing synchronisation is reported whatever the order was.
 // - Memory calls wait for the devices that share a communicator: peers.cpp.
+// - A call that puts work into a stream waits while the queue of the device is full: stream.cpp.
 // - When no thread can make progress for a while, every stream's head is printed, and all calls
 //   return cudaErrorLaunchTimeout from then on.
 //
@@ -21,6 +22,9 @@
 //   TRAINER_FAKE_CUDA_DEVICES      devices; 2, at most 16
 //   TRAINER_FAKE_CUDA_PEER_ACCESS  0: the devices of a communicator have none; 1
 //   TRAINER_FAKE_CUDA_MEMORY       bytes of each device; 2 GiB
+//   TRAINER_FAKE_CUDA_QUEUE        operations that may wait in the streams of a device; 1024
+//   TRAINER_FAKE_NCCL_CONNECT      1: the first call of a communicator waits for those of the other
+//                                  ranks of this process; 0
 //   TRAINER_FAKE_CUDA_DEADLOCK_MS  how long nothing may happen while a thread waits; 20000
 //   TRAINER_FAKE_CUDA_FAIL         <function>:<n>:<error>[,...]: the n-th call of a function,
 //   counted

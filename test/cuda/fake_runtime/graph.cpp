@@ -2,7 +2,8 @@
 //
 // Follows CUDA Runtime API 13.0, "Graph Management": cudaGraphInstantiate (the graph may be
 // destroyed after), cudaGraphLaunch ("ordered behind both any previous work in stream and any
-// previous launches of graphExec"), cudaGraphDestroy, cudaGraphExecDestroy.
+// previous launches of graphExec"; it may wait: stream.cpp), cudaGraphDestroy,
+// cudaGraphExecDestroy.
 #include "cuda/fake_runtime/world.h"
 
 namespace fake {
@@ -40,6 +41,7 @@ cudaError_t launch(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
   }
   if (const cudaError_t e = check_legacy_use(w, *stream)) return e;
   if (const cudaError_t e = begin_launch(lock, stream->device, "")) return e;
+  if (const cudaError_t e = wait_for_room(lock, stream->device)) return e;
   std::vector<OperationPtr> earlier;
   if (exec->last) earlier.push_back(exec->last);
   const auto first = append(w, *stream, marker("begin of a graph", stream->device), earlier);

@@ -4,6 +4,11 @@
 // cudaStreamSynchronize, cudaStreamQuery) and "Stream synchronization behavior" (the legacy
 // stream); and the CUDA Programming Guide, "Multi-Device System", Stream and Event Behavior: a
 // kernel launch fails in a stream of another device than the current one.
+//
+// A call that puts work into a stream blocks while a queue of the device is full. The manuals name
+// no length; measured are 1024 launches per stream (stackoverflow.com/questions/53970187). A graph
+// counts as two operations here, its begin and its end. The NCCL User Guide, "Using NCCL with CUDA
+// Graphs", warns of launches that block so.
 #include <algorithm>
 
 #include "cuda/fake_runtime/fake.h"
@@ -130,6 +135,20 @@ OperationPtr append(World& w, CUstream_st& stream, std::shared_ptr<const Work> w
   return op;
 }
 
+cudaError_t wait_for_room(Lock& lock, int device) {
+  World& w = world();
+  return run_until(lock, [&w, device] {
+    std::size_t waiting = 0;
+    const auto add = [&waiting, device](const auto& s) {
+      if (s && s->device == device) waiting += s->pending.size();
+    };
+    for (const auto& s : w.legacy_streams) add(s);
+    for (const auto& s : w.destroyed_streams) add(s);
+    for (const auto& [handle, s] : w.streams) add(s);
+    return waiting < w.settings.queue;
+  });
+}
+
 std::shared_ptr<const Work> marker(const char* name, int device) {
   auto work = std::make_shared<Work>();
   work->name = name;
@@ -142,6 +161,7 @@ cudaError_t submit(Lock& lock, CUstream_st& stream, std::shared_ptr<const Work> 
   if (stream.capture) return capture_node(stream, std::move(work));
   if (const cudaError_t e = check_legacy_use(w, stream)) return e;
   if (const cudaError_t e = begin_launch(lock, stream.device, "")) return e;
+  if (const cudaError_t e = wait_for_room(lock, stream.device)) return e;
   append(w, stream, std::move(work));
   run_eagerly(lock);
   return cudaSuccess;

@@ -32,6 +32,8 @@ void read_settings(World& w) {
   s.peer_access = number("TRAINER_FAKE_CUDA_PEER_ACCESS", 1, 1) == 1;
   s.devices = static_cast<int>(number("TRAINER_FAKE_CUDA_DEVICES", 2, kMaxDevices));
   s.memory_bytes = number("TRAINER_FAKE_CUDA_MEMORY", s.memory_bytes, std::size_t{1} << 46);
+  s.queue = std::max<std::size_t>(1, number("TRAINER_FAKE_CUDA_QUEUE", s.queue, 1u << 30));
+  s.connects = number("TRAINER_FAKE_NCCL_CONNECT", 0, 1) == 1;
   s.deadlock = std::chrono::milliseconds(number("TRAINER_FAKE_CUDA_DEADLOCK_MS", 20000, 1u << 30));
   w.settings = s;
   w.random.seed(s.seed);

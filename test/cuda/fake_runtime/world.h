@@ -31,6 +31,8 @@ struct Settings {
   bool peer_access = true;
   int devices = 2;
   std::size_t memory_bytes = std::size_t{2} << 30;
+  std::size_t queue = 1024;  // operations that wait in the streams of a device
+  bool connects = false;     // a communicator's first call waits for those of the other ranks
   std::chrono::milliseconds deadlock{20000};
 };
 
@@ -168,6 +170,9 @@ OperationPtr append(World& w, CUstream_st& stream, std::shared_ptr<const Work> w
                     std::vector<OperationPtr> before = {});
 // An operation that does nothing.
 std::shared_ptr<const Work> marker(const char* name, int device);
+// What a call that puts work into a stream begins with: waits until the queue of the device has
+// room. Returns the sticky error.
+cudaError_t wait_for_room(Lock& lock, int device);
 // What a call that puts work into a stream does: appends it, or captures it.
 cudaError_t submit(Lock& lock, CUstream_st& stream, std::shared_ptr<const Work> work);
 

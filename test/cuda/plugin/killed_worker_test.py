@@ -1,4 +1,5 @@
-"""A job of two processes with a fake GPU each, one of which is killed in mid-step: the other says who, where and when.
+"""A job of two processes with a fake GPU each, one of which is killed in mid-step: the other reports who, where and when,
+also with TRAINER_CUDA_SYNC=1, where it waits for the device after each op.
 
     killed_worker_test.py TRAINER PLUGIN
 
@@ -19,11 +20,11 @@ import threading
 TRAINER, PLUGIN = (os.path.abspath(path) for path in sys.argv[1:3])
 TIMEOUT = 5  # seconds, parallel.timeout
 CONFIG = """
-model: {{layers: [conv: {{filters: 4, activation: relu}}, max_pool, flatten, dense: 3]}}
+model: {{layers: [conv: {{filters: 4, activation: relu}}, {norm}max_pool, flatten, dense: 3]}}
 data: {{format: synthetic, synthetic: {{shape: [8, 8, 1], classes: 3, train_samples: 96, test_samples: 16}}}}
 optimizer: {{sgd: {{learning_rate: 0.05, momentum: 0.9}}}}
 train: {{max_steps: {steps}, batch_size: 8}}
-parallel: {{device: cuda, gpus: {gpus}, lr_scaling: none, reduction: ordered, timeout: {timeout} seconds}}
+parallel: {{device: cuda, gpus: {gpus}, lr_scaling: none, {sums}, timeout: {timeout} seconds}}
 run: {{dir: {run}, log_every: 1 steps, checkpoint_every: 1000000 steps}}
 """
 
@@ -34,18 +35,21 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def write_config(folder, name, gpus, steps):
+def write_config(folder, name, gpus, steps, sums_in_ops=False):
+    """With sums_in_ops, batch norm sums over the ranks."""
     path = os.path.join(folder, f"{name}.yaml")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(CONFIG.format(gpus=gpus, steps=steps, timeout=TIMEOUT, run=os.path.join(folder, name)))
+        file.write(CONFIG.format(gpus=gpus, steps=steps, timeout=TIMEOUT, run=os.path.join(folder, name),
+                                 norm="batch_norm, " if sums_in_ops else "",
+                                 sums="batch_norm: {sync: true}" if sums_in_ops else "reduction: ordered"))
     return path
 
 
 class Worker:
-    def __init__(self, config, rank, port, mailbox):
+    def __init__(self, config, rank, port, mailbox, variables):
         environment = dict(os.environ, TRAINER_CUDA_PLUGIN=PLUGIN, TRAINER_FAKE_CUDA_DEVICES="2",
                            TRAINER_FAKE_NCCL_FOLDER=mailbox, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2",
-                           LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+                           LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **variables)
         environment.pop("TF_CONFIG", None)
         self.process = subprocess.Popen([TRAINER, "train", config, "--json"], env=environment, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -85,10 +89,10 @@ class Worker:
         self.end()
 
 
-def start(config, folder):
+def start(config, folder, **variables):
     mailbox = tempfile.mkdtemp(dir=folder)
     port = free_port()
-    return Worker(config, 0, port, mailbox), Worker(config, 1, port, mailbox)
+    return Worker(config, 0, port, mailbox, variables), Worker(config, 1, port, mailbox, variables)
 
 
 def finished(lines):
@@ -111,22 +115,23 @@ def two_processes_end_as_one(folder):
 
 def survivor_names_the_killed(folder):
     host = re.escape(socket.gethostname())
-    for killed in (1, 0):
-        workers = start(write_config(folder, f"killed{killed}", gpus=1, steps=1000000), folder)
+    for killed, wait_per_op in ((1, "0"), (0, "0"), (1, "1")):
+        config = write_config(folder, f"killed{killed}{wait_per_op}", gpus=1, steps=1000000, sums_in_ops=wait_per_op == "1")
+        workers = start(config, folder, TRAINER_CUDA_SYNC=wait_per_op)
         with workers[0], workers[1]:
             assert workers[0].wait_for('"event":"step"', 5), workers[0].text()
             workers[killed].process.send_signal(signal.SIGKILL)
             survivor = workers[1 - killed]
             code = survivor.end(20 * TIMEOUT)
-            said = "".join(survivor.errors)
+            printed = "".join(survivor.errors)
             assert workers[killed].end() == -signal.SIGKILL
-        assert code == 4, f"rank {1 - killed} ended with {code}:\n{said}"
-        # Itself, the step, and the one that is gone with its host. Who notices first decides what is said: NCCL's
+        assert code == 4, f"rank {1 - killed} ended with {code}:\n{printed}"
+        # Itself, the step, and the one that is gone with its host. Who notices first decides the message: NCCL's
         # watcher, which begins with its own GPU, or a collective between the processes.
         gone = rf"rank {killed} \(on {host}, process \d+\) was killed"
         watcher = rf"rank {1 - killed} \({host}, GPU {1 - killed}\), .* in step \d+: .*; {gone}"
         collective = rf"{gone}.*; noticed by rank {1 - killed}\b.*, while training, step \d+"
-        assert re.search(f"{watcher}|{collective}", said), f"neither '{watcher}' nor '{collective}' in:\n{said}"
+        assert re.search(f"{watcher}|{collective}", printed), f"neither '{watcher}' nor '{collective}' in:\n{printed}"
 
 
 def main():

@@ -28,7 +28,8 @@ class CudaCollective : public Collective {
   // to[rank * count ... ] = each rank's `from`, in rank order; `to` holds size() * count values.
   virtual void all_gather(const float* from, float* to, std::int64_t count,
                           cudaStream_t stream) = 0;
-  // Throws the error that ended the group, if any. Waiting loops call it periodically.
+  // Throws the error that ended the group, if any. A host thread calls it after it has waited for
+  // the device, because a failure ends the device's work without results.
   virtual void check() = 0;
   // Returns whether calls may be captured into a CUDA graph.
   virtual bool capturable() const = 0;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <span>
-#include <system_error>
-#include <thread>
 
 #include "backend/cuda/collectives/nccl.h"
+#include "backend/cuda/collectives/nccl_connection.h"
 #include "backend/cuda/collectives/silence_watch.h"
 #include "base/error.h"
 
@@ -16,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The pause between two polls of a call that NCCL completes in the background.
-constexpr std::chrono::microseconds kNcclPollPause(50);
 // Connections between many hosts take seconds, so this limit does not follow that of a sum.
 constexpr std::chrono::milliseconds kConnectLimit = std::chrono::minutes(1);
 
@@ -25,7 +23,9 @@ std::string format_seconds(std::chrono::milliseconds time) {
   return concat(static_cast<double>(time.count()) / 1000, " s");
 }
 
-class NcclCollective final : public CudaCollective, private GroupMember {
+class NcclCollective final : public CudaCollective,
+                             private GroupMember,
+                             private PeerWatch::Watched {
  public:
   NcclCollective(RankGroup group, cluster::Communicator& ranks, std::chrono::milliseconds timeout);
   ~NcclCollective() override;
@@ -34,7 +34,7 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   int size() const override { return group_.size(); }
   void all_reduce(float* values, std::int64_t count, cudaStream_t stream) override;
   void all_gather(const float* from, float* to, std::int64_t count, cudaStream_t stream) override;
-  void check() override;
+  void check() override { group_.process->throw_if_failed(group_.rank); }
   bool capturable() const override { return true; }
   void begin_capture() override { capturing_ = true; }
   void end_capture() override { capturing_ = false; }
@@ -45,34 +45,39 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   // The reason why a call failed; empty if it succeeded.
   using Failure = std::string;
 
-  void connect(const ncclUniqueId& id);
+  void connect();
   // Makes a call in stream order, or ends the group.
   template <class Call>
   void enqueue(const char* name, cudaStream_t stream, const Call& call);
-  // Waits until a call is done that NCCL has taken. The lock is held.
-  Failure settle(const char* name, ncclResult_t status, std::chrono::milliseconds limit);
-  Failure describe_failure(const char* name, ncclResult_t status) const;
-  Failure silence();
+  // Makes a call of NCCL. It may wait for other ranks, so no lock is held.
+  template <class Call>
+  Failure call_nccl(const char* name, const Call& call);
+  template <class Call>
+  Failure capture_call(const Call& call);
+  Failure describe_failure(const char* name, ncclResult_t status);
   Failure describe_silence() const;
+  Failure find_failure();
   template <class Launch>
-  Failure launch_in_window(const Launch& launch);
-  Failure launch_graph(cudaStream_t stream, const std::function<void()>& launch);
+  Failure launch_in_window(cudaStream_t stream, const Launch& launch);
+  template <class Launch>
+  Failure launch_watched(cudaStream_t stream, const Launch& launch);
   Failure wait_for_launches(bool (LaunchWindow::*wait)(LaunchWindow::TimePoint));
+  void end_group(const Failure& failure);
   [[noreturn]] void fail(const Failure& failure);
   std::string diagnose_peers();
-  void stop() noexcept override;
+  void stop() noexcept override { connection_->abort(); }
+  void look() noexcept override;
   std::string who() const { return group_.own_name() + named_work(); }
 
   RankGroup group_;
   std::unique_ptr<cluster::Communicator> peers_;  // for the time when the group has failed
   std::chrono::milliseconds timeout_;
-  bool capturing_ = false;
-  std::mutex mutex_;  // of all that follows
-  ncclComm_t comm_ = nullptr;
-  SilenceWatch watch_;
-  // ncclCommAbort ends the work on the device and then waits until the graphs that hold calls of
-  // the communicator are destroyed, which the thread that has them does later.
-  std::jthread aborting_;
+  bool capturing_ = false;  // on the thread that makes the calls
+  SilenceWatch silence_;
+  std::mutex failing_;  // of end_group(): one thread asks the other hosts
+  std::mutex capture_mutex_;
+  std::optional<Clock::time_point> capture_call_since_;  // a call that is captured is in progress
+  std::unique_ptr<NcclConnection> connection_;
 };
 
 NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
@@ -86,87 +91,96 @@ NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
     if (status != ncclSuccess) throw DeviceError(describe_failure("ncclGetUniqueId", status));
   }
   ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  const int device = group_.places[static_cast<std::size_t>(group_.rank)].device;
+  connection_ = std::make_unique<NcclConnection>(
+      id, NcclConnection::Place{device, group_.rank, group_.size()});
   group_.process->join(*this);
   try {
-    connect(id);
+    connect();
   } catch (...) {
     group_.process->leave(*this);
-    stop();
     throw;
   }
+  if (group_.size() > 1) group_.process->peer_watch().add(*this);
 }
 
+// Nothing looks at this rank any more, and no other rank stops it, when its communicator ends.
 NcclCollective::~NcclCollective() {
   leave_waiters();
+  group_.process->peer_watch().remove(*this);
   group_.process->leave(*this);
-  // ncclCommDestroy would wait for the other ranks, whose destructors may be this thread's too.
-  stop();
 }
 
-void NcclCollective::connect(const ncclUniqueId& id) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  Failure failure;
-  {
-    const std::lock_guard lock(mutex_);
-    const ncclResult_t status = nccl().init_rank(&comm_, group_.size(), id, group_.rank, &config);
-    failure = settle("ncclCommInitRankConfig", status, std::max(timeout_, kConnectLimit));
-  }
-  if (!failure.empty()) fail(failure);
+void NcclCollective::connect() {
+  // Who failed before this rank joined the others has not stopped it.
+  if (group_.process->failed()) connection_->abort();
+  const std::chrono::milliseconds limit = std::max(timeout_, kConnectLimit);
+  const std::optional<ncclResult_t> result = connection_->wait_until_connected(limit);
+  if (result == ncclSuccess) return;
+  fail(result ? describe_failure("ncclCommInitRankConfig", *result)
+              : concat(who(), ": ncclCommInitRankConfig has waited for other ranks for ",
+                       format_seconds(limit)));
 }
 
-NcclCollective::Failure NcclCollective::describe_failure(const char* name,
-                                                         ncclResult_t status) const {
-  const char* last = comm_ == nullptr ? nullptr : nccl().last_error(comm_);
+NcclCollective::Failure NcclCollective::describe_failure(const char* name, ncclResult_t status) {
+  const char* last = nccl().last_error(nullptr);  // NCCL ignores the communicator
   return concat(who(), ": ", name, ": ", nccl().error_string(status),
                 last == nullptr || *last == 0 ? "" : ": ", last == nullptr ? "" : last);
 }
 
-NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t status,
-                                               std::chrono::milliseconds limit) {
-  const Clock::time_point end = Clock::now() + limit;
-  while (status == ncclInProgress) {
-    if (group_.process->failed()) return "another rank has failed";
-    std::this_thread::sleep_for(kNcclPollPause);
-    const bool late = Clock::now() > end;  // before it asks: the answer may be that it is done
-    const ncclResult_t asked = nccl().get_async_error(comm_, &status);
-    if (asked != ncclSuccess) status = asked;
-    if (late && status == ncclInProgress) {
-      return concat(who(), ": ", name, " has waited for other ranks for ", format_seconds(limit));
-    }
-  }
+template <class Call>
+NcclCollective::Failure NcclCollective::call_nccl(const char* name, const Call& call) {
+  const NcclConnection::Use use(*connection_);
+  if (use.comm() == nullptr) return concat(who(), ": ", name, " after the group has ended");
+  const ncclResult_t status = call(use.comm());
   return status == ncclSuccess ? "" : describe_failure(name, status);
 }
 
-// A call that is captured is in the graph once it has settled; its time runs when the graph does.
+// The time of a captured sum runs when the graph does, and that of the call itself now.
+template <class Call>
+NcclCollective::Failure NcclCollective::capture_call(const Call& call) {
+  const auto set_since = [this](std::optional<Clock::time_point> since) {
+    const std::lock_guard lock(capture_mutex_);
+    capture_call_since_ = since;
+  };
+  set_since(Clock::now());
+  Failure failure = call();
+  set_since(std::nullopt);
+  return failure;
+}
+
 template <class Call>
 void NcclCollective::enqueue(const char* name, cudaStream_t stream, const Call& call) {
   group_.process->throw_if_failed(group_.rank);
-  const auto make = [&] {
-    const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr) return concat(who(), ": ", name, " after the group has ended");
-    if (!capturing_) watch_.begin(stream);
-    Failure failure = settle(name, call(comm_), timeout_);
-    if (failure.empty() && !capturing_) watch_.end(stream);
-    return failure;
-  };
+  const auto make = [&] { return call_nccl(name, call); };
   if (!capturing_) group_.process->count_call(group_.rank);
-  const Failure failure = capturing_ ? make() : launch_in_window(make);
+  const Failure failure = capturing_ ? capture_call(make) : launch_in_window(stream, make);
   if (!failure.empty()) fail(failure);
 }
 
 // Makes a launch while no rank of this process makes a memory call.
 template <class Launch>
-NcclCollective::Failure NcclCollective::launch_in_window(const Launch& launch) {
+NcclCollective::Failure NcclCollective::launch_in_window(cudaStream_t stream,
+                                                         const Launch& launch) {
   Failure failure = wait_for_launches(&LaunchWindow::open);
   if (!failure.empty()) return failure;
   try {
-    failure = launch();
+    failure = launch_watched(stream, launch);
   } catch (const std::exception& error) {
     abort(error.what());  // ends the window, for which memory calls wait
     throw;
   }
   return failure.empty() ? wait_for_launches(&LaunchWindow::close) : failure;
+}
+
+// A launch may block until the other ranks have launched, so whoever ends it must not have to wait
+// for it: no lock is held.
+template <class Launch>
+NcclCollective::Failure NcclCollective::launch_watched(cudaStream_t stream, const Launch& launch) {
+  silence_.begin(stream);
+  Failure failure = launch();
+  if (failure.empty()) silence_.end(stream);
+  return failure;
 }
 
 // Opens or closes the window in which the ranks of this process launch.
@@ -180,24 +194,11 @@ NcclCollective::Failure NcclCollective::wait_for_launches(
 void NcclCollective::replay(cudaStream_t stream, const std::function<void()>& launch) {
   group_.process->throw_if_failed(group_.rank);
   group_.process->count_call(group_.rank);
-  const Failure failure = launch_in_window([&] { return launch_graph(stream, launch); });
+  const Failure failure = launch_in_window(stream, [&launch] {
+    launch();
+    return Failure();
+  });
   if (!failure.empty()) fail(failure);
-}
-
-// cudaGraphLaunch may block until the other ranks have launched, so stop() must not have to wait
-// for it: the lock is not held. An aborted communicator lives as long as its graphs, and its
-// kernels return at once.
-NcclCollective::Failure NcclCollective::launch_graph(cudaStream_t stream,
-                                                     const std::function<void()>& launch) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (comm_ == nullptr) return concat(who(), ": a step after the group has ended");
-    watch_.begin(stream);
-  }
-  launch();
-  const std::lock_guard lock(mutex_);
-  watch_.end(stream);
-  return "";
 }
 
 void NcclCollective::all_reduce(float* values, std::int64_t count, cudaStream_t stream) {
@@ -216,29 +217,38 @@ void NcclCollective::all_gather(const float* from, float* to, std::int64_t count
   });
 }
 
-NcclCollective::Failure NcclCollective::silence() {
-  return watch_.silence() <= timeout_ ? "" : describe_silence();
-}
-
 NcclCollective::Failure NcclCollective::describe_silence() const {
   return concat(who(), ": the sum has waited for other ranks for ", format_seconds(timeout_),
                 ", the limit of parallel.timeout");
 }
 
-void NcclCollective::check() {
-  group_.process->throw_if_failed(group_.rank);
-  Failure failure;
+NcclCollective::Failure NcclCollective::find_failure() {
   {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || comm_ == nullptr) return;  // who holds it looks by itself
-    ncclResult_t status = ncclSuccess;
-    const ncclResult_t asked = nccl().get_async_error(comm_, &status);
-    if (asked != ncclSuccess) status = asked;
-    failure = status == ncclSuccess || status == ncclInProgress
-                  ? silence()
-                  : describe_failure("ncclCommGetAsyncError", status);
+    const std::lock_guard lock(capture_mutex_);
+    if (capture_call_since_ && Clock::now() - *capture_call_since_ > timeout_) {
+      return describe_silence();
+    }
   }
-  if (!failure.empty()) fail(failure);
+  if (silence_.silence() > timeout_) return describe_silence();
+  const NcclConnection::Use use(*connection_);
+  if (use.comm() == nullptr) return "";
+  ncclResult_t status = ncclSuccess;
+  const ncclResult_t asked = nccl().get_async_error(use.comm(), &status);
+  if (asked != ncclSuccess) status = asked;
+  // A call of another thread may be in progress.
+  if (status == ncclSuccess || status == ncclInProgress) return "";
+  return describe_failure("ncclCommGetAsyncError", status);
+}
+
+void NcclCollective::look() noexcept {
+  if (group_.process->failed()) return;
+  try {
+    const DeviceGuard guard(group_.places[static_cast<std::size_t>(group_.rank)].device);
+    const Failure failure = find_failure();
+    if (!failure.empty()) end_group(failure);
+  } catch (const std::exception& error) {
+    abort(error.what());
+  }
 }
 
 // Asks the hosts of the ranks that the device waits for, and returns what they answered.
@@ -256,28 +266,20 @@ std::string NcclCollective::diagnose_peers() {
   return "; the hosts of all ranks answer";
 }
 
+void NcclCollective::end_group(const Failure& failure) {
+  const std::lock_guard lock(failing_);
+  if (!group_.process->failed()) abort(failure + diagnose_peers());
+}
+
 void NcclCollective::fail(const Failure& failure) {
+  end_group(failure);
   group_.process->throw_if_failed(group_.rank);
-  const std::string reason = failure + diagnose_peers();
-  abort(reason);
-  group_.process->throw_if_failed(group_.rank);
-  throw PeerError(reason);  // not reached: abort() has failed the group
+  throw PeerError(failure);  // not reached: the group has failed
 }
 
 void NcclCollective::abort(const std::string& reason) noexcept {
   group_.process->fail(group_.rank, reason);
   peers_->abort(reason);
-}
-
-void NcclCollective::stop() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) return;
-  const ncclComm_t comm = std::exchange(comm_, nullptr);
-  try {
-    aborting_ = std::jthread([comm] { nccl().abort(comm); });
-  } catch (const std::system_error&) {  // no thread: then this one waits
-    nccl().abort(comm);
-  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Sums over ranks with a device each, by NCCL.
-// Reasons: lib/decisions/backend.md#nccl-does-not-block-and-is-aborted.
+// Reasons: lib/decisions/backend.md#nccl-blocks-and-is-aborted-from-another-thread.
 #pragma once
 
 #include <chrono>

@@ -1,27 +1,40 @@
 #include "backend/cuda/collectives/peer_watch.h"
 
-#include "backend/cuda/collectives/collective.h"
+#include <chrono>
 
 namespace trainer::backend::cuda {
+namespace {
 
-void PeerWatch::add(CudaCollective* collective) {
-  const std::lock_guard lock(mutex_);
-  if (collective->size() > 1) collectives_.push_back(collective);
+// Short against every timeout, long against a look.
+constexpr std::chrono::milliseconds kLookPause(10);
+
+}  // namespace
+
+PeerWatch::~PeerWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
 }
 
-void PeerWatch::remove(CudaCollective* collective) {
+void PeerWatch::add(Watched& watched) {
   const std::lock_guard lock(mutex_);
-  std::erase(collectives_, collective);
+  watched_.push_back(&watched);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
 }
 
-bool PeerWatch::is_needed() const {
+void PeerWatch::remove(Watched& watched) {
   const std::lock_guard lock(mutex_);
-  return !collectives_.empty();
+  std::erase(watched_, &watched);
 }
 
-void PeerWatch::check() const {
-  const std::lock_guard lock(mutex_);
-  for (CudaCollective* collective : collectives_) collective->check();
+void PeerWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, kLookPause, [this] { return is_over_; })) {
+    for (Watched* watched : watched_) watched->look();
+  }
 }
 
 }  // namespace trainer::backend::cuda

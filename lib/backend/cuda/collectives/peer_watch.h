@@ -1,28 +1,46 @@
-// The collectives that a device's work may wait in.
+// The thread that looks for failures of other ranks.
+// Reasons: lib/decisions/backend.md#a-thread-per-group-watches-the-peers.
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace trainer::backend::cuda {
 
-class CudaCollective;
-
-// A host thread that waits for the device checks the peers meanwhile, so that a wait for ranks that
-// are gone ends. Any thread may call the members.
+// Host threads that wait for a device block, so another thread has to find that a rank is gone.
+// Thread-safe.
 class PeerWatch {
  public:
-  // Adds a collective. Ignores a collective of one rank, which waits for no other rank.
-  void add(CudaCollective* collective);
-  void remove(CudaCollective* collective);
-  // Returns whether there is a collective. Otherwise the work of the device waits for no peer.
-  bool is_needed() const;
-  // Throws the error that ended one of the collectives.
-  void check() const;
+  class Watched {
+   public:
+    // Looks for a failure of another rank and ends the waits if there is one. Must not wait for a
+    // device, and must not call add() or remove(). Called every 10 ms on the thread of the watch.
+    virtual void look() noexcept = 0;
+
+   protected:
+    ~Watched() = default;
+  };
+
+  PeerWatch() = default;
+  ~PeerWatch();
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+
+  // The thread exists from the first call on.
+  void add(Watched& watched);
+  // Waits for a look that is in progress. `watched` is not used after it returns.
+  void remove(Watched& watched);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<CudaCollective*> collectives_;
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Watched*> watched_;
+  bool is_over_ = false;
+  std::thread thread_;
 };
 
 }  // namespace trainer::backend::cuda

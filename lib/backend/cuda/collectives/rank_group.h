@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cuda/collectives/launch_window.h"
+#include "backend/cuda/collectives/peer_watch.h"
 #include "cluster/communicator.h"
 
 namespace trainer::backend::cuda {
@@ -54,6 +55,8 @@ class ProcessGroup {
   }
 
   LaunchWindow& launch_window() { return launch_window_; }
+  // The one thread of the group's ranks in this process that looks for failures.
+  PeerWatch& peer_watch() { return peer_watch_; }
 
   // Calls that a rank of this process has made.
   void count_call(int rank) { calls_[static_cast<std::size_t>(rank)].fetch_add(1); }
@@ -69,6 +72,7 @@ class ProcessGroup {
   int failed_rank_ = -1;
   std::string reason_;  // set before failed_, and not again
   std::atomic<bool> failed_{false};
+  PeerWatch peer_watch_;
 };
 
 struct RankGroup {

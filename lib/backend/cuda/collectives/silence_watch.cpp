@@ -17,23 +17,31 @@ bool is_done(const EventHandle& event) {
 
 }  // namespace
 
-void SilenceWatch::begin(cudaStream_t stream) {
+SilenceWatch::Call SilenceWatch::take_spare() {
+  const std::lock_guard lock(mutex_);
   forget_done();
-  Call call;
-  if (spare_.empty()) {
-    call.before = create_event();
-    call.after = create_event();
-  } else {
-    call = std::move(spare_.back());
-    spare_.pop_back();
-  }
+  if (spare_.empty()) return {create_event(), create_event()};
+  Call call = std::move(spare_.back());
+  spare_.pop_back();
   call.ended = call.begun = false;
+  return call;
+}
+
+void SilenceWatch::begin(cudaStream_t stream) {
+  Call call = take_spare();
   check(cudaEventRecord(call.before.get(), stream), "cudaEventRecord");
+  const std::lock_guard lock(mutex_);
   calls_.push_back(std::move(call));
 }
 
 void SilenceWatch::end(cudaStream_t stream) {
-  check(cudaEventRecord(calls_.back().after.get(), stream), "cudaEventRecord");
+  cudaEvent_t after = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    after = calls_.back().after.get();
+  }
+  check(cudaEventRecord(after, stream), "cudaEventRecord");
+  const std::lock_guard lock(mutex_);
   calls_.back().ended = true;
 }
 
@@ -45,6 +53,7 @@ void SilenceWatch::forget_done() {
 }
 
 SilenceWatch::Clock::duration SilenceWatch::silence() {
+  const std::lock_guard lock(mutex_);
   forget_done();
   if (calls_.empty()) return {};
   Call& oldest = calls_.front();

@@ -3,13 +3,16 @@
 
 #include <chrono>
 #include <deque>
+#include <mutex>
 #include <vector>
 
 #include "backend/cuda/runtime.h"
 
 namespace trainer::backend::cuda {
 
-// Knows of each call when the device came to it and whether it is past it. Not thread-safe.
+// Records when the device came to each call and whether it is past it. One thread makes the calls
+// and any thread may ask, also while the first one blocks in a call: a full queue of the device
+// blocks every call that puts work into a stream, cudaEventRecord too.
 class SilenceWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -27,8 +30,10 @@ class SilenceWatch {
     bool begun = false;  // the device has come to it, by `since`
     Clock::time_point since{};
   };
+  Call take_spare();
   void forget_done();
 
+  std::mutex mutex_;         // not held while events are recorded
   std::deque<Call> calls_;   // that were not seen to be done, in order
   std::vector<Call> spare_;  // events to use again
 };

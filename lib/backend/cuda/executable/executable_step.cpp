@@ -65,6 +65,7 @@ void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& co
   if (!machine_.debugging.wait_per_op) return;
   check(cudaStreamSynchronize(context.stream),
         concat("layer ", step.name, ", ", name_of(step.phase), ", ", step.implementation).c_str());
+  if (ranks_ != nullptr) ranks_->check();
 }
 
 void CudaExecutable::enqueue(const Call& call) {

@@ -249,6 +249,7 @@ ncclResult_t call(const char* function, const Collective& what, ncclComm_t handl
   if (!comm) return nccl_error(ncclInvalidArgument, "not a communicator");
   if (what.count == 0) return ncclSuccess;
   if (const ncclResult_t e = check(w, *comm, what)) return e;
+  if (const ncclResult_t e = connect(lock, comm)) return e;
   const CUstream_st* at_call = find_stream(w, stream);
   const auto capture = at_call ? at_call->capture : nullptr;
   return run_or_defer(lock, comm, [comm, what, stream, capture](Lock& held) {

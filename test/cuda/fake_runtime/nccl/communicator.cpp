@@ -10,7 +10,10 @@
 // return when the graphs that hold calls of the communicator are gone: NVIDIA's "CUDA Graph Best
 // Practice for PyTorch", "NCCL Communicator Destruction with Active CUDA Graphs". The last abort
 // among the ranks of a process also waits for the graphs of the others: NCCL 2.28.9 src/init.cc,
-// commReclaim, which then destroys all of them.
+// commReclaim, which then destroys all of them. The initialisation of a communicator that blocks
+// ends when all ranks have come, and in no other way: the guide lets only one that does not block
+// be aborted meanwhile. A first call that blocks connects the ranks (Environment Variables,
+// NCCL_RUNTIME_CONNECT) and ends by an abort on another thread.
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,9 +117,17 @@ ncclResult_t init(Lock& lock, ncclComm_t* comm, int size, const ncclUniqueId& id
   *comm = made.get();
   communicators().handles[made.get()] = made;
   w.changed();
+  made->returned = !made->blocking || thread_group.depth > 0;
   if (!made->blocking) return ncclInProgress;
   return now_or_in_group(lock, thread_group.waits, [made](Lock& held) {
-    return wait_for_ranks(held, [made] { return made->group->is_complete() || made->aborted; });
+    const unsigned generation = world().generation;
+    run_patiently(held, [made, generation] {
+      return made->group->is_complete() || world().generation != generation;
+    });
+    if (world().generation != generation) return ncclInternalError;
+    made->returned = true;
+    if (world().sticky == cudaSuccess) return ncclSuccess;
+    return nccl_error(ncclUnhandledCudaError, "CUDA failed while ranks connected");
   });
 }
 
@@ -267,6 +278,20 @@ ncclResult_t wait_for_ranks(Lock& lock, const std::function<bool()>& condition) 
   return nccl_error(ncclInternalError, "CUDA failed, or the other ranks do not come");
 }
 
+ncclResult_t connect(Lock& lock, const CommPtr& comm) {
+  CommGroup& group = *comm->group;
+  if (!world().settings.connects || group.mailbox || !comm->blocking || in_group()) {
+    return ncclSuccess;
+  }
+  group.connecting.insert(comm->rank);
+  world().changed();
+  const ncclResult_t waited = wait_for_ranks(lock, [&comm, &group] {
+    return comm->aborted || group.connecting.size() == static_cast<std::size_t>(group.size);
+  });
+  if (!comm->aborted) return waited;
+  return nccl_error(ncclInternalError, "the communicator was aborted");
+}
+
 ncclResult_t run_or_defer(Lock& lock, const CommPtr& comm,
                           std::function<ncclResult_t(Lock&)> action) {
   if (thread_group.depth > 0) {
@@ -279,7 +304,11 @@ ncclResult_t run_or_defer(Lock& lock, const CommPtr& comm,
   return comm->blocking ? action(lock) : defer_to_polls(world(), comm, std::move(action));
 }
 
-std::size_t communicators_left() { return communicators().handles.size(); }
+std::size_t communicators_left() {
+  const auto& handles = communicators().handles;
+  return static_cast<std::size_t>(std::count_if(handles.begin(), handles.end(),
+                                                [](const auto& h) { return h.second->returned; }));
+}
 
 void drop_all_communicators() {
   communicators().handles.clear();

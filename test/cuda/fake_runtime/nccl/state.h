@@ -50,6 +50,7 @@ struct CommGroup {
   std::unique_ptr<Mailbox> mailbox;                    // null: all ranks are of this process
   std::map<int, int> devices;                          // of the ranks that joined
   std::set<int> left;                                  // ranks that destroyed or aborted theirs
+  std::set<int> connecting;                            // ranks that made their first call
   std::map<std::size_t, std::shared_ptr<Call>> calls;  // by number; some ranks are missing
   std::vector<std::weak_ptr<ncclComm>> communicators;  // of the ranks of this process
   // Whether all ranks have joined; looks for those of other processes.
@@ -66,6 +67,7 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   bool blocking = true;
+  bool returned = false;              // to the caller of the initialisation
   std::atomic<bool> aborted = false;  // read by operations too, without the lock
   std::shared_ptr<fake::CommGroup> group;
   std::size_t arrivals = 0;    // calls that this rank has reached
@@ -95,6 +97,9 @@ ncclResult_t run_or_defer(Lock& lock, const CommPtr& comm,
                           std::function<ncclResult_t(Lock&)> action);
 // Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool in_group();
+// Waits until all ranks of this process have made their first call, if TRAINER_FAKE_NCCL_CONNECT
+// asks for it and this is the first of `comm`.
+ncclResult_t connect(Lock& lock, const CommPtr& comm);
 // Waits for something of other ranks; a deadlock ends it with ncclInternalError.
 ncclResult_t wait_for_ranks(Lock& lock, const std::function<bool()>& condition);
 

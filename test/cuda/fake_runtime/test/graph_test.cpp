@@ -1,7 +1,8 @@
 #include <set>
 #include <string>
+#include <thread>
 
-#include "cuda/fake_runtime/test/support.h"
+#include "cuda/fake_runtime/test/nccl_support.h"
 
 namespace trainer::test {
 TEST_CASE("fake graphs: each launch does all the work again, on memory as it is then") {
@@ -91,6 +92,52 @@ TEST_CASE("fake graphs: an instantiated graph outlives the graph, the stream and
   CHECK(done.text() == "g");
   CHECK(cudaGraphLaunch(graph, stream) == cudaErrorInvalidValue);
   CHECK(cudaGraphExecDestroy(graph) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("fake graphs: a launch into a full queue, waits until the device has done earlier work") {
+  const FreshFake fake("QUEUE", "1");
+  const cudaStream_t stream = make_stream();
+  Notes done;
+  const cudaGraphExec_t graph = captured(stream, [&] { note(stream, done, 'g'); });
+  CUDA_CHECK(cudaGraphLaunch(graph, stream));
+  CHECK(done.text().empty());
+  CUDA_CHECK(cudaGraphLaunch(graph, stream));
+  CHECK(done.text() == "g");
+  note(stream, done, 'a');
+  CHECK(done.text() == "gg");
+  CUDA_CHECK(cudaSetDevice(1));  // whose queue is its own
+  const cudaStream_t other = make_stream();
+  note(other, done, 'x');
+  CHECK(done.text() == "gg");
+  CUDA_CHECK(cudaStreamSynchronize(other));
+  CUDA_CHECK(cudaStreamSynchronize(stream));
+  CHECK(done.text().size() == 4);
+}
+
+TEST_CASE("fake graphs: a launch into a queue that a collective blocks, waits for the other rank") {
+  const FreshFake fake("QUEUE", "1");
+  on_ranks_of_one_thread([](const Communicators& comms) {
+    const cudaStream_t stream = make_stream();
+    float* value = device_values(1);
+    const cudaGraphExec_t graph = captured(stream, [&] {
+      NCCL_CHECK(ncclAllReduce(value, value, 1, ncclFloat32, ncclSum, comms[0], stream));
+    });
+    CUDA_CHECK(cudaGraphLaunch(graph, stream));
+    std::atomic<bool> launched = false;
+    std::thread second([&] {
+      CUDA_CHECK(cudaGraphLaunch(graph, stream));
+      launched = true;
+    });
+    while (fake::count_calls("cudaGraphLaunch") < 2) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
+    CHECK_FALSE(launched.load());
+    std::thread aborting([&] { NCCL_CHECK(ncclCommAbort(comms[0])); });
+    second.join();
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    CUDA_CHECK(cudaGraphExecDestroy(graph));
+    aborting.join();
+    NCCL_CHECK(ncclCommAbort(comms[1]));
+  });
 }
 
 TEST_CASE("fake graphs: an empty graph is a launch too") {

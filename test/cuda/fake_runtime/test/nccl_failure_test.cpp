@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -127,6 +128,53 @@ TEST_CASE("fake NCCL failures: a rank that waits is freed by an abort on another
     waiting.join();
     NCCL_CHECK(ncclCommAbort(comms[1]));
   });
+}
+
+TEST_CASE("fake NCCL failures: a first call that connects, waits for the others or for an abort") {
+  const FreshFake fake("DEADLOCK_MS", "2000");
+  setenv("TRAINER_FAKE_NCCL_CONNECT", "1", 1);
+  fake::reset();
+  unsetenv("TRAINER_FAKE_NCCL_CONNECT");
+  on_ranks_of_one_thread([](const Communicators& comms) {
+    const cudaStream_t stream = make_stream();
+    float* a = device_values(1);
+    ncclResult_t result = ncclSuccess;
+    std::thread caller([&] {
+      CUDA_CHECK(cudaSetDevice(0));
+      result = ncclAllReduce(a, a, 1, ncclFloat32, ncclSum, comms[0], stream);
+    });
+    while (fake::count_calls("ncclAllReduce") < 1) std::this_thread::yield();
+    CUDA_CHECK(cudaStreamSynchronize(stream));  // the call has put nothing into it
+    NCCL_CHECK(ncclCommAbort(comms[0]));
+    caller.join();
+    CHECK(result == ncclInternalError);
+    NCCL_CHECK(ncclCommAbort(comms[1]));
+  });
+  on_ranks(2, [](int rank, ncclComm_t comm) {
+    const cudaStream_t stream = make_stream();
+    float* a = device_values(1);
+    fill(stream, a, 1, static_cast<float>(rank));
+    for (int i = 0; i < 2; ++i) {
+      NCCL_CHECK(ncclAllReduce(a, a, 1, ncclFloat32, ncclSum, comm, stream));
+    }
+    CHECK(read(a, 1, stream)[0] == 2);
+  });
+}
+
+TEST_CASE("fake NCCL failures: an initialisation whose ranks do not come, waits until reset()") {
+  const FreshFake fake("DEADLOCK_MS", "50");
+  const ncclUniqueId id = unique_id();
+  ncclComm_t comm = nullptr;
+  std::atomic<bool> returned = false;
+  std::thread waiting([&] {
+    CHECK(ncclCommInitRankConfig(&comm, 2, id, 0, nullptr) == ncclInternalError);
+    returned = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // four times a deadlock's time
+  CHECK_FALSE(returned.load());
+  CHECK(fake::left_over() == 0);
+  fake::reset();
+  waiting.join();
 }
 
 TEST_CASE("fake NCCL failures: destroying waits for the other ranks") {

@@ -1,0 +1,92 @@
+#include "backend/cuda/collectives/nccl_connection.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "backend/cuda/collectives/nccl.h"
+#include "backend/cuda/runtime.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// NCCL frees the communicator while it aborts it. A call that waits for no other rank ends by itself
+// within this time, and no longer uses the communicator then.
+constexpr std::chrono::seconds kCallLimit(1);
+constexpr std::chrono::seconds kAbortLimit(30);
+
+}  // namespace
+
+struct NcclConnection::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<ncclResult_t> result;  // of the initialisation
+  ncclComm_t comm = nullptr;
+  int uses = 0;
+  bool is_aborted = false;  // abort() was called
+  bool has_ended = false;   // the thread does nothing more
+};
+
+NcclConnection::NcclConnection(const ncclUniqueId& id, const Place& place)
+    : state_(std::make_shared<State>()), thread_(&NcclConnection::run, state_, id, place) {}
+
+NcclConnection::~NcclConnection() {
+  abort();
+  bool ended = false;
+  {
+    std::unique_lock lock(state_->mutex);
+    ended = state_->result.has_value() &&
+            state_->changed.wait_for(lock, kAbortLimit, [this] { return state_->has_ended; });
+  }
+  ended ? thread_.join() : thread_.detach();
+}
+
+void NcclConnection::run(const std::shared_ptr<State>& state, ncclUniqueId id, const Place& place) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  ncclComm_t comm = nullptr;
+  ncclResult_t result = ncclUnhandledCudaError;
+  // Without a device of its own the thread would create a context on GPU 0.
+  if (cudaSetDevice(place.device) == cudaSuccess) {
+    result = nccl().init_rank(&comm, place.size, id, place.rank, &config);
+  }
+  std::unique_lock lock(state->mutex);
+  state->result = result;
+  state->comm = comm;
+  state->changed.notify_all();
+  state->changed.wait(lock, [&state] { return state->is_aborted; });
+  state->changed.wait_for(lock, kCallLimit, [&state] { return state->uses == 0; });
+  lock.unlock();
+  if (comm != nullptr) nccl().abort(comm);
+  lock.lock();
+  state->has_ended = true;
+  state->changed.notify_all();
+}
+
+std::optional<ncclResult_t> NcclConnection::wait_until_connected(
+    std::chrono::milliseconds limit) const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, limit,
+                           [this] { return state_->result.has_value() || state_->is_aborted; });
+  return state_->is_aborted ? std::nullopt : state_->result;
+}
+
+void NcclConnection::abort() noexcept {
+  const std::lock_guard lock(state_->mutex);
+  state_->is_aborted = true;
+  state_->changed.notify_all();
+}
+
+NcclConnection::Use::Use(NcclConnection& connection) : state_(*connection.state_) {
+  const std::lock_guard lock(state_.mutex);
+  ++state_.uses;
+  if (!state_.is_aborted && state_.result == ncclSuccess) comm_ = state_.comm;
+}
+
+NcclConnection::Use::~Use() {
+  const std::lock_guard lock(state_.mutex);
+  --state_.uses;
+  state_.changed.notify_all();
+}
+
+}  // namespace trainer::backend::cuda
