@@ -25,6 +25,13 @@ namespace {
 // that has chosen none, and a return to GPU 0 would create a context on it.
 thread_local int current_device = -1;
 
+// Makes the device of what is freed current on a thread that has chosen none. The call would create
+// a context on GPU 0 otherwise, which takes hundreds of MiB there.
+void choose_device(int device) noexcept {
+  if (current_device >= 0 || device < 0 || cudaSetDevice(device) != cudaSuccess) return;
+  current_device = device;
+}
+
 }  // namespace
 
 DeviceGuard::DeviceGuard(int device) : before_(current_device) {
@@ -123,7 +130,8 @@ Buffer allocate_device(int device, std::size_t bytes) {
                              free >> 20, " of ", total >> 20, " MiB free"));
   }
   check(status, "cudaMalloc");
-  return {{static_cast<std::byte*>(memory), bytes}, [](std::byte* address) {
+  return {{static_cast<std::byte*>(memory), bytes}, [device](std::byte* address) {
+            choose_device(device);
             const MemoryCall call;
             cudaFree(address);
           }};
@@ -177,7 +185,8 @@ HostBuffer allocate_pinned(std::size_t bytes, unsigned flags) {
     const std::lock_guard lock(all.mutex);
     all.blocks[block] = bytes;
   }
-  return {block, bytes, [&all](std::byte* data) {
+  return {block, bytes, [&all, device = current_device](std::byte* data) {
+            choose_device(device);
             {
               const std::lock_guard lock(all.mutex);
               all.blocks.erase(data);
@@ -197,36 +206,43 @@ bool is_pinned(const void* memory, std::size_t bytes) {
   return bytes <= size && static_cast<std::size_t>(first - begin) <= size - bytes;
 }
 
-void DestroyStream::operator()(cudaStream_t stream) const noexcept { cudaStreamDestroy(stream); }
+void DestroyStream::operator()(cudaStream_t stream) const noexcept {
+  choose_device(device);
+  cudaStreamDestroy(stream);
+}
 
 StreamHandle create_stream() {
   if (current_device == kPlannedDevice) return nullptr;
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return StreamHandle(stream);
+  return StreamHandle(stream, DestroyStream{current_device});
 }
 
-void DestroyEvent::operator()(cudaEvent_t event) const noexcept { cudaEventDestroy(event); }
+void DestroyEvent::operator()(cudaEvent_t event) const noexcept {
+  choose_device(device);
+  cudaEventDestroy(event);
+}
+
+namespace {
+
+EventHandle make_event_handle(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+  return EventHandle(event, DestroyEvent{current_device});
+}
+
+}  // namespace
 
 EventHandle create_event() {
   if (current_device == kPlannedDevice) return nullptr;
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  return EventHandle(event);
+  return make_event_handle(cudaEventDisableTiming);
 }
 
 EventHandle create_blocking_event() {
   if (current_device == kPlannedDevice) return nullptr;
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
-        "cudaEventCreateWithFlags");
-  return EventHandle(event);
+  return make_event_handle(cudaEventDisableTiming | cudaEventBlockingSync);
 }
 
-EventHandle create_timing_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags");
-  return EventHandle(event);
-}
+EventHandle create_timing_event() { return make_event_handle(cudaEventDefault); }
 
 }  // namespace trainer::backend::cuda

@@ -64,14 +64,18 @@ HostBuffer allocate_pinned(std::size_t bytes, unsigned flags);
 // Returns whether all bytes belong to one such buffer. Any thread may call it.
 bool is_pinned(const void* memory, std::size_t bytes);
 
-// A stream and an event without timing, as owners; null on the planned device.
+// A stream and an event without timing, as owners; null on the planned device. They may be
+// destroyed on any thread. `device` was current when they were created; -1: none that a guard had
+// chosen.
 struct DestroyStream {
+  int device = -1;
   void operator()(cudaStream_t stream) const noexcept;
 };
 using StreamHandle = std::unique_ptr<CUstream_st, DestroyStream>;
 StreamHandle create_stream();
 
 struct DestroyEvent {
+  int device = -1;
   void operator()(cudaEvent_t event) const noexcept;
 };
 using EventHandle = std::unique_ptr<CUevent_st, DestroyEvent>;

@@ -7,7 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <latch>
+#include <memory>
+#include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/process/process.h"
@@ -87,6 +91,71 @@ TEST_CASE("CudaEvent and CudaStream: without other ranks a wait blocks and does 
   CHECK(fake::enqueue(stream.handle(), "kernel", [&ran] { ran = false; }) == cudaSuccess);
   stream.synchronize();
   CHECK_FALSE(ran);
+}
+
+TEST_CASE("CudaStream: a wait for another rank, blocks, and only the watch of the group polls") {
+  using Clock = std::chrono::steady_clock;
+  const FakeMachine machine;
+  const Clock::time_point start = Clock::now();
+  check_all_done(run_ranks({own_devices(2)}, [](Rank& rank) {
+    float* values = rank.upload(Values(100, 1.0f));
+    rank.collective->all_reduce(values, 100, rank.queue());
+    rank.download(values, 100);
+    if (rank.rank() == 1) {
+      // The time in which the other rank would poll is what is tested.
+      const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); };
+      CHECK(fake::enqueue(rank.queue(), "slow", sleep) == cudaSuccess);
+    }
+    rank.collective->all_reduce(values, 100, rank.queue());
+    CHECK(rank.download(values, 100) == Values(100, 4.0f));
+  }));
+  // A look asks for at most two events of each rank. At most 100 looks are made per second.
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  CHECK(static_cast<double>(fake::count_calls("cudaEventQuery")) <=
+        2 * 2 * (100 * seconds + 2) + 8);
+  CHECK(fake::count_calls("cudaStreamQuery") == 0);
+}
+
+TEST_CASE("Buffer, HostBuffer, streams and events: freed on a fresh thread, no context on GPU 0") {
+  const FakeMachine machine;
+  std::thread([] {
+    const DeviceGuard guard(1);
+    std::vector<std::function<void()>> frees;
+    const auto add = [&frees](auto owner) {
+      auto shared = std::make_shared<decltype(owner)>(std::move(owner));
+      frees.push_back([shared]() mutable { shared.reset(); });
+    };
+    add(allocate_device(1, 64));
+    add(allocate_pinned(64, cudaHostAllocPortable));
+    add(create_stream());
+    add(create_event());
+    add(create_blocking_event());
+    add(create_timing_event());
+    for (std::function<void()>& free : frees) {
+      std::thread([mine = std::move(free)]() mutable {
+        mine();
+        mine = nullptr;
+      }).join();
+    }
+  }).join();
+  CHECK(fake::devices_with_context() == std::set<int>{1});
+}
+
+TEST_CASE("the watch of a group: contexts on the devices of its ranks alone") {
+  const FakeMachine machine;
+  // The ranks end on a thread that has chosen no device.
+  std::thread([] {
+    check_all_done(run_ranks({{1, 2}}, [](Rank& rank) {
+      float* values = rank.upload(Values(100, 1.0f));
+      rank.collective->all_reduce(values, 100, rank.queue());
+      rank.download(values, 100);
+      const long looks = fake::count_calls("ncclCommGetAsyncError");
+      while (fake::count_calls("ncclCommGetAsyncError") < looks + 4) std::this_thread::yield();
+      rank.memory.clear();
+      rank.stream.reset();
+    }));
+  }).join();
+  CHECK(fake::devices_with_context() == std::set<int>{1, 2});
 }
 
 TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' work") {

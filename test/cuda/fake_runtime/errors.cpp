@@ -149,7 +149,16 @@ int injected_failure(World& w, const char* function) {
   return at == w.failures.end() ? 0 : at->error;
 }
 
+// A call that needs a context creates that of the thread's device, which is GPU 0 on a thread that
+// has chosen none: CUDA Programming Guide, "Initialization"; meta-pytorch/torchcomms#777
+// (cudaEventQuery), pytorch/FBGEMM#530 (cudaFree).
+void create_context(World& w, const std::string& function) {
+  if (function == "cudaGetDeviceProperties" || function == "cudaDeviceGetAttribute") return;
+  if (w.contexts.insert(current_device()).second) w.changed();
+}
+
 cudaError_t begin(World& w, const char* function) {
+  create_context(w, function);
   const auto injected = static_cast<cudaError_t>(injected_failure(w, function));
   if (injected != cudaSuccess && is_sticky(injected)) {
     make_sticky(w, injected, std::string(function) + " fails as the test asked for");

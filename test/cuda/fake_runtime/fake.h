@@ -32,7 +32,8 @@
 //                                  cudaErrorMemoryAllocation or ncclSystemError
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
-//   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls() when it ends
+//   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls() and
+//                                  devices_with_context() when it ends
 //   TRAINER_FAKE_CUDA_CHECK        1: a program that leaves something unfreed prints it and ends
 //   with
 //                                  exit code 86
@@ -42,6 +43,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
 
 namespace fake {
@@ -73,6 +75,9 @@ long count_calls(const std::string& function);
 // The calls that allocate or free memory, or instantiate a graph, which does: those of
 // wait_for_peers() (world.h).
 long count_memory_calls();
+
+// The devices on which the calls since the start or reset() have created a context.
+std::set<int> devices_with_context();
 
 // Allocations, streams, events, graphs and communicators that were not freed: their number, and a
 // line for each.

@@ -49,6 +49,9 @@ struct CheckAtExit {
   ~CheckAtExit() {
     if (number("TRAINER_FAKE_CUDA_COUNT", 0, 1) == 1) {
       print("memory calls: " + std::to_string(count_memory_calls()));
+      std::string contexts;
+      for (const int device : devices_with_context()) contexts += " " + std::to_string(device);
+      print("contexts:" + contexts);
     }
     if (number("TRAINER_FAKE_CUDA_CHECK", 0, 1) == 0 || left_over() == 0) return;
     print("the program ends and has not freed:\n" + left_over_text());
@@ -73,6 +76,7 @@ void release_everything(World& w) {
   w.sticky = cudaSuccess;
   w.calls.clear();
   w.loaded.clear();
+  w.contexts.clear();
   ++w.generation;
 }
 
@@ -135,6 +139,12 @@ long count_memory_calls() {
     calls += count_calls(function);
   }
   return calls;
+}
+
+std::set<int> devices_with_context() {
+  World& w = world();
+  const Lock lock(w.mutex);
+  return w.contexts;
 }
 
 std::size_t left_over() {

@@ -59,6 +59,7 @@ struct World {
 
   // errors.cpp
   cudaError_t sticky = cudaSuccess;
+  std::set<int> contexts;  // devices on which this process has a context
   std::map<std::string, long> calls;
   std::vector<Failure> failures;
 

@@ -52,4 +52,18 @@ TEST_CASE("fake devices: versions are those of the headers") {
   CHECK(runtime == CUDART_VERSION);
 }
 
+TEST_CASE("fake devices: a call on a thread that has chosen no device, a context on device 0") {
+  const FreshFake fake;
+  int count = 0;
+  cudaDeviceProp properties{};
+  CUDA_CHECK(cudaGetDeviceCount(&count));
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, 1));
+  CHECK(fake::devices_with_context().empty());
+  CUDA_REQUIRE(cudaSetDevice(1));
+  const cudaEvent_t event = make_event();
+  CHECK(fake::devices_with_context() == std::set<int>{1});
+  std::thread([event] { CUDA_CHECK(cudaEventQuery(event)); }).join();
+  CHECK(fake::devices_with_context() == std::set<int>{0, 1});
+}
+
 }  // namespace trainer::test
