@@ -1,6 +1,7 @@
 #include "cluster/rendezvous.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <exception>
 
@@ -10,9 +11,9 @@
 
 namespace trainer::cluster {
 
-std::vector<Rendezvous::Link::Progress> Rendezvous::Link::progress(const std::string& call) {
-  std::vector<Progress> all(members.size());
-  for (Progress& one : all) one.traffic.resize(members.size());
+std::vector<RankReport> Rendezvous::Link::reports(const std::string& call) {
+  std::vector<RankReport> all(members.size());
+  for (RankReport& one : all) one.traffic.resize(members.size());
   {
     const std::lock_guard lock(mutex);
     if (ended_) {
@@ -24,54 +25,16 @@ std::vector<Rendezvous::Link::Progress> Rendezvous::Link::progress(const std::st
   const std::string answer = ask(Writer(kStatus).number(request), request, call.c_str());
   Reader reader(answer);
   reader.number();
-  for (Progress& one : all) {
+  for (RankReport& one : all) {
     one.state = reader.number();
     one.calls = reader.number();
-    for (Traffic& peer : one.traffic) {
-      peer.sent = reader.number();
-      peer.received = reader.number();
-      peer.waits = reader.number();
+    for (TrafficReport& peer : one.traffic) {
+      std::array<std::uint64_t, kTrafficNumbers> numbers{};
+      for (std::uint64_t& number : numbers) number = reader.number();
+      peer = {numbers[kSent], numbers[kReceived], numbers[kReceiveWaits], numbers[kSendWaits]};
     }
   }
   return all;
-}
-
-std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_left(
-    const std::vector<Progress>& all) {
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].state == kLeft) return Blame{static_cast<int>(r), "ended before the others"};
-  }
-  return {};
-}
-
-// Both ends of a connection are alive, one has sent data, and the other one still waits for it.
-std::optional<Rendezvous::Link::Blame> Rendezvous::Link::find_broken_connection(
-    const std::vector<Progress>& all) const {
-  for (std::size_t to = 0; to < all.size(); ++to) {
-    for (std::size_t from = 0; from < all.size(); ++from) {
-      const Traffic& received = all[to].traffic[from];
-      if (received.waits == 0 || all[from].traffic[to].sent <= received.received) continue;
-      return Blame{
-          static_cast<int>(to),
-          concat("has received nothing for ", seconds(timeout),
-                 ", the limit of parallel.timeout, of what ", describe(static_cast<int>(from)),
-                 " has sent to it; check the network between their hosts")};
-    }
-  }
-  return {};
-}
-
-std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_is_behind(
-    const std::vector<Progress>& all) const {
-  const std::uint64_t mine = calls_;
-  const auto last =
-      std::min_element(all.begin(), all.end(),
-                       [](const Progress& a, const Progress& b) { return a.calls < b.calls; });
-  const int other = static_cast<int>(last - all.begin());
-  if (other == rank || last->calls >= mine) return {};
-  return Blame{other, concat("is alive, but has made only ", last->calls, " of ", mine,
-                             " calls: it hangs, or needs longer than ", seconds(timeout),
-                             ", the limit of parallel.timeout")};
 }
 
 std::string Rendezvous::Link::describe(int other) const {
@@ -118,6 +81,7 @@ const std::vector<Member>& Rendezvous::members() const { return link_->members; 
 const Member& Rendezvous::self() const {
   return link_->members[static_cast<std::size_t>(link_->rank)];
 }
+std::string Rendezvous::describe(int rank) const { return link_->describe(rank); }
 std::chrono::milliseconds Rendezvous::timeout() const { return link_->timeout; }
 std::uint64_t Rendezvous::generation() const { return link_->generation; }
 bool Rendezvous::shared_memory() const { return link_->shared_memory; }
@@ -189,16 +153,21 @@ void Rendezvous::explain(const std::string& call, const CallFailure& failure) {
   const auto grace = std::min(timeout() / 4, Milliseconds(2000));
   auto verdict = link_->await_verdict(moment);
   if (!verdict) {
-    const auto all = link_->progress(call);
-    auto blame = Link::who_left(all);
-    if (!blame && failure.timed_out) blame = link_->find_broken_connection(all);
-    if (!blame && failure.timed_out) blame = link_->who_is_behind(all);
+    const std::vector<RankReport> all = link_->reports(call);
+    std::optional<Blame> blame = find_rank_that_left(all);
+    if (!blame && failure.timed_out) {
+      blame =
+          find_broken_connection(all, timeout(), [&](int other) { return link_->describe(other); });
+    }
+    if (!blame && failure.timed_out) {
+      blame = find_rank_behind(all, rank(), link_->calls(), timeout());
+    }
     if (!blame && !failure.timed_out) verdict = link_->await_verdict(grace);
     if (!verdict) {
       if (!blame) {
         const std::string where =
             failure.peer ? "exchange data with " + link_->describe(*failure.peer) : "go on";
-        blame = Link::Blame{rank(), concat("cannot ", where, ": ", failure.reason)};
+        blame = Blame{rank(), concat("cannot ", where, ": ", failure.reason)};
       }
       // All ranks receive it from the coordinator, so that all name the same one.
       link_->fail(blame->what, blame->rank);
@@ -219,6 +188,10 @@ std::chrono::steady_clock::time_point Rendezvous::last_progress() const {
 
 Rendezvous::Handle Rendezvous::on_loss(std::function<void()> wake) {
   return link_->on_loss(std::move(wake));
+}
+
+Rendezvous::Handle Rendezvous::before_heartbeat(std::function<void()> measure) {
+  return link_->before_heartbeat(std::move(measure));
 }
 
 }  // namespace trainer::cluster

@@ -48,7 +48,12 @@ struct RendezvousOptions {
 // Counts the bytes between this rank and another one, and the waits for them, in all groups.
 struct PeerTraffic {
   std::atomic<std::uint64_t> sent{0}, received{0};  // bytes
-  std::atomic<std::uint64_t> waits{0};  // threads of this rank that wait for data of the other one
+  // The threads of this rank that wait for data of the other one, or until it takes more data.
+  std::atomic<std::uint64_t> receive_waits{0}, send_waits{0};
+  // The bytes that have arrived from the host of the other rank or whose receipt it has
+  // acknowledged. Unlike the first two, this number changes while data of an earlier call is on its
+  // way. Measured at each heartbeat.
+  std::atomic<std::uint64_t> moved{0};
 };
 
 // A process has one for a job of two or more ranks, from the start of the job to its end. Rank 0
@@ -56,9 +61,10 @@ struct PeerTraffic {
 // which heartbeats go both ways.
 //
 // A rank counts as gone when its connection closes before it has left, when it is silent for too
-// long, or when it has called fail(). The coordinator reports the first one to all ranks; when
-// rank 0 itself is gone, each rank detects it. Thread-safe. SIGPIPE is ignored from construction
-// on, because Gloo writes to connections that may just have closed.
+// long, or when it has called fail(). Data between a rank and rank 0 ends a silence as heartbeats
+// do, because heartbeats may be delayed behind it. The coordinator reports the first one to all
+// ranks; when rank 0 itself is gone, each rank detects it. Thread-safe. SIGPIPE is ignored from
+// construction on, because Gloo writes to connections that may just have closed.
 class Rendezvous {
  public:
   // Returns when all ranks have joined. Throws ConfigError when a rank has another cluster, size or
@@ -74,6 +80,8 @@ class Rendezvous {
   int size() const;
   const std::vector<Member>& members() const;  // by rank
   const Member& self() const;
+  // Returns "rank 2 (worker:1 on host-b, process 71)", for messages.
+  std::string describe(int rank) const;
   std::chrono::milliseconds timeout() const;
   // A random number that rank 0 draws at every start: names of shared objects contain it, so that
   // those of an earlier start are never used.
@@ -133,6 +141,9 @@ class Rendezvous {
   // destroyed.
   using Handle = std::shared_ptr<void>;
   Handle on_loss(std::function<void()> wake);
+  // Calls `measure` (from a thread of this class) before each heartbeat, until the handle is
+  // destroyed. It updates PeerTraffic::moved.
+  Handle before_heartbeat(std::function<void()> measure);
 
  private:
   class Link;

@@ -17,7 +17,7 @@ kernel's netem is not needed.) The faults, which begin at a random step:
   pause     a pair loses all frames for less than the time-out
 
 After the first five every rank must end with exit code 4 in time and name both ends of the link and no other rank, or
-the isolated rank; if one end is rank 0, the other end suffices. With the last three the job must end with the
+the isolated rank, and the key parallel.timeout if data was lost. With the last three the job must end with the
 parameters of one process. Prints a table and the seed; ends with 1 when a case failed. Needs root.
 """
 import argparse
@@ -293,14 +293,15 @@ class Case:
             raise Lost(f"exit codes {codes}, expected 4: {self.messages()}")
         for rank in range(self.ranks):
             last = (self.text(rank).splitlines() or [""])[-1]
-            # Who noticed it is no end of the link.
+            # The rank that noticed it is not an end of the link.
             named = {int(number) for number in NAMED.findall(last.partition("; noticed by")[0])}
             if self.kind == "isolate":
-                if self.pair[0] not in named | ({rank} if rank == self.pair[0] else set()):
+                if self.pair[0] not in named:
                     raise Lost(f"rank {rank} names {sorted(named)}, not the isolated rank: {self.messages()}")
-            # Rank 0 watches by its connections which ranks live: of a link to rank 0, it names the other end.
-            elif not set(self.pair) - {0} <= named | {rank} or not named <= set(self.pair):
+            elif named != set(self.pair):
                 raise Lost(f"rank {rank} names {sorted(named)}, expected {sorted(self.pair)}: {self.messages()}")
+            if self.kind != "cut" and "parallel.timeout" not in last:
+                raise Lost(f"rank {rank} does not name parallel.timeout: {self.messages()}")
 
     def check_success(self, codes):
         if any(codes):

@@ -74,7 +74,7 @@ TEST_CASE("two hosts: the interface is found, and a cable that is pulled is noti
     const std::string err = ranks[i]->err();
     INFO(err);
     CHECK(err.find(i == 2 ? "rank 0 (on " : "rank 2 (on ") != std::string::npos);
-    CHECK(err.find("or its host cannot be reached") != std::string::npos);
+    CHECK(err.find("or the network between their hosts has failed") != std::string::npos);
   }
 }
 

@@ -36,8 +36,10 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   Address address() const { return {"127.0.0.1", port_}; }
-  // Forwards nothing more and leaves the connections open, like a network that loses all packets.
+  // Forwards nothing until resume() and leaves the connections open, like a network that loses all
+  // packets.
   void stall() { set_state(State::kStalled); }
+  void resume() { set_state(State::kForwarding); }
   // Closes the connections.
   void cut() { set_state(State::kEnded); }
 
@@ -57,11 +59,16 @@ class Relay {
     // time-outs of the ranks are.
     constexpr Milliseconds kPause{10};
     std::vector<Pipe> pipes;
-    while (state_ == State::kForwarding) {
+    while (state_ != State::kEnded) {
+      if (state_ == State::kStalled) {
+        wait_while_stalled();
+        continue;
+      }
       bool any = false;
       if (Socket caller = accept_from(listener_)) {
         std::string reason;
         Socket called = connect_to(target_, Clock::now() + Milliseconds(60'000), reason);
+        if (!called) continue;  // the rank calls again
         for (const Socket* end : {&caller, &called}) {
           const int bytes = 16 << 10;
           ::setsockopt(end->get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
@@ -81,14 +88,17 @@ class Relay {
       }
       ::poll(files.data(), files.size(), any ? static_cast<int>(kPause.count()) : 60'000);
     }
-    pollfd end{waker_.get(), POLLIN, 0};
+    for (const Pipe& pipe : pipes) {
+      if (pipe.from) ::shutdown(pipe.from.get(), SHUT_RDWR);
+    }
+  }
+
+  void wait_while_stalled() {
+    pollfd change{waker_.get(), POLLIN, 0};
     while (state_ == State::kStalled) {
       eventfd_t count = 0;
       ::eventfd_read(waker_.get(), &count);
-      if (state_ == State::kStalled) ::poll(&end, 1, 60'000);
-    }
-    for (const Pipe& pipe : pipes) {
-      if (pipe.from) ::shutdown(pipe.from.get(), SHUT_RDWR);
+      if (state_ == State::kStalled) ::poll(&change, 1, 60'000);
     }
   }
 
@@ -123,17 +133,25 @@ class Relay {
   std::thread thread_;
 };
 
-// The relay between the ranks 1 and 2 of a test: rank 1 reports where it listens for other ranks,
-// and rank 2 calls that address through the relay.
+// The relays between two ranks of a test, one for each address at which the lower rank listens for
+// other ranks. The higher rank calls these addresses through the relays.
 class RelayedLink {
  public:
-  explicit RelayedLink(std::size_t bytes_per_second) : rate_(bytes_per_second) {}
+  explicit RelayedLink(std::size_t bytes_per_second, int lower = 1, int higher = 2)
+      : rate_(bytes_per_second), lower_(lower), higher_(higher) {}
 
   std::shared_ptr<const Network> network(int rank) {
     return std::make_shared<const End>(*this, rank);
   }
-  void stall() { relays_.at(0)->stall(); }
-  void cut() { relays_.at(0)->cut(); }
+  // Adds a relay to a fixed address, such as that of rank 0, and returns it.
+  Relay& add(const Address& address) {
+    const std::lock_guard lock(mutex_);
+    relays_.push_back(std::make_unique<Relay>(address, rate_));
+    ports_[address.port] = relays_.back()->address();
+    return *relays_.back();
+  }
+  void stall() { change_all(&Relay::stall); }
+  void cut() { change_all(&Relay::cut); }
 
  private:
   class End : public Network {
@@ -141,12 +159,13 @@ class RelayedLink {
     End(RelayedLink& link, int rank) : link_(link), rank_(rank) {}
     Socket listen_on(const std::string& host, int& port) const override {
       Socket socket = Network::listen_on(host, port);
-      if (rank_ == 1) link_.add({host, port});
+      if (rank_ == link_.lower_) link_.add({host, port});
       return socket;
     }
     Socket connect_to(const Address& address, Clock::time_point deadline,
                       std::string& reason) const override {
-      return Network::connect_to(rank_ == 2 ? link_.find(address) : address, deadline, reason);
+      return Network::connect_to(rank_ == link_.higher_ ? link_.find(address) : address, deadline,
+                                 reason);
     }
 
    private:
@@ -154,10 +173,9 @@ class RelayedLink {
     int rank_;
   };
 
-  void add(const Address& address) {
+  void change_all(void (Relay::*change)()) {
     const std::lock_guard lock(mutex_);
-    relays_.push_back(std::make_unique<Relay>(address, rate_));
-    ports_[address.port] = relays_.back()->address();
+    for (const auto& relay : relays_) ((*relay).*change)();
   }
   Address find(const Address& address) {
     const std::lock_guard lock(mutex_);
@@ -166,6 +184,7 @@ class RelayedLink {
   }
 
   const std::size_t rate_;
+  const int lower_, higher_;
   std::mutex mutex_;
   std::map<int, Address> ports_;
   std::vector<std::unique_ptr<Relay>> relays_;

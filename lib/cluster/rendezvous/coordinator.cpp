@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <random>
 #include <sstream>
+#include <utility>
 
 #include "base/process/secret.h"
+#include "cluster/rendezvous/diagnosis.h"
 #include "cluster/rendezvous/protocol.h"
 
 namespace trainer::cluster {
@@ -17,7 +19,6 @@ namespace {
 
 // The time for which a rank may prepare, as a multiple of the time-out.
 constexpr int kPreparationLimit = 10;
-constexpr const char* kCrashed = "was killed or has crashed: its connection has closed";
 
 std::uint64_t draw_generation() {
   std::random_device device;
@@ -187,7 +188,7 @@ void Coordinator::read(Connection& connection) {
   if (connection.rank < 0) {
     drop(connection, "it closed without a greeting");
   } else {
-    closed(connection, kCrashed);
+    closed(connection, describe_crash(describe(0)));
   }
 }
 
@@ -219,7 +220,7 @@ void Coordinator::handle(Connection& connection, const std::string& message) {
       status(rank, reader.number());
       break;
     case kHeartbeat:
-      note_heartbeat(sender, reader);
+      note_heartbeat(rank, reader);
       break;
     case kFailed: {
       const auto culprit = static_cast<std::size_t>(reader.number());
@@ -372,7 +373,7 @@ void Coordinator::status(int rank, std::uint64_t request) {
   message.number(request);
   for (const Rank& member : ranks_) {
     message.number(member.state).number(member.calls);
-    for (std::size_t i = 0; i < 3 * ranks_.size(); ++i) {
+    for (std::size_t i = 0; i < kTrafficNumbers * ranks_.size(); ++i) {
       message.number(i < member.traffic.size() ? member.traffic[i] : 0);
     }
   }
@@ -380,20 +381,23 @@ void Coordinator::status(int rank, std::uint64_t request) {
 }
 
 // Counts a heartbeat as progress if a number in it has changed: a rank that only waits sends the
-// same numbers again.
-void Coordinator::note_heartbeat(Rank& sender, Reader& reader) {
+// same numbers again. Data that has moved between a rank and rank 0 is a sign of life of that rank,
+// because its heartbeats may be delayed behind the data or its acknowledgements.
+void Coordinator::note_heartbeat(int rank, Reader& reader) {
+  Rank& sender = ranks_[static_cast<std::size_t>(rank)];
   const std::uint64_t calls = reader.number();
   const bool is_preparing = reader.number() != 0;
   bool has_moved =
       calls != sender.calls ||
       (is_preparing && network_.now() - running_since_ < kPreparationLimit * options_.join_timeout);
   sender.calls = calls;
-  sender.traffic.resize(3 * ranks_.size());
+  sender.traffic.resize(kTrafficNumbers * ranks_.size());
   for (std::size_t i = 0; i < sender.traffic.size(); ++i) {
-    const std::uint64_t number = reader.number();
-    const bool is_wait = i % 3 == 2;
-    has_moved = has_moved || (!is_wait && number != sender.traffic[i]);
-    sender.traffic[i] = number;
+    const std::uint64_t number = std::exchange(sender.traffic[i], reader.number());
+    const std::size_t which = i % kTrafficNumbers;
+    if (number == sender.traffic[i] || which == kReceiveWaits || which == kSendWaits) continue;
+    has_moved = true;
+    if (rank == 0 && which == kMoved) ranks_[i / kTrafficNumbers].heard = network_.now();
   }
   if (has_moved) ++progress_;
 }
@@ -422,9 +426,7 @@ void Coordinator::check_silence() {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const Rank& rank = ranks_[r];
     if (rank.state != kPresent || now - rank.heard < options_.silence) continue;
-    const auto tenths = (now - rank.heard) / Milliseconds(100);
-    lose(static_cast<int>(r), concat("has been silent for ", static_cast<double>(tenths) / 10,
-                                     " s: it is stopped, or its host cannot be reached"));
+    lose(static_cast<int>(r), describe_silence(now - rank.heard, describe(0)));
   }
 }
 
@@ -477,7 +479,9 @@ void Coordinator::send_all(Writer message) {
 void Coordinator::flush() {
   for (const auto& connection : connections_) {
     if (!connection->open) continue;
-    if (!transmit(connection->socket, connection->out)) closed(*connection, kCrashed);
+    if (!transmit(connection->socket, connection->out)) {
+      closed(*connection, describe_crash(describe(0)));
+    }
     // The other end reads up to the end, then closes.
     if (connection->closing && connection->out.empty())
       ::shutdown(connection->socket.get(), SHUT_WR);

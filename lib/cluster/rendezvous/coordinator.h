@@ -52,7 +52,7 @@ class Coordinator {
     Connection* connection = nullptr;
     std::string name, version, cluster, host, remote, address, challenge;
     std::uint64_t process = 0, calls = 0, state = 0;
-    std::vector<std::uint64_t> traffic;  // three numbers per rank: sent, received, waits
+    std::vector<std::uint64_t> traffic;  // kTrafficNumbers per rank
     Clock::time_point heard;
     bool joined = false;
   };
@@ -77,7 +77,7 @@ class Coordinator {
   void get_key(int rank, std::uint64_t request, const std::string& key);
   void agree(int rank, Reader& reader);
   void status(int rank, std::uint64_t request);
-  void note_heartbeat(Rank& sender, Reader& reader);
+  void note_heartbeat(int rank, Reader& reader);
   // Stops reading and writing; the rank is lost for `reason`.
   void closed(Connection& connection, const std::string& reason);
   void check_silence();

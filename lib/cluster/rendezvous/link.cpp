@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainer::cluster {
 
@@ -15,7 +16,8 @@ Rendezvous::Link::Link(const Identity& identity, const RendezvousOptions& option
       shared_memory(options.shared_memory),
       network(options.network ? options.network : system_network()),
       traffic(static_cast<std::size_t>(identity.size)),
-      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      moved_(traffic.size()) {
   join(identity, options);
   thread_ = std::thread([this] { serve(); });
 }
@@ -43,23 +45,30 @@ void Rendezvous::Link::serve() {
     [[maybe_unused]] const auto drained = ::read(waker_.get(), &count, sizeof count);
     const bool open = receive(socket_, in_);
     const auto now = network->now();
-    if (!in_.empty() || now - round > silence / 2)
-      heard = now;  // or this process itself stood still
+    const bool is_due = now - sent >= beat;
+    const bool moves = is_due && measure_traffic();
+    // This process itself may have stood still.
+    if (moves || !in_.empty() || now - round > silence / 2) heard = now;
     round = now;
     lock.lock();
     if (!read_messages()) break;
-    if (now - sent >= beat && !ended_) {
+    if (is_due && !ended_) {
       out_ += make_heartbeat();
       sent = now;
     }
     if (!transmit(socket_, out_) || !open) {
-      lose(describe(0) + " was killed or has crashed: its connection has closed");
+      lose(describe(0) + ' ' + describe_crash(describe(rank)));
       break;
     }
     if (now - heard > silence) {
-      lose(concat(describe(0), " has been silent for ",
-                  seconds(std::chrono::duration_cast<Milliseconds>(now - heard) / 100 * 100),
-                  ": it is stopped, or its host cannot be reached"));
+      // Rank 0 may still receive what this rank sends: all ranks then report the connection.
+      out_ += Writer(kFailed)
+                  .number(static_cast<std::uint64_t>(rank))
+                  .text("has ended, because " + describe(0) + ' ' +
+                        describe_silence(now - heard, describe(rank)))
+                  .finish();
+      transmit(socket_, out_);
+      lose(describe(0) + ' ' + describe_silence(now - heard, describe(rank)));
       break;
     }
     if (ended_) break;
@@ -145,7 +154,8 @@ std::string Rendezvous::Link::make_heartbeat() const {
   Writer message(kHeartbeat);
   message.number(calls_).number(is_preparing ? 1 : 0);
   for (const PeerTraffic& peer : traffic) {
-    message.number(peer.sent).number(peer.received).number(peer.waits);
+    message.number(peer.sent).number(peer.received);
+    message.number(peer.receive_waits).number(peer.send_waits).number(peer.moved);
   }
   return message.finish();
 }
@@ -215,13 +225,40 @@ std::string Rendezvous::Link::with_phase(const std::string& message) const {
   return phase.empty() ? message : message + ", while " + phase;
 }
 
+bool Rendezvous::Link::measure_traffic() {
+  {
+    const std::lock_guard lock(watchers_mutex_);
+    for (const auto& measure : measures_) measure();
+  }
+  bool any = false, with_rank_0 = false;
+  for (std::size_t peer = 0; peer < moved_.size(); ++peer) {
+    const std::uint64_t moved = traffic[peer].moved;
+    if (std::exchange(moved_[peer], moved) == moved) continue;
+    any = true;
+    with_rank_0 = with_rank_0 || peer == 0;
+  }
+  if (any) progressed_ = network->now().time_since_epoch().count();
+  return with_rank_0;
+}
+
 Rendezvous::Handle Rendezvous::Link::on_loss(std::function<void()> wake) {
   const std::lock_guard lock(watchers_mutex_);
   if (this->lost()) wake();
-  const auto place = watchers_.insert(watchers_.end(), std::move(wake));
-  return {nullptr, [this, place](void*) {
+  return add_watcher(watchers_, std::move(wake));
+}
+
+Rendezvous::Handle Rendezvous::Link::before_heartbeat(std::function<void()> measure) {
+  const std::lock_guard lock(watchers_mutex_);
+  return add_watcher(measures_, std::move(measure));
+}
+
+// With watchers_mutex_ held.
+Rendezvous::Handle Rendezvous::Link::add_watcher(std::list<std::function<void()>>& watchers,
+                                                 std::function<void()> call) {
+  const auto place = watchers.insert(watchers.end(), std::move(call));
+  return {nullptr, [this, &watchers, place](void*) {
             const std::lock_guard guard(watchers_mutex_);
-            watchers_.erase(place);
+            watchers.erase(place);
           }};
 }
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "cluster/network.h"
 #include "cluster/rendezvous.h"
+#include "cluster/rendezvous/diagnosis.h"
 #include "cluster/rendezvous/protocol.h"
 #include "cluster/transport/socket.h"
 
@@ -44,25 +45,12 @@ class Rendezvous::Link {
     return Clock::time_point(Clock::duration(progressed_));
   }
   std::string with_phase(const std::string& message) const;
-  // Whom to blame, and what it does: "is alive, but ...".
-  struct Blame {
-    int rank;
-    std::string what;
-  };
-  struct Traffic {
-    std::uint64_t sent = 0, received = 0, waits = 0;
-  };
-  struct Progress {
-    std::uint64_t state = kPresent, calls = 0;
-    std::vector<Traffic> traffic;  // by peer
-  };
-  // The state of every rank at its last heartbeat.
-  std::vector<Progress> progress(const std::string& call);
-  static std::optional<Blame> who_left(const std::vector<Progress>& all);
-  std::optional<Blame> find_broken_connection(const std::vector<Progress>& all) const;
-  std::optional<Blame> who_is_behind(const std::vector<Progress>& all) const;
+  // Returns the last heartbeat of every rank.
+  std::vector<RankReport> reports(const std::string& call);
+  std::uint64_t calls() const { return calls_; }
   std::string describe(int other) const;
   Handle on_loss(std::function<void()> wake);
+  Handle before_heartbeat(std::function<void()> measure);
 
   const int rank;
   const Milliseconds timeout;
@@ -90,6 +78,10 @@ class Rendezvous::Link {
   std::string await_answer(std::uint64_t request, const char* what);
   void lose(const std::string& reason);
   std::string make_heartbeat() const;
+  // Measures the data that has moved, and takes it as progress. Returns whether any has moved
+  // between this rank and rank 0.
+  bool measure_traffic();
+  Handle add_watcher(std::list<std::function<void()>>& watchers, std::function<void()> call);
 
   Socket socket_, waker_;
   std::string in_;
@@ -97,8 +89,10 @@ class Rendezvous::Link {
   std::string out_;
   std::map<std::uint64_t, std::string> answers_;
   std::optional<std::string> lost_;
-  std::list<std::function<void()>> watchers_;
-  std::mutex watchers_mutex_;
+  std::list<std::function<void()>> watchers_;  // are called when a rank is lost
+  std::list<std::function<void()>> measures_;  // are called before each heartbeat
+  std::mutex watchers_mutex_;                  // guards both lists
+  std::vector<std::uint64_t> moved_;           // the last measurement, by rank; of thread_ only
   std::atomic<std::uint64_t> requests_{0}, calls_{0};
   std::uint64_t progress_count_ = 0;       // of the coordinator's last heartbeat
   std::atomic<Clock::rep> progressed_{0};  // when progress_count_ last changed

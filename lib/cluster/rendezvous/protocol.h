@@ -1,11 +1,12 @@
 // The messages between the ranks and the coordinator, inside the folder.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace trainer::cluster {
 
-inline constexpr std::uint64_t kProtocol = 0x5452'4e52'0000'0003;  // "TRNR", version 3
+inline constexpr std::uint64_t kProtocol = 0x5452'4e52'0000'0004;  // "TRNR", version 4
 
 enum Message : std::uint8_t {
   // A rank to the coordinator.
@@ -15,7 +16,7 @@ enum Message : std::uint8_t {
   kGet,        // request, key; answered by kValue once the key is there
   kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs
   kStatus,     // request; answered by kProgress
-  kHeartbeat,  // calls begun, 1 while it prepares, then per rank: bytes sent, bytes received, waits
+  kHeartbeat,  // calls begun, 1 while it prepares, then kTrafficNumbers per rank
   kFailed,     // the rank at fault, message
   kLeave,      // this rank is done
   // The coordinator to a rank.
@@ -24,12 +25,21 @@ enum Message : std::uint8_t {
   kReject,        // Refusal, message
   kValue,         // request, value
   kAgreed,        // request, message; "" when all were equal
-  kProgress,      // request, then per rank: State, calls begun, and per rank: bytes sent, bytes
-                  // received, waits
+  kProgress,      // request, then per rank: State, calls begun, and kTrafficNumbers per rank
   kBeat,          // a number that changes when any rank has made progress
   kLost,          // rank, message
   kEnd,           // rank 0 is done
   kChallenge      // the first message on every connection: a text to be used in the proof
+};
+
+// The numbers of one rank for another one, in this order: the members of PeerTraffic.
+enum TrafficNumber : std::size_t {
+  kSent,
+  kReceived,
+  kReceiveWaits,
+  kSendWaits,
+  kMoved,
+  kTrafficNumbers  // their number
 };
 
 enum Refusal : std::uint64_t {

@@ -1,5 +1,7 @@
 #include "cluster/transport/transport.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -74,14 +76,17 @@ Transport::Transport(Rendezvous& rendezvous, const std::string& name)
   }
   auto found =
       connect_peers(rendezvous, name, peers, neighbours, last_progress_ + timeout_, interrupt_);
-  const std::lock_guard lock(mutex_);
-  for (PeerConnection& other : found) {
-    Connection& connection = connection_to(other.rank);
-    if (other.memory) {
-      connection.ring = std::make_unique<SharedRing>(other.memory, other.called ? 1 : 0);
+  {
+    const std::lock_guard lock(mutex_);
+    for (PeerConnection& other : found) {
+      Connection& connection = connection_to(other.rank);
+      if (other.memory) {
+        connection.ring = std::make_unique<SharedRing>(other.memory, other.called ? 1 : 0);
+      }
+      connection.socket = std::move(other.socket);
     }
-    connection.socket = std::move(other.socket);
   }
+  measure_ = rendezvous.before_heartbeat([this] { measure_traffic(); });
 }
 
 void Transport::begin_call() { last_progress_ = network_.now(); }
@@ -216,13 +221,37 @@ std::size_t Transport::receive_some(int peer, std::span<std::byte> head,
 void Transport::count_sent(int peer, std::size_t bytes) {
   if (bytes == 0) return;
   moved_ = true;
+  connection_to(peer).sent.fetch_add(bytes, std::memory_order_relaxed);
   rendezvous_.traffic(peer).sent.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void Transport::count_received(int peer, std::size_t bytes) {
   if (bytes == 0) return;
   moved_ = true;
+  connection_to(peer).received.fetch_add(bytes, std::memory_order_relaxed);
   rendezvous_.traffic(peer).received.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+// The counts are read before the queues of the socket, so that bytes which move in between are
+// missing in this measurement and counted in the next one.
+void Transport::measure_traffic() {
+  const std::lock_guard lock(mutex_);
+  for (int peer = 0; peer < size; ++peer) {
+    Connection& connection = connection_to(peer);
+    if (!connection.socket || connection.ring) continue;
+    const std::uint64_t sent = connection.sent, received = connection.received;
+    int unacknowledged = 0, unread = 0;
+    if (::ioctl(connection.socket.get(), SIOCOUTQ, &unacknowledged) != 0 ||
+        ::ioctl(connection.socket.get(), FIONREAD, &unread) != 0) {
+      continue;
+    }
+    const std::uint64_t queued =
+        std::min<std::uint64_t>(sent, static_cast<std::uint64_t>(unacknowledged));
+    const std::uint64_t moved = sent - queued + received + static_cast<std::uint64_t>(unread);
+    if (moved <= connection.moved) continue;
+    rendezvous_.traffic(peer).moved += moved - connection.moved;
+    connection.moved = moved;
+  }
 }
 
 // Ignores errors: a rank that has gone needs no waking, and the next wait for it reports it.
@@ -293,7 +322,9 @@ void Transport::sleep(std::span<const Direction> directions) {
 void Transport::poll(std::span<pollfd> files, std::span<const Direction> directions) {
   const auto count_waits = [&](std::uint64_t change) {
     for (const Direction& direction : directions) {
-      if (direction.receive) rendezvous_.traffic(direction.peer).waits.fetch_add(change);
+      PeerTraffic& traffic = rendezvous_.traffic(direction.peer);
+      if (direction.receive) traffic.receive_waits.fetch_add(change);
+      if (direction.send) traffic.send_waits.fetch_add(change);
     }
   };
   const auto deadline = [&] {

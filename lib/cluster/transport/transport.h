@@ -2,6 +2,7 @@
 // Reasons: lib/decisions/cluster.md#gloo-runs-on-our-connections.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -81,8 +82,10 @@ class Transport {
  private:
   struct Connection {
     Socket socket;
-    std::unique_ptr<SharedRing> ring;  // null: messages go through the socket
-    bool closed = false;               // the other end has closed the socket
+    std::unique_ptr<SharedRing> ring;                 // null: messages go through the socket
+    bool closed = false;                              // the other end has closed the socket
+    std::atomic<std::uint64_t> sent{0}, received{0};  // bytes through the socket
+    std::uint64_t moved = 0;                          // at the last measurement
   };
   Connection& connection_to(int peer) { return connections_.at(static_cast<std::size_t>(peer)); }
 
@@ -95,6 +98,8 @@ class Transport {
   void poll(std::span<pollfd> files, std::span<const Direction> directions);
   void count_sent(int peer, std::size_t bytes);
   void count_received(int peer, std::size_t bytes);
+  // Updates PeerTraffic::moved by what has moved through the sockets.
+  void measure_traffic();
 
   Rendezvous& rendezvous_;
   const Network& network_;
@@ -107,7 +112,7 @@ class Transport {
   std::vector<Connection> connections_;  // by rank; the own one is empty
   std::vector<std::byte> scratch_;
   std::vector<pollfd> files_;
-  Rendezvous::Handle watch_;
+  Rendezvous::Handle watch_, measure_;
 };
 
 }  // namespace trainer::cluster

@@ -1,0 +1,91 @@
+// Heartbeats that are lost or late on a link to rank 0, and what the ranks report.
+#include <doctest/doctest.h>
+
+#include "cluster/collective/gloo_communicator.h"
+#include "ranks.h"
+#include "relay.h"
+
+namespace trainer::cluster::heartbeat_test {
+namespace {
+
+using std::chrono::milliseconds;
+
+const AlgorithmTable kRing{{~std::size_t{0}, Algorithm::kRing}};
+
+// Joins a job of three ranks whose link between ranks 0 and 2 is relayed.
+std::shared_ptr<Rendezvous> join(RelayedLink& link, int rank, int port, milliseconds timeout) {
+  RendezvousOptions options = kPatient;
+  options.timeout = timeout;
+  options.shared_memory = false;
+  options.network = link.network(rank);
+  return std::make_shared<Rendezvous>(identity_of(rank, 3, port), options);
+}
+
+}  // namespace
+
+TEST_CASE("Rendezvous: heartbeats are lost while data moves, no rank counts as gone") {
+  constexpr milliseconds kTimeout{4000};
+  for (const int root : {0, 2}) {
+    CAPTURE(root);
+    const ReservedPort port;
+    RelayedLink link(100'000, 0, 2);
+    Relay& heartbeats = link.add({"127.0.0.1", port.number()});
+    milliseconds time{};
+    const auto messages = on_ranks(3, [&](int rank) {
+      const auto here = join(link, rank, port.number(), kTimeout);
+      const auto group = open_gloo(here, kRing);
+      group->barrier();
+      if (rank == root) heartbeats.stall();
+      const auto start = Clock::now();
+      // Most of it lies in the buffers of the kernel of one end until the relay takes it.
+      std::vector<std::byte> bytes(600'000, std::byte(rank));
+      group->broadcast(bytes, root);
+      group->barrier();
+      if (rank == root) {
+        time = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+        heartbeats.resume();
+      }
+      group->barrier();
+      if (bytes != std::vector<std::byte>(bytes.size(), std::byte(root))) {
+        throw CheckError("wrong bytes");
+      }
+    });
+    for (const std::string& message : messages) CHECK(message == "");
+    CHECK(time > kTimeout);  // else the relay was not slow
+  }
+}
+
+TEST_CASE("Rendezvous: a link to rank 0 that loses all data, every rank names both ends") {
+  const ReservedPort port;
+  RelayedLink link(100'000'000, 0, 2);
+  link.add({"127.0.0.1", port.number()});
+  void (RelayedLink::*change)() = nullptr;
+  std::string cause;
+  SUBCASE("lost data") {
+    change = &RelayedLink::stall;
+    cause = "has been silent for";
+  }
+  SUBCASE("closed connections") {
+    change = &RelayedLink::cut;
+    cause = "closed";
+  }
+  const auto messages = on_ranks(3, [&](int rank) {
+    const auto here = join(link, rank, port.number(), milliseconds(4000));
+    const auto group = open_gloo(here, kRing);
+    std::vector<float> values(10'000);
+    for (int step = 0;; ++step) {
+      group->all_reduce(std::span<float>(values));
+      if (step == 0 && rank == 0) (link.*change)();
+    }
+  });
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    CAPTURE(rank);
+    INFO(messages[rank]);
+    CHECK(contains(messages[rank], "rank 0 (on "));
+    CHECK(contains(messages[rank], "rank 2 (on "));
+    CHECK_FALSE(contains(messages[rank], "rank 1 (on "));
+    CHECK(contains(messages[rank], cause));
+  }
+}
+
+}  // namespace trainer::cluster::heartbeat_test
