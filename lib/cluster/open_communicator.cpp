@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "cluster/collective/gloo_communicator.h"
@@ -60,16 +61,21 @@ std::string describe_rule(const Parallel& parallel, std::int64_t processes) {
   return to_string(by_rule(static_cast<int>(processes)));
 }
 
-std::unique_ptr<Communicator> open_communicator(
-    const std::shared_ptr<Rendezvous>& rendezvous, const Parallel& parallel, std::size_t bytes,
-    const std::function<void(const std::string&)>& say) {
+Communicators open_communicators(const std::shared_ptr<Rendezvous>& rendezvous,
+                                 const Parallel& parallel, std::size_t bytes,
+                                 const std::function<void(const std::string&)>& say) {
   const int size = rendezvous->size();
+  const auto open = [&](const std::shared_ptr<const AlgorithmTable>& table) {
+    GroupPair pair = open_gloo_pair(rendezvous, table);
+    return Communicators{std::move(pair.first), std::move(pair.second)};
+  };
+  const auto open_one_row = [&](Algorithm algorithm) {
+    return open(std::make_shared<const AlgorithmTable>(one_row(algorithm)));
+  };
   // If GPUs sum the gradients, the hosts sum only a few numbers per step.
-  if (parallel.collective == config::Collective::kNccl) {
-    return open_gloo(rendezvous, one_row(by_rule(size)));
-  }
+  if (parallel.collective == config::Collective::kNccl) return open_one_row(by_rule(size));
   if (parallel.collective != config::Collective::kAuto) {
-    return open_gloo(rendezvous, one_row(select_algorithm(parallel.collective)));
+    return open_one_row(select_algorithm(parallel.collective));
   }
   if (const std::string rule = describe_rule(parallel, size); !rule.empty()) {
     if (rendezvous->rank() == 0) {
@@ -77,14 +83,14 @@ std::unique_ptr<Communicator> open_communicator(
                  is_ordered(parallel) ? "parallel.reduction: ordered" : "parallel.deterministic",
                  " allows no choice by time"));
     }
-    return open_gloo(rendezvous, one_row(by_rule(size)));
+    return open_one_row(by_rule(size));
   }
   const auto table = std::make_shared<AlgorithmTable>(one_row(Algorithm::kRing));
-  auto group = open_gloo(rendezvous, table);
-  const auto measured =
-      measure(*group, *table, {std::min<std::size_t>(bytes, 4096), bytes}, rendezvous->network());
+  Communicators groups = open(table);
+  const auto measured = measure(*groups.gradients, *table,
+                                {std::min<std::size_t>(bytes, 4096), bytes}, rendezvous->network());
   if (rendezvous->rank() == 0) say(to_text(measured, size));
-  return group;
+  return groups;
 }
 
 }  // namespace trainer::cluster

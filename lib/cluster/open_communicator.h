@@ -13,13 +13,18 @@
 
 namespace trainer::cluster {
 
-// Opens a communicator of all ranks of the rendezvous, for sums of about `bytes`.
+// Two groups of all ranks whose calls are independent of each other.
+struct Communicators {
+  std::unique_ptr<Communicator> gradients, control;
+};
+
+// Opens communicators of all ranks of the rendezvous, for gradients of about `bytes`.
 // parallel.collective names the algorithm. With auto the ranks measure, and rank 0 passes one line
 // with the result to the last argument; with nccl, GPUs sum the gradients and nothing is measured.
 // Collective. Throws the errors of open_gloo().
-std::unique_ptr<Communicator> open_communicator(const std::shared_ptr<Rendezvous>& rendezvous,
-                                                const config::Parallel& parallel, std::size_t bytes,
-                                                const std::function<void(const std::string&)>& say);
+Communicators open_communicators(const std::shared_ptr<Rendezvous>& rendezvous,
+                                 const config::Parallel& parallel, std::size_t bytes,
+                                 const std::function<void(const std::string&)>& say);
 
 // Throws ConfigError if parallel.collective cannot sum over this number of processes.
 void check_process_count(const config::Parallel& parallel, std::int64_t processes);

@@ -1,9 +1,8 @@
 #include "train/process_group.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "cluster/open_communicator.h"
@@ -22,6 +21,19 @@ std::size_t gradient_bytes(const graph::Graph& model) {
     }
   }
   return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
+// Returns the sum of `ranks` numbers, each `stride` after the one before: in pairs of neighbours if
+// their number is a power of two, else in rank order.
+double sum_ranks(const double* first, std::size_t stride, std::size_t ranks) {
+  if (ranks == 1) return *first;
+  if (std::has_single_bit(ranks)) {
+    return sum_ranks(first, stride, ranks / 2) +
+           sum_ranks(first + ranks / 2 * stride, stride, ranks / 2);
+  }
+  double sum = *first;
+  for (std::size_t rank = 1; rank < ranks; ++rank) sum += first[rank * stride];
+  return sum;
 }
 
 }  // namespace
@@ -109,8 +121,10 @@ ProcessGroup::ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous,
       say("gradients are summed " + engine::describe_sums(config.parallel, rendezvous_->size()));
     }
   }
-  gradients_ = cluster::open_communicator(rendezvous_, parallel, gradient_bytes(model), say);
-  control_ = gradients_->duplicate();
+  cluster::Communicators groups =
+      cluster::open_communicators(rendezvous_, parallel, gradient_bytes(model), say);
+  gradients_ = std::move(groups.gradients);
+  control_ = std::move(groups.control);
   if (!is_chief()) return;
   for (const cluster::Member& member : rendezvous_->members()) {
     say(concat(member.name, " on ", member.host, " (", member.address, "), process ",
@@ -122,6 +136,10 @@ ProcessGroup::~ProcessGroup() = default;
 
 bool ProcessGroup::on_one_machine() const {
   return size() == 1 || rendezvous_->self().local_size == size();
+}
+
+std::string ProcessGroup::describe(int rank) const {
+  return size() == 1 ? concat("rank ", rank) : rendezvous_->describe(rank);
 }
 
 engine::LocalPlace ProcessGroup::place() const {
@@ -144,21 +162,30 @@ bool ProcessGroup::any_rank(bool value) {
   return count > 0;
 }
 
+// Few numbers are gathered and summed here, because a sum takes several messages one after another
+// and a gather takes one. The order of the sum is that of halving-doubling.
 void ProcessGroup::sum(std::span<double> values) {
-  if (size() > 1) control_->all_reduce(values);
+  if (size() == 1) return;
+  constexpr std::size_t kMaxBytes = 64 << 10;
+  const auto ranks = static_cast<std::size_t>(size());
+  if (values.size_bytes() * ranks > kMaxBytes) return control_->all_reduce(values);
+  std::vector<double> all(values.size() * ranks);
+  control_->all_gather(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = sum_ranks(all.data() + i, values.size(), ranks);
+  }
 }
 
-std::vector<std::string> ProcessGroup::gather(const std::string& text) {
-  if (size() == 1) return {text.substr(0, kMaxGatheredBytes)};
-  std::array<char, kMaxGatheredBytes> own{};
-  std::copy_n(text.begin(), std::min(text.size(), own.size()), own.begin());
-  std::vector<char> all(own.size() * static_cast<std::size_t>(size()));
-  control_->all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < all.size(); at += own.size()) {
-    texts.emplace_back(all.data() + at, ::strnlen(all.data() + at, own.size()));
-  }
-  return texts;
+std::vector<std::string> ProcessGroup::hosts() const {
+  std::vector<std::string> names;
+  for (const cluster::Member& member : rendezvous_->members()) names.push_back(member.host);
+  return names;
+}
+
+void ProcessGroup::prepare(const std::function<void()>& work) {
+  if (size() > 1) rendezvous_->set_preparing(true);
+  work();
+  if (size() > 1) rendezvous_->set_preparing(false);
 }
 
 void ProcessGroup::set_phase(const std::string& phase) {

@@ -2,7 +2,6 @@
 // Reasons: lib/decisions/train.md#processes-in-step-are-a-group.
 #pragma once
 
-#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -61,6 +60,10 @@ class ProcessGroup {
   int size() const { return control_ ? control_->size() : 1; }
   bool is_chief() const { return rank() == 0; }
   bool on_one_machine() const;  // true if all ranks run on one machine
+  // Returns the names of the hosts of all ranks, in rank order. Only for groups of several ranks.
+  std::vector<std::string> hosts() const;
+  // Returns "rank 2 (worker:1 on host-b, process 71)", for messages.
+  std::string describe(int rank) const;
   engine::LocalPlace place() const;
 
   // ---- Collective calls ----
@@ -73,9 +76,6 @@ class ProcessGroup {
   bool any_rank(bool value);
   // Sums in place, element by element; all ranks get the same bits.
   void sum(std::span<double> values);
-  // Returns the texts of all ranks in rank order, each cut to kMaxGatheredBytes.
-  static constexpr std::size_t kMaxGatheredBytes = 64;
-  std::vector<std::string> gather(const std::string& text);
   // Returns the chief's value.
   bool broadcast_from_chief(bool value);
   void broadcast_from_chief(checkpoint::Metadata& metadata);
@@ -84,6 +84,9 @@ class ProcessGroup {
 
   // ---- Messages to the other ranks, without waiting ----
 
+  // Calls `work`, which may take longer than parallel.timeout: the other ranks wait for it, see
+  // Rendezvous::set_preparing().
+  void prepare(const std::function<void()>& work);
   // Sets what this process is doing, for messages of other ranks: "training, step 120".
   void set_phase(const std::string& phase);
   // Makes all other ranks throw PeerError with this message instead of waiting for this rank. Does

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process/process.h"
 #include "cluster/transport/socket.h"
 #include "support/model.h"
 
@@ -69,7 +70,8 @@ TEST_CASE("workers: what does not fit their number is refused") {
                  "needs auto: ring does not sum in the order of a tree");
 }
 
-TEST_CASE("ProcessGroup: two ranks sum, gather and have what the chief broadcasts") {
+TEST_CASE(
+    "ProcessGroup: two ranks sum, have the names of their hosts and what the chief broadcasts") {
   config::Config config = trainer::test::config_of(kModel, "parallel: {lr_scaling: none}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
   const cluster::ReservedPort port;
@@ -95,9 +97,7 @@ TEST_CASE("ProcessGroup: two ranks sum, gather and have what the chief broadcast
     std::vector<double> values{is_chief ? 1.5 : 2.0, -1.0};
     group.sum(values);
     CHECK(values == std::vector<double>{3.5, -2.0});
-    const std::string long_text(ProcessGroup::kMaxGatheredBytes + 1, 'x');
-    CHECK(group.gather(is_chief ? "" : long_text) ==
-          std::vector<std::string>{"", long_text.substr(1)});
+    CHECK(group.hosts() == std::vector<std::string>{host_name(), host_name()});
     CHECK_THROWS_WITH_AS(group.agree("data", is_chief ? "7 images" : "8 images"),
                          doctest::Contains("8 images"), ConfigError);
   };
@@ -164,7 +164,6 @@ TEST_CASE("ProcessGroup: a group of one returns what it is given") {
   std::vector<double> values{1.5, -1.0};
   group.sum(values);
   CHECK(values == std::vector<double>{1.5, -1.0});
-  CHECK(group.gather("host a") == std::vector<std::string>{"host a"});
   checkpoint::Metadata metadata{{"key", "value"}};
   group.broadcast_from_chief(metadata);
   CHECK(metadata == checkpoint::Metadata{{"key", "value"}});

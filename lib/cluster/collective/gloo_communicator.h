@@ -39,6 +39,13 @@ std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
 std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         std::shared_ptr<const AlgorithmTable> table);
 
+// Opens two groups of the same ranks with one table, in the time that one takes. Collective.
+struct GroupPair {
+  std::unique_ptr<Communicator> first, second;
+};
+GroupPair open_gloo_pair(const std::shared_ptr<Rendezvous>& rendezvous,
+                         const std::shared_ptr<const AlgorithmTable>& table);
+
 // ---- Choosing ----------------------------------------------------------------------------------
 
 // The algorithms that this number of ranks can use.
@@ -54,7 +61,8 @@ struct Measurement {
 };
 
 // Times all-reduces of each size with each candidate, through `group`, whose table this changes. A
-// barrier that takes long shows that the ranks are far apart: then each is timed once. Returns the
+// barrier that takes long shows that the ranks are far apart: then only the largest size is timed,
+// once. Returns the
 // same on every rank. Collective.
 std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
                                  std::vector<std::size_t> sizes, const Network& network);

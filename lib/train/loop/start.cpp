@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/process/process.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "model/files/import.h"
@@ -59,7 +58,6 @@ void check_averages(const checkpoint::TensorFile& file, const config::Config& co
 }
 
 // Returns names such as "rank 3 (replica 1 of worker 1 on host b)"; "replica 1" in a group of one.
-// Collective.
 std::vector<std::string> name_ranks(const Job& job) {
   std::vector<std::string> names;
   const std::int64_t replicas = job.engine.count();
@@ -68,7 +66,7 @@ std::vector<std::string> name_ranks(const Job& job) {
     return names;
   }
   std::int64_t worker = 0;
-  for (const std::string& host : job.group.gather(host_name())) {
+  for (const std::string& host : job.group.hosts()) {
     for (std::int64_t i = 0; i < replicas; ++i) {
       names.push_back(concat("rank ", worker * replicas + i, " (",
                              replicas > 1 ? concat("replica ", i, " of ") : std::string(),

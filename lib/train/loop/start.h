@@ -22,7 +22,7 @@ std::string import_weights(RunContext& context);
 // Gives all ranks the state and the variables of the chief. Collective.
 void copy_from_chief(RunContext& context, StageControl& stages);
 
-// Returns the facts for Hook::on_start(). `weights` is the result of import_weights(). Collective.
+// Returns the facts for Hook::on_start(). `weights` is the result of import_weights().
 hooks::RunInfo run_info(const RunContext& context, const std::string& weights);
 
 // Warns when batch norm takes its statistics over few samples.

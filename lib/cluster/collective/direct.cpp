@@ -1,0 +1,87 @@
+#include "cluster/collective/direct.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cluster/collective/reduce.h"
+
+namespace trainer::cluster {
+namespace {
+
+// What is sent to a rank and received from it.
+struct Exchange {
+  int peer;
+  std::span<const std::byte> out;
+  std::span<std::byte> in;
+};
+
+void run(Transport& transport, std::vector<Exchange> exchanges) {
+  std::vector<Transport::Direction> waits;
+  while (!exchanges.empty()) {
+    bool any = false;
+    waits.clear();
+    for (Exchange& exchange : exchanges) {
+      const std::size_t sent = transport.send_some(exchange.peer, {}, exchange.out);
+      const std::size_t received = transport.receive_some(exchange.peer, {}, exchange.in);
+      exchange.out = exchange.out.subspan(sent);
+      exchange.in = exchange.in.subspan(received);
+      any = any || sent > 0 || received > 0;
+      if (!exchange.out.empty() || !exchange.in.empty()) {
+        waits.push_back({exchange.peer, !exchange.out.empty(), !exchange.in.empty()});
+      }
+    }
+    std::erase_if(exchanges, [](const Exchange& exchange) {
+      return exchange.out.empty() && exchange.in.empty();
+    });
+    if (!any && !exchanges.empty()) transport.wait(waits);
+  }
+}
+
+}  // namespace
+
+bool is_direct(std::size_t bytes_of_all_ranks, int ranks) {
+  constexpr std::size_t kMaxBytes = 64 << 10;
+  constexpr int kMaxRanks = 32;  // a rank sends one message after another
+  return bytes_of_all_ranks <= kMaxBytes && ranks <= kMaxRanks;
+}
+
+void direct_broadcast(Transport& transport, std::span<std::byte> bytes, int root) {
+  std::vector<Exchange> exchanges;
+  if (transport.rank != root) {
+    exchanges.push_back({root, {}, bytes});
+  } else {
+    for (int peer = 0; peer < transport.size; ++peer) {
+      if (peer != root) exchanges.push_back({peer, bytes, {}});
+    }
+  }
+  run(transport, std::move(exchanges));
+}
+
+void direct_all_gather(Transport& transport, std::span<const std::byte> mine,
+                       std::span<std::byte> all) {
+  std::vector<Exchange> exchanges;
+  for (int rank = 0; rank < transport.size; ++rank) {
+    const std::span<std::byte> part =
+        all.subspan(static_cast<std::size_t>(rank) * mine.size(), mine.size());
+    if (rank == transport.rank) {
+      std::memmove(part.data(), mine.data(), mine.size());
+    } else {
+      exchanges.push_back({rank, mine, part});
+    }
+  }
+  run(transport, std::move(exchanges));
+}
+
+void direct_sum(Transport& transport, std::span<std::int64_t> values) {
+  const std::vector<std::int64_t> mine(values.begin(), values.end());
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(transport.size));
+  direct_all_gather(transport, std::as_bytes(std::span(mine)),
+                    std::as_writable_bytes(std::span(all)));
+  std::fill(values.begin(), values.end(), 0);
+  for (std::size_t at = 0; at < all.size(); at += mine.size()) {
+    add(values.data(), values.data(), all.data() + at, mine.size());
+  }
+}
+
+}  // namespace trainer::cluster
