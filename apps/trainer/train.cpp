@@ -23,7 +23,6 @@
 #include "commands/data/sheet.h"
 #include "commands/measure/measured.h"
 #include "commands/open_model/source.h"
-#include "data/common_data.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
@@ -31,6 +30,7 @@
 #include "model/files/import.h"
 #include "model/table.h"
 #include "options.h"
+#include "train/common_files.h"
 #include "train/host_memory.h"
 #include "train/loop.h"
 #include "train/open.h"
@@ -184,10 +184,7 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
                         train::ProcessGroup& group, const engine::LocalPlace& place,
                         train::ParameterServers* servers = nullptr) {
   try {
-    if (group.size() > 1) {
-      group.agree({{"data", data::common_data(data, config.parallel.evaluate)},
-                   {"environment of NCCL", nccl_environment()}});
-    }
+    train::agree_on_data(group, config, data, nccl_environment());
     engine::Replicas engine(model, config, engine::open_backends(config, group.size(), place),
                             engine::Engine::Use::kTrain, group.gradients());
     train::Job job{config, data, engine,

@@ -1,0 +1,139 @@
+// Files that differ between the ranks of a job, and what all ranks report.
+#include "train/common_files.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files/files.h"
+#include "cluster/transport/socket.h"
+#include "support/contains.h"
+#include "support/model.h"
+
+namespace trainer::train::common_files_test {
+namespace {
+
+namespace fs = std::filesystem;
+using trainer::test::contains;
+
+// Samples that are files of a folder: 0.jpg, 1.jpg, ...
+class FileSamples final : public data::Dataset {
+ public:
+  FileSamples(fs::path folder, std::int64_t count) : folder_(std::move(folder)), count_(count) {}
+  std::int64_t size() const override { return count_; }
+  const data::DatasetSpec& spec() const override { return spec_; }
+  void get(std::int64_t, std::int64_t, void*, void*) const override {}
+  std::string describe(std::int64_t index) const override {
+    return (folder_ / concat(index, ".jpg")).string();
+  }
+  std::string fingerprint() const override { return "names and sizes"; }
+
+ private:
+  fs::path folder_;
+  std::int64_t count_;
+  data::DatasetSpec spec_;
+};
+
+// A folder of files for each of two ranks, with the same content and modification times.
+struct Copies {
+  explicit Copies(std::int64_t files) : count(files) {
+    for (const fs::path& folder : folders) {
+      fs::create_directory(folder);
+      for (std::int64_t i = 0; i < count; ++i) write(folder, i, concat("image ", i % 10), time);
+    }
+  }
+  void write(const fs::path& folder, std::int64_t file, const std::string& content,
+             fs::file_time_type modified) const {
+    const fs::path path = folder / concat(file, ".jpg");
+    std::ofstream(path) << content;
+    fs::last_write_time(path, modified);
+  }
+
+  // Returns what each rank throws.
+  std::array<std::string, 2> compare() const {
+    const config::Config config = trainer::test::config_of(
+        "{layers: [flatten, dense: 2]}", "parallel: {lr_scaling: none, timeout: 60 seconds}\n");
+    config::Config images = config;
+    images.data.format = config::DataFormat::kImageFolder;
+    const graph::Graph model =
+        trainer::test::build("{layers: [flatten, dense: 2]}", trainer::test::sample({4, 4, 1}, 2));
+    const cluster::ReservedPort port;
+    std::array<std::string, 2> messages;
+    const auto run = [&](int rank) {
+      cluster::Identity who;
+      who.rank = who.index = rank;
+      who.size = 2;
+      who.role = rank == 0 ? cluster::Role::kChief : cluster::Role::kWorker;
+      who.master = {"127.0.0.1", port.number()};
+      who.source = "--rank";
+      try {
+        ProcessGroup group(who, config, model, [](const std::string&) {});
+        data::Datasets data;
+        data.train = std::make_unique<FileSamples>(folders[static_cast<std::size_t>(rank)], count);
+        agree_on_data(group, images, data, "");
+      } catch (const Error& error) {
+        messages[static_cast<std::size_t>(rank)] = error.what();
+      }
+    };
+    std::thread other(run, 1);
+    run(0);
+    other.join();
+    return messages;
+  }
+
+  const TemporaryFolder work;
+  const std::array<fs::path, 2> folders{work.path() / "a", work.path() / "b"};
+  const fs::file_time_type time = fs::file_time_type::clock::now() - std::chrono::hours(5);
+  const std::int64_t count;
+};
+
+void check_names(const std::array<std::string, 2>& messages, const std::string& file) {
+  for (const std::string& message : messages) {
+    INFO(message);
+    CHECK(contains(message, "rank 1 (on "));
+    CHECK(contains(message, "differs from rank 0 in the file "));
+    CHECK(contains(message, file + " (sample "));
+    CHECK(contains(message, "train split"));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("agree_on_data: the same files, with other modification times on one rank, no error") {
+  Copies copies(40);
+  for (const std::string& message : copies.compare()) CHECK(message == "");
+  for (std::int64_t i = 0; i < copies.count; ++i) {
+    copies.write(copies.folders[1], i, concat("image ", i % 10),
+                 copies.time + std::chrono::hours(1));
+  }
+  for (const std::string& message : copies.compare()) CHECK(message == "");
+}
+
+TEST_CASE("agree_on_data: a file of one rank was replaced by one of equal size, it is named") {
+  // More files than are read, so that the modification time is what leads to the file.
+  Copies copies(3000);
+  copies.write(copies.folders[1], 1234, "IMAGE 4", copies.time + std::chrono::hours(1));
+  check_names(copies.compare(), "1234.jpg");
+}
+
+TEST_CASE("agree_on_data: another content with the same modification time, it is named") {
+  Copies copies(40);
+  copies.write(copies.folders[1], 17, "IMAGE 7", copies.time);
+  check_names(copies.compare(), "17.jpg");
+}
+
+TEST_CASE("agree_on_data: a file that one rank lacks, it is named") {
+  const Copies copies(40);
+  fs::remove(copies.folders[1] / "3.jpg");
+  const auto messages = copies.compare();
+  check_names(messages, "3.jpg");
+  CHECK(contains(messages[1], "it cannot be read"));
+}
+
+}  // namespace trainer::train::common_files_test
