@@ -7,8 +7,11 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 
+#include "base/error.h"
 #include "checkpoint/store.h"
 #include "program.h"
 #include "support/contains.h"
@@ -98,6 +101,29 @@ TEST_CASE("train: a reader that stops does not stop the steps") {
   }));
   program.signal(SIGTERM);
   CHECK(code_in_time(program) == 75);
+}
+
+TEST_CASE("train: SIGTERM to one of two ranks while nobody reads rank 0, exit code 75 of both") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const UnreadPipe pipe;
+  const std::string master = concat("127.0.0.1:", draw_port());
+  const auto start = [&](const std::string& rank, const std::function<void()>& before) {
+    Arguments arguments = train(config, work / "run", kEndless);
+    arguments.insert(arguments.end(),
+                     {"--rank", rank, "--world-size", "2", "--master", master, "--set",
+                      "parallel.timeout=20 seconds", "--set", "parallel.lr_scaling=none"});
+    return std::make_unique<Program>(
+        arguments, Environment{{"TRAINER_SECRET", "a secret of this test"}}, before);
+  };
+  const auto chief = start("0", [&] { pipe.become(STDOUT_FILENO); });
+  const auto other = start("1", {});
+  REQUIRE(pipe.fills());
+  SUBCASE("rank 0") { chief->signal(SIGTERM); }
+  SUBCASE("rank 1") { other->signal(SIGTERM); }
+  CHECK(code_in_time(*other) == 75);
+  CHECK(code_in_time(*chief) == 75);
+  CHECK(newest_step(work / "run") > 0);
 }
 
 }  // namespace trainer::e2e::stopped_reader_test
