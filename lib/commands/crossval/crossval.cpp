@@ -17,6 +17,7 @@
 #include "engine/replicas.h"
 #include "hooks/data_report.h"
 #include "hooks/formats/confusion_json.h"
+#include "model/build_model.h"
 #include "train/open.h"
 
 namespace trainer::commands {

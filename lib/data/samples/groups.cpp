@@ -22,26 +22,30 @@ struct ClassCount {
   std::int64_t samples = 0;
 };
 
-// Returns how many of `count` samples each part is to have: the integer parts of the shares, and
-// one more for the largest fractions. `rotation` decides between equal fractions, so that the parts
-// of equal shares do not get the additional samples of all classes.
+// Returns how many of `count` samples of a class each part is to have: the integer part of its
+// share, and one more for the largest fractions. `owed` has the fractions that the parts did not
+// get of earlier classes, so that the parts also have their shares of all samples.
 std::vector<std::int64_t> find_targets(std::int64_t count, std::span<const double> shares,
-                                       std::size_t rotation) {
+                                       std::vector<double>& owed) {
+  constexpr double kRounding = 1e-9;
   std::vector<std::int64_t> targets;
-  std::vector<std::pair<double, std::size_t>> rests;
+  std::vector<std::pair<double, std::size_t>> fractions;
   std::int64_t left = count;
   for (std::size_t part = 0; part < shares.size(); ++part) {
     const double share = shares[part] * static_cast<double>(count);
-    targets.push_back(static_cast<std::int64_t>(std::floor(share + 1e-9)));
+    targets.push_back(static_cast<std::int64_t>(std::floor(share + kRounding)));
     left -= targets.back();
-    rests.emplace_back(share - static_cast<double>(targets.back()), part);
+    const double fraction = share - static_cast<double>(targets.back());
+    owed[part] += fraction;
+    // A part whose share is a whole number gets exactly this share.
+    if (fraction > kRounding) fractions.emplace_back(owed[part], part);
   }
-  std::rotate(rests.begin(), rests.begin() + static_cast<std::ptrdiff_t>(rotation), rests.end());
-  std::stable_sort(rests.begin(), rests.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first + 1e-9; });
-  for (const auto& [rest, part] : rests) {
+  std::stable_sort(fractions.begin(), fractions.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [fraction, part] : fractions) {
     if (left <= 0) break;
     ++targets[part];
+    owed[part] -= 1;
     --left;
   }
   return targets;
@@ -58,7 +62,10 @@ class GroupDivider {
         groups_in_(parts_) {
     std::map<std::int32_t, std::size_t> classes;
     for (const std::int32_t label : labels) classes.emplace(label, 0);
-    for (auto& [label, cls] : classes) cls = sizes_.size(), sizes_.push_back(0);
+    for (auto& [label, cls] : classes) {
+      cls = sizes_.size();
+      sizes_.push_back(0);
+    }
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const std::size_t cls = classes.at(labels[i]);
       ++sizes_[cls];
@@ -72,11 +79,10 @@ class GroupDivider {
       }
     }
     excess_.resize(parts_ * sizes_.size());
-    std::size_t rotation = 0;
+    std::vector<double> owed(parts_);
     for (std::size_t cls = 0; cls < sizes_.size(); ++cls) {
-      const auto targets = find_targets(sizes_[cls], shares, rotation);
+      const std::vector<std::int64_t> targets = find_targets(sizes_[cls], shares, owed);
       for (std::size_t part = 0; part < parts_; ++part) excess(part, cls) = -targets[part];
-      rotation = (rotation + static_cast<std::size_t>(sizes_[cls])) % parts_;
     }
   }
 

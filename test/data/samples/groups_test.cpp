@@ -131,6 +131,13 @@ TEST_CASE("divide_groups: samples without groups have exactly their shares") {
   }
 }
 
+TEST_CASE("divide_groups: many small classes, the share of all samples is kept") {
+  Samples samples;
+  for (std::int32_t label = 0; label < 100; ++label) samples.add(label, "", 2);
+  const std::vector<std::int32_t> parts = divide(samples, {0.8, 0.2}, 1);
+  CHECK(std::count(parts.begin(), parts.end(), 1) == 40);
+}
+
 TEST_CASE("divide_groups: groups of several classes, no single move comes closer to the shares") {
   Samples samples;
   Random random(2, Stream::kSynthetic);
@@ -139,6 +146,12 @@ TEST_CASE("divide_groups: groups of several classes, no single move comes closer
       samples.add(label, std::to_string(group), static_cast<int>(random.below(6)));
     }
     samples.add(0, std::to_string(group));
+  }
+  // With tens of samples, the shares of every class are whole numbers.
+  for (std::int32_t label = 0; label < 3; ++label) {
+    while (std::count(samples.labels.begin(), samples.labels.end(), label) % 10 != 0) {
+      samples.add(label, "0");
+    }
   }
   const std::vector<double> shares{0.7, 0.3};
   const std::vector<std::int32_t> parts = divide(samples, shares, 5);
@@ -152,11 +165,10 @@ TEST_CASE("divide_groups: groups of several classes, no single move comes closer
     ++of_group[samples.groups[i]][samples.labels[i]];
     part_of[samples.groups[i]] = parts[i];
   }
-  // The targets are whole numbers, so that a move may gain at most the rounding.
   const auto cost = [&](std::map<std::int32_t, double> counts) {
     double sum = 0;
     for (const auto& [label, size] : sizes) {
-      const double difference = counts[label] - std::round(0.3 * size);
+      const double difference = counts[label] - 0.3 * size;
       sum += difference * difference / size;
     }
     return sum;

@@ -1,6 +1,7 @@
 // Groups of files that the file names show, such as the patients of person123_bacteria_4.jpeg.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
