@@ -50,6 +50,7 @@ struct EvaluateArguments : ModelArguments {
   std::string split;
   bool flip = false;       // with mirror images
   std::string thresholds;  // of labels, to be found: f1 or sensitivity=S
+  std::string ensemble;    // more runs, with commas between, whose mean with the first is evaluated
   bool follow = false;     // evaluates new checkpoints until the run ends
   bool calibrate = false;  // measures and corrects the probabilities
   bool json = false;

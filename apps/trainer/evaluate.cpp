@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files/output_buffer.h"
 #include "commands.h"
+#include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/calibrate.h"
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"
@@ -166,11 +167,35 @@ int evaluate(const EvaluateArguments& arguments) {
 
 namespace {
 
+int evaluate_mean(const EvaluateArguments& arguments) {
+  const commands::EnsembleScores scores =
+      commands::evaluate_ensemble(open_models(arguments, arguments.ensemble),
+                                  parse_split(arguments.split), arguments.flip, warn);
+  if (arguments.json) {
+    std::cout << commands::ensemble_json(scores) << std::endl;
+  } else {
+    commands::print_ensemble(scores, std::cout);
+  }
+  return kExitOk;
+}
+
 // One after another, each below its name where there are several.
 int evaluate_all(EvaluateArguments arguments, const std::vector<std::string>& runs) {
   if (arguments.follow && runs.size() > 1) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of one run; evaluate ",
                                  runs[1], " by a command of its own"));
+  }
+  if (!arguments.ensemble.empty()) {
+    if (runs.size() > 1) {
+      throw ConfigError({}, concat("--ensemble: give one run before it, and ", runs[1],
+                                   " in its list, with commas between"));
+    }
+    if (arguments.calibrate || !arguments.thresholds.empty()) {
+      throw ConfigError({},
+                        "--ensemble only evaluates; --calibrate and --thresholds are for one run");
+    }
+    arguments.model = runs[0];
+    return evaluate_mean(arguments);
   }
   for (const std::string& run : runs) {
     if (runs.size() > 1 && !arguments.json) {
@@ -194,7 +219,8 @@ void add_follow(const Command& command, EvaluateArguments& arguments) {
           .excludes("--average")
           .excludes("--flip")
           .excludes("--calibrate")
-          .excludes("--thresholds");
+          .excludes("--thresholds")
+          .excludes("--ensemble");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
     command
         .add_action(
@@ -242,6 +268,7 @@ void add_evaluate(CommandLine& line) {
                   "Several labels per image: find a threshold for each label on the validation "
                   "split, and keep it in the run for evaluate and predict: f1, or sensitivity=S")
       .type_name("GOAL");
+  add_ensemble(command, arguments->ensemble);
   add_follow(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--json", arguments->json, "One JSON object per result on standard output");

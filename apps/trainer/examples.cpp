@@ -31,6 +31,7 @@ constexpr struct {
      "  trainer evaluate runs/mnist runs/mnist_dense --quiet\n"
      "  trainer evaluate runs/mnist --best --split validation --json\n"
      "  trainer evaluate runs/cats_dogs --average 3 --flip\n"
+     "  trainer evaluate runs/a --ensemble runs/b,runs/c\n"
      "  trainer evaluate runs/mnist --follow --throttle 60\n"},
     {"predict",
      "  trainer predict runs/mnist --limit 5\n"

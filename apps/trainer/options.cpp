@@ -4,6 +4,7 @@
 
 #include "backend/open.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 
 namespace trainer::app {
@@ -122,6 +123,28 @@ commands::OpenedModel open_model(const ModelArguments& arguments) {
                                              : Choice::kDefault;
   return commands::open_model({arguments.model, checkpoint, arguments.average, arguments.weights},
                               arguments.overrides, environment(), warn);
+}
+
+Option add_ensemble(const Command& command, std::string& ensemble) {
+  return command
+      .add_option("--ensemble", ensemble,
+                  "More runs, with commas between: takes the mean of the probabilities of all runs")
+      .type_name("RUN,RUN,...");
+}
+
+std::vector<commands::OpenedModel> open_models(ModelArguments arguments,
+                                               const std::string& ensemble) {
+  std::vector<commands::OpenedModel> models;
+  models.push_back(open_model(arguments));
+  for (std::string& run : split_text(ensemble, ',')) {
+    if (run.empty()) {
+      throw ConfigError({}, concat("--ensemble '", printable(ensemble),
+                                   "': expected run folders with commas between"));
+    }
+    arguments.model = std::move(run);
+    models.push_back(open_model(arguments));
+  }
+  return models;
 }
 
 }  // namespace trainer::app

@@ -7,6 +7,7 @@
 #include "base/files/files.h"
 #include "base/formats/table.h"
 #include "commands.h"
+#include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/thresholds.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/predict/features.h"
@@ -39,6 +40,7 @@ struct PredictArguments : ModelArguments {
   bool logits = false;        // beside the probabilities
   bool flip = false;          // with mirror images
   bool uncalibrated = false;  // without the temperature of the run
+  std::string ensemble;       // more runs, with commas between
   std::string features;       // the file for them, in place of predictions
   std::string layer;          // of the features
   std::string heatmaps;       // the folder for them, beside predictions
@@ -146,7 +148,37 @@ class Heatmaps {
   commands::HeatmapFolder folder_;
 };
 
+int predict_mean(const PredictArguments& arguments) {
+  const auto members = commands::open_ensemble(open_models(arguments, arguments.ensemble),
+                                               arguments.images, parse_split(arguments.split),
+                                               arguments.on_error != OnError::kFail, warn);
+  const commands::EnsembleMember& first = members.front();
+  for (const commands::EnsembleMember& member : members) {
+    warn(commands::note_on_predictions(member.opened));
+  }
+  commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format,
+                                    first.opened.classes, first.inputs, arguments.top, std::cout);
+  writer.header();
+  std::int64_t skipped = 0;
+  for (std::size_t input = 0; input < first.inputs.size(); ++input) {
+    const auto each = [&](const commands::Prediction& prediction) {
+      if (prediction.error.empty()) return writer.write(first.inputs[input], prediction);
+      ++skipped;
+      if (!arguments.quiet) warn("skipped: " + prediction.error);
+    };
+    commands::predict_ensemble(
+        members, input, {first.opened.config.model.loss, arguments.limit, arguments.flip}, each);
+  }
+  return exit_code(arguments, first.inputs, skipped);
+}
+
 int predict(const PredictArguments& arguments) {
+  if (!arguments.ensemble.empty()) {
+    if (!arguments.heatmaps.empty()) {
+      throw ConfigError({}, "--heatmap shows what one run sees; leave --ensemble out");
+    }
+    return predict_mean(arguments);
+  }
   if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.empty()) {
     reject_missing("--overwrite", "--features or --heatmap");
   }
@@ -234,6 +266,7 @@ void add_results(const Command& command, PredictArguments& arguments) {
   const Option uncalibrated =
       command.add_flag("--uncalibrated", arguments.uncalibrated,
                        "Without the temperature that `evaluate --calibrate` has stored in the run");
+  const Option ensemble = add_ensemble(command, arguments.ensemble).excludes(logits);
   const Option features =
       command
           .add_option("--features", arguments.features,
@@ -241,7 +274,8 @@ void add_results(const Command& command, PredictArguments& arguments) {
           .type_name("FILE.npy")
           .excludes(flip)
           .excludes(logits)
-          .excludes(uncalibrated);
+          .excludes(uncalibrated)
+          .excludes(ensemble);
   for (const char* other : {"--format", "--json", "--top"}) features.excludes(other);
   command
       .add_option("--layer", arguments.layer,

@@ -10,8 +10,8 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// NCCL frees the communicator while it aborts it. A call that waits for no other rank ends by itself
-// within this time, and no longer uses the communicator then.
+// NCCL frees the communicator while it aborts it. A call that waits for no other rank ends by
+// itself within this time, and no longer uses the communicator then.
 constexpr std::chrono::seconds kCallLimit(1);
 constexpr std::chrono::seconds kAbortLimit(30);
 
