@@ -179,3 +179,14 @@ TEST_CASE("calibration: logits of any size give finite values") {
   scores.labels = {1, 2};
   CHECK(negative_log_likelihood(scores, 1) == doctest::Approx((4e4 + std::log(2.0)) / 2));
 }
+
+TEST_CASE("why_no_class_probabilities: regression and several labels per image have a reason") {
+  CHECK(why_no_class_probabilities(LossKind::kSoftmaxCrossEntropy, 2).empty());
+  CHECK(why_no_class_probabilities(LossKind::kSoftmaxCrossEntropy, 10).empty());
+  CHECK(why_no_class_probabilities(LossKind::kBinaryCrossEntropy, 1).empty());
+  CHECK(why_no_class_probabilities(LossKind::kBinaryCrossEntropy, 3).find("3 outputs") !=
+        std::string::npos);
+  CHECK(why_no_class_probabilities(LossKind::kMeanSquaredError, 2).find("mean_squared_error") !=
+        std::string::npos);
+  CHECK_FALSE(why_no_class_probabilities(LossKind::kSoftmaxCrossEntropy, 1).empty());
+}

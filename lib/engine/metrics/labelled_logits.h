@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "graph/ops/loss.h"
 
 namespace trainer::engine {
 
@@ -23,5 +26,9 @@ struct LabelledLogits {
     return std::span(logits).subspan(sample * width, width);
   }
 };
+
+// Returns why the outputs of a model are not the probabilities of classes that exclude each other:
+// those of a regression or of several labels per sample; "" if they are.
+std::string why_no_class_probabilities(LossKind loss, std::int64_t outputs);
 
 }  // namespace trainer::engine

@@ -1,0 +1,124 @@
+#include "engine/metrics/operating_point.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/numbers/statistics.h"
+#include "base/text.h"
+
+namespace trainer::engine {
+namespace {
+
+// Counts that reach a share by less than this are taken to reach it: 0.95 of 20 is 19.
+constexpr double kCountRounding = 1e-9;
+
+std::int64_t least_count(double share, std::int64_t of) {
+  return static_cast<std::int64_t>(std::ceil(share * static_cast<double>(of) - kCountRounding));
+}
+
+// Compares the counts that two thresholds give; returns true if `one` is better than `best`.
+bool is_better(const OperatingCriterion& criterion, const OperatingCounts& one,
+               const OperatingCounts& best) {
+  switch (criterion.kind) {
+    case OperatingCriterion::Kind::kSensitivity:
+      return one.true_negatives > best.true_negatives;
+    case OperatingCriterion::Kind::kSpecificity:
+      return one.true_positives > best.true_positives;
+    case OperatingCriterion::Kind::kCost:
+      break;
+  }
+  const auto cost = [&](const OperatingCounts& counts) {
+    return criterion.false_positive_cost * static_cast<double>(counts.false_positives) +
+           criterion.false_negative_cost * static_cast<double>(counts.false_negatives);
+  };
+  return cost(one) < cost(best);
+}
+
+bool is_allowed(const OperatingCriterion& criterion, const OperatingCounts& counts) {
+  const std::int64_t positives = counts.true_positives + counts.false_negatives;
+  const std::int64_t negatives = counts.true_negatives + counts.false_positives;
+  switch (criterion.kind) {
+    case OperatingCriterion::Kind::kSensitivity:
+      return counts.true_positives >= least_count(criterion.share, positives);
+    case OperatingCriterion::Kind::kSpecificity:
+      return counts.true_negatives >= least_count(criterion.share, negatives);
+    case OperatingCriterion::Kind::kCost:
+      break;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<OperatingCriterion> parse_operating_criterion(std::string_view text) {
+  using Kind = OperatingCriterion::Kind;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return std::nullopt;
+  const std::string_view name = text.substr(0, equals);
+  const std::string value(text.substr(equals + 1));
+  if (name == "cost") {
+    const std::size_t colon = value.find(':');
+    if (colon == std::string::npos) return std::nullopt;
+    const auto false_positive = parse_real(value.substr(0, colon));
+    const auto false_negative = parse_real(value.substr(colon + 1));
+    const auto is_cost = [](const std::optional<double>& cost) {
+      return cost && std::isfinite(*cost) && *cost > 0;
+    };
+    if (!is_cost(false_positive) || !is_cost(false_negative)) return std::nullopt;
+    return OperatingCriterion{Kind::kCost, 0, *false_positive, *false_negative};
+  }
+  if (name != "sensitivity" && name != "specificity") return std::nullopt;
+  const std::optional<double> share = parse_real(value);
+  if (!share || !(*share > 0 && *share <= 1)) return std::nullopt;
+  return OperatingCriterion{name == "sensitivity" ? Kind::kSensitivity : Kind::kSpecificity, *share,
+                            0, 0};
+}
+
+double OperatingCounts::sensitivity() const {
+  return share(true_positives, true_positives + false_negatives);
+}
+double OperatingCounts::specificity() const {
+  return share(true_negatives, true_negatives + false_positives);
+}
+Interval OperatingCounts::sensitivity_interval() const {
+  return wilson(true_positives, true_positives + false_negatives);
+}
+Interval OperatingCounts::specificity_interval() const {
+  return wilson(true_negatives, true_negatives + false_positives);
+}
+
+OperatingCounts count_at_threshold(const BinaryScores& scores, double threshold) {
+  OperatingCounts counts;
+  for (std::size_t i = 0; i < scores.scores.size(); ++i) {
+    const bool called = scores.scores[i] >= threshold;
+    if (scores.is_positive[i]) {
+      ++(called ? counts.true_positives : counts.false_negatives);
+    } else {
+      ++(called ? counts.false_positives : counts.true_negatives);
+    }
+  }
+  return counts;
+}
+
+double find_operating_threshold(const BinaryScores& scores, const OperatingCriterion& criterion) {
+  const std::vector<ScoreGroup> groups = group_by_score(scores);
+  OperatingCounts counts{0, scores.positives(), scores.negatives(), 0};
+  double threshold = std::nextafter(groups.front().score, std::numeric_limits<double>::infinity());
+  std::optional<OperatingCounts> best;
+  if (is_allowed(criterion, counts)) best = counts;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    counts.true_positives += groups[i].positives;
+    counts.false_negatives -= groups[i].positives;
+    counts.false_positives += groups[i].negatives;
+    counts.true_negatives -= groups[i].negatives;
+    if (!is_allowed(criterion, counts)) continue;
+    if (best && !is_better(criterion, counts, *best)) continue;
+    best = counts;
+    threshold = i + 1 < groups.size()
+                    ? groups[i + 1].score + (groups[i].score - groups[i + 1].score) / 2
+                    : groups[i].score;
+  }
+  return threshold;
+}
+
+}  // namespace trainer::engine

@@ -1,0 +1,44 @@
+// The threshold at which a sample is called positive, chosen for a sensitivity, a specificity or
+// the costs of errors.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/metrics/binary_scores.h"
+#include "engine/metrics/metrics.h"
+
+namespace trainer::engine {
+
+struct OperatingCriterion {
+  enum class Kind { kSensitivity, kSpecificity, kCost };
+  Kind kind = Kind::kSensitivity;
+  double share = 0;  // the least sensitivity or specificity, in (0, 1]
+  double false_positive_cost = 0, false_negative_cost = 0;  // above 0
+};
+// Reads "sensitivity=0.95", "specificity=0.9" or "cost=FP:FN". Returns nothing for another text.
+std::optional<OperatingCriterion> parse_operating_criterion(std::string_view text);
+
+// Samples by their label and by what they are called.
+struct OperatingCounts {
+  std::int64_t true_positives = 0, false_negatives = 0;
+  std::int64_t true_negatives = 0, false_positives = 0;
+
+  double sensitivity() const;             // 0 without positive samples
+  double specificity() const;             // 0 without negative samples
+  Interval sensitivity_interval() const;  // Wilson's, of 95 %
+  Interval specificity_interval() const;
+};
+// Counts samples of which those with a score of at least `threshold` are called positive.
+OperatingCounts count_at_threshold(const BinaryScores& scores, double threshold);
+
+// Returns the threshold that gives at least the sensitivity with the largest specificity, at least
+// the specificity with the largest sensitivity, or the least cost FP * false positives + FN * false
+// negatives. Of several such thresholds, it is the largest. It lies in the middle between two
+// scores; if all samples are called positive, it is the lowest score, and if none is, it is the
+// next number above the largest. There must be positive and negative samples.
+double find_operating_threshold(const BinaryScores& scores, const OperatingCriterion& criterion);
+
+}  // namespace trainer::engine
