@@ -50,9 +50,12 @@ struct EvaluateArguments : ModelArguments {
   std::string split;
   bool flip = false;       // with mirror images
   std::string thresholds;  // of labels, to be found: f1 or sensitivity=S
-  std::string ensemble;    // more runs, with commas between, whose mean with the first is evaluated
+  std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
   bool follow = false;     // evaluates new checkpoints until the run ends
   bool calibrate = false;  // measures and corrects the probabilities
+  bool curves = false;     // ROC and precision-recall
+  std::string operating_point;  // a criterion; none when empty
+  std::string positive_class;   // of curves and the operating point; the second of two when empty
   bool json = false;
   bool quiet = false;
 };

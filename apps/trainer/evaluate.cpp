@@ -8,8 +8,11 @@
 #include "commands.h"
 #include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/calibrate.h"
+#include "commands/evaluate/curves.h"
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"
+#include "commands/evaluate/operate.h"
+#include "commands/evaluate/positive_class.h"
 #include "commands/evaluate/scored_split.h"
 #include "commands/evaluate/thresholds.h"
 #include "commands/open_model/open_model.h"
@@ -53,14 +56,20 @@ struct EvaluatedModel {
   engine::EvaluateOptions options;
   Split split;
   engine::LabelledLogits scores;  // of this split
+  std::optional<engine::LabelledLogits> validation = {};
 };
 
-engine::LabelledLogits find_validation_scores(const EvaluatedModel& model, const char* option) {
+// Evaluates the validation split when its scores are needed first.
+const engine::LabelledLogits& find_validation_scores(EvaluatedModel& model, const char* option) {
   if (model.split == Split::kValidation) return model.scores;
-  return commands::score_validation(model.opened, model.engine, model.options, option);
+  if (!model.validation) {
+    model.validation =
+        commands::score_validation(model.opened, model.engine, model.options, option);
+  }
+  return *model.validation;
 }
 
-void calibrate(const EvaluateArguments& arguments, const EvaluatedModel& model) {
+void calibrate(const EvaluateArguments& arguments, EvaluatedModel& model) {
   const commands::CalibrationReport report =
       commands::calibrate(find_validation_scores(model, "--calibrate"), model.split, model.scores);
   const std::string stored = commands::store_calibration(model.opened, arguments.flip, report);
@@ -122,6 +131,54 @@ engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& d
   return metrics;
 }
 
+void draw_curves(const EvaluateArguments& arguments, const EvaluatedModel& model) {
+  const std::vector<std::string>& classes = model.opened.classes;
+  const bool is_of_all = classes.size() != 2 && arguments.positive_class.empty();
+  const std::int64_t positive =
+      is_of_all ? -1 : commands::find_positive_class(classes, arguments.positive_class);
+  const commands::CurvesReport report =
+      commands::compute_curves(model.scores, model.split, classes, positive);
+  const std::string stored = commands::store_curves(model.opened, arguments.flip, report);
+  if (arguments.json) {
+    commands::print_curves_json(report, arguments.model, stored, std::cout);
+  } else {
+    std::cout << (arguments.quiet ? "" : "\n");
+    commands::print_curves(report, stored, std::cout);
+  }
+}
+
+void find_operating_point(const EvaluateArguments& arguments, EvaluatedModel& model) {
+  const std::vector<std::string>& classes = model.opened.classes;
+  const std::int64_t positive = commands::find_positive_class(classes, arguments.positive_class);
+  const commands::OperatingReport report = commands::find_operating_report(
+      arguments.operating_point, positive, classes.at(static_cast<std::size_t>(positive)),
+      find_validation_scores(model, "--operating-point"), model.split, model.scores);
+  const std::string stored = commands::store_operating_point(model.opened, arguments.flip, report);
+  if (arguments.json) {
+    commands::print_operating_point_json(report, arguments.model, stored, std::cout);
+  } else {
+    std::cout << (arguments.quiet ? "" : "\n");
+    commands::print_operating_point(report, stored, std::cout);
+  }
+}
+
+// Returns the first option that needs the scores of all samples, or "".
+std::string option_of_scores(const EvaluateArguments& arguments) {
+  if (arguments.calibrate) return "--calibrate";
+  if (arguments.curves) return "--curves";
+  return arguments.operating_point.empty() ? "" : "--operating-point";
+}
+
+// Rejects options that cannot be followed, before the time of an evaluation is spent.
+void check_decision_options(const EvaluateArguments& arguments,
+                            const commands::OpenedModel& opened) {
+  const bool has_point = !arguments.operating_point.empty();
+  if (has_point) commands::read_operating_criterion(arguments.operating_point);
+  if (has_point || !arguments.positive_class.empty()) {
+    commands::find_positive_class(opened.classes, arguments.positive_class);
+  }
+}
+
 }  // namespace
 
 int evaluate(const EvaluateArguments& arguments) {
@@ -139,8 +196,10 @@ int evaluate(const EvaluateArguments& arguments) {
   engine::EvaluateOptions options = engine::evaluate_options(opened.config);
   options.flip = arguments.flip;
   EvaluatedModel evaluated{opened, engine, options, split.split, {}};
-  if (arguments.calibrate) {
-    commands::check_class_probabilities(opened, engine, split.dataset(), "--calibrate");
+  const std::string option = option_of_scores(arguments);
+  if (!option.empty()) {
+    commands::check_class_probabilities(opened, engine, split.dataset(), option);
+    check_decision_options(arguments, opened);
     options.each_batch = commands::keep_scores(split.dataset(), engine.outputs(), evaluated.scores);
   }
   commands::LabelThresholds thresholds;
@@ -158,10 +217,10 @@ int evaluate(const EvaluateArguments& arguments) {
   } else {
     commands::print_report(report, arguments.quiet, std::cout);
   }
-  if (arguments.calibrate) {
-    commands::check_scores(evaluated.scores, split.split);
-    calibrate(arguments, evaluated);
-  }
+  if (!option.empty()) commands::check_scores(evaluated.scores, split.split);
+  if (arguments.calibrate) calibrate(arguments, evaluated);
+  if (arguments.curves) draw_curves(arguments, evaluated);
+  if (!arguments.operating_point.empty()) find_operating_point(arguments, evaluated);
   return kExitOk;
 }
 
@@ -190,9 +249,10 @@ int evaluate_all(EvaluateArguments arguments, const std::vector<std::string>& ru
       throw ConfigError({}, concat("--ensemble: give one run before it, and ", runs[1],
                                    " in its list, with commas between"));
     }
-    if (arguments.calibrate || !arguments.thresholds.empty()) {
-      throw ConfigError({},
-                        "--ensemble only evaluates; --calibrate and --thresholds are for one run");
+    const std::string other =
+        arguments.thresholds.empty() ? option_of_scores(arguments) : "--thresholds";
+    if (!other.empty()) {
+      throw ConfigError({}, concat("--ensemble only evaluates; ", other, " is for one run"));
     }
     arguments.model = runs[0];
     return evaluate_mean(arguments);
@@ -219,6 +279,8 @@ void add_follow(const Command& command, EvaluateArguments& arguments) {
           .excludes("--average")
           .excludes("--flip")
           .excludes("--calibrate")
+          .excludes("--curves")
+          .excludes("--operating-point")
           .excludes("--thresholds")
           .excludes("--ensemble");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
@@ -269,6 +331,22 @@ void add_evaluate(CommandLine& line) {
                   "split, and keep it in the run for evaluate and predict: f1, or sensitivity=S")
       .type_name("GOAL");
   add_ensemble(command, arguments->ensemble);
+  command.add_flag("--curves", arguments->curves,
+                   "Also ROC and precision-recall curves with their areas; stored in the run, for "
+                   "its report");
+  command
+      .add_option(
+          "--operating-point", arguments->operating_point,
+          "Also the threshold of the positive class, found on the validation split: "
+          "sensitivity=0.95, specificity=0.9 or cost=FP:FN; stored in the run, where predict "
+          "uses it for two classes")
+      .type_name("CRITERION");
+  command
+      .add_option(
+          "--positive-class", arguments->positive_class,
+          "The class of --curves and --operating-point; of two classes the second when left "
+          "out")
+      .type_name("CLASS");
   add_follow(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--json", arguments->json, "One JSON object per result on standard output");

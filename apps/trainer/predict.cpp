@@ -1,15 +1,19 @@
 #include "commands/predict/predict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "commands.h"
 #include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/thresholds.h"
 #include "commands/open_model/calibration_file.h"
+#include "commands/open_model/operating_point_file.h"
+#include "commands/predict/abstain.h"
 #include "commands/predict/features.h"
 #include "commands/predict/heatmap.h"
 #include "commands/predict/labels.h"
@@ -37,13 +41,15 @@ struct PredictArguments : ModelArguments {
   OnError on_error = OnError::kName;
   std::optional<std::int64_t> limit;
   bool quiet = false;
-  bool logits = false;        // beside the probabilities
-  bool flip = false;          // with mirror images
-  bool uncalibrated = false;  // without the temperature of the run
-  std::string ensemble;       // more runs, with commas between
-  std::string features;       // the file for them, in place of predictions
-  std::string layer;          // of the features
-  std::string heatmaps;       // the folder for them, beside predictions
+  bool logits = false;             // beside the probabilities
+  bool flip = false;               // with mirror images
+  bool uncalibrated = false;       // without the temperature of the run
+  bool default_threshold = false;  // without the operating point of the run
+  std::optional<double> abstain;   // the share of wrong predictions that is allowed
+  std::string ensemble;            // more runs, with commas between
+  std::string features;            // the file for them, in place of predictions
+  std::string layer;               // of the features
+  std::string heatmaps;            // the folder for them, beside predictions
   std::string heatmap_class, heatmap_layer;
   std::string heatmap_method = "grad_cam";  // grad_cam, occlusion
   bool overwrite = false;
@@ -172,6 +178,20 @@ int predict_mean(const PredictArguments& arguments) {
   return exit_code(arguments, first.inputs, skipped);
 }
 
+// Takes the operating point of the run, if it has one, with a note.
+void set_threshold(const commands::OpenedModel& opened, bool flip,
+                   commands::PredictOptions& options) {
+  const auto point = commands::find_operating_point(opened, flip, warn);
+  if (!point) return;
+  options.threshold = commands::DecisionThreshold{point->positive_class, point->log_odds};
+  const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
+  warn(Notice::note(concat(
+      opened.path, ": ", printable(opened.classes[static_cast<std::size_t>(point->positive_class)]),
+      " is predicted from a probability of ", fixed(probability, 4), " on, the operating point ",
+      point->criterion, " of ", commands::kOperatingPointFile,
+      "; --default-threshold takes the likelier class")));
+}
+
 int predict(const PredictArguments& arguments) {
   if (!arguments.ensemble.empty()) {
     if (!arguments.heatmaps.empty()) {
@@ -201,7 +221,6 @@ int predict(const PredictArguments& arguments) {
                                     arguments.logits ? engine->outputs() : 0);
   std::optional<Heatmaps> heatmaps;
   if (!arguments.heatmaps.empty()) heatmaps.emplace(arguments, opened, inputs);
-  writer.header();
   std::int64_t skipped = 0;
   const auto each = [&](std::size_t number, const commands::Prediction& prediction) {
     const commands::PredictionInput& input = inputs[number];
@@ -222,10 +241,26 @@ int predict(const PredictArguments& arguments) {
                                fixed(options.temperature, 4), " of ", commands::kCalibrationFile)));
     }
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    commands::predict(*engine, inputs[i], options,
-                      [&](const commands::Prediction& prediction) { each(i, prediction); });
+  if (!arguments.default_threshold && opened.classes.size() == 2) {
+    set_threshold(opened, arguments.flip, options);
   }
+  std::optional<commands::Abstention> abstention;
+  if (arguments.abstain) {
+    abstention = commands::find_abstention(opened, *engine, options, *arguments.abstain, warn);
+    warn(Notice::note(abstention->text()));
+    writer.show_abstentions();
+  }
+  writer.header();
+  commands::Coverage coverage;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    commands::predict(*engine, inputs[i], options, [&](const commands::Prediction& prediction) {
+      if (!abstention || !prediction.error.empty()) return each(i, prediction);
+      commands::Prediction decided = prediction;
+      coverage.decide(*abstention, decided);
+      each(i, decided);
+    });
+  }
+  if (abstention) warn(Notice::note(coverage.text()));
   return exit_code(arguments, inputs, skipped);
 }
 
@@ -266,7 +301,21 @@ void add_results(const Command& command, PredictArguments& arguments) {
   const Option uncalibrated =
       command.add_flag("--uncalibrated", arguments.uncalibrated,
                        "Without the temperature that `evaluate --calibrate` has stored in the run");
-  const Option ensemble = add_ensemble(command, arguments.ensemble).excludes(logits);
+  const Option default_threshold = command.add_flag(
+      "--default-threshold", arguments.default_threshold,
+      "Of two classes the likelier one, without the operating point that `evaluate "
+      "--operating-point` has stored in the run");
+  const Option abstain =
+      command
+          .add_option("--abstain", arguments.abstain,
+                      "Give no class below the probability that keeps this share of wrong "
+                      "predictions on the validation split")
+          .type_name("ERROR")
+          .in_range(0.0, 1.0);
+  const Option ensemble = add_ensemble(command, arguments.ensemble)
+                              .excludes(logits)
+                              .excludes(default_threshold)
+                              .excludes(abstain);
   const Option features =
       command
           .add_option("--features", arguments.features,
@@ -275,6 +324,8 @@ void add_results(const Command& command, PredictArguments& arguments) {
           .excludes(flip)
           .excludes(logits)
           .excludes(uncalibrated)
+          .excludes(default_threshold)
+          .excludes(abstain)
           .excludes(ensemble);
   for (const char* other : {"--format", "--json", "--top"}) features.excludes(other);
   command

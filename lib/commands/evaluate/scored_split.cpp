@@ -13,17 +13,8 @@ namespace trainer::commands {
 void check_class_probabilities(const OpenedModel& opened, const engine::Replicas& engine,
                                const data::Dataset& dataset, const std::string& option) {
   const LossKind loss = opened.config.model.loss;
-  const std::int64_t outputs = engine.outputs();
-  std::string reason;
-  if (loss == LossKind::kMeanSquaredError) {
-    reason = "the loss mean_squared_error gives numbers, not probabilities of classes";
-  } else if (loss == LossKind::kBinaryCrossEntropy && outputs > 1) {
-    reason =
-        concat("binary_cross_entropy with ", outputs,
-               " outputs gives each class a probability of its own (several labels per image)");
-  } else if (loss == LossKind::kSoftmaxCrossEntropy && outputs == 1) {
-    reason = "the model has a single class";
-  } else if (!engine::has_classes(dataset, loss)) {
+  std::string reason = engine::why_no_class_probabilities(loss, engine.outputs());
+  if (reason.empty() && !engine::has_classes(dataset, loss)) {
     reason = "the labels of the data are not classes";
   }
   if (reason.empty()) return;

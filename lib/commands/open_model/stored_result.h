@@ -13,6 +13,8 @@
 
 namespace trainer::commands {
 
+inline constexpr const char* kCurvesFile = "curves.json";  // of `evaluate --curves`
+
 // Returns the run folder of the model; nothing for a config, and for a checkpoint outside of a run.
 std::optional<Path> find_run_folder(const OpenedModel& opened);
 

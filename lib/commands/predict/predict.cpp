@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/evaluate.h"
 #include "engine/flip_evaluation.h"
+#include "engine/metrics/binary_scores.h"
 #include "model/build_model.h"
 
 namespace trainer::commands {
@@ -180,14 +181,24 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   }
 }
 
+namespace {
+
+std::int32_t predict_class(std::span<const float> logits, const PredictOptions& options) {
+  if (!options.threshold) return engine::predicted_class(logits, options.loss);
+  const auto positive = static_cast<std::int32_t>(options.threshold->positive_class);
+  const double odds = engine::log_odds(logits, positive) * options.temperature;
+  return odds >= options.threshold->log_odds ? positive : 1 - positive;
+}
+
+}  // namespace
+
 void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough) {
-  const LossKind loss = options.loss;
   const auto each_output = [&](const Output& output) {
-    Prediction prediction{output, 0, {}};
+    Prediction prediction{output, 0, {}, false};
     if (output.error.empty()) {
-      prediction.predicted = engine::predicted_class(output.logits, loss);
+      prediction.predicted = predict_class(output.logits, options);
       prediction.probabilities = compute_probabilities(output.logits, options.loss);
     }
     each(prediction);

@@ -63,6 +63,14 @@ struct Output {
 struct Prediction : Output {
   std::int32_t predicted = 0;
   std::vector<double> probabilities;  // in class order; a regression's outputs as they are
+  bool abstained = false;             // its probability is too small to predict the class
+};
+
+// Predicts the positive one of two classes from this logarithm of its odds on, in place of the
+// likelier class. The odds are those without a temperature.
+struct DecisionThreshold {
+  std::int64_t positive_class = 1;
+  double log_odds = 0;
 };
 
 struct PredictOptions {
@@ -70,6 +78,7 @@ struct PredictOptions {
   std::optional<std::int64_t> limit = {};  // the first images
   bool flip = false;       // the mean of the probabilities of an image and its mirror image
   double temperature = 1;  // the logits are divided by it
+  std::optional<DecisionThreshold> threshold = {};  // of two classes
 };
 // Returns the probabilities of the classes for the logits of a sample; a regression's outputs as
 // they are.
@@ -93,6 +102,8 @@ class PredictionWriter {
   PredictionWriter(const std::string& format, std::vector<std::string> classes,
                    const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
                    std::ostream& out, std::int64_t logits = 0);
+  // Call it before header(): shows for each sample whether the model abstained, and no class then.
+  void show_abstentions();
   void header();
   // `heatmap`: the path of the prediction's heatmap, for JSON; "" for none.
   void write(const PredictionInput& input, const Prediction& prediction,
@@ -112,6 +123,7 @@ class PredictionWriter {
   std::vector<std::string> classes_;
   std::int64_t top_ = 0;                   // 0: not given
   std::int64_t logits_ = 0;                // 0: not shown
+  bool abstentions_ = false;               // are shown
   bool files_ = false, labelled_ = false;  // whether to have these columns
   std::size_t name_width_ = 5, file_width_ = 4;
   std::ostream& out_;

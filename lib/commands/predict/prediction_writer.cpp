@@ -21,6 +21,9 @@ std::string csv_cell(const std::string& outside) {
   return quoted + '"';
 }
 
+// Stands in a table for the class of a sample for which the model abstained.
+constexpr const char* kAbstains = "(abstains)";
+
 std::string number(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 9).ptr};
@@ -68,10 +71,16 @@ std::string PredictionWriter::class_name(std::int64_t index) const {
   return i < classes_.size() ? classes_[i] : std::to_string(index);
 }
 
+void PredictionWriter::show_abstentions() {
+  abstentions_ = true;
+  name_width_ = std::max(name_width_, std::string_view(kAbstains).size());
+}
+
 void PredictionWriter::header() {
   const int width = static_cast<int>(name_width_) + 2;
   if (format_ == "csv") {
-    out_ << (files_ ? "file," : "") << "index,class,probability" << (labelled_ ? ",label" : "");
+    out_ << (files_ ? "file," : "") << "index,class,probability"
+         << (abstentions_ ? ",abstained" : "") << (labelled_ ? ",label" : "");
     for (std::int64_t i = 2; i <= top_; ++i) out_ << ",class_" << i << ",probability_" << i;
     if (top_ == 0) {
       for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
@@ -104,11 +113,13 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
     out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
          << printable(input.name_of(prediction.index));
   out_ << std::right << std::setw(7) << prediction.index << "  " << std::left
-       << std::setw(static_cast<int>(name_width_) + 2) << class_name(prediction.predicted)
-       << std::right << std::setw(11) << fixed(p, 4);
+       << std::setw(static_cast<int>(name_width_) + 2)
+       << (prediction.abstained ? kAbstains : class_name(prediction.predicted)) << std::right
+       << std::setw(11) << fixed(p, 4);
   if (prediction.label) {
     out_ << "  " << class_name(*prediction.label);
-    if (*prediction.label != prediction.predicted) out_ << "  wrong";
+    const bool is_wrong = *prediction.label != prediction.predicted;
+    if (is_wrong && !prediction.abstained) out_ << "  wrong";
   }
   for (const std::size_t i : runners_up(prediction)) {
     out_ << "  " << class_name(static_cast<std::int64_t>(i)) << ' '
@@ -123,7 +134,10 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
 void PredictionWriter::write_csv(const PredictionInput& input, const Prediction& prediction) {
   const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
   if (files_) out_ << csv_cell(input.name_of(prediction.index)) << ',';
-  out_ << prediction.index << ',' << csv_cell(class_name(prediction.predicted)) << ',' << number(p);
+  out_ << prediction.index << ','
+       << (prediction.abstained ? "" : csv_cell(class_name(prediction.predicted))) << ','
+       << number(p);
+  if (abstentions_) out_ << (prediction.abstained ? ",true" : ",false");
   if (labelled_) out_ << ',' << (prediction.label ? csv_cell(class_name(*prediction.label)) : "");
   for (const std::size_t i : runners_up(prediction)) {
     out_ << ',' << csv_cell(class_name(static_cast<std::int64_t>(i))) << ','
@@ -143,8 +157,10 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
   nlohmann::ordered_json json;
   if (files_) json["file"] = input.name_of(prediction.index);
   json["index"] = prediction.index;
-  json["class"] = class_name(prediction.predicted);
+  json["class"] = prediction.abstained ? nlohmann::ordered_json()
+                                       : nlohmann::ordered_json(class_name(prediction.predicted));
   json["probability"] = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  if (abstentions_) json["abstained"] = prediction.abstained;
   if (prediction.label) json["label"] = class_name(*prediction.label);
   if (top_ > 0) {
     std::vector<std::size_t> order = runners_up(prediction);

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/open_model/calibration_file.h"
+#include "commands/open_model/operating_point_file.h"
 #include "commands/open_model/stored_result.h"
 #include "commands/page/page.h"
 #include "commands/report/sections.h"
@@ -13,10 +15,30 @@ namespace {
 
 using StoredJson = nlohmann::ordered_json;
 
-std::string calibration_advice(const RunFiles& run) {
-  return concat("write it anew with `trainer evaluate ", printable(run.folder.string()),
-                " --calibrate`, or remove it");
-}
+// A file that evaluate has stored in the run.
+struct StoredFile {
+  Path path;
+  std::string advice;  // on how to write it again
+  std::optional<StoredJson> json;
+
+  StoredFile(const RunFiles& run, const char* name, const char* option)
+      : path(run.folder / name),
+        advice(concat("write it anew with `trainer evaluate ", printable(run.folder.string()), ' ',
+                      option, "`, or remove it")),
+        json(read_result(path, advice)) {}
+
+  // Returns what `make` makes of the content, or an empty value without a file. Throws DataError if
+  // the content lacks something.
+  template <class Make>
+  auto read(const Make& make) const -> decltype(make(*json)) {
+    if (!json) return {};
+    try {
+      return make(*json);
+    } catch (const StoredJson::exception& error) {
+      throw DataError(path, concat("is damaged: ", error.what(), "; ", advice));
+    }
+  }
+};
 
 // Returns the accuracy of each bin over its mean confidence.
 Series reliability_series(const char* name, const StoredJson& measured) {
@@ -41,7 +63,7 @@ std::string calibration_table(const StoredJson& json) {
   const auto number = [](const StoredJson& measured, const char* key) {
     return fixed(measured.at(key).get<double>(), 4);
   };
-  const char* kLoss = "negative_log_likelihood";
+  constexpr const char* kLoss = "negative_log_likelihood";
   const double accuracy = json.at("correct").get<double>() / json.at("samples").get<double>();
   return table("Before and after the temperature",
                {{"measure", "before", "after"},
@@ -64,38 +86,121 @@ std::string describe_calibration(const StoredJson& json) {
                 " samples.</p>\n");
 }
 
+std::vector<Chart> calibration_charts(const StoredJson& json) {
+  Series ideal{"ideal", {{0, 0}, {1, 1}}, true};
+  return {{"reliability",
+           "Reliability",
+           "confidence (mean of a bin)",
+           "accuracy (share of samples)",
+           {reliability_series("before", json.at("before")),
+            reliability_series("after", json.at("after")), std::move(ideal)},
+           true}};
+}
+
+std::string calibration_part(const StoredJson& json) {
+  return describe_calibration(json) + calibration_table(json);
+}
+
+// The classes of the smallest areas below their ROC curve, as many as a chart has colours.
+std::vector<const StoredJson*> hardest_classes(const StoredJson& json) {
+  constexpr std::size_t kMaxCurves = 6;
+  std::vector<const StoredJson*> classes;
+  for (const StoredJson& one : json.at("classes")) classes.push_back(&one);
+  std::stable_sort(classes.begin(), classes.end(), [](const StoredJson* a, const StoredJson* b) {
+    return a->at("roc_auc").get<double>() < b->at("roc_auc").get<double>();
+  });
+  if (classes.size() > kMaxCurves) classes.resize(kMaxCurves);
+  return classes;
+}
+
+Series curve_series(const StoredJson& of_class, const char* curve, const char* x, const char* y) {
+  Series series{of_class.at("class").get<std::string>(), {}};
+  for (const StoredJson& point : of_class.at(curve)) {
+    series.points.emplace_back(point.at(x).get<double>(), point.at(y).get<double>());
+  }
+  return series;
+}
+
+std::vector<Chart> curve_charts(const StoredJson& json) {
+  Chart roc{
+      "roc", "ROC", "1 - specificity (false positive rate)", "sensitivity (true positive rate)",
+      {},    true};
+  Chart precision{"precision-recall", "Precision and recall", "recall", "precision", {}, true};
+  for (const StoredJson* one : hardest_classes(json)) {
+    roc.series.push_back(curve_series(*one, "roc", "false_positive_rate", "true_positive_rate"));
+    precision.series.push_back(curve_series(*one, "precision_recall", "recall", "precision"));
+  }
+  roc.series.push_back({"chance", {{0, 0}, {1, 1}}, true});
+  return {std::move(roc), std::move(precision)};
+}
+
+std::string curves_part(const StoredJson& json) {
+  Cells cells{{"class", "ROC AUC", "95 % interval (DeLong)", "average precision", "positives",
+               "negatives"}};
+  for (const StoredJson& one : json.at("classes")) {
+    const StoredJson& low = one.at("roc_auc_low");
+    cells.push_back({one.at("class").get<std::string>(), fixed(one.at("roc_auc").get<double>(), 4),
+                     low.is_number() ? concat(fixed(low.get<double>(), 4), " to ",
+                                              fixed(one.at("roc_auc_high").get<double>(), 4))
+                                     : "-",
+                     fixed(one.at("average_precision").get<double>(), 4),
+                     grouped(one.at("positives").get<std::int64_t>()),
+                     grouped(one.at("negatives").get<std::int64_t>())});
+  }
+  return concat("<p>Curves of a class against the rest, ",
+                escape_markup(json.at("split").get<std::string>()), " split, checkpoint of step ",
+                json.at("step").get<std::int64_t>(), ".</p>\n") +
+         table("Areas of the curves", cells, 1);
+}
+
+std::string rate_cell(const StoredJson& counts, const char* rate) {
+  const std::string name = rate;
+  return concat(percent(counts.at(name).get<double>()), " (",
+                percent(counts.at(name + "_low").get<double>()), " to ",
+                percent(counts.at(name + "_high").get<double>()), ")");
+}
+
+std::string operating_part(const StoredJson& json) {
+  Cells cells{{"split", "sensitivity (95 % interval)", "specificity (95 % interval)",
+               "false negatives", "false positives"}};
+  const auto add = [&](const std::string& split, const StoredJson& counts) {
+    cells.push_back({split, rate_cell(counts, "sensitivity"), rate_cell(counts, "specificity"),
+                     grouped(counts.at("false_negatives").get<std::int64_t>()),
+                     grouped(counts.at("false_positives").get<std::int64_t>())});
+  };
+  add("validation", json.at("validation"));
+  const std::string split = json.at("split").get<std::string>();
+  if (split != "validation") add(split, json.at("counts"));
+  return concat("<p>Operating point ", escape_markup(json.at("criterion").get<std::string>()), ": ",
+                escape_markup(json.at("positive_class").get<std::string>()),
+                " from a probability of ", fixed(json.at("probability").get<double>(), 4),
+                " on (without a temperature), with the checkpoint of step ",
+                json.at("step").get<std::int64_t>(), ".</p>\n") +
+         table("Operating point", cells, 1);
+}
+
 }  // namespace
 
 std::vector<Chart> probability_charts(const RunFiles& run) {
-  const Path file = run.folder / kCalibrationFile;
-  const auto json = read_result(file, calibration_advice(run));
-  if (!json) return {};
-  try {
-    Series ideal{"ideal", {{0, 0}, {1, 1}}, true};
-    return {{"reliability",
-             "Reliability",
-             "confidence (mean of a bin)",
-             "accuracy (share of samples)",
-             {reliability_series("before", json->at("before")),
-              reliability_series("after", json->at("after")), std::move(ideal)},
-             true}};
-  } catch (const StoredJson::exception& error) {
-    throw DataError(file, concat("is damaged: ", error.what(), "; ", calibration_advice(run)));
+  std::vector<Chart> charts =
+      StoredFile(run, kCalibrationFile, "--calibrate").read(calibration_charts);
+  for (Chart& chart : StoredFile(run, kCurvesFile, "--curves").read(curve_charts)) {
+    charts.push_back(std::move(chart));
   }
+  return charts;
 }
 
 std::string probabilities_section(const RunFiles& run) {
-  const Path file = run.folder / kCalibrationFile;
-  const auto json = read_result(file, calibration_advice(run));
-  if (!json) return "";
-  try {
-    std::string text = heading("Probabilities") + describe_calibration(*json);
-    text += "<div class=\"charts\">\n";
-    for (const Chart& chart : probability_charts(run)) text += figure(chart);
-    return text + "</div>\n" + calibration_table(*json);
-  } catch (const StoredJson::exception& error) {
-    throw DataError(file, concat("is damaged: ", error.what(), "; ", calibration_advice(run)));
-  }
+  const std::vector<Chart> charts = probability_charts(run);
+  std::string text = "<div class=\"charts\">\n";
+  for (const Chart& chart : charts) text += figure(chart);
+  text += "</div>\n";
+  const std::string parts =
+      StoredFile(run, kCalibrationFile, "--calibrate").read(calibration_part) +
+      StoredFile(run, kCurvesFile, "--curves").read(curves_part) +
+      StoredFile(run, kOperatingPointFile, "--operating-point CRITERION").read(operating_part);
+  if (parts.empty()) return "";
+  return heading("Probabilities") + (charts.empty() ? "" : text) + parts;
 }
 
 }  // namespace trainer::commands

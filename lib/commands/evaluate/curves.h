@@ -1,0 +1,47 @@
+// `trainer evaluate --curves`: ROC and precision-recall curves with their areas.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/split.h"
+#include "commands/open_model/open_model.h"
+#include "engine/metrics/roc_curve.h"
+
+namespace trainer::commands {
+
+// The curves of one class against the rest.
+struct ClassCurves {
+  std::string name;
+  std::int64_t positives = 0, negatives = 0;  // samples
+  engine::RocArea roc_area;
+  double average_precision = 0;
+  std::vector<engine::RocPoint> roc;
+  std::vector<engine::PrecisionRecallPoint> precision_recall;
+};
+
+struct CurvesReport {
+  Split split = Split::kTest;
+  // The positive one of two classes; of more, or without a positive class, those that have some but
+  // not all samples.
+  std::vector<ClassCurves> classes;
+};
+
+// `positive` is the class whose curves are computed, or -1 for all classes. The thresholds are
+// probabilities at a temperature of 1.
+CurvesReport compute_curves(const engine::LabelledLogits& scores, Split split,
+                            const std::vector<std::string>& names, std::int64_t positive);
+
+// Stores the areas and at most 1000 points of each curve in the run of the model. Returns the file,
+// or "" for a model without a run.
+std::string store_curves(const OpenedModel& opened, bool flip, const CurvesReport& report);
+
+// Prints a table of the areas. `stored` is the file that has the curves, or "".
+void print_curves(const CurvesReport& report, const std::string& stored, std::ostream& out);
+// Prints {"event":"curves",...} with all points as one line.
+void print_curves_json(const CurvesReport& report, const std::string& run,
+                       const std::string& stored, std::ostream& out);
+
+}  // namespace trainer::commands

@@ -1,0 +1,121 @@
+#include "commands/evaluate/operate.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/open_model/operating_point_file.h"
+#include "commands/open_model/stored_result.h"
+
+namespace trainer::commands {
+namespace {
+
+using OperatingJson = nlohmann::ordered_json;
+
+double threshold_probability(const OperatingReport& report) {
+  return 1 / (1 + std::exp(-report.log_odds));
+}
+
+OperatingJson counts_json(const engine::OperatingCounts& counts) {
+  const engine::Interval sensitivity = counts.sensitivity_interval();
+  const engine::Interval specificity = counts.specificity_interval();
+  return {{"true_positives", counts.true_positives}, {"false_negatives", counts.false_negatives},
+          {"true_negatives", counts.true_negatives}, {"false_positives", counts.false_positives},
+          {"sensitivity", counts.sensitivity()},     {"sensitivity_low", sensitivity.low},
+          {"sensitivity_high", sensitivity.high},    {"specificity", counts.specificity()},
+          {"specificity_low", specificity.low},      {"specificity_high", specificity.high}};
+}
+
+OperatingJson operating_json(const OperatingReport& report) {
+  return {{"criterion", report.criterion},
+          {"positive_class", report.positive_class},
+          {"positive_index", report.positive_index},
+          {"log_odds", report.log_odds},
+          {"probability", threshold_probability(report)},
+          {"validation", counts_json(report.found)},
+          {"split", to_string(report.split)},
+          {"counts", counts_json(report.counts)}};
+}
+
+std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
+                      std::int64_t whole) {
+  return concat(percent(rate), " (", percent(interval.low), " to ", percent(interval.high), ", ",
+                part, " of ", whole, ")");
+}
+
+std::vector<std::string> rate_cells(Split split, const engine::OperatingCounts& counts) {
+  return {to_string(split),
+          rate_text(counts.sensitivity(), counts.sensitivity_interval(), counts.true_positives,
+                    counts.true_positives + counts.false_negatives),
+          rate_text(counts.specificity(), counts.specificity_interval(), counts.true_negatives,
+                    counts.true_negatives + counts.false_positives)};
+}
+
+}  // namespace
+
+engine::OperatingCriterion read_operating_criterion(const std::string& text) {
+  if (const auto criterion = engine::parse_operating_criterion(text)) return *criterion;
+  throw ConfigError({},
+                    concat("--operating-point: '", printable(text),
+                           "' is not a criterion; give sensitivity=SHARE or "
+                           "specificity=SHARE with a share above 0 and at most 1, or cost=FP:FN "
+                           "with the costs, above 0, of a false positive and a false negative"));
+}
+
+OperatingReport find_operating_report(const std::string& criterion, std::int64_t positive,
+                                      const std::string& positive_class,
+                                      const engine::LabelledLogits& validation, Split split,
+                                      const engine::LabelledLogits& scores) {
+  const auto index = static_cast<std::size_t>(positive);
+  const engine::BinaryScores known = engine::one_against_rest(validation).at(index);
+  if (known.positives() == 0 || known.negatives() == 0) {
+    throw DataError(
+        to_string(Split::kValidation),
+        concat("has ", known.positives(), " samples of the class ", printable(positive_class),
+               " and ", known.negatives(), " others; an operating point needs both"));
+  }
+  OperatingReport report;
+  report.criterion = criterion;
+  report.positive_class = positive_class;
+  report.positive_index = positive;
+  report.log_odds = engine::find_operating_threshold(known, read_operating_criterion(criterion));
+  report.found = engine::count_at_threshold(known, report.log_odds);
+  report.split = split;
+  report.counts =
+      engine::count_at_threshold(engine::one_against_rest(scores).at(index), report.log_odds);
+  return report;
+}
+
+std::string store_operating_point(const OpenedModel& opened, bool flip,
+                                  const OperatingReport& report) {
+  return store_result(opened, flip, kOperatingPointFile, operating_json(report))
+      .value_or("")
+      .string();
+}
+
+void print_operating_point(const OperatingReport& report, const std::string& stored,
+                           std::ostream& out) {
+  out << "operating point: " << printable(report.criterion) << ": "
+      << printable(report.positive_class) << " from a probability of "
+      << fixed(threshold_probability(report), 4) << " on (log odds " << fixed(report.log_odds, 4)
+      << ")";
+  if (!stored.empty()) out << "; stored in " << printable(stored);
+  out << '\n';
+  Table table({"split", "sensitivity (95 % interval)", "specificity (95 % interval)"}, {1, 2});
+  table.add(rate_cells(Split::kValidation, report.found));
+  if (report.split != Split::kValidation) table.add(rate_cells(report.split, report.counts));
+  table.print(out);
+}
+
+void print_operating_point_json(const OperatingReport& report, const std::string& run,
+                                const std::string& stored, std::ostream& out) {
+  OperatingJson json{{"event", "operating_point"}, {"run", run}};
+  json.update(operating_json(report));
+  json["stored"] = stored.empty() ? OperatingJson() : OperatingJson(stored);
+  write_event(out, json);
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,46 @@
+// `trainer evaluate --operating-point`: the threshold of the positive class, found on the
+// validation split and applied to the evaluated one.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "base/split.h"
+#include "commands/open_model/open_model.h"
+#include "engine/metrics/operating_point.h"
+
+namespace trainer::commands {
+
+// Reads the criterion of the command line. Throws ConfigError, with the forms that it has.
+engine::OperatingCriterion read_operating_criterion(const std::string& text);
+
+struct OperatingReport {
+  std::string criterion;  // as the user gave it
+  std::string positive_class;
+  std::int64_t positive_index = 1;
+  double log_odds = 0;             // see StoredOperatingPoint
+  engine::OperatingCounts found;   // of the validation split
+  Split split = Split::kTest;      // the evaluated split
+  engine::OperatingCounts counts;  // of its samples
+};
+
+// Throws DataError if the validation split has no positive or no negative samples.
+OperatingReport find_operating_report(const std::string& criterion, std::int64_t positive,
+                                      const std::string& positive_class,
+                                      const engine::LabelledLogits& validation, Split split,
+                                      const engine::LabelledLogits& scores);
+
+// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
+std::string store_operating_point(const OpenedModel& opened, bool flip,
+                                  const OperatingReport& report);
+
+// Prints the threshold, and sensitivity and specificity of both splits with their 95 % intervals.
+// `stored` is the file that has them, or "".
+void print_operating_point(const OperatingReport& report, const std::string& stored,
+                           std::ostream& out);
+// Prints {"event":"operating_point",...} as one line.
+void print_operating_point_json(const OperatingReport& report, const std::string& run,
+                                const std::string& stored, std::ostream& out);
+
+}  // namespace trainer::commands

@@ -1,0 +1,29 @@
+// The operating point of a run, which `evaluate --operating-point` stores in
+// <run>/operating_point.json.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "base/notice.h"
+#include "commands/open_model/open_model.h"
+
+namespace trainer::commands {
+
+inline constexpr const char* kOperatingPointFile = "operating_point.json";
+
+struct StoredOperatingPoint {
+  std::string criterion;            // as the user gave it
+  std::int64_t positive_class = 1;  // an index
+  // Samples are called positive from this logarithm of the odds of the positive class on, without a
+  // temperature.
+  double log_odds = 0;
+};
+// Returns the operating point of the run; nothing if it has none, or, with a warning, one that
+// belongs to other parameters or to other use of mirror images. Throws DataError for a damaged
+// file.
+std::optional<StoredOperatingPoint> find_operating_point(
+    const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn);
+
+}  // namespace trainer::commands

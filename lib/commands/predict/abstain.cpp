@@ -1,0 +1,89 @@
+#include "commands/predict/abstain.h"
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/numbers/statistics.h"
+#include "base/text.h"
+#include "data/samples/splits.h"
+#include "engine/metrics/labelled_logits.h"
+
+namespace trainer::commands {
+namespace {
+
+std::vector<PredictionInput> open_validation(const OpenedModel& opened,
+                                             const std::function<void(const std::string&)>& warn) {
+  try {
+    return open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+  } catch (const data::MissingSplit&) {
+    throw ConfigError({}, concat("--abstain finds the confidence on the validation split, and the "
+                                 "data of ",
+                                 printable(opened.path),
+                                 " has none; name one with --set data.validation.path=PLACE"));
+  }
+}
+
+double find_confidence(const Prediction& prediction) {
+  return prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+}
+
+}  // namespace
+
+std::string Abstention::text() const {
+  if (answered == 0) {
+    return concat("--abstain ", error, ": no confidence gives so small an error on the ", samples,
+                  " validation samples, so that the model always abstains");
+  }
+  return concat("--abstain ", error, ": predicts from a confidence of ", fixed(confidence, 4),
+                " on, which answers ", percent(share(answered, samples)), " of the ", samples,
+                " validation samples with an error of ", percent(share(wrong, answered)));
+}
+
+Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
+                           const PredictOptions& options, double error,
+                           const std::function<void(const std::string&)>& warn) {
+  const std::string reason =
+      engine::why_no_class_probabilities(opened.config.model.loss, engine.outputs());
+  if (!reason.empty()) {
+    throw ConfigError({}, concat("--abstain needs a model that gives each image one class, but of ",
+                                 printable(opened.path), ' ', reason));
+  }
+  PredictOptions whole = options;
+  whole.limit.reset();
+  std::vector<engine::TopPrediction> predictions;
+  for (const PredictionInput& input : open_validation(opened, warn)) {
+    predict(engine, input, whole, [&](const Prediction& prediction) {
+      if (!prediction.error.empty() || !prediction.label) return;
+      predictions.push_back(
+          {find_confidence(prediction), *prediction.label == prediction.predicted});
+    });
+  }
+  Abstention abstention;
+  abstention.error = error;
+  abstention.samples = static_cast<std::int64_t>(predictions.size());
+  const auto point = engine::find_abstention_point(predictions, error);
+  abstention.confidence = point ? point->confidence : 2;  // no probability reaches it
+  if (point) {
+    abstention.answered = point->answered;
+    abstention.wrong = point->wrong;
+  }
+  return abstention;
+}
+
+void Coverage::decide(const Abstention& abstention, Prediction& prediction) {
+  prediction.abstained = !(find_confidence(prediction) >= abstention.confidence);
+  ++samples_;
+  if (prediction.abstained) return;
+  ++answered_;
+  if (!prediction.label) return;
+  ++labelled_;
+  wrong_ += *prediction.label == prediction.predicted ? 0 : 1;
+}
+
+std::string Coverage::text() const {
+  const std::string error =
+      labelled_ == 0 ? "" : concat(", with an error of ", percent(share(wrong_, labelled_)));
+  return concat("coverage ", percent(share(answered_, samples_)), " (", answered_, " of ", samples_,
+                " images have a class", error, ")");
+}
+
+}  // namespace trainer::commands

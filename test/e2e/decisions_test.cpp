@@ -1,0 +1,251 @@
+// evaluate --curves and --operating-point, and what predict and report make of them; predict
+// --abstain.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "base/error.h"
+#include "program.h"
+#include "support/contains.h"
+
+namespace trainer::e2e {
+namespace {
+
+using test::contains;
+
+// A run of a few steps, whose predictions are right for some of the samples.
+struct BinaryRun {
+  Workspace work;
+  std::string config, folder = work / "run";
+
+  explicit BinaryRun(const std::string& head = "[flatten, dense: 1], loss: binary_cross_entropy",
+                     int classes = 2) {
+    config = work.config(concat("model: {layers: ", head, R"(}
+data:
+  format: synthetic
+  validation_split: 0.4
+  synthetic: {shape: [6, 6, 1], classes: )",
+                                classes, R"(, train_samples: 300, test_samples: 200}
+optimizer: {sgd: {learning_rate: 0.0005}}
+train: {max_steps: 10, batch_size: 32}
+run: {best: ""}
+)"));
+    const Result result = run({"train", config, "--run-dir", folder, "--quiet"});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  }
+  Json evaluate(const Arguments& more, const std::string& event) const {
+    Arguments arguments{"evaluate", folder, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.event(event);
+  }
+  Result predict(const Arguments& more) const {
+    Arguments arguments{"predict", folder, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result;
+  }
+};
+
+struct Rates {
+  std::int64_t true_positives = 0, positives = 0, true_negatives = 0, negatives = 0;
+};
+
+// The counts of the classes that predict gives.
+Rates count_rates(const std::vector<Json>& lines, const std::string& positive) {
+  Rates rates;
+  for (const Json& line : lines) {
+    const bool right = line.at("class") == line.at("label");
+    const bool is_positive = line.at("label") == positive;
+    ++(is_positive ? rates.positives : rates.negatives);
+    (is_positive ? rates.true_positives : rates.true_negatives) += right ? 1 : 0;
+  }
+  return rates;
+}
+
+}  // namespace
+
+TEST_CASE("evaluate --operating-point: predict gives the sensitivity and specificity it reports") {
+  const BinaryRun trained;
+  const Result before = trained.predict({"--split", "test"});
+  const Json point = trained.evaluate({"--operating-point", "sensitivity=0.95"}, "operating_point");
+  const Json &found = point.at("validation"), &counts = point.at("counts");
+  CHECK(found.at("sensitivity").get<double>() >= 0.95);
+  CHECK(point.at("positive_class") == "1");
+  CHECK(point.at("split") == "test");
+  for (const char* split : {"validation", "test"}) {
+    CAPTURE(split);
+    const Json& expected = std::string(split) == "test" ? counts : found;
+    const Result result = trained.predict({"--split", split});
+    CHECK(contains(result.err, ": 1 is predicted from a probability of "));
+    CHECK(contains(result.err, "the operating point sensitivity=0.95 of operating_point.json"));
+    const Rates rates = count_rates(result.lines(), "1");
+    CHECK(rates.true_positives == expected.at("true_positives"));
+    CHECK(rates.true_negatives == expected.at("true_negatives"));
+    CHECK(rates.positives - rates.true_positives == expected.at("false_negatives"));
+    CHECK(rates.negatives - rates.true_negatives == expected.at("false_positives"));
+  }
+  // A temperature changes the probabilities, not the classes.
+  const std::vector<Json> classes = trained.predict({"--split", "test"}).lines();
+  trained.evaluate({"--calibrate"}, "calibrated");
+  const std::vector<Json> calibrated = trained.predict({"--split", "test"}).lines();
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    CHECK(classes[i].at("class") == calibrated[i].at("class"));
+  }
+  const Result likelier =
+      trained.predict({"--split", "test", "--default-threshold", "--uncalibrated"});
+  CHECK(likelier.lines() == before.lines());
+  CHECK_FALSE(contains(likelier.err, "operating"));
+}
+
+TEST_CASE("evaluate --operating-point: the other class, costs, and two logits") {
+  const BinaryRun trained("[flatten, dense: 2]");
+  const Json zero = trained.evaluate(
+      {"--operating-point", "specificity=0.9", "--positive-class", "0"}, "operating_point");
+  CHECK(zero.at("positive_class") == "0");
+  CHECK(zero.at("validation").at("specificity").get<double>() >= 0.9);
+  const Rates rates = count_rates(trained.predict({"--split", "test"}).lines(), "0");
+  CHECK(rates.true_positives == zero.at("counts").at("true_positives"));
+  CHECK(rates.true_negatives == zero.at("counts").at("true_negatives"));
+  const auto errors = [&](const char* cost) {
+    const Json event = trained.evaluate({"--operating-point", cost}, "operating_point");
+    return event.at("validation");
+  };
+  const Json dear_misses = errors("cost=1:20"), dear_alarms = errors("cost=20:1");
+  CHECK(dear_misses.at("false_negatives").get<int>() <
+        dear_alarms.at("false_negatives").get<int>());
+  CHECK(dear_misses.at("false_positives").get<int>() >
+        dear_alarms.at("false_positives").get<int>());
+}
+
+TEST_CASE("evaluate --curves, --operating-point: text, files and report") {
+  const BinaryRun trained;
+  const Result result = run({"evaluate", trained.folder, "--curves", "--calibrate",
+                             "--operating-point", "sensitivity=0.9"});
+  INFO(result.out);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  CHECK(contains(result.out, "95 % interval (DeLong)"));
+  CHECK(contains(result.out, "stored in " + trained.folder + "/curves.json\n"));
+  CHECK(contains(result.out, "operating point: sensitivity=0.9: 1 from a probability of "));
+  CHECK(contains(result.out, "stored in " + trained.folder + "/operating_point.json\n"));
+  CHECK(contains(result.out, "calibration: temperature "));
+  const Path page = trained.work / "report.html", plots = trained.work / "plots";
+  REQUIRE(run({"report", trained.folder, "--output", page, "--plots", plots}).code == 0);
+  const std::string html = read_text_file(page);
+  for (const char* part : {"id=\"roc\"", "id=\"precision-recall\"", "id=\"reliability\"",
+                           "Areas of the curves", "Operating point sensitivity=0.9: 1 from a"}) {
+    CAPTURE(part);
+    CHECK(contains(html, part));
+  }
+  CHECK(std::filesystem::exists(plots / "roc.svg"));
+  std::ofstream(trained.folder + "/curves.json") << "{\"classes\":[{}]}";
+  const Result damaged = run({"report", trained.folder, "--output", page, "--overwrite"});
+  CHECK(damaged.code == 3);
+  CHECK(contains(damaged.err, "curves.json: is damaged"));
+  std::ofstream(trained.folder + "/operating_point.json")
+      << "{\"step\":1,\"tensors_sha256\":\"0\",\"flip\":false}";
+  const Result other = trained.predict({"--limit", "1"});
+  CHECK(contains(other.err, "operating_point.json: belongs to the parameters of step 1"));
+}
+
+TEST_CASE("evaluate --curves: every class of several against the rest") {
+  const BinaryRun trained("[flatten, dense: 4]", 4);
+  const Json curves = trained.evaluate({"--curves"}, "curves");
+  const Json evaluated = trained.evaluate({}, "evaluated");
+  REQUIRE(curves.at("classes").size() == 4);
+  double sum = 0;
+  for (const Json& one : curves.at("classes")) {
+    sum += one.at("roc_auc").get<double>();
+    CHECK(one.at("positives").get<int>() + one.at("negatives").get<int>() == 200);
+    CHECK(one.at("roc_auc_low").get<double>() < one.at("roc_auc").get<double>());
+    CHECK(one.at("roc").front().at("threshold").is_null());
+  }
+  CHECK(sum / 4 == doctest::Approx(evaluated.at("auc").get<double>()).epsilon(1e-9));
+  const Json one = trained.evaluate({"--curves", "--positive-class", "2"}, "curves");
+  REQUIRE(one.at("classes").size() == 1);
+  CHECK(one.at("classes").at(0) == curves.at("classes").at(2));
+  const Result none = run({"evaluate", trained.folder, "--operating-point", "sensitivity=0.9"});
+  CHECK(none.code == 2);
+  CHECK(contains(none.err, "--operating-point needs --positive-class"));
+  // predict has no use for an operating point of four classes.
+  trained.evaluate({"--operating-point", "sensitivity=0.9", "--positive-class", "3"},
+                   "operating_point");
+  CHECK_FALSE(contains(trained.predict({"--limit", "1"}).err, "operating"));
+}
+
+TEST_CASE("evaluate --operating-point: wrong options are rejected before the evaluation") {
+  const BinaryRun trained;
+  const auto message = [&](const Arguments& more) {
+    Arguments arguments{"evaluate", trained.folder};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    return result.err;
+  };
+  CHECK(contains(message({"--operating-point", "sensitivity=95"}),
+                 "'sensitivity=95' is not a criterion; give sensitivity=SHARE"));
+  CHECK(contains(message({"--curves", "--positive-class", "cat"}),
+                 "--positive-class: cat is not a class of the model; it has 0, 1"));
+  const BinaryRun two("[flatten, dense: 2]");
+  const Result regression =
+      run({"evaluate", two.folder, "--curves", "--set", "model.loss=mean_squared_error"});
+  CHECK(regression.code == 2);
+  CHECK(contains(regression.err, "--curves needs a model that gives each image one class"));
+  const Result abstains =
+      run({"predict", two.folder, "--abstain", "0.1", "--set", "model.loss=mean_squared_error"});
+  CHECK(abstains.code == 2);
+  CHECK(contains(abstains.err, "--abstain needs a model that gives each image one class"));
+}
+
+TEST_CASE("predict --abstain: keeps the error on validation and reports its coverage") {
+  const BinaryRun trained("[flatten, dense: 4]", 4);
+  const std::string error = "0.1";
+  const Result result = trained.predict({"--split", "validation", "--abstain", error});
+  const std::vector<Json> lines = result.lines();
+  std::int64_t answered = 0, wrong = 0;
+  double least = 2, most_abstained = -1;
+  for (const Json& line : lines) {
+    const double probability = line.at("probability");
+    if (line.at("abstained").get<bool>()) {
+      CHECK(line.at("class").is_null());
+      most_abstained = std::max(most_abstained, probability);
+      continue;
+    }
+    ++answered;
+    wrong += line.at("class") == line.at("label") ? 0 : 1;
+    least = std::min(least, probability);
+  }
+  INFO(result.err);
+  CHECK(answered > 0);
+  CHECK(answered < static_cast<std::int64_t>(lines.size()));
+  CHECK(static_cast<double>(wrong) <= 0.1 * static_cast<double>(answered));
+  CHECK(most_abstained < least);
+  CHECK(contains(result.err, "note: --abstain 0.1: predicts from a confidence of "));
+  CHECK(contains(result.err, concat(" (", answered, " of ", lines.size(), " images have a class")));
+
+  const Result test = trained.predict({"--split", "test", "--abstain", error});
+  CHECK(contains(test.err, "note: coverage "));
+  const Result all = trained.predict({"--split", "test", "--abstain", "1"});
+  CHECK(
+      contains(all.err, "note: coverage 100.00 % (200 of 200 images have a class, with an error"));
+  const Result table =
+      run({"predict", trained.folder, "--split", "validation", "--abstain", error});
+  CHECK(contains(table.out, "(abstains)"));
+  const Result csv = run(
+      {"predict", trained.folder, "--split", "validation", "--abstain", error, "--format", "csv"});
+  CHECK(contains(csv.out, "index,class,probability,abstained,label"));
+  CHECK(contains(csv.out, ",true,"));
+  CHECK(contains(csv.out, ",false,"));
+  CHECK_FALSE(trained.predict({"--limit", "1"}).lines().at(0).contains("abstained"));
+}
+
+}  // namespace trainer::e2e
