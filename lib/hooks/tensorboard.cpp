@@ -1,11 +1,13 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
 
 #include "base/error.h"
 #include "base/process/process.h"
+#include "base/text.h"
 #include "hooks/device_window.h"
 #include "hooks/formats/confusion_image.h"
 #include "hooks/formats/event_file.h"
@@ -36,6 +38,22 @@ class TensorBoardHook : public Hook {
 
   std::string name() const override { return "tensorboard"; }
 
+  // Returns the steps since the last events, then for each split ";SPLIT STEP" of its evaluation.
+  std::string save() const override {
+    std::string text = window_.save();
+    for (const auto& [split, step] : evaluated_) text += concat(';', split, ' ', step);
+    return text;
+  }
+  void restore(const std::string& saved) override {
+    const std::vector<std::string> parts = split_text(saved, ';');
+    saved_window_ = parts[0];
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const std::size_t blank = std::min(parts[i].find(' '), parts[i].size() - 1);
+      const auto step = parse_integer(std::string_view(parts[i]).substr(blank + 1));
+      if (step) written_before_[parts[i].substr(0, blank)] = *step;
+    }
+  }
+
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
     first_step_ = info.first_step;
@@ -45,6 +63,7 @@ class TensorBoardHook : public Hook {
     interval_.emplace(options_.summary_every, info.steps_per_epoch);
     folder_ = info.dir / "tensorboard";
     files_.clear();
+    window_.restore(saved_window_, info);
     if (options_.config.empty()) return;
     const double now = seconds_since_1970();
     file("").text("config", info.first_step, now, "```yaml\n" + options_.config + "```");
@@ -57,8 +76,7 @@ class TensorBoardHook : public Hook {
   Request on_step(const Progress& p) override {
     window_.add(p);
     // The last step also has events, but not the step at which a run is interrupted: an interrupted
-    // run has events of the same steps as a whole run. The first ones after a resume average the
-    // steps since the resume.
+    // run has the events of a whole run, because save() keeps the steps since the last ones.
     if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }
@@ -66,6 +84,10 @@ class TensorBoardHook : public Hook {
   Request on_evaluation(const Evaluation& e) override {
     if (!window_.empty()) write_window();  // so that training has values of the same step
     const std::string split = to_string(e.split);
+    evaluated_[split] = e.step;
+    // A run that is resumed at its end repeats evaluations that have their events.
+    const auto before = written_before_.find(split);
+    if (before != written_before_.end() && before->second == e.step) return Request::kContinue;
     for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
       file(split).scalar(make_tag(key), e.step, seconds_since_1970(), static_cast<float>(value));
     }
@@ -170,9 +192,12 @@ class TensorBoardHook : public Hook {
   std::map<std::string, EventFile> files_;
   std::int64_t total_steps_ = 0, first_step_ = 0;
   std::int64_t evaluations_ = 0;  // of this process
+  // The step of the last evaluation of each split: by this process, and before it.
+  std::map<std::string, std::int64_t> evaluated_, written_before_;
   bool has_servers_ = false;
   std::optional<RowInterval> interval_;
-  MetricWindow window_;
+  std::string saved_window_;  // of the checkpoint from which the run resumes
+  MetricWindow window_;       // the steps since the last events
   DeviceWindow devices_;
 };
 

@@ -150,6 +150,53 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   CHECK(label(more[14]) == "Loss@9");
 }
 
+TEST_CASE("tensorboard: a run resumed between two events, the means of all steps since the last") {
+  std::string saved;
+  {
+    const TemporaryFolder folder;
+    const auto hook = make_tensorboard_hook({steps(4)});
+    hook->on_start(run_info(folder.path()));
+    for (std::int64_t n = 1; n <= 3; ++n) hook->on_step(after_step(n));
+    saved = hook->save();
+  }
+  const TemporaryFolder folder;
+  const auto hook = make_tensorboard_hook({steps(4)});
+  hook->restore(saved);
+  hook->on_start(run_info(folder.path(), 3));
+  hook->on_evaluation(evaluation(Split::kValidation, 3, 0.125));
+  const auto events = read_events(event_files(folder, "train").at(0));
+  REQUIRE(events.size() == 8);
+  CHECK(label(events[2]) == "Loss@3");
+  CHECK(scalar(events[2]) == doctest::Approx(0.2));
+  CHECK(scalar(events[5]) == doctest::Approx(3200));
+}
+
+TEST_CASE(
+    "tensorboard: a run resumed at its end repeats an evaluation, its events are written once") {
+  const auto evaluate = [](Hook& hook, std::int64_t step) {
+    hook.on_evaluation(evaluation(Split::kValidation, step, 0.125));
+    hook.on_evaluation(evaluation(Split::kTest, step, 0.25));
+  };
+  const TemporaryFolder folder;
+  const auto first = make_tensorboard_hook({steps(4)});
+  first->on_start(run_info(folder.path(), 0, 9));
+  for (std::int64_t n = 1; n <= 9; ++n) first->on_step(after_step(n));
+  evaluate(*first, 9);
+  const std::string saved = first->save();
+  for (const std::string& text : {saved, std::string(), std::string(";"), std::string(";test"),
+                                  std::string(";test x"), std::string(";test 8")}) {
+    CAPTURE(text);
+    const TemporaryFolder other;
+    const auto resumed = make_tensorboard_hook({steps(4)});
+    resumed->restore(text);
+    resumed->on_start(run_info(other.path(), 9, 9));
+    evaluate(*resumed, 9);
+    CHECK(std::filesystem::exists(other.path() / "tensorboard" / "test") == (text != saved));
+    // A checkpoint that is saved again has the same state.
+    CHECK(resumed->save() == saved);
+  }
+}
+
 TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {
   const TemporaryFolder folder;
   const auto hook = make_tensorboard_hook({steps(100)});
