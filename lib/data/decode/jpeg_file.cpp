@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/decode/cmyk.h"
 #include "data/jpeg/plain.h"
 
 namespace trainer::data {
@@ -147,12 +148,7 @@ class LibjpegDecoder {
   // are.
   void from_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) const {
     for (JDIMENSION x = 0; x < cinfo.output_width; ++x, cmyk += 4, rgb += 3) {
-      const int light = cmyk[3];
-      for (int c = 0; c < 3; ++c) {
-        const int product = (255 - cmyk[c]) * light + 128;
-        const int value = light - (((product >> 8) + product) >> 8);
-        rgb[c] = static_cast<std::uint8_t>(value < 0 ? 0 : value);
-      }
+      for (int c = 0; c < 3; ++c) rgb[c] = apply_ink(255 - cmyk[c], cmyk[3]);
     }
   }
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/decode/cmyk.h"
 
 namespace trainer::data {
 // The bytes of a file and the state of libtiff.
@@ -211,6 +212,7 @@ TiffFile::TiffFile(EncodedBytes file, const std::string& path)
   const bool grey = photometric == PHOTOMETRIC_MINISBLACK || photometric == PHOTOMETRIC_MINISWHITE;
   info_.channels = grey ? 1 : 3;
   check_samples(tiff, path_, photometric);
+  is_cmyk_ = photometric == PHOTOMETRIC_SEPARATED;
   is_direct_ = grey || photometric == PHOTOMETRIC_RGB;
   bands_ = static_cast<int>(field(tiff, TIFFTAG_SAMPLESPERPIXEL, 1));
   bits_ = static_cast<int>(field(tiff, TIFFTAG_BITSPERSAMPLE, 1));
@@ -261,6 +263,8 @@ std::string TiffFile::decode(int channels, int, Pixels& out, const LevelTable* l
     // libtiff's conversion reads the wrong values of a grey tile that is wider than its part of the
     // image.
     decode_levels(levels != nullptr ? *levels : upper_bytes(), out);
+  } else if (is_cmyk_) {
+    decode_cmyk(out);
   } else {
     decode_raster(out);
   }
@@ -330,12 +334,41 @@ int TiffFile::find_max_value(int channels) {
   return max;
 }
 
-void TiffFile::decode_raster(Pixels& out) {
-  TIFF* tiff = source_->tiff;
+void TiffFile::check_kind() const {
   char reason[1024] = "";
-  if (TIFFRGBAImageOK(tiff, reason) == 0) {
+  if (TIFFRGBAImageOK(source_->tiff, reason) == 0) {
     throw DataError(path_, concat("TIFF: is of an unsupported kind: ", reason));
   }
+}
+
+// libtiff's conversion would round colours down, up to one level below Pillow's.
+void TiffFile::decode_cmyk(Pixels& out) {
+  constexpr int kInks = 4, kMaxBands = 8;  // a row with thousands of bands would waste memory
+  check_kind();
+  if (bands_ > kMaxBands) {
+    throw DataError(path_, concat("TIFF: has ", bands_, " bands; CMYK images with at most ",
+                                  kMaxBands, " bands are read; convert it to RGB"));
+  }
+  const auto width = static_cast<std::uint32_t>(info_.width);
+  const SampleLayout layout{static_cast<std::uint32_t>(info_.height), width,
+                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
+  std::vector<std::uint8_t> inks(std::size_t{layout.height} * width * kInks);
+  const auto use = [&](std::uint32_t y, std::uint32_t x, std::uint32_t band, std::uint16_t value) {
+    if (band >= kInks) return;
+    inks[(std::size_t{y} * width + x) * kInks + band] = static_cast<std::uint8_t>(value);
+  };
+  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  out.reset(info_.height, info_.width, info_.channels);
+  std::uint8_t* to = out.data();
+  for (std::size_t i = 0; i < inks.size(); i += kInks) {
+    for (std::size_t c = 0; c < 3; ++c) *to++ = apply_ink(inks[i + c], 255 - inks[i + 3]);
+  }
+}
+
+void TiffFile::decode_raster(Pixels& out) {
+  check_kind();
+  TIFF* tiff = source_->tiff;
+  char reason[1024] = "";
   // Declares alpha as associated, because libtiff would multiply the colours by any other alpha.
   const std::vector<std::uint16_t> extra = extra_samples(tiff);
   const bool is_associated = !extra.empty() && extra[0] == EXTRASAMPLE_ASSOCALPHA;

@@ -41,6 +41,9 @@ class TiffFile {
   std::vector<std::uint16_t> read_values();
   void decode_bands(const LevelTable* levels, Pixels& out);
   void decode_levels(const LevelTable& levels, Pixels& out);
+  // Throws DataError for a kind of image that libtiff cannot convert.
+  void check_kind() const;
+  void decode_cmyk(Pixels& out);
   void decode_raster(Pixels& out);
   [[noreturn]] void fail_damaged() const;
 
@@ -48,7 +51,8 @@ class TiffFile {
   ImageInfo info_;
   int bands_ = 1, bits_ = 8;  // per pixel, per sample
   bool has_alpha_ = false;    // the last band of a grey or an RGB image
-  bool is_direct_ = false;    // grey or RGB: the bands are not converted
+  bool is_cmyk_ = false;
+  bool is_direct_ = false;  // grey or RGB: the bands are not converted
   std::unique_ptr<TiffSource> source_;
 };
 

@@ -189,6 +189,16 @@ TEST_CASE("TIFF: bands, signed numbers and 16-bit CMYK are rejected by name") {
   CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {255, 255, 255, 255}})) == "0 0 0");
 }
 
+TEST_CASE("TIFF: CMYK of 8 bits, the pixels of Pillow") {
+  // Pillow rounds to the nearest level. libtiff's conversion gives 124 205 0 and 184 92 0.
+  CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {100, 0, 255, 50}})) == "125 205 0");
+  CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {1, 128, 254, 70}})) == "184 92 1");
+  CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {0, 0, 0, 0}})) == "255 255 255");
+  CHECK(first_pixel(tiff({5, 5, 8, 1, {0}, {100, 0, 255, 50, 9}})) == "125 205 0");
+  CHECK(first_pixel(tiff({5, 9, 8, 1, {0, 0, 0, 0, 0}, std::vector<std::uint32_t>(9, 0)}))
+            .starts_with("TIFF: has 9 bands; CMYK images"));
+}
+
 TEST_CASE("WebP: the orientation of EXIF, or else of XMP, turns the image") {
   for (const char* name : {"lossless.webp", "lossy.webp"}) {
     const Bytes plain = file_named(name);
