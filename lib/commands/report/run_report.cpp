@@ -214,21 +214,11 @@ std::string headline(const RunFiles& run, const std::optional<ShownResult>& show
 
 // The means over the classes that `evaluate` prints.
 std::string print_class_means(const SplitResult& result) {
-  const auto rows = engine::class_scores(result.classes);
-  double macro = 0, weighted = 0, recall = 0, occurring = 0, classes = 0, samples = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto support = static_cast<double>(rows[i].support);
-    occurring += result.classes[i].support + result.classes[i].predicted > 0 ? 1 : 0;
-    classes += support > 0 ? 1 : 0;
-    samples += support;
-    macro += rows[i].f1;
-    weighted += rows[i].f1 * support;
-    recall += rows[i].recall;
-  }
-  if (samples == 0) return "";
-  return concat("<p>F1 macro ", fixed(macro / occurring, 4), ", weighted ",
-                fixed(weighted / samples, 4), "; balanced accuracy ", percent(recall / classes),
-                "</p>\n");
+  const engine::ClassMeans means = engine::class_means(result.classes);
+  if (std::isnan(means.f1_weighted)) return "";  // no samples
+  return concat("<p>F1 macro ", fixed(means.f1_macro, 4), ", weighted ",
+                fixed(means.f1_weighted, 4), "; balanced accuracy ",
+                percent(means.balanced_accuracy), "</p>\n");
 }
 
 // Returns the tables of several labels: their metrics, and a confusion matrix of each.

@@ -29,6 +29,15 @@ struct ClassScores {
 };
 std::vector<ClassScores> class_scores(std::span<const ClassCounts> counts);
 
+// scikit-learn's f1_score(average="macro" and "weighted") and balanced_accuracy_score. f1_macro is
+// the mean F1 of the classes that are true or predicted for any sample, and f1_weighted weighs it
+// by support. balanced_accuracy is the mean recall of the classes that have samples. NaN without
+// samples.
+struct ClassMeans {
+  double f1_macro = 0, f1_weighted = 0, balanced_accuracy = 0;
+};
+ClassMeans class_means(std::span<const ClassCounts> counts);
+
 // A confusion matrix. Its memory grows with the pairs of classes that occur, of which there are no
 // more than samples: the matrix of 22,000 classes would take 3.9 GB.
 class Confusion {

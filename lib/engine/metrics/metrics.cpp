@@ -26,34 +26,8 @@ std::int32_t predicted_class(std::span<const float> logits, LossKind loss) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-namespace {
-
-// Returns the mean of value(class), in which a class has the weight weight(class).
-template <class Value, class Weight>
-double weighted_mean(const std::vector<ClassScores>& classes, const Value& value,
-                     const Weight& weight) {
-  double sum = 0, weights = 0;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    sum += weight(i) * value(classes[i]);
-    weights += weight(i);
-  }
-  return weights > 0 ? sum / weights : std::numeric_limits<double>::quiet_NaN();
-}
-
-}  // namespace
-
 Metrics::Means Metrics::class_means() const {
-  const std::vector<ClassCounts> counts = confusion.class_counts();
-  const std::vector<ClassScores> scores = class_scores(counts);
-  const auto f1 = [](const ClassScores& score) { return score.f1; };
-  const auto recall = [](const ClassScores& score) { return score.recall; };
-  const auto occurs = [&](std::size_t c) {
-    return counts[c].support + counts[c].predicted > 0 ? 1.0 : 0.0;
-  };
-  const auto support = [&](std::size_t c) { return static_cast<double>(counts[c].support); };
-  const auto has_samples = [&](std::size_t c) { return counts[c].support > 0 ? 1.0 : 0.0; };
-  return {weighted_mean(scores, f1, occurs), weighted_mean(scores, f1, support),
-          weighted_mean(scores, recall, has_samples)};
+  return engine::class_means(confusion.class_counts());
 }
 
 std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& metrics) {

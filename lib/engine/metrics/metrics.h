@@ -42,13 +42,7 @@ struct Metrics {
   MultiLabelMetrics multi_label;  // of samples with several labels, which have no classes
 
   std::vector<ClassScores> per_class() const { return class_scores(confusion.class_counts()); }
-  // scikit-learn's f1_score(average="macro" and "weighted") and balanced_accuracy_score. f1_macro
-  // is the mean F1 of the classes that are true or predicted for any sample, and f1_weighted weighs
-  // it by support. balanced_accuracy is the mean recall of the classes that have samples. NaN
-  // without classes.
-  struct Means {
-    double f1_macro = 0, f1_weighted = 0, balanced_accuracy = 0;
-  };
+  using Means = ClassMeans;
   Means class_means() const;
 };
 
