@@ -281,6 +281,24 @@ void read_record(const SortedJson& json, RunFiles& run) {
   if (json.contains("finished")) run.finished = read_finished(json["finished"]);
 }
 
+// Returns the metrics of a split at the step of the best checkpoint, if that is of this split.
+std::optional<SplitResult> read_best_result(const RunFiles& run, Split split, std::int64_t count) {
+  if (!run.best || !run.best->metric.starts_with(concat(to_string(split), '/'))) {
+    return std::nullopt;
+  }
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split != split || row.step != run.best->step) continue;
+    SplitResult result;
+    result.loss = row.loss;
+    result.accuracy = row.accuracy;
+    result.count = count;
+    const double correct = row.accuracy * static_cast<double>(count);
+    result.correct = std::isfinite(correct) ? std::llround(correct) : 0;
+    return result;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 RunFiles read_run(const Path& folder) {
@@ -359,22 +377,20 @@ std::optional<Split> scored_split(const RunFiles& run) {
   return std::nullopt;
 }
 
-std::optional<SplitResult> best_result(const RunFiles& run) {
+const char* to_string(ScoredCheckpoint checkpoint) {
+  return checkpoint == ScoredCheckpoint::kBest ? "best" : "last";
+}
+
+std::optional<ScoredResult> find_scored_result(const RunFiles& run, ScoredCheckpoint preferred) {
   const std::optional<Split> split = scored_split(run);
-  if (!split || !run.best || !run.best->metric.starts_with(concat(to_string(*split), '/'))) {
-    return std::nullopt;
+  if (!split) return std::nullopt;
+  const SplitResult& last = run.finished->splits.at(*split);
+  if (preferred == ScoredCheckpoint::kBest) {
+    if (const auto best = read_best_result(run, *split, last.count)) {
+      return ScoredResult{*split, ScoredCheckpoint::kBest, *best};
+    }
   }
-  for (const MetricsRow& row : run.metrics) {
-    if (row.split != *split || row.step != run.best->step) continue;
-    SplitResult result;
-    result.loss = row.loss;
-    result.accuracy = row.accuracy;
-    result.count = run.finished->splits.at(*split).count;
-    const double correct = row.accuracy * static_cast<double>(result.count);
-    result.correct = std::isfinite(correct) ? std::llround(correct) : 0;
-    return result;
-  }
-  return std::nullopt;
+  return ScoredResult{*split, ScoredCheckpoint::kLast, last};
 }
 
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy) {

@@ -111,9 +111,18 @@ double wait_seconds(const RunFiles& run);       // the part of these spent waiti
 double images_per_second(const RunFiles& run);  // 0 when there are no steps
 // Returns test, or else validation: the split whose accuracy counts. Nothing without either.
 std::optional<Split> scored_split(const RunFiles& run);
-// Returns the metrics of scored_split() with the parameters of the best checkpoint, as far as
-// metrics.csv has them: without counts of classes. Nothing if the best is of another split.
-std::optional<SplitResult> best_result(const RunFiles& run);
+// The checkpoint whose metrics stand for a run.
+enum class ScoredCheckpoint { kBest, kLast };
+const char* to_string(ScoredCheckpoint checkpoint);  // "best", "last"
+// The metrics by which runs are compared.
+struct ScoredResult {
+  Split split = Split::kTest;
+  ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;
+  SplitResult metrics;  // of the best checkpoint as in metrics.csv, without counts of classes
+};
+// Returns the metrics of scored_split(): with `preferred` kBest those of the best checkpoint, if
+// the run has one of this split, and otherwise those of the last one. Nothing without the split.
+std::optional<ScoredResult> find_scored_result(const RunFiles& run, ScoredCheckpoint preferred);
 // Seconds of steps and evaluations up to the first evaluation of at least this accuracy.
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
 // For so many seconds; nothing without run.price_per_hour. A replica is a device, but for the CPU,

@@ -36,7 +36,8 @@ KeyValues without(const KeyValues& values, bool (*drop)(const std::string&)) {
   return rest;
 }
 
-double mean(const Runs& runs, double (*value)(const RunFiles&)) {
+template <class Value>
+double mean(const Runs& runs, const Value& value) {
   double sum = 0;
   for (const RunFiles* run : runs) sum += value(*run);
   return sum / static_cast<double>(runs.size());
@@ -47,36 +48,49 @@ double wait_share(const RunFiles& run) {
   return seconds > 0 ? wait_seconds(run) / seconds : 0;
 }
 
-// Returns the result with the best checkpoint, else with the last one; nothing for a run that was
-// not evaluated.
-std::optional<SplitResult> find_result(const RunFiles& run) {
-  if (std::optional<SplitResult> best = best_result(run)) return best;
-  const std::optional<Split> split = scored_split(run);
-  return split ? std::optional(run.finished->splits.at(*split)) : std::nullopt;
+// Returns the checkpoint whose metrics all points have: the last one if a run has no best
+// checkpoint of the scored split, as a run of an older program.
+ScoredCheckpoint choose_checkpoint(const Runs& runs) {
+  const bool all_have_best = std::all_of(runs.begin(), runs.end(), [](const RunFiles* run) {
+    const auto result = find_scored_result(*run, ScoredCheckpoint::kBest);
+    return !result || result->checkpoint == ScoredCheckpoint::kBest;
+  });
+  return all_have_best ? ScoredCheckpoint::kBest : ScoredCheckpoint::kLast;
 }
 
-// States which split and checkpoint find_result() is about.
-std::string describe_result(const RunFiles& run) {
-  const std::optional<Split> split = scored_split(run);
-  if (!split) return "";
-  if (best_result(run)) {
-    return concat("Accuracy and loss: ", to_string(*split), ", best checkpoints (",
-                  run.best->metric, ").");
+// States which split and checkpoint accuracy and loss are about.
+std::string describe_result(const Runs& runs, ScoredCheckpoint checkpoint) {
+  const RunFiles* first = nullptr;
+  std::int64_t results = 0, best = 0;
+  for (const RunFiles* run : runs) {
+    const auto result = find_scored_result(*run, ScoredCheckpoint::kBest);
+    if (!result) continue;
+    if (first == nullptr) first = run;
+    ++results;
+    best += result->checkpoint == ScoredCheckpoint::kBest ? 1 : 0;
   }
-  return concat("Accuracy and loss: ", to_string(*split), ", last checkpoints",
-                run.best ? "; `trainer evaluate` takes the best one of a point." : ".");
+  if (first == nullptr) return "";
+  const std::string split = to_string(*scored_split(*first));
+  const std::string text =
+      concat("Accuracy and loss: ", split, ", ", to_string(checkpoint), " checkpoints");
+  if (checkpoint == ScoredCheckpoint::kBest) return concat(text, " (", first->best->metric, ").");
+  if (best > 0) {
+    return concat(text, ", because ", results - best, " of ", results,
+                  " runs have no best checkpoint of ", split, '.');
+  }
+  return text + (first->best ? "; `trainer evaluate` takes the best one of a point." : ".");
 }
 
-std::optional<Estimate> estimate_accuracy(const Runs& runs) {
+std::optional<Estimate> estimate_accuracy(const Runs& runs, ScoredCheckpoint checkpoint) {
   std::vector<double> values;
   for (const RunFiles* run : runs) {
-    const std::optional<SplitResult> result = find_result(*run);
-    if (!result || !std::isfinite(result->accuracy)) return std::nullopt;
-    values.push_back(result->accuracy);
+    const auto result = find_scored_result(*run, checkpoint);
+    if (!result || !std::isfinite(result->metrics.accuracy)) return std::nullopt;
+    values.push_back(result->metrics.accuracy);
   }
   Estimate accuracy = estimate(values);
   if (values.size() == 1) {
-    const SplitResult only = *find_result(*runs.front());
+    const SplitResult only = find_scored_result(*runs.front(), checkpoint)->metrics;
     const engine::Interval interval = engine::wilson(only.correct, only.count);
     accuracy.low = interval.low;
     accuracy.high = interval.high;
@@ -99,7 +113,7 @@ std::optional<double> mean_of_all(const Runs& runs, const Value& value) {
   return sum / static_cast<double>(runs.size());
 }
 
-void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
+void measure(SummaryRow& row, const Runs& runs, const Summary& summary) {
   row.replicas = runs.front()->replicas;
   row.global_batch = runs.front()->global_batch;
   row.images_per_second = mean(runs, images_per_second);
@@ -116,17 +130,19 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   row.wall_seconds = mean(runs, [](const RunFiles& run) { return run.wall_seconds; });
   row.peak_memory_bytes =
       mean(runs, [](const RunFiles& run) { return static_cast<double>(run.peak_memory_bytes); });
-  row.loss = mean(runs, [](const RunFiles& run) {
-    const std::optional<SplitResult> result = find_result(run);
-    return result ? result->loss : std::nan("");
+  row.loss = mean(runs, [&](const RunFiles& run) {
+    const auto result = find_scored_result(run, summary.checkpoint);
+    return result ? result->metrics.loss : std::nan("");
   });
-  row.accuracy = estimate_accuracy(runs);
+  row.accuracy = estimate_accuracy(runs, summary.checkpoint);
   row.cost = mean_of_all(runs, [](const RunFiles& run) { return cost(run, run.wall_seconds); });
   row.energy_joules = mean_of_all(runs, [](const RunFiles& run) { return run.energy_joules; });
   row.joules_per_image =
       mean_of_all(runs, [](const RunFiles& run) { return run.joules_per_image; });
-  if (!wanted) return;
-  const auto time = [&](const RunFiles& run) { return seconds_to_accuracy(run, *wanted); };
+  if (!summary.wanted_accuracy) return;
+  const auto time = [&](const RunFiles& run) {
+    return seconds_to_accuracy(run, *summary.wanted_accuracy);
+  };
   row.seconds_to_accuracy = mean_of_all(runs, time);
   row.cost_to_accuracy = mean_of_all(runs, [&](const RunFiles& run) {
     const std::optional<double> seconds = time(run);
@@ -263,18 +279,23 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
     summary.short_names.push_back(short_name(axis.key, plan.axes));
   }
   const auto groups = group_by_values(summary);
+  Runs all;
+  for (const PointState& point : summary.points) {
+    if (point.run) all.push_back(&*point.run);
+  }
+  summary.checkpoint = choose_checkpoint(all);
+  summary.scored = describe_result(all, summary.checkpoint);
   bool on_cpu = true;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     Runs runs;
     for (const PointState* point : groups[i]) {
       if (point->run) runs.push_back(&*point->run);
-      if (point->run && summary.scored.empty()) summary.scored = describe_result(*point->run);
       on_cpu = on_cpu && (!point->run || point->run->on_cpu);
     }
     SummaryRow& row = summary.rows[i];
     row.runs = static_cast<std::int64_t>(runs.size());
     row.missing = static_cast<std::int64_t>(groups[i].size() - runs.size());
-    if (!runs.empty()) measure(row, runs, wanted_accuracy);
+    if (!runs.empty()) measure(row, runs, summary);
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     SummaryRow& row = summary.rows[i];

@@ -44,6 +44,7 @@ struct Summary {
   std::vector<std::string> short_names;  // of the keys
   std::vector<SummaryRow> rows;
   std::vector<PointState> points;
+  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // of accuracy and loss, the same of all
   std::string scored;  // a sentence on the split and checkpoint of accuracy and loss; may be ""
   std::optional<double> wanted_accuracy;
   // The row that reaches it for the least money, or time where there are no prices.

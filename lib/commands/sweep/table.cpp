@@ -107,7 +107,7 @@ std::string format_cell(const Column& column, const SummaryRow& row) {
   return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
 }
 
-Json make_json(const PointState& point) {
+Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
   Json json{{"name", point.point.name}, {"state", to_string(point.kind)}};
   for (const auto& [key, value] : point.point.values) json["values"][key] = value;
   if (point.kind == PointState::Kind::kFailed) {
@@ -117,12 +117,9 @@ Json make_json(const PointState& point) {
   if (!point.run) return json;
   json["images_per_second"] = images_per_second(*point.run);
   json["total_seconds"] = step_seconds(*point.run);
-  if (const auto best = best_result(*point.run)) {
-    json["accuracy"] = best->accuracy;
-    json["checkpoint"] = "best";
-  } else if (const std::optional<Split> split = scored_split(*point.run)) {
-    json["accuracy"] = point.run->finished->splits.at(*split).accuracy;
-    json["checkpoint"] = "last";
+  if (const auto result = find_scored_result(*point.run, checkpoint)) {
+    json["accuracy"] = result->metrics.accuracy;
+    json["checkpoint"] = to_string(result->checkpoint);
   }
   return json;
 }
@@ -225,7 +222,9 @@ std::string table_json(const Summary& summary) {
     json["rows"].push_back(std::move(line));
   }
   json["points"] = Json::array();
-  for (const PointState& point : summary.points) json["points"].push_back(make_json(point));
+  for (const PointState& point : summary.points) {
+    json["points"].push_back(make_json(point, summary.checkpoint));
+  }
   if (summary.wanted_accuracy) {
     json["wanted_accuracy"] = *summary.wanted_accuracy;
     json["cheapest"] =
@@ -235,7 +234,7 @@ std::string table_json(const Summary& summary) {
 }
 
 std::string point_json(const PointState& state, std::optional<double> eta_seconds) {
-  Json json = make_json(state);
+  Json json = make_json(state, ScoredCheckpoint::kBest);
   if (eta_seconds) json["eta_seconds"] = *eta_seconds;
   Json line{{"event", "point"}};
   line.update(json);

@@ -244,6 +244,25 @@ TEST_CASE("summarize: runs with a best checkpoint of the scored split, its accur
   CHECK(nlohmann::json::parse(table_json(last))["points"][0]["checkpoint"] == "last");
 }
 
+TEST_CASE("summarize: one run without a best checkpoint, the last checkpoints of all runs") {
+  const Sweep sweep({"seed=1,2,3"});
+  FakeRun run = with(1, 0.5, 90);
+  sweep.write("seed=1", run);  // as an older program left it
+  run.best = {{"metric", "test/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
+  sweep.write("seed=2", run);
+  sweep.write("seed=3", run);
+  const Summary summary = sweep.summary();
+  REQUIRE(summary.rows.front().accuracy);
+  CHECK(summary.rows.front().accuracy->mean == doctest::Approx(0.9));
+  CHECK(summary.scored ==
+        "Accuracy and loss: test, last checkpoints, because 1 of 3 runs have no best checkpoint "
+        "of test.");
+  for (const auto& point : nlohmann::json::parse(table_json(summary))["points"]) {
+    CHECK(point["checkpoint"] == "last");
+    CHECK(point["accuracy"] == doctest::Approx(0.9));
+  }
+}
+
 TEST_CASE("the cheapest point that reaches an accuracy") {
   const Sweep sweep({"parallel.gpus=1,2"});
   FakeRun slow = with(1, 1), fast = with(2, 0.75);
