@@ -74,6 +74,32 @@ std::string describe_file(const ImageList& list, std::size_t place,
   return concat(list.files[place].describe(), " (", list.label_name(place, classes), ')');
 }
 
+// Throws DataError if a class that has files would keep none.
+void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
+                   const std::vector<std::string>& classes, const config::Data& data) {
+  constexpr std::size_t kMaxNames = 5;
+  std::vector<std::int64_t> files(classes.size()), kept(classes.size());
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    const auto label = static_cast<std::size_t>(list.files[i].label);
+    ++files[label];
+    kept[label] += is_left_out[i] ? 0 : 1;
+  }
+  std::vector<std::string> emptied;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    if (kept[label] > 0 || files[label] == 0) continue;
+    emptied.push_back(concat(printable(classes[label]), " (", files[label],
+                             files[label] == 1 ? " file)" : " files)"));
+  }
+  if (emptied.empty()) return;
+  const char* const noun = emptied.size() == 1 ? "class " : "classes ";
+  throw DataError(
+      list.source,
+      concat("data.on_conflict: ", config::spell(data.on_conflict), " leaves no file of ", noun,
+             join_first(std::move(emptied), kMaxNames),
+             ", because each of its photos has another class too; correct the labels, or set "
+             "data.on_conflict: keep"));
+}
+
 }  // namespace
 
 void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
@@ -91,6 +117,7 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
       count += is_left_out[i] ? 1 : 0;
     }
   }
+  check_classes(list, is_left_out, classes, data);
   const Places& example = conflicts.front();
   const std::size_t other = *std::find_if(example.begin(), example.end(), [&](std::size_t i) {
     return list.files[i].label != list.files[example.front()].label;
@@ -108,9 +135,6 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
   }
   list.files = std::move(files);
   list.lines.clear();
-  if (list.files.empty()) {
-    throw DataError(list.source, "data.on_conflict: drop leaves no file; correct the labels");
-  }
 }
 
 }  // namespace trainer::data

@@ -9,7 +9,8 @@ namespace trainer::data {
 
 // Leaves files out of the list as data.on_conflict asks, and adds a note with their number. Two
 // files are the same photo if their bytes are equal. Reads the files whose size a file of another
-// class has; a file that cannot be read is kept. Does nothing for `keep`.
+// class has; a file that cannot be read is kept. Does nothing for `keep`. Throws DataError if a
+// class that has files would keep none.
 void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
                        ImageList& list);
 

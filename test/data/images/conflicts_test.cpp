@@ -90,11 +90,12 @@ TEST_CASE("data.on_conflict: the bytes decide, not the size or the name") {
     fs::rename(divided.files.path() / name, divided.files.path() / "train" / name);
     divided.write(concat("test/", name, "/x"), 7);
   }
+  divided.write("test/b/y", 2);
   divided.write("test/c/y", 1);
   divided.config.on_conflict = OnConflict::kFirst;
   const Datasets sets = open_datasets(divided.config, 1);
   CHECK(sets.train->size() == 6);
-  CHECK(labels(*sets.test) == std::vector<std::int32_t>{0, 2});
+  CHECK(labels(*sets.test) == std::vector<std::int32_t>{0, 1, 2});
 }
 
 TEST_CASE("data.on_conflict: in a csv the first line decides, before data.limit") {
@@ -109,8 +110,25 @@ TEST_CASE("data.on_conflict: in a csv the first line decides, before data.limit"
   folder.config.limit = 2;
   CHECK(folder.list(OnConflict::kDrop) == "a/own b/own");
   write_text(folder.files.path() / "list.csv", "path,label\nb/same.ppm,b\na/same.ppm,a\n");
-  CHECK_THROWS_WITH_AS(folder.list(OnConflict::kDrop), doctest::Contains("leaves no file"),
+  CHECK_THROWS_WITH_AS(folder.list(OnConflict::kDrop),
+                       doctest::Contains("drop leaves no file of classes a (1 file), b (1 file)"),
                        DataError);
+}
+
+TEST_CASE("data.on_conflict: a class without a photo of its own, an error that names it") {
+  Folder folder;
+  fs::remove(folder.files.path() / "c" / "own.ppm");
+  folder.write("a/second", 5);
+  folder.write("b/other", 9);
+  folder.write("c/other", 1);  // the photo of a/own
+  for (const OnConflict policy : {OnConflict::kDrop, OnConflict::kFirst}) {
+    const std::string wanted =
+        concat("data.on_conflict: ", config::spell(policy), " leaves no file of class c (1 file)");
+    CHECK_THROWS_WITH_AS(folder.list(policy), doctest::Contains(wanted.c_str()), DataError);
+  }
+  // What the message advises.
+  CHECK(folder.list(OnConflict::kKeep) ==
+        "a/own a/same a/same_again a/second b/other b/own b/same c/other");
 }
 
 TEST_CASE("check_images: photos in several classes, one of them set aside, are counted") {
