@@ -63,9 +63,11 @@ int evaluate(const EvaluateArguments& arguments);
 
 // Returns the config file that the argument of a command names: the file itself, or that of a run.
 // For images (a folder, or a CSV list) it is <name>.yaml in the current folder, which is written
-// unless it exists; a note names it. Throws DataError for other folders, and ConfigError if the
+// unless it exists; a note names it. Of the settings, only those of data.csv are written: without
+// them a list might not be readable. Throws DataError for other folders, and ConfigError if the
 // file exists and reads other data.
-std::string find_config(const std::string& source);
+std::string find_config(const std::string& source,
+                        const std::vector<config::Override>& settings = {});
 
 // "trainer 0.1.0 (commit ...)".
 const char* version();

@@ -66,7 +66,7 @@ constexpr struct {
     {"--device", "--set parallel.device=cuda, or =cpu; --gpus 1 sets their number"},
     {"--batch", "--batch-size 32"},
     {"--gpu", "--gpus 1"},
-    {"--imgsz", "--set 'data.resize=[224, 224]'"},
+    {"--imgsz", "--set 'data.resize=[224, 224]' --set 'model.input=[224, 224, 3]'"},
     {"--workers", "--set data.threads=4"},
     {"--num-workers", "--set data.threads=4"},
     {"--data", "--set data.path=FOLDER"},

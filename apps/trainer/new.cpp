@@ -11,6 +11,7 @@
 #include "config/describe/emit.h"
 #include "config/rule.h"
 #include "config/values.h"
+#include "options.h"
 #include "train/run_dir.h"
 
 namespace trainer::app {
@@ -24,6 +25,7 @@ struct NewArguments {
   bool overwrite = false;
   std::optional<config::Backbone::Name> backbone;  // for images
   std::string group_by;                            // for images
+  std::vector<config::Override> settings;
 };
 
 // Returns a path without a slash at its end, also of ".".
@@ -37,10 +39,26 @@ std::string default_output(const Path& source) {
   return to_whole_path(source).stem().string() + ".yaml";
 }
 
+bool is_of_csv(const config::Override& setting) {
+  return setting.path == "data.csv" || setting.path.starts_with("data.csv.");
+}
+
+// Returns data.csv with the settings of its keys. Ignores those of other keys.
+config::Csv read_csv_settings(std::vector<config::Override> settings) {
+  std::erase_if(settings, [](const config::Override& setting) { return !is_of_csv(setting); });
+  // The smallest config of a list, which the settings complete.
+  constexpr char kText[] =
+      "model: {input: [1, 1, 3], layers: [flatten, dense: 2]}\n"
+      "data: {format: csv, train: {path: list.csv}, resize: [1, 1]}\n"
+      "train: {max_steps: 1, batch_size: 1}\n";
+  return config::parse_config(kText, "config", settings, environment()).config.data.csv;
+}
+
 std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone,
-                            const std::string& group_by) {
+                            const std::string& group_by,
+                            const std::vector<config::Override>& settings) {
   const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
-  commands::ImageSource images = commands::look_at(source);
+  commands::ImageSource images = commands::look_at(source, read_csv_settings(settings));
   if (!group_by.empty()) commands::set_groups(images, group_by);
   return commands::starting_config(
       images, commands::find_weights(source, environment(), on_cpu, backbone), on_cpu, backbone);
@@ -51,7 +69,13 @@ std::string text_for(const NewArguments& arguments) {
   const SourceKind kind = commands::find_source_kind(source);
   const bool is_config = kind == SourceKind::kConfig && std::filesystem::exists(source);
   if (!is_config && kind != SourceKind::kRun) {
-    return text_for_images(source, arguments.backbone, arguments.group_by);
+    for (const config::Override& setting : arguments.settings) {
+      if (is_of_csv(setting)) continue;
+      throw ConfigError({}, concat("--set ", setting.path,
+                                   ": a config for images takes only settings of data.csv; edit "
+                                   "the file that `trainer new` writes"));
+    }
+    return text_for_images(source, arguments.backbone, arguments.group_by, arguments.settings);
   }
   if (!arguments.group_by.empty()) {
     throw ConfigError({},
@@ -64,7 +88,8 @@ std::string text_for(const NewArguments& arguments) {
                                  ", whose model.backbone names the backbone"));
   }
   const Path file = is_config ? source : train::config_file(source);
-  return config::commented_yaml(config::load_config(file, {}, environment()).config);
+  return config::commented_yaml(
+      config::load_config(file, arguments.settings, environment()).config);
 }
 
 void write_config(const std::string& text, const std::string& output) {
@@ -112,7 +137,7 @@ void check_reads(const std::string& file, const std::string& source) {
 
 }  // namespace
 
-std::string find_config(const std::string& source) {
+std::string find_config(const std::string& source, const std::vector<config::Override>& settings) {
   const SourceKind kind = commands::find_source_kind(source);
   if (kind == SourceKind::kConfig) return source;
   if (kind == SourceKind::kRun) return train::config_file(source).string();
@@ -122,7 +147,7 @@ std::string find_config(const std::string& source) {
     warn(Notice::note(concat(file, " exists and is the config of ", source)));
     return file;
   }
-  write_config(text_for_images(source, std::nullopt, ""), file);
+  write_config(text_for_images(source, std::nullopt, "", settings), file);
   warn(Notice::note(concat("wrote ", file, ", the config of ", source, "; edit it as you like")));
   return file;
 }
@@ -152,6 +177,7 @@ void add_new(CommandLine& line) {
                   "paths, or a column of the list (data.group_by)")
       .type_name("PATTERN");
   command.add_flag("--overwrite", arguments->overwrite, "Replace the file");
+  add_overrides(command, arguments->settings, Shorthands::kNone);
   command.run([arguments] { return create(*arguments); });
 }
 

@@ -18,12 +18,13 @@ void add_config(const Command& command, ConfigArguments& arguments) {
 }
 
 config::LoadedConfig load(const ConfigArguments& arguments) {
-  return config::load_config(find_config(arguments.path), arguments.overrides, environment());
+  return config::load_config(find_config(arguments.path, arguments.overrides), arguments.overrides,
+                             environment());
 }
 
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size) {
   ConfigArguments every = arguments;
-  every.path = find_config(arguments.path);
+  every.path = find_config(arguments.path, arguments.overrides);
   config::LoadedConfig loaded = load(every);
   const config::Parallel& parallel = loaded.config.parallel;
   if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||

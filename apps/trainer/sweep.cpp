@@ -26,7 +26,7 @@ struct SweepArguments : ConfigArguments {
 };
 
 commands::SweepPlan make_plan(const SweepArguments& arguments) {
-  const std::string file = find_config(arguments.path);
+  const std::string file = find_config(arguments.path, arguments.overrides);
   std::vector<commands::Axis> axes;
   for (const std::string& text : arguments.over) axes.push_back(commands::parse_axis(text));
   config::Environment variables = environment();

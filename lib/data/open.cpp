@@ -174,8 +174,9 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::opti
   }
   if (!result.train && !result.validation && !result.test) {
     const char* const name = to_string(only.value_or(Split::kTrain));
-    throw MissingSplit(config.path.empty() ? "data" : config.path,
-                       concat("there is no ", name, " split: give data.", name, " in the config"));
+    throw MissingSplit(
+        config.path.empty() ? "data" : config.path,
+        concat("there is no ", name, " split; name one with --set data.", name, ".path=PLACE"));
   }
   describe(result, config);
   return result;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/sync.h"
+#include "base/process/shell.h"
 #include "base/system_error.h"
 #include "base/text.h"
 #include "data/image_split.h"
@@ -150,6 +151,13 @@ std::string sync_warning(const Path& run) {
   return concat(printable(run.string()),
                 ": this file system cannot sync folders, so that a loss of power may take the "
                 "newest checkpoint; choose a folder on another file system with --run-dir");
+}
+
+std::string new_run_advice(const Path& run) {
+  const std::string setting =
+      config::to_setting({"model.weights", run.string(), "--set", config::Override::Syntax::kText});
+  return concat("start a new run from its parameters: --run-dir NEW --set ", shell_word(setting),
+                " without --resume.");
 }
 
 void write_config(const Path& run, const config::Config& config) {

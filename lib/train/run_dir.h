@@ -42,6 +42,9 @@ std::string sync_warning(const Path& run);
 // the next start would list the folders of the run as classes.
 void check_outside_data(const Path& run, const config::Config& config);
 
+// Returns the part of a message on what to do where a run cannot be resumed.
+std::string new_run_advice(const Path& run);
+
 // Writes the effective config.
 void write_config(const Path& run, const config::Config& config);
 

@@ -1,5 +1,6 @@
 #include "train/state.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include "checkpoint/weights.h"
 #include "config/keys.h"
 #include "train/class_order.h"
+#include "train/run_dir.h"
 
 namespace trainer::train {
 namespace {
@@ -16,6 +18,9 @@ namespace {
 namespace keys = config::keys;
 
 const std::string kHookPrefix = "hook.";
+// Keys of the fingerprints of the training data at the last save and at the first start.
+constexpr char kTrainingData[] = "training data";
+constexpr char kFirstData[] = "training data at the first start";
 
 // Formats a double with seventeen digits, which read back exactly.
 std::string exact(double value) {
@@ -30,7 +35,7 @@ checkpoint::Metadata identity(const data::Datasets& data, const TrainingPlan& pl
   return {{"global batch", std::to_string(plan.batch)},
           {keys::kShard,
            plan.repetitions > 1 ? concat("off over ", plan.repetitions, " replicas") : "sample"},
-          {"training data", data.train ? data.train->fingerprint() : ""}};
+          {kTrainingData, data.train ? data.train->fingerprint() : ""}};
 }
 
 std::string join_dims(const Shape& shape) {
@@ -104,11 +109,20 @@ PlateauState read_plateau(const checkpoint::Metadata& metadata, const std::strin
   return plateau;
 }
 
+// Returns whether parameters of the run may not fit after a change, which begins with its key.
+bool changes_shapes(const std::string& change) {
+  return change.starts_with("model") || change.starts_with("data.resize") ||
+         change.starts_with("data.channels");
+}
+
 }  // namespace
 
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
                                  const data::Datasets& data, const TrainingPlan& plan) {
   checkpoint::Metadata metadata = identity(data, plan);
+  if (!state.first_data.empty() && state.first_data != metadata.at(kTrainingData)) {
+    metadata[kFirstData] = state.first_data;
+  }
   metadata["step"] = std::to_string(state.step);
   if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
   if (state.best) {
@@ -136,30 +150,40 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const TrainingPlan& plan,
-                       const std::string& path, const std::string& advice) {
+                       const std::string& path, const Path& run) {
   RunState state;
   state.step = read_step(metadata, path);
+  for (const char* key : {kTrainingData, kFirstData}) {
+    if (const auto found = metadata.find(key); found != metadata.end()) {
+      state.first_data = found->second;
+    }
+  }
   std::string problems;
   const auto compare = [&](const std::string& key, const std::string& now) {
     const auto found = metadata.find(key);
     // Checkpoints without the key were written before it could be chosen.
     const std::string otherwise = key == keys::kShard ? "sample" : "";
     const std::string was = found == metadata.end() ? otherwise : found->second;
-    if (was == now) return;
-    problems += key == "training data" ? "\n  " + changed_data(was, now)
-                                       : concat("\n  ", key, " was ", was, ", is ", now);
+    if (was == now || (key == kTrainingData && state.first_data == now)) return;
+    problems += key == kTrainingData ? "\n  " + changed_data(was, now)
+                                     : concat("\n  ", key, " was ", was, ", is ", now);
   };
   for (const auto& [key, value] : identity(data, plan)) compare(key, value);
   if (const auto was = read_classes(metadata); was != data.classes) {
     problems += concat("\n  classes were ", join(was), "; are ", join(data.classes),
                        describe_class_difference(was, data.classes));
   }
-  for (const std::string& change : changes_since(metadata, config).errors)
-    problems += "\n  " + change;
+  const std::vector<std::string> changes = changes_since(metadata, config).errors;
+  for (const std::string& change : changes) problems += "\n  " + change;
   if (!problems.empty()) {
+    const bool fits = read_classes(metadata).size() == data.classes.size() &&
+                      std::none_of(changes.begin(), changes.end(), changes_shapes);
+    const std::string advice = run.empty() ? "."
+                               : fits      ? ", or " + new_run_advice(run)
+                                      : ", or start a new run: --run-dir NEW without --resume.";
     throw DataError(path,
                     "cannot be resumed: the run would not go on as it was" + problems +
-                        "\nRestore these values" + (advice.empty() ? "." : ", or " + advice),
+                        "\nRestore these values" + advice,
                     Controls::kLines);
   }
   if (metadata.contains("best")) {

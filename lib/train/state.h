@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "base/files/files.h"
 #include "checkpoint/tensor_file.h"
 #include "config/config.h"
 #include "data/open.h"
@@ -29,6 +30,9 @@ struct RunState {
   bool evaluation_due = false;               // a signal cancelled the evaluation of this step
   bool stopped = false;                      // a hook has stopped the run early
   std::map<std::string, std::string> hooks;  // by hook name
+  // The fingerprint of the training data at the first start, before files were damaged or removed
+  // during the run; "" if it is not known. A resume accepts this one and that of the last save.
+  std::string first_data;
 };
 
 // Converts the state to metadata and adds the identity of the run: the settings that a resume must
@@ -39,11 +43,11 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 
 // Reads the state. Throws DataError naming each difference from this config and data with which the
 // run cannot continue: seed, batch size, accumulation, shuffling, training data, classes, and the
-// errors of changes_since(). The message ends with `advice`, an alternative to restoring the
-// values.
+// errors of changes_since(). With the folder of the run, the message ends with what else can be
+// done.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const TrainingPlan& plan,
-                       const std::string& path, const std::string& advice = "");
+                       const std::string& path, const Path& run = {});
 
 // Returns the differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);

@@ -158,6 +158,23 @@ std::string plain_model(const ImageSource& images, const FoundWeights& weights) 
       images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
 }
 
+// Returns the line of data.csv with the values that are not the defaults; "" for none.
+std::string csv_line(const config::Csv& csv) {
+  std::vector<std::string> keys;
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) keys.push_back(concat(key, ": ", config::to_yaml(value)));
+  };
+  add("image_column", csv.image_column);
+  add("label_column", csv.label_column);
+  add("weight_column", csv.weight_column);
+  add("separator", csv.separator);
+  add("root", csv.root);
+  add("ending", csv.ending);
+  add("label_separator", csv.label_separator);
+  if (csv.columns_are_labels) keys.push_back("columns_are_labels: true");
+  return keys.empty() ? "" : concat("  csv: {", join(keys), "}\n");
+}
+
 std::string data_section(const ImageSource& images, const FoundWeights& weights) {
   const bool has_backbone = !weights.backbone.empty();
   std::vector<std::string> classes;
@@ -167,7 +184,8 @@ std::string data_section(const ImageSource& images, const FoundWeights& weights)
                                            : "image_folder  # one folder per class",
                             "\n  classes: [", join(classes),
                             "]\n  train: {path: ", config::to_yaml(images.train.path.string()),
-                            has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n");
+                            has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n",
+                            csv_line(images.csv));
   if (images.validation.path.empty()) {
     text += concat("  validation_split: ", kValidationShare,
                    "  # share of the training images set aside, by the seed\n");
@@ -200,14 +218,33 @@ bool is_imbalanced(const ImageSource& images) {
   return largest > kMaxImbalance * smallest;
 }
 
-ImageSource look_at_list(const Path& list) {
+// Adds a note with the number of files that do not exist.
+void note_missing_files(ImageSource& images, const std::vector<std::vector<std::string>>& files) {
+  std::int64_t missing = 0;
+  std::string example;
+  for (const std::vector<std::string>& of_class : files) {
+    for (const std::string& file : of_class) {
+      std::error_code error;
+      if (fs::exists(file, error)) continue;
+      if (++missing == 1) example = file;
+    }
+  }
+  if (missing == 0) return;
+  images.notes.push_back(concat(missing, missing == 1 ? " file does" : " files do",
+                                " not exist and will be left out, e.g. ", example));
+}
+
+ImageSource look_at_list(const Path& list, const config::Csv& csv) {
   ImageSource images;
   images.path = list;
   images.is_list = true;
+  images.csv = csv;
   config::Data config;
   config.format = config::DataFormat::kCsv;
   config.train.path = list;
-  config.resize = {1, 1};  // no image is read
+  config.csv = csv;
+  config.on_error = config::OnError::kReplace;  // files may be missing
+  config.resize = {1, 1};                       // no image is read
   const data::Datasets opened = data::open_datasets(config, 0, Split::kTrain);
   images.classes = opened.classes;
   if (images.classes.size() < 2) {
@@ -220,6 +257,7 @@ ImageSource look_at_list(const Path& list) {
   for (std::int64_t i = 0; i < opened.train->size(); ++i) {
     files[static_cast<std::size_t>(opened.train->label_at(i))].push_back(opened.train->describe(i));
   }
+  note_missing_files(images, files);
   measure_images(images, files);
   return images;
 }
@@ -268,7 +306,8 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
   weights.file = beside / config::imagenet_weight_file(backbone);
   if (fs::exists(weights.file)) return weights;
   throw DataError(concat("--backbone ", weights.backbone),
-                  config::missing_imagenet_weights(backbone, environment, {beside.string()}));
+                  config::missing_imagenet_weights(backbone, environment, {beside.string()}),
+                  Controls::kLines);
 }
 
 }  // namespace
@@ -277,9 +316,9 @@ std::int64_t ImageSource::SplitImages::size() const {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
-ImageSource look_at(const Path& source) {
+ImageSource look_at(const Path& source, const config::Csv& csv) {
   if (fs::is_directory(source)) return look_at_folder(source);
-  if (fs::is_regular_file(source)) return look_at_list(source);
+  if (fs::is_regular_file(source)) return look_at_list(source, csv);
   throw DataError(source.string(),
                   "is not a folder; expected one with a folder of images per class, or a list of "
                   "images and classes (CSV)");
@@ -289,6 +328,7 @@ void set_groups(ImageSource& images, const std::string& group_by) {
   config::Data data;
   data.format = images.is_list ? config::DataFormat::kCsv : config::DataFormat::kImageFolder;
   data.train.path = images.train.path.string();
+  data.csv = images.csv;
   data.classes = images.classes;
   data.group_by = group_by;
   images.groups = data::describe_training_groups(data);

@@ -21,6 +21,7 @@ struct ImageSource {
   };
   Path path;
   bool is_list = false;
+  config::Csv csv;                   // how the list is read
   std::vector<std::string> classes;  // sorted
   SplitImages train, validation, test;
   std::vector<std::string> notes;      // on folders that are not used
@@ -30,8 +31,8 @@ struct ImageSource {
 };
 // `source` is a folder that contains a folder per class, or folders named after the splits (see
 // data/split_folders.h) with a folder per class each; or a list of images and classes, as
-// data.format: csv reads it. Throws a DataError that states what is wrong.
-ImageSource look_at(const Path& source);
+// data.format: csv reads it with `csv`. Throws a DataError that states what is wrong.
+ImageSource look_at(const Path& source, const config::Csv& csv = {});
 // Sets data.group_by. Throws ConfigError for a wrong pattern, and if no training image has a group.
 void set_groups(ImageSource& images, const std::string& group_by);
 

@@ -14,7 +14,7 @@ namespace {
 
 ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split which, ImageList list,
                       const std::vector<std::string>& classes) {
-  if (config.on_error == config::OnError::kFail) check_files_exist(list, config.csv);
+  check_files_exist(list, config);
   const bool training = which == Split::kTrain;
   if (training) {
     check_groups(config, list);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/files/glob.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "checkpoint/average.h"
 #include "checkpoint/keras.h"
@@ -231,6 +232,29 @@ std::string guess(const ImportReport& report, const config::Model& model) {
                 config::keras_class(model.backbone->name), alpha, ".");
 }
 
+// Returns what to do where layers of the model lack tensors of the file.
+std::string incomplete_advice(const ImportReport& report, bool of_backbone) {
+  constexpr std::size_t kMaxLayers = 8;  // of which so many are missing, the file is the wrong one
+  const std::string key = of_backbone ? "model.backbone.allow_missing" : "model.allow_missing";
+  std::vector<std::string> layers;
+  const auto add = [&](const std::string& tensor) {
+    const std::string layer = tensor.substr(0, tensor.rfind('/'));
+    if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
+  };
+  // The setting replaces the layers that the config names.
+  for (const std::string& tensor : report.initialised) add(tensor);
+  for (const std::string& tensor : report.missing) add(tensor);
+  for (const ImportReport::Shapes& tensor : report.ill_shaped) add(tensor.name);
+  if (layers.size() > kMaxLayers) {
+    return concat(
+        "Give the file of this network, or name the layers that may stay as initialised "
+        "in ",
+        key, '.');
+  }
+  return concat("Give the file of this network, or let these layers stay as initialised: --set ",
+                shell_word(concat(key, "=[", join(layers), ']')));
+}
+
 // Returns the parameters of a checkpoint: without optimizer slots ("dense/kernel/m" of
 // "dense/kernel"), and with averages in place of their parameters, as in an evaluation of the run.
 std::vector<Tensor> without_slots(std::vector<Tensor> file) {
@@ -377,7 +401,7 @@ std::string missing_weights(const config::Model& model, const config::Environmen
 
 void check_weights_exist(const config::Model& model, const config::Environment& environment) {
   const std::string message = describe_missing_file(model, environment);
-  if (!message.empty()) throw DataError(weight_path(model), message);
+  if (!message.empty()) throw DataError(weight_path(model), message, Controls::kLines);
 }
 
 Import import_weights(const graph::Graph& graph, const config::Model& model) {
@@ -402,12 +426,11 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   import.report.classes = std::move(classes);
   import.report.has_head = loads_head(graph, import.report);
   if (!import.report.complete()) {
-    throw DataError(read,
-                    "does not fit the model.\n" + import.report.text() +
-                        guess(import.report, model) +
-                        "\nGive the file of this network, or name what may be missing under "
-                        "allow_missing, e.g. [\"predictions\"].",
-                    Controls::kLines);
+    throw DataError(
+        read,
+        concat("does not fit the model.\n", import.report.text(), guess(import.report, model), '\n',
+               incomplete_advice(import.report, of_backbone)),
+        Controls::kLines);
   }
   return import;
 }

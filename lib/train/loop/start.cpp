@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/process/shell.h"
+#include "base/process/process.h"
 #include "base/text.h"
 #include "model/files/import.h"
 #include "train/class_order.h"
@@ -35,14 +35,6 @@ double largest_positive_weight(const std::vector<float>& target_weight) {
   return largest;
 }
 
-// Returns the advice of messages on what to do instead of a resume.
-std::string how_to_begin_anew(const Path& run) {
-  const std::string setting =
-      config::to_setting({"model.weights", run.string(), "--set", config::Override::Syntax::kText});
-  return concat("start a new run from its parameters: --run-dir NEW --set ", shell_word(setting),
-                " without --resume.");
-}
-
 void check_averages(const checkpoint::TensorFile& file, const config::Config& config,
                     const std::string& path, const Path& run) {
   const bool has_averages =
@@ -52,7 +44,7 @@ void check_averages(const checkpoint::TensorFile& file, const config::Config& co
     throw DataError(path,
                     concat("cannot be resumed: optimizer.ema needs averages of the weights, "
                            "which the run does not have\nRemove it, or ",
-                           how_to_begin_anew(run)),
+                           new_run_advice(run)),
                     Controls::kLines);
   }
 }
@@ -84,8 +76,7 @@ void resume(RunContext& context, Checkpointer& checkpointer, StageControl& stage
   const auto file = checkpointer.load_latest();
   if (!file) return;
   const std::string path = checkpoint_folder(job.run).string();
-  context.state = from_metadata(file->metadata, job.config, job.data, job.plan, path,
-                                how_to_begin_anew(job.run));
+  context.state = from_metadata(file->metadata, job.config, job.data, job.plan, path, job.run);
   for (const std::string& change : changes_since(file->metadata, job.config).warnings) {
     job.warn("since the checkpoint " + change);
   }

@@ -33,6 +33,9 @@ void TrainingRun::load() {
   // fit keeps its own config.
   write_config(job_.run, job_.config);
   if (state().step == 0) weights_ = import_weights(context_);
+  if (state().first_data.empty() && job_.data.train) {
+    context_.state.first_data = job_.data.train->fingerprint();
+  }
 }
 
 hooks::RunInfo TrainingRun::begin() {

@@ -183,8 +183,10 @@ TEST_CASE("array data sets: a missing split or a wrong validation_split, an erro
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   config::Data config = config_of(DataFormat::kIdx, folder.path());
-  check_error(config, "there is no test split: give data.test in the config", Split::kTest);
-  check_error(config, "there is no validation split: give data.validation in the config",
+  check_error(config, "there is no test split; name one with --set data.test.path=PLACE",
+              Split::kTest);
+  check_error(config,
+              "there is no validation split; name one with --set data.validation.path=PLACE",
               Split::kValidation);
   for (const double share : {-0.1, 1.0, 1.5}) {
     config.validation_split = share;

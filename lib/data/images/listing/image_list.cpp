@@ -230,16 +230,19 @@ ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   return list;
 }
 
-void check_files_exist(const ImageList& list, const config::Csv& csv) {
+void check_files_exist(const ImageList& list, const config::Data& data) {
+  const auto place = [&](std::size_t i) { return concat(list.source, ':', list.lines[i]); };
+  if (const std::string missing = describe_missing_files(list, data.csv); !missing.empty()) {
+    throw DataError(place(0), missing);
+  }
+  if (data.on_error != config::OnError::kFail) return;
   for (std::size_t i = 0; i < list.lines.size(); ++i) {
     std::error_code error;
     if (fs::exists(list.files[i].path, error)) continue;
-    if (std::string missing = i == 0 ? describe_missing_files(list, csv) : ""; !missing.empty()) {
-      throw DataError(concat(list.source, ':', list.lines[i]), missing);
-    }
-    throw DataError(concat(list.source, ':', list.lines[i]),
-                    concat("there is no file ", list.files[i].path,
-                           "; paths in a csv count from its own folder, or from data.csv.root"));
+    throw DataError(place(i), concat("there is no file ", list.files[i].path,
+                                     "; correct the line, or start a run without the file: --set "
+                                     "data.on_error=replace; ",
+                                     csv_root_advice()));
   }
 }
 

@@ -92,9 +92,9 @@ void note_unused_folders(const config::Data& data, ImageList& list);
 // Adds a note for each set of classes whose names a reader could take for the same name.
 void note_similar_names(const std::vector<std::string>& classes, ImageList& list);
 
-// Throws DataError with the line of the csv whose file does not exist. The list must be as it was
-// made.
-void check_files_exist(const ImageList& list, const config::Csv& csv = {});
+// Throws DataError if no file of a csv exists, and with data.on_error: fail if any file does not,
+// with its line. The list must be as it was made.
+void check_files_exist(const ImageList& list, const config::Data& data = {});
 
 // Keeps `count` files in their order, of each class in proportion to its share of the list, but at
 // least one where `count` allows. The choice is a function of the seed and the list. A larger count

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process/shell.h"
+#include "base/text.h"
 
 namespace trainer::data {
 namespace {
@@ -37,6 +39,10 @@ std::vector<fs::path> folders_near(const fs::path& folder) {
 
 }  // namespace
 
+std::string csv_root_advice() {
+  return "paths in a csv count from its own folder, or from the one of --set data.csv.root=FOLDER";
+}
+
 std::string describe_missing_files(const ImageList& list, const config::Csv& csv) {
   if (list.lines.empty() || list.files.size() < 2) return "";
   for (const ListedFile& file : list.files) {
@@ -59,15 +65,17 @@ std::string describe_missing_files(const ImageList& list, const config::Csv& csv
                       [&](const ListedFile& file) { return is_there(locate(file)); });
       if (!found) continue;
       std::vector<std::string> keys;
-      if (folder != own) keys.push_back("root: " + folder.lexically_normal().string());
+      if (folder != own) {
+        keys.push_back("root: " + config::to_yaml(folder.lexically_normal().string()));
+      }
       if (*ending != '\0') keys.push_back(concat("ending: ", ending));
-      std::string advice = "data.csv: {";
-      for (const std::string& key : keys) advice += (&key == &keys[0] ? "" : ", ") + key;
-      return concat(text, "; ", locate(list.files[0]).lexically_normal().string(), " does: write ",
-                    advice, "}");
+      const std::string value = '{' + join(keys) + '}';
+      return concat(text, "; ", locate(list.files[0]).lexically_normal().string(), " does: give ",
+                    "--set ", shell_word("data.csv=" + value), ", or write data.csv: ", value,
+                    " into the config");
     }
   }
-  return text + "; paths in a csv count from its own folder, or from data.csv.root";
+  return text + "; " + csv_root_advice();
 }
 
 }  // namespace trainer::data

@@ -12,5 +12,7 @@ namespace trainer::data {
 // data.csv.root and data.csv.ending with which the first ones are found in the folder of the csv or
 // those below it, if they are. Returns "" if a file exists, and for other lists.
 std::string describe_missing_files(const ImageList& list, const config::Csv& csv);
+// Returns the part of a message on the folder from which the paths of a csv count.
+std::string csv_root_advice();
 
 }  // namespace trainer::data
