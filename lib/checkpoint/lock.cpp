@@ -43,7 +43,7 @@ std::string program_name(const std::string& process) {
   return name;
 }
 
-// What the text of a lock file says about the process that wrote it.
+// The process that the text of a lock file names.
 enum class HolderState {
   kNone,       // the text names no process
   kGone,       // a process of this host that has ended, or whose number another program has now
