@@ -189,7 +189,7 @@ class Case:
         self.kind = draw.choice(KINDS)
         self.ranks = draw.choice([3, 3, 4])
         self.collective = "ring" if self.ranks == 4 else draw.choice(["ring", "auto"])
-        # Of four ranks in a ring, opposite ones exchange nothing.
+        # Neighbours in a ring exchange data in sums of any size.
         first = draw.randrange(self.ranks)
         self.pair = tuple(draw.sample([first, (first + 1) % self.ranks], 2))
         if self.kind == "start":

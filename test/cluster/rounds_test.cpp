@@ -1,13 +1,19 @@
 // How many messages follow each other in the calls of ranks. Ranks that are far apart wait for the
 // latency of each.
 #include <doctest/doctest.h>
+#include <gloo/allreduce.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
 #include <mutex>
 
+#include "base/numbers/random.h"
+#include "cluster/collective/direct.h"
 #include "cluster/collective/gloo_communicator.h"
+#include "cluster/collective/gloo_context.h"
+#include "cluster/transport/transport.h"
 #include "ranks.h"
 #include "support/round_network.h"
 
@@ -17,6 +23,22 @@ namespace {
 const auto kRing =
     std::make_shared<const AlgorithmTable>(AlgorithmTable{{~std::size_t{0}, Algorithm::kRing}});
 constexpr int kRanks = 3;
+
+// Returns numbers whose sum depends on the order.
+std::vector<float> draw_values(int rank, std::size_t count) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    values.push_back(Random(7, Stream::kSynthetic, static_cast<std::uint64_t>(rank), i).normal());
+  }
+  return values;
+}
+
+void add_floats(void* sum, const void* a, const void* b, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    static_cast<float*>(sum)[i] = static_cast<const float*>(a)[i] + static_cast<const float*>(b)[i];
+  }
+}
+
 // A thread that waits for a busy processor sends in a later round.
 constexpr int kRoundsOfSlowThreads = 2;
 
@@ -75,13 +97,47 @@ TEST_CASE("Communicator: few bytes, every call takes one message after the other
         std::array<float, 300> values{};
         rank.group.all_reduce(std::span<float>(values));
       },
+      [](const Rank& rank) {
+        std::array<float, 300> values{};
+        float* const root = values.data();
+        rank.group.all_reduce_tree(4, std::span(&root, 1), values.size());
+      },
   });
   for (std::size_t call = 0; call < 4; ++call) {
     CAPTURE(call);
     CHECK(rounds[call] == 1);
   }
-  // The ring: two messages for each rank but one, which keeps the bits of its sums.
-  CHECK(rounds[4] == 2 * (kRanks - 1));
+  // A part of the values of every rank, and its sum.
+  CHECK(rounds[4] == 2);
+  CHECK(rounds[5] == 2);
+}
+
+TEST_CASE("direct_ring: the bits of Gloo's ring for any number of ranks and values") {
+  for (const int size : {2, 3, 4, 5, 7}) {
+    CAPTURE(size);
+    const ReservedPort port;
+    const auto messages = on_ranks(size, [&](int rank) {
+      Rendezvous here(identity_of(rank, size, port.number()), kPatient);
+      Transport transport(here, "test");
+      const auto context = make_gloo_context(transport);
+      std::vector<float> scratch;
+      for (const std::size_t count : {1, 2, 3, 9, 10, 11, 1000, 1031, 60'003, 1 << 20}) {
+        std::vector<float> values = draw_values(rank, count), expected = values;
+        transport.begin_call();
+        direct_ring(transport, std::span(values), scratch);
+        gloo::AllreduceOptions options(context);
+        options.setOutput(expected.data(), expected.size());
+        options.setReduceFunction(add_floats);
+        options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+        gloo::allreduce(options);
+        if (std::memcmp(values.data(), expected.data(), count * sizeof(float)) != 0) {
+          throw CheckError(concat("other bits of ", count, " values"));
+        }
+      }
+      here.agree("end", "");
+    });
+    for (const std::string& message : messages) CHECK(message == "");
+  }
 }
 
 TEST_CASE("Rendezvous, open_gloo_pair: a start, about 16 rounds") {

@@ -67,11 +67,11 @@ TEST_CASE("train: three ranks, few messages follow each other in a start and in 
   REQUIRE(rounds.size() == 16);
   MESSAGE("rounds until the end of step 1: ", rounds[1]);
   MESSAGE("rounds of steps 3 to 15: ", rounds[15] - rounds[2]);
-  // A start: 6 to join, 2 to agree on the config, 8 to connect, 1 for the names of the hosts, 3 for
-  // the variables of rank 0 and the first checkpoint, 1 for the first batch. A step: 4 of the ring
+  // A start: 6 to join, 2 to agree on the config, 8 to connect, 3 for
+  // the variables of rank 0 and the first checkpoint, 1 for the first batch. A step: 2 for the sum
   // of gradients, 1 to agree on what follows. A thread that waits for a busy processor adds rounds.
-  CHECK(rounds[1] <= 26 + 10);
-  CHECK(rounds[15] - rounds[2] <= 13 * 5 + 10);
+  CHECK(rounds[1] <= 23 + 10);
+  CHECK(rounds[15] - rounds[2] <= 13 * 3 + 10);
 }
 
 }  // namespace trainer::train::rounds_test

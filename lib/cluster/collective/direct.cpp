@@ -42,8 +42,7 @@ void run(Transport& transport, std::vector<Exchange> exchanges) {
 
 bool is_direct(std::size_t bytes_of_all_ranks, int ranks) {
   constexpr std::size_t kMaxBytes = 64 << 10;
-  constexpr int kMaxRanks = 32;  // a rank sends one message after another
-  return bytes_of_all_ranks <= kMaxBytes && ranks <= kMaxRanks;
+  return bytes_of_all_ranks <= kMaxBytes && ranks <= kMaxDirectRanks;
 }
 
 void direct_broadcast(Transport& transport, std::span<std::byte> bytes, int root) {
@@ -83,5 +82,41 @@ void direct_sum(Transport& transport, std::span<std::int64_t> values) {
     add(values.data(), values.data(), all.data() + at, mine.size());
   }
 }
+
+template <class T>
+void direct_ring(Transport& transport, std::span<T> values, std::vector<T>& scratch) {
+  const auto ranks = static_cast<std::size_t>(transport.size);
+  const auto own = static_cast<std::size_t>(transport.rank);
+  // Gloo divides the values into two segments per rank, each of at most a megabyte.
+  const std::size_t length = 2 * ((values.size() + 2 * ranks - 1) / (2 * ranks));
+  const auto part = [&](std::size_t rank) {
+    const std::size_t first = std::min(values.size(), rank * length);
+    return values.subspan(first, std::min(values.size() - first, length));
+  };
+  const std::span<T> mine = part(own);
+  scratch.resize(ranks * mine.size());
+  const auto received = [&](std::size_t rank) {
+    return rank == own ? mine : std::span<T>(scratch).subspan(rank * mine.size(), mine.size());
+  };
+  std::vector<Exchange> scatter, gather;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (rank == own) continue;
+    const int peer = static_cast<int>(rank);
+    scatter.push_back({peer, std::as_bytes(part(rank)), std::as_writable_bytes(received(rank))});
+    gather.push_back({peer, std::as_bytes(mine), std::as_writable_bytes(part(rank))});
+  }
+  run(transport, std::move(scatter));
+  // The part travels from the rank before its owner down to the owner, which adds its values last.
+  const std::span<T> sum = received((own + ranks - 1) % ranks);
+  for (std::size_t distance = 2; distance <= ranks; ++distance) {
+    const std::span<T> next = received((own + ranks - distance) % ranks);
+    add(distance == ranks ? mine.data() : sum.data(), sum.data(), next.data(), sum.size());
+  }
+  run(transport, std::move(gather));
+}
+
+template void direct_ring(Transport&, std::span<float>, std::vector<float>&);
+template void direct_ring(Transport&, std::span<double>, std::vector<double>&);
+template void direct_ring(Transport&, std::span<std::int64_t>, std::vector<std::int64_t>&);
 
 }  // namespace trainer::cluster

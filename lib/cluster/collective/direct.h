@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "cluster/transport/transport.h"
 
 namespace trainer::cluster {
+
+inline constexpr int kMaxDirectRanks = 32;  // a rank sends one message after another
 
 // Returns whether an exchange in which all ranks together have this number of bytes takes longer by
 // its latency than by its bytes.
@@ -21,5 +24,13 @@ void direct_broadcast(Transport& transport, std::span<std::byte> bytes, int root
 void direct_all_gather(Transport& transport, std::span<const std::byte> mine,
                        std::span<std::byte> all);
 void direct_sum(Transport& transport, std::span<std::int64_t> values);
+
+// Sums with the bits of Gloo's ring, in two messages that follow each other instead of 2 (p - 1),
+// and with as many bytes: every rank sends each other rank that rank's part, sums its own part in
+// the order of the ring, and sends the sum to all. `values` have at most kMaxDirectRingBytes.
+// `scratch` is memory that a caller keeps for its next call.
+inline constexpr std::size_t kMaxDirectRingBytes = 4 << 20;
+template <class T>
+void direct_ring(Transport& transport, std::span<T> values, std::vector<T>& scratch);
 
 }  // namespace trainer::cluster

@@ -10,6 +10,8 @@
 #include <exception>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 #include "base/error.h"
 #include "cluster/collective/direct.h"
@@ -63,7 +65,7 @@ class GlooCommunicator final : public Communicator {
           [&] { halving_doubling(*transport_, values); });
       return;
     }
-    if (!tree_sum_) tree_sum_ = std::make_unique<TreeSum>(context_);
+    if (!tree_sum_) tree_sum_ = std::make_unique<TreeSum>(context_, *transport_);
     run(concat("all_reduce_tree of ", count * sizeof(float), " bytes"),
         [&] { tree_sum_->run(leaves, roots, count); });
   }
@@ -159,6 +161,11 @@ class GlooCommunicator final : public Communicator {
         halving_doubling(*transport_, values);
         return;
       }
+      if (algorithm == Algorithm::kRing && size() <= kMaxDirectRanks &&
+          values.size_bytes() <= kMaxDirectRingBytes) {
+        direct_ring(*transport_, values, std::get<std::vector<T>>(scratch_));
+        return;
+      }
       using Options = gloo::AllreduceOptions;
       Options options(context_);
       options.setOutput(values.data(), values.size());
@@ -193,6 +200,7 @@ class GlooCommunicator final : public Communicator {
   std::unique_ptr<Transport> transport_;
   std::shared_ptr<gloo::Context> context_;  // uses transport_
   std::unique_ptr<TreeSum> tree_sum_;       // made by the first sum that needs it
+  std::tuple<std::vector<float>, std::vector<double>, std::vector<std::int64_t>> scratch_;
   int duplicates_ = 0;
 };
 

@@ -12,8 +12,8 @@
 namespace trainer::cluster {
 
 // How a sum is formed. n bytes, p ranks:
-//   ring              2 (p - 1) messages of n / p a rank, one after another around the ring
-//                     (Gloo's)
+//   ring              2 (p - 1) messages of n / p per rank, in the order of a ring: two after one
+//                     another for up to 4 MiB, all of them (Gloo's ring) for more
 //   bcube             as halving_doubling, with Gloo's own grouping
 //   halving_doubling  log2 p exchanges of halves, nearest rank first, and back: the order of a
 //                     binary tree, (r0 + r1) + (r2 + r3). p must be a power of two. Without Gloo.

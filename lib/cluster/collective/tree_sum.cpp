@@ -1,11 +1,11 @@
 #include "cluster/collective/tree_sum.h"
 
-#include <gloo/allgather.h>
 #include <gloo/alltoallv.h>
 
 #include <algorithm>
 
 #include "base/numbers/partition.h"
+#include "cluster/collective/direct.h"
 #include "cluster/collective/reduce.h"
 
 namespace trainer::cluster {
@@ -76,10 +76,8 @@ void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::s
                   std::min(kTreeChunk, own_length - at), own + at, sum);
   }
 
-  gloo::AllgatherOptions gather(context_);
-  gather.setInput(own, slice);
-  gather.setOutput(slices_.data(), ranks * slice);
-  gloo::allgather(gather);
+  direct_all_gather(transport_, std::as_bytes(std::span(own, slice)),
+                    std::as_writable_bytes(std::span(slices_).first(ranks * slice)));
   std::copy_n(slices_.data(), count, roots[0] + first);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/numbers/sum_tree.h"
+#include "cluster/transport/transport.h"
 
 namespace trainer::cluster {
 
@@ -19,7 +20,9 @@ namespace trainer::cluster {
 // per rank it sends and receives about m + 1 times the values. One thread at a time.
 class TreeSum {
  public:
-  explicit TreeSum(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
+  // `context` sends through `transport`, which must outlive the object.
+  TreeSum(std::shared_ptr<gloo::Context> context, Transport& transport)
+      : context_(std::move(context)), transport_(transport) {}
 
   // Does the work of Communicator::all_reduce_tree(). Throws the errors of Transport.
   void run(std::int64_t leaves, std::span<float* const> roots, std::size_t count);
@@ -30,6 +33,7 @@ class TreeSum {
   void sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count);
 
   std::shared_ptr<gloo::Context> context_;
+  Transport& transport_;
   std::int64_t leaves_ = 0;                // the leaves that blocks_ and root_counts_ describe
   std::vector<TreeBlock> blocks_;          // the roots of all ranks, in order
   std::vector<std::int64_t> root_counts_;  // by rank
