@@ -238,9 +238,11 @@ TEST_CASE("predict and report: a damaged calibration.json is named, with what to
   const auto start = good.find("\"temperature\":");
   const auto end = good.find(',', start);
   check(good.substr(0, start) + "\"temperature\":-1" + good.substr(end),
-        "its temperature is not a number above 0");
+        "its temperature is not a number from 0.001 to 1000");
+  check(good.substr(0, start) + "\"temperature\":1e-300" + good.substr(end),
+        "its temperature is not a number from 0.001 to 1000");
   check(good.substr(0, start) + "\"temperature\":\"x\"" + good.substr(end),
-        "its temperature is not a number above 0");
+        "its temperature is not a number from 0.001 to 1000");
   std::ofstream(file) << "{\"temperature\":2}";
   const Result report = run({"report", trained.folder, "--output", trained.work / "report.html"});
   CHECK(report.code == 3);

@@ -146,6 +146,15 @@ TEST_CASE("evaluate --curves, --operating-point: text, files and report") {
     CHECK(contains(html, part));
   }
   CHECK(std::filesystem::exists(plots / "roc.svg"));
+  std::string calibration = read_text_file(trained.folder + "/calibration.json");
+  const std::size_t step = calibration.find("\"step\":10");
+  REQUIRE(step != std::string::npos);
+  std::ofstream(trained.folder + "/calibration.json")
+      << calibration.replace(step, 9, "\"step\":1e300");
+  const Result huge = run({"report", trained.folder, "--output", page, "--overwrite"});
+  CHECK(huge.code == 3);
+  CHECK(contains(huge.err, "calibration.json: is damaged: step is not a whole number"));
+  std::filesystem::remove(trained.folder + "/calibration.json");
   std::ofstream(trained.folder + "/curves.json") << "{\"classes\":[{}]}";
   const Result damaged = run({"report", trained.folder, "--output", page, "--overwrite"});
   CHECK(damaged.code == 3);

@@ -1,6 +1,5 @@
 #include "commands/open_model/calibration_file.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -8,6 +7,13 @@
 #include "commands/open_model/stored_result.h"
 
 namespace trainer::commands {
+namespace {
+
+// Other temperatures would give infinite logits, or equal ones. The range of fitted temperatures is
+// smaller.
+constexpr double kMinStoredTemperature = 1e-3, kMaxStoredTemperature = 1e3;
+
+}  // namespace
 
 double find_temperature(const OpenedModel& opened, bool flip,
                         const std::function<void(const Notice&)>& warn) {
@@ -17,10 +23,11 @@ double find_temperature(const OpenedModel& opened, bool flip,
   const auto found = json->find("temperature");
   const double temperature =
       found != json->end() && found->is_number() ? found->get<double>() : 0.0;
-  if (!(std::isfinite(temperature) && temperature > 0)) {
-    throw DataError(file, concat("is damaged: its temperature is not a number above 0; write it "
-                                 "anew with `trainer evaluate ",
-                                 printable(opened.path), " --calibrate`"));
+  if (!(temperature >= kMinStoredTemperature && temperature <= kMaxStoredTemperature)) {
+    throw DataError(
+        file, concat("is damaged: its temperature is not a number from ", kMinStoredTemperature,
+                     " to ", kMaxStoredTemperature, "; write it anew with `trainer evaluate ",
+                     printable(opened.path), " --calibrate`"));
   }
   return temperature;
 }

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/error.h"
+#include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/open_model/calibration_file.h"
@@ -14,6 +16,13 @@ namespace trainer::commands {
 namespace {
 
 using StoredJson = nlohmann::ordered_json;
+
+// Throws std::range_error for a value that is not a whole number.
+std::int64_t read_stored_count(const StoredJson& json, const char* key) {
+  const std::optional<std::int64_t> count = whole_number(json.at(key));
+  if (!count) throw std::range_error(concat(key, " is not a whole number"));
+  return *count;
+}
 
 // A file that evaluate has stored in the run.
 struct StoredFile {
@@ -34,7 +43,7 @@ struct StoredFile {
     if (!json) return {};
     try {
       return make(*json);
-    } catch (const StoredJson::exception& error) {
+    } catch (const std::exception& error) {
       throw DataError(path, concat("is damaged: ", error.what(), "; ", advice));
     }
   }
@@ -79,11 +88,10 @@ std::string calibration_table(const StoredJson& json) {
 std::string describe_calibration(const StoredJson& json) {
   const std::string split = json.at("split").get<std::string>();
   return concat("<p>Temperature ", fixed(json.at("temperature").get<double>(), 4), ", fitted to ",
-                grouped(json.at("fitted").at("samples").get<std::int64_t>()),
-                " validation samples with the checkpoint of step ",
-                json.at("step").get<std::int64_t>(), "; measured on ",
-                grouped(json.at("samples").get<std::int64_t>()), ' ', escape_markup(split),
-                " samples.</p>\n");
+                grouped(read_stored_count(json.at("fitted"), "samples")),
+                " validation samples with the checkpoint of step ", read_stored_count(json, "step"),
+                "; measured on ", grouped(read_stored_count(json, "samples")), ' ',
+                escape_markup(split), " samples.</p>\n");
 }
 
 std::vector<Chart> calibration_charts(const StoredJson& json) {
@@ -144,12 +152,12 @@ std::string curves_part(const StoredJson& json) {
                                               fixed(one.at("roc_auc_high").get<double>(), 4))
                                      : "-",
                      fixed(one.at("average_precision").get<double>(), 4),
-                     grouped(one.at("positives").get<std::int64_t>()),
-                     grouped(one.at("negatives").get<std::int64_t>())});
+                     grouped(read_stored_count(one, "positives")),
+                     grouped(read_stored_count(one, "negatives"))});
   }
   return concat("<p>Curves of a class against the rest, ",
                 escape_markup(json.at("split").get<std::string>()), " split, checkpoint of step ",
-                json.at("step").get<std::int64_t>(), ".</p>\n") +
+                read_stored_count(json, "step"), ".</p>\n") +
          table("Areas of the curves", cells, 1);
 }
 
@@ -165,8 +173,8 @@ std::string operating_part(const StoredJson& json) {
                "false negatives", "false positives"}};
   const auto add = [&](const std::string& split, const StoredJson& counts) {
     cells.push_back({split, rate_cell(counts, "sensitivity"), rate_cell(counts, "specificity"),
-                     grouped(counts.at("false_negatives").get<std::int64_t>()),
-                     grouped(counts.at("false_positives").get<std::int64_t>())});
+                     grouped(read_stored_count(counts, "false_negatives")),
+                     grouped(read_stored_count(counts, "false_positives"))});
   };
   add("validation", json.at("validation"));
   const std::string split = json.at("split").get<std::string>();
@@ -175,7 +183,7 @@ std::string operating_part(const StoredJson& json) {
                 escape_markup(json.at("positive_class").get<std::string>()),
                 " from a probability of ", fixed(json.at("probability").get<double>(), 4),
                 " on (without a temperature), with the checkpoint of step ",
-                json.at("step").get<std::int64_t>(), ".</p>\n") +
+                read_stored_count(json, "step"), ".</p>\n") +
          table("Operating point", cells, 1);
 }
 
