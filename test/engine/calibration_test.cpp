@@ -118,7 +118,9 @@ TEST_CASE("measure_reliability: the interval has the width of the spread over ot
   }
   std::sort(errors.begin(), errors.end());
   const double spread = errors[194] - errors[5];  // 95 % of them
-  CHECK(interval.high - interval.low == doctest::Approx(spread).epsilon(0.25));
+  const double ratio = (interval.high - interval.low) / spread;
+  CHECK(ratio > 0.75);
+  CHECK(ratio < 1.3);
   const Interval again =
       measure_reliability(draw_overconfident(4, 2000, 5), 1).expected_calibration_error_interval;
   CHECK(again.low == interval.low);
@@ -132,7 +134,9 @@ TEST_CASE("fit_temperature: finds the minimum of the likelihood") {
     const double temperature = fit_temperature(scores);
     CHECK(temperature > 1.5);
     const double least = reference_nll(scores, temperature);
-    for (double t = 0.05; t < 60; t *= 1.02) CHECK(reference_nll(scores, t) >= least - 1e-12);
+    for (int i = 0; i < 360; ++i) {
+      CHECK(reference_nll(scores, 0.05 * std::pow(1.02, i)) >= least - 1e-12);
+    }
     const double slope =
         reference_nll(scores, temperature * 1.0001) - reference_nll(scores, temperature / 1.0001);
     CHECK(std::abs(slope) < 1e-10);

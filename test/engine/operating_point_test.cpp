@@ -29,7 +29,8 @@ BinaryScores draw_risks(std::size_t samples, unsigned seed) {
 OperatingCounts reference_counts(const BinaryScores& scores, const OperatingCriterion& criterion) {
   OperatingCounts best;
   bool found = false;
-  for (double threshold = 40; threshold >= -1; threshold -= 0.5) {
+  for (int halves = 80; halves >= -2; --halves) {
+    const double threshold = halves / 2.0;
     const OperatingCounts counts = count_at_threshold(scores, threshold);
     const double cost =
         criterion.false_positive_cost * static_cast<double>(counts.false_positives) +
@@ -97,6 +98,9 @@ TEST_CASE("find_operating_threshold: values by hand") {
   // The ends: all samples positive, and none.
   scores.is_positive[0] = true;
   CHECK(find_operating_threshold(scores, {Kind::kSensitivity, 1, 0, 0}) == 1);
+  // A score that is equal to the threshold is positive.
+  CHECK(count_at_threshold(scores, 1).false_negatives == 0);
+  CHECK(count_at_threshold(scores, 1).false_positives == 2);
   scores.is_positive = {true, true, true, true, true, false};
   const double none = find_operating_threshold(scores, {Kind::kSpecificity, 1, 0, 0});
   CHECK(none > 6);

@@ -26,6 +26,22 @@ BinaryScores draw_scores(std::size_t samples, unsigned seed) {
   return scores;
 }
 
+// Logits of four classes, which favour the label.
+LabelledLogits draw_logits(unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  LabelledLogits scores;
+  scores.outputs = 4;
+  for (int i = 0; i < 300; ++i) {
+    const auto label = static_cast<std::int32_t>(random() % 4);
+    for (int c = 0; c < 4; ++c) {
+      scores.logits.push_back(normal(random) + (c == label ? 1.0f : 0.0f));
+    }
+    scores.labels.push_back(label);
+  }
+  return scores;
+}
+
 // 1, 1/2 or 0: how a pair of scores counts for the area.
 double pair_value(double positive, double negative) {
   return positive > negative ? 1 : positive == negative ? 0.5 : 0;
@@ -186,18 +202,9 @@ TEST_CASE("one_against_rest: the order of probabilities, also where they round t
 }
 
 TEST_CASE("roc_area: the mean over the classes is the AUC of evaluate") {
-  std::mt19937 random(9);
-  std::normal_distribution<float> normal;
-  LabelledLogits scores;
-  scores.outputs = 4;
-  RocAuc auc(LossKind::kSoftmaxCrossEntropy, 4, 1 << 20);
-  for (int i = 0; i < 300; ++i) {
-    const auto label = static_cast<std::int32_t>(random() % 4);
-    for (int c = 0; c < 4; ++c)
-      scores.logits.push_back(normal(random) + (c == label ? 1.0f : 0.0f));
-    scores.labels.push_back(label);
-    auc.add(scores.row(scores.labels.size() - 1), label);
-  }
+  const LabelledLogits scores = draw_logits(9);
+  RocAuc auc(LossKind::kSoftmaxCrossEntropy, scores.outputs, 1 << 20);
+  for (std::size_t i = 0; i < scores.labels.size(); ++i) auc.add(scores.row(i), scores.labels[i]);
   double sum = 0;
   for (const BinaryScores& one : one_against_rest(scores)) sum += roc_area(one).area;
   CHECK(sum / 4 == doctest::Approx(auc.area()).epsilon(1e-9));
