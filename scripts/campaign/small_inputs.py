@@ -298,6 +298,7 @@ def main():
     parser.add_argument("--stop", type=float, default=120, help="seconds after which a run is stopped")
     parser.add_argument("--json", help="a file for the numbers")
     options = parser.parse_args()
+    options.trainer = str(pathlib.Path(options.trainer).resolve())  # it runs in other folders
     failed, results = 0, {}
     print(f"{'input':42} {'bytes':>8} {'seconds':>8} {'peak MB':>8} {'image':>6} {'code':>5}")
     for number, (name, (make, image)) in enumerate(CASES.items()):
