@@ -17,6 +17,7 @@ packages=(
   libutf8proc-dev                          # names of classes that differ by Unicode form
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler  # parameter servers
   libssl-dev libdeflate-dev                # checksums, .gz data
+  libcurl4-openssl-dev                     # downloads of weights
   libjpeg62-turbo-dev libturbojpeg0-dev libpng-dev libgif-dev libwebp-dev libtiff-dev libstb-dev
   doctest-dev
   curl ca-certificates

@@ -37,6 +37,7 @@ void add_validate(CommandLine& line);
 void add_schema(CommandLine& line);
 void add_explain(CommandLine& line);
 void add_models(CommandLine& line);
+void add_weights(CommandLine& line);
 void add_man(CommandLine& line);
 void add_completion(CommandLine& line);
 void add_devices(CommandLine& line);
@@ -68,6 +69,10 @@ int evaluate(const EvaluateArguments& arguments);
 // file exists and reads other data.
 std::string find_config(const std::string& source,
                         const std::vector<config::Override>& settings = {});
+
+// Downloads the ImageNet weights of a backbone, as `trainer weights NAME` does: with progress on a
+// terminal, and a line, or a JSON object, on standard output at the end.
+void download_weights(const std::string& name, bool json);
 
 // "trainer 0.1.0 (commit ...)".
 const char* version();

@@ -101,6 +101,10 @@ constexpr struct {
     {"models",
      "  trainer models\n"
      "  trainer models --json\n"},
+    {"weights",
+     "  trainer weights\n"
+     "  trainer weights mobilenet_v2\n"
+     "  WEIGHTS_DIR=~/.keras/models trainer weights resnet50 vgg16\n"},
     {"devices",
      "  trainer devices\n"
      "  trainer devices --json\n"},

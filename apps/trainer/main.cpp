@@ -180,6 +180,7 @@ int run(int argc, char** argv) {
   add_man(line);
   add_completion(line);
   add_models(line);
+  add_weights(line);
   add_devices(line);
   add_examples(line);
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 #include <optional>
@@ -8,6 +10,7 @@
 #include "commands.h"
 #include "commands/new/starter.h"
 #include "commands/open_model/source.h"
+#include "commands/weights/weights.h"
 #include "config/describe/emit.h"
 #include "config/rule.h"
 #include "config/values.h"
@@ -54,14 +57,51 @@ config::Csv read_csv_settings(std::vector<config::Override> settings) {
   return config::parse_config(kText, "config", settings, environment()).config.data.csv;
 }
 
+// What to do where no pretrained weights are found: ask on a terminal whether to download some,
+// or only print the command that does.
+enum class Offer { kDownload, kCommand };
+
+bool ask_yes(const std::string& question) {
+  std::cerr << question << " [Y/n] " << std::flush;
+  std::string answer;
+  if (!std::getline(std::cin, answer)) return false;
+  return answer.empty() || answer[0] == 'y' || answer[0] == 'Y';
+}
+
+commands::FoundWeights find_or_offer_weights(const Path& source, bool on_cpu,
+                                             std::optional<config::Backbone::Name> wanted,
+                                             Offer offer) {
+  commands::FoundWeights found = commands::find_weights(source, environment(), on_cpu, wanted);
+  if (!found.backbone.empty()) return found;
+  const commands::WeightFile weights =
+      commands::find_weight_file(on_cpu ? "mobilenet_v2" : "resnet50", environment());
+  const std::string missing =
+      "no pretrained weights were found, without which the model learns from these images alone";
+  const bool can_ask = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
+  if (offer == Offer::kCommand || !can_ask) {
+    warn(Notice::note(concat(missing, "; `trainer weights ", weights.name, "` downloads ",
+                             weights.megabytes,
+                             " MB, for a config that `trainer new` writes after "
+                             "it")));
+    return found;
+  }
+  warn(Notice::note(missing));
+  if (!ask_yes(concat("Download those of ", weights.name, ", ", weights.megabytes, " MB from ",
+                      weights.url, "?"))) {
+    return found;
+  }
+  download_weights(weights.name, false);
+  return commands::find_weights(source, environment(), on_cpu, wanted);
+}
+
 std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone,
                             const std::string& group_by,
-                            const std::vector<config::Override>& settings) {
+                            const std::vector<config::Override>& settings, Offer offer) {
   const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
   commands::ImageSource images = commands::look_at(source, read_csv_settings(settings));
   if (!group_by.empty()) commands::set_groups(images, group_by);
-  return commands::starting_config(
-      images, commands::find_weights(source, environment(), on_cpu, backbone), on_cpu, backbone);
+  return commands::starting_config(images, find_or_offer_weights(source, on_cpu, backbone, offer),
+                                   on_cpu, backbone);
 }
 
 std::string text_for(const NewArguments& arguments) {
@@ -75,7 +115,8 @@ std::string text_for(const NewArguments& arguments) {
                                    ": a config for images takes only settings of data.csv; edit "
                                    "the file that `trainer new` writes"));
     }
-    return text_for_images(source, arguments.backbone, arguments.group_by, arguments.settings);
+    return text_for_images(source, arguments.backbone, arguments.group_by, arguments.settings,
+                           Offer::kDownload);
   }
   if (!arguments.group_by.empty()) {
     throw ConfigError({},
@@ -147,7 +188,7 @@ std::string find_config(const std::string& source, const std::vector<config::Ove
     warn(Notice::note(concat(file, " exists and is the config of ", source)));
     return file;
   }
-  write_config(text_for_images(source, std::nullopt, "", settings), file);
+  write_config(text_for_images(source, std::nullopt, "", settings, Offer::kCommand), file);
   warn(Notice::note(concat("wrote ", file, ", the config of ", source, "; edit it as you like")));
   return file;
 }

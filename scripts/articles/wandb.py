@@ -23,7 +23,7 @@ def main():
     else:
         settings.append('model.backbone.weights=""')
         if not article.quick:
-            article.note("ImageNet's weights are not there (datasets/weights.sh mobilenet_v2 gets them): all starts "
+            article.note("ImageNet's weights are not there (trainer weights mobilenet_v2 gets them): all starts "
                          "from random numbers, and accuracies say nothing")
     small, large = 16, 32
     epochs = 1 if article.quick else article.length(10)

@@ -22,10 +22,10 @@ def oct_settings(article):
     vgg16, mobilenet = article.weights("vgg16"), article.weights("mobilenet_v2")
     if vgg16 or not mobilenet:
         if not vgg16 and not article.quick:
-            article.note("VGG16's weights are not there (datasets/weights.sh vgg16 gets them): its frozen layers are "
+            article.note("VGG16's weights are not there (trainer weights vgg16 gets them): its frozen layers are "
                          "random, and accuracies say nothing")
         return CONFIGS / "oct_vgg16.yaml", settings + [f'model.backbone.weights={vgg16 or chr(34) * 2}']
-    article.note("VGG16's weights are not there (datasets/weights.sh vgg16 gets them): MobileNetV2, with its last "
+    article.note("VGG16's weights are not there (trainer weights vgg16 gets them): MobileNetV2, with its last "
                  "blocks trained, in its place")
     return CONFIGS / "octdl_mobilenet_v2.yaml", settings + [f"model.backbone.weights={mobilenet}"]
 

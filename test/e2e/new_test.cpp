@@ -98,7 +98,7 @@ TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
   // The folder beside the data is that of the variable, and is named once.
   CHECK(contains(missing.err, concat("notop.h5 is in none of ", weights.string(), ", ")));
   CHECK(missing.err.find(weights.string()) == missing.err.rfind(weights.string()));
-  CHECK(contains(missing.err, "datasets/weights.sh densenet121"));
+  CHECK(contains(missing.err, "trainer weights densenet121"));
   CHECK(contains(read_text_file(folder.config), "name: resnet50"));
   const Result unknown = create(folder.photos, "resnet51");
   CHECK(unknown.code == 2);
@@ -229,13 +229,13 @@ TEST_CASE("weights: imagenet that is nowhere is told before and by training") {
     INFO(told.err);
     CHECK(told.code == 0);
     CHECK(contains(told.err, "warning: imagenet: model.backbone.weights: vgg16_weights"));
-    CHECK(contains(told.err, "datasets/weights.sh vgg16"));
+    CHECK(contains(told.err, "trainer weights vgg16"));
   }
   const Result trained = run({"train", folder.config, "--run-dir", folder.work / "run"},
                              {{"HOME", home}, {"WEIGHTS_DIR", ""}});
   INFO(trained.err);
   CHECK(trained.code == 3);
-  CHECK(contains(trained.err, "datasets/weights.sh vgg16"));
+  CHECK(contains(trained.err, "trainer weights vgg16"));
   CHECK(!std::filesystem::exists(folder.work / "run"));
 }
 

@@ -23,6 +23,9 @@ import pictures  # noqa: E402
 REPLACED = {
     "trainer completion fish | source": "trainer completion fish",
     "trainer man | man -l -": "trainer man",
+    # Tests use no network.
+    "trainer weights resnet50 vgg16": "trainer weights",
+    "WEIGHTS_DIR=~/.keras/models trainer weights resnet50 vgg16": "trainer weights",
 }
 RESULTS = {"trainer diff": (0, 5)}  # 5: the runs differ
 DOCUMENTS = [support.ROOT / "README.md", *sorted((support.ROOT / "configs").glob("*.md"))]

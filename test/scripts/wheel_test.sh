@@ -61,13 +61,13 @@ while read -r file; do
   [[ $file == share/doc/trainer/copyright || -e $environment/$file || -e $environment/${file%.gz} ]] ||
     fail "the wheel lacks $file of the Debian package"
 done < "$work/files"
-[[ -x $environment/share/trainer/datasets/weights.sh ]] || fail "weights.sh cannot be run"
+[[ -x $environment/share/trainer/datasets/mnist.sh ]] || fail "mnist.sh cannot be run"
 
 # ---- trainer-cuda
 plugin=$(ls "$work"/trainer_cuda-*.whl 2> /dev/null) || { echo "ok; this build has no CUDA plugin"; exit 0; }
 metadata=$(unzip -p "$plugin" '*/METADATA')
 for name in nvidia-cudnn-cu13 nvidia-nccl-cu13 nvidia-cublas nvidia-cuda-runtime trainer; do
-  grep -q "^Requires-Dist: $name[>=]" <<< "$metadata" || fail "trainer-cuda does not depend on $name: $metadata"
+  grep -q "^Requires-Dist: ${name}[>=]" <<< "$metadata" || fail "trainer-cuda does not depend on $name: $metadata"
 done
 if "$environment/bin/pip" install --quiet --no-index "$plugin" > "$work/log" 2>&1; then
   fail "trainer-cuda installs without NVIDIA's wheels"

@@ -60,7 +60,7 @@ std::string backbones() {
   }
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
          "`weights` or "
-         "`~/.keras/models`;\n`datasets/weights.sh` downloads it.\n\n" +
+         "`~/.keras/models`;\n`trainer weights NAME` downloads it.\n\n" +
          markdown_table({"name", "as in", "`data.preprocess`", "weights"}, rows);
 }
 

@@ -146,7 +146,7 @@ std::string plain_model(const ImageSource& images, const FoundWeights& weights) 
   return concat(
       "# No weights of a backbone were found in ", printable(join(searched)),
       ".\n# This small network learns from these images alone. For better results with few images "
-      "run\n#   datasets/weights.sh mobilenet_v2\n# and `trainer new` again.\nmodel:\n  input: [",
+      "run\n#   trainer weights mobilenet_v2\n# and `trainer new` again.\nmodel:\n  input: [",
       side, ", ", side, ", ", images.is_grey ? 1 : 3,
       "]  # height, width, channels: images are resized to this\n  layers:\n"
       "    - conv: {filters: 32, kernel_size: 3, padding: same, activation: relu}\n"

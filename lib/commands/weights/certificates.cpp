@@ -1,0 +1,22 @@
+#include "commands/weights/certificates.h"
+
+namespace trainer::commands {
+
+Path find_certificates(const config::Environment& environment, const Path& root) {
+  const auto chosen = environment.find("SSL_CERT_FILE");
+  if (chosen != environment.end() && !chosen->second.empty()) return chosen->second;
+  for (const char* place : {
+           "etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch, Gentoo
+           "etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL
+           "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // RHEL
+           "etc/ssl/ca-bundle.pem",                             // SUSE
+           "var/lib/ca-certificates/ca-bundle.pem",             // SUSE
+           "etc/ssl/cert.pem",                                  // Alpine, OpenBSD
+       }) {
+    std::error_code error;
+    if (std::filesystem::exists(root / place, error)) return root / place;
+  }
+  return {};
+}
+
+}  // namespace trainer::commands

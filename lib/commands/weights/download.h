@@ -1,0 +1,53 @@
+// Downloads of one file each over HTTP, with libcurl.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/files/files.h"
+
+namespace trainer::commands {
+
+// What identifies a file. kRecorded: the publisher gives no checksum. The first download then
+// writes the SHA-256 into "<file>.sha256", which later checks use.
+struct Checksum {
+  enum class Kind { kMd5, kSha256, kRecorded };
+  Kind kind = Kind::kRecorded;
+  std::string hex;  // in lower case; empty for kRecorded
+};
+
+struct Download {
+  std::string url;
+  Path file;
+  Checksum checksum;
+  std::string start;  // the first bytes of the file; "" for any
+  std::int64_t max_bytes = 0;
+  Path certificates;  // a file; empty for libcurl's own choice
+  // After a connection that breaks off, the transfer goes on after `pause`, so often.
+  int max_retries = 4;
+  std::chrono::milliseconds pause = std::chrono::seconds(1);
+};
+
+// Receives the bytes that are there and those of the whole file; 0 for an unknown number.
+using DownloadProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
+
+struct Downloaded {
+  bool was_there = false;    // nothing was transferred
+  std::int64_t resumed = 0;  // bytes of an earlier start
+  std::int64_t bytes = 0;    // of the file
+  std::string sha256;        // only for Checksum::Kind::kRecorded
+};
+
+// Returns "" if `file` is what `checksum` identifies, else the difference: "its md5 is 1f..,
+// expected 6d..". Throws DataError if the file cannot be read.
+std::string find_difference(const Path& file, const Checksum& checksum);
+
+// Puts the file at `file`, whole and checked, or not at all. What an interrupted download received
+// stays in ".<name>.part" beside it, and the next one continues there. One process at a time
+// downloads a file. Throws DataError if the transfer fails, if the file is another one (nothing is
+// kept of it), or if another file of the name is there (which stays).
+Downloaded download(const Download& what, const DownloadProgress& progress = {});
+
+}  // namespace trainer::commands

@@ -1,0 +1,173 @@
+#include "commands/weights/weights.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands/weights/certificates.h"
+#include "config/pretrained.h"
+#include "config/rule.h"
+#include "config/values.h"
+
+namespace trainer::commands {
+namespace {
+
+namespace fs = std::filesystem;
+using Name = config::Backbone::Name;
+using Kind = Checksum::Kind;
+
+constexpr const char* kServer = "https://storage.googleapis.com";
+
+// The rows of keras.applications, with the checksums that Keras gives. Keras gives none for
+// MobileNetV2.
+constexpr struct {
+  Name name;
+  const char* server_folder;  // of kServer
+  const char* folder;         // below it, and below a mirror
+  int megabytes;
+  Kind kind;
+  const char* hex;
+} kFiles[] = {
+    {Name::kVgg16, "tensorflow/keras-applications", "vgg16", 59, Kind::kMd5,
+     "6d6bbae143d832006294945121d1f1fc"},
+    {Name::kMobileNetV2, "tensorflow/keras-applications", "mobilenet_v2", 9, Kind::kRecorded, ""},
+    {Name::kResNet50, "tensorflow/keras-applications", "resnet", 95, Kind::kMd5,
+     "4d473c1dd8becc155b73f8504c6f6626"},
+    {Name::kResNet101, "tensorflow/keras-applications", "resnet", 171, Kind::kMd5,
+     "88cf7a10940856eca736dc7b7e228a21"},
+    {Name::kDenseNet121, "tensorflow/keras-applications", "densenet", 29, Kind::kMd5,
+     "30ee3e1110167f948a6b9946edeeb738"},
+    {Name::kEfficientNetB0, "keras-applications", "", 17, Kind::kMd5,
+     "50bc09e76180e00e4465e1a485ddc09d"},
+    {Name::kEfficientNetB1, "keras-applications", "", 27, Kind::kMd5,
+     "74c4e6b3e1f6a1eea24c589628592432"},
+    {Name::kEfficientNetB2, "keras-applications", "", 32, Kind::kMd5,
+     "111f8e2ac8aa800a7a99e3239f7bfb39"},
+    {Name::kEfficientNetB3, "keras-applications", "", 44, Kind::kMd5,
+     "af6d107764bb5b1abb91932881670226"},
+    {Name::kMobileNetV3Small, "tensorflow/keras-applications", "mobilenet_v3", 4, Kind::kMd5,
+     "d3e8ec802a04aa4fc771ee12a9a9b836"},
+    {Name::kMobileNetV3Large, "tensorflow/keras-applications", "mobilenet_v3", 13, Kind::kMd5,
+     "07fb09a5933dd0c8eaafa16978110389"},
+    {Name::kConvNeXtTiny, "tensorflow/keras-applications", "convnext", 112, Kind::kSha256,
+     "d547c096cabd03329d7be5562c5e14798aa39ed24b474157cef5e85ab9e49ef1"}};
+
+std::string read_variable(const config::Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+WeightFile make_weight_file(std::size_t row, const config::Environment& environment) {
+  const auto& entry = kFiles[row];
+  config::Backbone backbone;
+  backbone.name = entry.name;
+  WeightFile weights;
+  weights.name = config::spell(entry.name);
+  weights.file = config::imagenet_weight_file(backbone);
+  weights.megabytes = entry.megabytes;
+  weights.checksum = {entry.kind, entry.hex};
+  std::string server = read_variable(environment, "WEIGHTS_MIRROR");
+  while (server.ends_with('/')) server.pop_back();
+  if (server.empty()) server = concat(kServer, '/', entry.server_folder);
+  weights.url = concat(server, '/', entry.folder, *entry.folder == '\0' ? "" : "/", weights.file);
+  for (const Path folder : config::weight_folders(environment)) {
+    std::error_code error;
+    if (!fs::is_regular_file(folder / weights.file, error)) continue;
+    weights.found = folder / weights.file;
+    break;
+  }
+  return weights;
+}
+
+const char* name_checksum(Kind kind) {
+  switch (kind) {
+    case Kind::kMd5:
+      return "md5";
+    case Kind::kSha256:
+      return "sha256";
+    case Kind::kRecorded:
+      break;
+  }
+  return "recorded";
+}
+
+}  // namespace
+
+std::vector<WeightFile> weight_files(const config::Environment& environment) {
+  std::vector<WeightFile> files;
+  for (std::size_t row = 0; row < std::size(kFiles); ++row) {
+    files.push_back(make_weight_file(row, environment));
+  }
+  return files;
+}
+
+WeightFile find_weight_file(const std::string& name, const config::Environment& environment) {
+  const std::optional<Name> backbone = config::parse_enum<Name>(name);
+  if (!backbone) {
+    throw ConfigError({}, config::unknown("backbone", name, "`trainer weights` lists them",
+                                          config::enum_words<Name>()));
+  }
+  for (std::size_t row = 0; row < std::size(kFiles); ++row) {
+    if (kFiles[row].name == *backbone) return make_weight_file(row, environment);
+  }
+  config::Backbone other;
+  other.name = *backbone;
+  throw DataError(name, config::missing_imagenet_weights(other, environment), Controls::kLines);
+}
+
+Path download_folder(const config::Environment& environment) {
+  return config::weight_folders(environment).front();
+}
+
+Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
+                            const DownloadProgress& progress) {
+  Download what;
+  what.url = weights.url;
+  what.file = weights.found.empty() ? download_folder(environment) / weights.file : weights.found;
+  what.checksum = weights.checksum;
+  what.start = "\x89HDF\r\n\x1a\n";
+  what.max_bytes = std::int64_t{weights.megabytes} * 2'000'000;
+  what.certificates = find_certificates(environment);
+  return download(what, progress);
+}
+
+void print_weights(std::ostream& out, const config::Environment& environment) {
+  out << std::left << std::setw(20) << "backbone" << std::right << std::setw(7) << "MB"
+      << "  checksum  file\n";
+  for (const WeightFile& weights : weight_files(environment)) {
+    out << std::left << std::setw(20) << weights.name << std::right << std::setw(7)
+        << weights.megabytes << "  " << std::left << std::setw(8)
+        << name_checksum(weights.checksum.kind) << "  "
+        << (weights.found.empty() ? "not downloaded" : weights.found.string()) << '\n';
+  }
+  out << "\n`trainer weights NAME` downloads a file into " << download_folder(environment).string()
+      << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR names another folder, WEIGHTS_MIRROR "
+         "another server. Without a checksum of its\npublisher, the SHA-256 of the first download "
+         "is recorded beside the file.\n";
+}
+
+void print_weights_json(std::ostream& out, const config::Environment& environment) {
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+  for (const WeightFile& weights : weight_files(environment)) {
+    nlohmann::ordered_json file;
+    file["name"] = weights.name;
+    file["file"] = weights.file;
+    file["url"] = weights.url;
+    file["megabytes"] = weights.megabytes;
+    file["checksum"] = name_checksum(weights.checksum.kind);
+    if (!weights.checksum.hex.empty()) file["digest"] = weights.checksum.hex;
+    if (!weights.found.empty()) file["found"] = weights.found.string();
+    files.push_back(std::move(file));
+  }
+  out << nlohmann::ordered_json{{"event", "weights"},
+                                {"folder", download_folder(environment).string()},
+                                {"files", files}}
+             .dump()
+      << '\n';
+}
+
+}  // namespace trainer::commands

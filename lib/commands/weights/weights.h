@@ -1,0 +1,40 @@
+// `weights`: the ImageNet weights of the backbones, listed and downloaded.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "commands/weights/download.h"
+#include "config/config.h"
+
+namespace trainer::commands {
+
+// A file of Keras's weights without the classifier.
+struct WeightFile {
+  std::string name;  // of the backbone: "mobilenet_v2"
+  std::string file;  // without a folder
+  std::string url;
+  int megabytes = 0;  // about
+  Checksum checksum;
+  Path found;  // where it is; empty if it is in none of config::weight_folders()
+};
+
+// Returns the files that can be downloaded, in the order of the backbones. $WEIGHTS_MIRROR is
+// another server, with the files in the folders of Keras's.
+std::vector<WeightFile> weight_files(const config::Environment& environment);
+// Returns the entry of a backbone. Throws ConfigError for an unknown name, and DataError with what
+// to do instead for a backbone whose weights cannot be downloaded.
+WeightFile find_weight_file(const std::string& name, const config::Environment& environment);
+// Returns the folder of downloads: $WEIGHTS_DIR, else `weights`.
+Path download_folder(const config::Environment& environment);
+// Downloads the file into download_folder(), unless it is found. Throws as download() does.
+Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
+                            const DownloadProgress& progress = {});
+
+void print_weights(std::ostream& out, const config::Environment& environment);
+// One JSON object.
+void print_weights_json(std::ostream& out, const config::Environment& environment);
+
+}  // namespace trainer::commands

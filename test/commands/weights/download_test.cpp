@@ -1,0 +1,361 @@
+// Downloads from a server on the loopback device; its URLs select how it misbehaves (server.py).
+#include "commands/weights/download.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/process/process.h"
+#include "base/process/spawn.h"
+#include "commands/weights/certificates.h"
+#include "commands/weights/weights.h"
+#include "support/contains.h"
+#include "support/source_files.h"
+
+namespace trainer::commands::download_test {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contains;
+
+std::string make_content() {
+  std::string content = "\x89HDF\r\n\x1a\n";
+  for (int i = 0; i < 20'000; ++i) content += static_cast<char>(i * 7 % 251);
+  return content;
+}
+
+std::string sha256(const std::string& text) {
+  Sha256 digest;
+  digest.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return digest.hex();
+}
+
+class Server {
+ public:
+  Server() {
+    fs::create_directory(folder_.path() / "served");
+    fs::create_directory(folder_.path() / "cache");
+    write_file_atomic(folder_.path() / "served" / "file.h5", content);
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    SpawnOptions options;
+    options.command = {"/usr/bin/env", "python3",
+                       test::source_file("test/commands/weights/server.py"),
+                       (folder_.path() / "served").string(), log().string()};
+    for (const auto& [name, value] : environment_variables()) {
+      options.environment.push_back(concat(name, '=', value));
+    }
+    sigemptyset(&options.signals);
+    options.output = ends[1];
+    process_ = spawn(options);
+    ::close(ends[1]);
+    char digit = 0;
+    while (::read(ends[0], &digit, 1) == 1 && digit != '\n') port_ += digit;
+    ::close(ends[0]);
+    REQUIRE(!port_.empty());
+    ::setenv("no_proxy", "127.0.0.1", 1);
+  }
+  ~Server() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+  Path file() const { return folder_.path() / "cache" / "file.h5"; }
+  Path part() const { return folder_.path() / "cache" / ".file.h5.part"; }
+  Path log() const { return folder_.path() / "log"; }
+  std::string url(const std::string& path) const {
+    return concat("http://127.0.0.1:", port_, "/", path);
+  }
+  // `path` as server.py describes it.
+  Download describe(const std::string& path) const {
+    Download what;
+    what.url = url(path);
+    what.file = file();
+    what.checksum = {Checksum::Kind::kSha256, sha256(content)};
+    what.start = content.substr(0, 8);
+    what.max_bytes = 100'000;
+    what.pause = std::chrono::milliseconds(0);
+    return what;
+  }
+  // Returns the offset from which each request was answered.
+  std::vector<int> offsets() const {
+    std::vector<int> found;
+    std::ifstream lines(log());
+    for (int offset = 0; lines >> offset;) found.push_back(offset);
+    return found;
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(file().parent_path())) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const std::string content = make_content();
+
+ private:
+  TemporaryFolder folder_;
+  std::string port_;
+  pid_t process_ = -1;
+};
+
+std::string read_error(const Download& what) {
+  try {
+    download(what);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("download: a whole file, is checked, published and not downloaded again") {
+  const Server server;
+  std::int64_t last = 0, total = 0;
+  const Downloaded first =
+      download(server.describe("file.h5"), [&](std::int64_t bytes, std::int64_t of) {
+        CHECK(bytes >= last);
+        last = bytes;
+        total = of;
+      });
+  CHECK(read_text_file(server.file()) == server.content);
+  CHECK_FALSE(first.was_there);
+  CHECK(first.bytes == static_cast<std::int64_t>(server.content.size()));
+  CHECK(total == first.bytes);
+  CHECK(last == first.bytes);
+  CHECK(server.files() == Names{"file.h5"});
+  CHECK(download(server.describe("file.h5")).was_there);
+  CHECK(server.offsets() == std::vector{0});
+}
+
+TEST_CASE("download: a part of an earlier start, is continued") {
+  const Server server;
+  write_file_atomic(server.part(), server.content.substr(0, 5000));
+  const Downloaded result = download(server.describe("file.h5"));
+  CHECK(result.resumed == 5000);
+  CHECK(read_text_file(server.file()) == server.content);
+  CHECK(server.offsets() == std::vector{5000});
+  CHECK(server.files() == Names{"file.h5"});
+}
+
+TEST_CASE("download: a part that is already whole, needs no request") {
+  const Server server;
+  write_file_atomic(server.part(), server.content);
+  download(server.describe("file.h5"));
+  CHECK(read_text_file(server.file()) == server.content);
+  CHECK(server.offsets().empty());
+}
+
+TEST_CASE("download: a part that the server cannot continue, starts anew") {
+  const Server server;
+  SUBCASE("a server without ranges") {
+    write_file_atomic(server.part(), server.content.substr(0, 5000));
+    download(server.describe("whole/file.h5"));
+    CHECK(server.offsets() == std::vector{0, 0});
+  }
+  SUBCASE("a part that is longer than the file") {
+    write_file_atomic(server.part(), server.content + "more");
+    download(server.describe("file.h5"));
+    CHECK(server.offsets() == std::vector{static_cast<int>(server.content.size()) + 4, 0});
+  }
+  CHECK(read_text_file(server.file()) == server.content);
+}
+
+TEST_CASE("download: a part of another file, is rejected by the checksum and removed") {
+  const Server server;
+  write_file_atomic(server.part(), std::string(5000, 'x'));
+  Download what = server.describe("file.h5");
+  what.start.clear();
+  CHECK(contains(read_error(what), "is not the original file"));
+  CHECK(server.files().empty());
+}
+
+TEST_CASE("download: a connection that breaks off, is continued after a pause") {
+  const Server server;
+  const Downloaded result = download(server.describe("cut/5000/2/file.h5"));
+  CHECK(result.resumed == 0);
+  CHECK(read_text_file(server.file()) == server.content);
+  CHECK(server.offsets() == std::vector{0, 5000, 10000});
+}
+
+TEST_CASE("download: a connection that breaks off too often, keeps the part for the next start") {
+  const Server server;
+  Download what = server.describe("cut/5000/2/file.h5");
+  what.max_retries = 1;
+  const std::string error = read_error(what);
+  CHECK(contains(error, what.url));
+  CHECK(contains(error,
+                 "the next start continues after the 10000 bytes in " + server.part().string()));
+  CHECK(contains(error, "WEIGHTS_MIRROR"));
+  CHECK(server.files() == Names{".file.h5.part"});
+  CHECK(download(what).resumed == 10000);
+  CHECK(read_text_file(server.file()) == server.content);
+}
+
+TEST_CASE("download: a server that is overloaded, is asked again") {
+  const Server server;
+  download(server.describe("status/503/2/file.h5"));
+  CHECK(read_text_file(server.file()) == server.content);
+  Download what = server.describe("status/503/9/file.h5");
+  what.file += "2";
+  CHECK(contains(read_error(what), "the server answers with status 503"));
+}
+
+TEST_CASE("download: a wrong checksum, names both and keeps nothing") {
+  const Server server;
+  Download what = server.describe("file.h5");
+  SUBCASE("SHA-256") {
+    what.checksum.hex = std::string(64, '0');
+    CHECK(contains(read_error(what),
+                   concat("is not the original file: its SHA256 is ", sha256(server.content),
+                          ", expected ", std::string(64, '0'))));
+  }
+  SUBCASE("MD5") {
+    what.checksum = {Checksum::Kind::kMd5, std::string(32, '0')};
+    CHECK(contains(read_error(what), "its MD5 is "));
+  }
+  SUBCASE("other first bytes") {
+    what.start = "PK";
+    CHECK(contains(read_error(what), "it begins with other bytes"));
+  }
+  CHECK(server.files().empty());
+}
+
+TEST_CASE("download: an MD5, identifies the file") {
+  const Server server;
+  write_file_atomic(server.file().parent_path() / "../served/abc", "abc");
+  Download what = server.describe("abc");
+  what.start.clear();
+  what.checksum = {Checksum::Kind::kMd5, "900150983cd24fb0d6963f7d28e17f72"};
+  download(what);
+  CHECK(read_text_file(what.file) == "abc");
+}
+
+TEST_CASE("download: without a checksum, the first digest is recorded and compared") {
+  const Server server;
+  Download what = server.describe("file.h5");
+  what.checksum = {};
+  CHECK(download(what).sha256 == sha256(server.content));
+  CHECK(read_text_file(server.file().string() + ".sha256") ==
+        sha256(server.content) + "  file.h5\n");
+  CHECK(download(what).was_there);
+  write_file_atomic(server.file(), server.content + "x");
+  CHECK(contains(read_error(what), concat("is there and is not the original file: its SHA256 is ",
+                                          sha256(server.content + "x"), ", expected ",
+                                          sha256(server.content), "; remove it")));
+  CHECK(read_text_file(server.file()) == server.content + "x");
+}
+
+TEST_CASE("download: a file that the server lacks, or no server, is an error without a trace") {
+  const Server server;
+  CHECK(contains(read_error(server.describe("missing.h5")), "the server answers with status 404"));
+  Download what = server.describe("file.h5");
+  what.url = "http://127.0.0.1:1/file.h5";
+  CHECK(contains(read_error(what), "http://127.0.0.1:1/file.h5: cannot be downloaded: "));
+  what.url = "file:///etc/passwd";
+  CHECK(contains(read_error(what), "cannot be downloaded: "));
+  CHECK(server.files().empty());
+}
+
+TEST_CASE("download: a server that sends more than the file can have, is stopped") {
+  const Server server;
+  CHECK(contains(read_error(server.describe("endless/file.h5")),
+                 "the server sends more than the 100000 bytes that the file can have"));
+  CHECK(server.files().empty());
+}
+
+TEST_CASE("download: no space, names the part and keeps what fits") {
+  const Server server;
+  // A limit on the size of files fails as a full disk does, in the middle of the file.
+  rlimit before = {};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = before;
+  limit.rlim_cur = 8192;
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string error = read_error(server.describe("file.h5"));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(contains(error, server.part().string() + ": cannot be written: File too large"));
+  CHECK(contains(error, "the next start continues after the 8192 bytes"));
+  CHECK(download(server.describe("file.h5")).resumed == 8192);
+  CHECK(read_text_file(server.file()) == server.content);
+}
+
+TEST_CASE("download: a folder that cannot be written, is named with the variable") {
+  const Server server;
+  const Path folder = server.file().parent_path();
+  fs::permissions(folder.parent_path(), fs::perms(0755));
+  fs::permissions(folder, fs::perms(0555));
+  // root may write everywhere; the file system then sees another user.
+  const int user = ::geteuid() == 0 ? ::setfsuid(65534) : -1;
+  const std::string error = read_error(server.describe("file.h5"));
+  Download below = server.describe("file.h5");
+  below.file = folder / "inner" / "file.h5";
+  const std::string inner = read_error(below);
+  if (user >= 0) ::setfsuid(static_cast<uid_t>(user));
+  fs::permissions(folder, fs::perms(0755));
+  CHECK(contains(error, server.part().string() + ": cannot be written: Permission denied"));
+  CHECK(contains(error, "WEIGHTS_DIR"));
+  CHECK(contains(inner, (folder / "inner").string() + ": cannot be made: "));
+  CHECK(server.files().empty());
+}
+
+TEST_CASE("download: two processes at a time, the second is rejected") {
+  const Server server;
+  const int part = ::open(server.part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  REQUIRE(::flock(part, LOCK_EX) == 0);
+  CHECK(contains(read_error(server.describe("file.h5")), "another process downloads this file"));
+  ::close(part);
+  download(server.describe("file.h5"));
+}
+
+TEST_CASE("weights: a mirror, has the files in the folders of Keras's server") {
+  const config::Environment none;
+  CHECK(find_weight_file("resnet50", none).url ==
+        "https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
+        "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5");
+  CHECK(find_weight_file("efficientnet_b0", none).url ==
+        "https://storage.googleapis.com/keras-applications/efficientnetb0_notop.h5");
+  const config::Environment mirror{{"WEIGHTS_MIRROR", "http://host/weights/"}};
+  CHECK(find_weight_file("mobilenet_v3_small", mirror).url ==
+        "http://host/weights/mobilenet_v3/"
+        "weights_mobilenet_v3_small_224_1.0_float_no_top_v2.h5");
+  CHECK(find_weight_file("efficientnet_b3", mirror).url ==
+        "http://host/weights/efficientnetb3_notop.h5");
+  CHECK_THROWS_AS(find_weight_file("resnet51", none), ConfigError);
+  CHECK_THROWS_WITH_AS(find_weight_file("resnet18", none), doctest::Contains("torchvision"),
+                       DataError);
+  CHECK(download_folder(none) == "weights");
+  CHECK(download_folder({{"WEIGHTS_DIR", "/cache"}}) == "/cache");
+}
+
+TEST_CASE("find_certificates: each distribution's place, is found") {
+  const TemporaryFolder root;
+  CHECK(find_certificates({}, root.path()).empty());
+  const Path fedora = root.path() / "etc/pki/tls/certs/ca-bundle.crt";
+  fs::create_directories(fedora.parent_path());
+  std::ofstream(fedora) << "x";
+  CHECK(find_certificates({}, root.path()) == fedora);
+  const Path debian = root.path() / "etc/ssl/certs/ca-certificates.crt";
+  fs::create_directories(debian.parent_path());
+  std::ofstream(debian) << "x";
+  CHECK(find_certificates({}, root.path()) == debian);
+  CHECK(find_certificates({{"SSL_CERT_FILE", "/mine"}}, root.path()) == "/mine");
+}
+
+}  // namespace trainer::commands::download_test

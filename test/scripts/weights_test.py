@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""`trainer weights`, and `trainer new` that offers it, with a mirror on the loopback device."""
+
+import hashlib
+import json
+import os
+import pathlib
+import pty
+import select
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+sys.path.append(str(support.ROOT / "scripts" / "articles"))
+import pictures  # noqa: E402
+
+SERVER = support.ROOT / "test/commands/weights/server.py"
+MOBILENET_V2 = "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"
+RESNET50 = "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5"
+CONTENT = b"\x89HDF\r\n\x1a\n" + bytes(range(256)) * 400
+
+
+class Weights(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.work = pathlib.Path(temporary.name)
+        self.served = self.work / "served"
+        self.served.mkdir()
+        (self.served / MOBILENET_V2).write_bytes(CONTENT)
+        self.here = self.work / "here"
+        self.here.mkdir()
+        server = subprocess.Popen([sys.executable, SERVER, self.served, self.work / "log"], stdout=subprocess.PIPE,
+                                  text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.mirror = f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        self.environment = {**os.environ, "WEIGHTS_MIRROR": self.mirror, "no_proxy": "127.0.0.1",
+                            "HOME": str(self.work / "home"), "TRAINER_CUDA_PLUGIN": "/nonexistent"}
+        self.environment.pop("WEIGHTS_DIR", None)
+
+    def trainer(self, *arguments, **variables):
+        return subprocess.run([support.TRAINER, *arguments], cwd=self.here, env={**self.environment, **variables},
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    def run_in_terminal(self, answer, *arguments):
+        """The exit code, and what the program writes to the terminal that it reads the answer from."""
+        terminal, end = pty.openpty()
+        process = subprocess.Popen([support.TRAINER, *arguments], cwd=self.here, env=self.environment, stdin=end,
+                                   stdout=subprocess.DEVNULL, stderr=end)
+        os.close(end)
+        text = b""
+        try:
+            while select.select([terminal], [], [], 60)[0]:
+                text += os.read(terminal, 4096)
+                if answer and b"[Y/n]" in text:
+                    os.write(terminal, answer.encode())
+                    answer = None
+        except OSError:  # the terminal's other end is closed
+            pass
+        os.close(terminal)
+        return process.wait(), text.decode()
+
+    def test_list(self):
+        done = self.trainer("weights")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"resnet50 +95  md5 +not downloaded")
+        self.assertRegex(done.stdout, r"mobilenet_v2 +9  recorded +not downloaded")
+        files = json.loads(self.trainer("weights", "--json").stdout)["files"]
+        self.assertEqual(len(files), 12)
+        self.assertTrue(all(file["url"].startswith(self.mirror) for file in files))
+        cache = self.work / "home/.keras/models"
+        cache.mkdir(parents=True)
+        (cache / RESNET50).write_bytes(b"")
+        self.assertRegex(self.trainer("weights").stdout, rf"resnet50 +95  md5 +{cache}/{RESNET50}")
+
+    def test_download(self):
+        done = self.trainer("weights", "mobilenet_v2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.here / "weights" / MOBILENET_V2).read_bytes(), CONTENT)
+        digest = hashlib.sha256(CONTENT).hexdigest()
+        self.assertIn(f"weights/{MOBILENET_V2}: downloaded; its publisher gives no checksum, its SHA-256 {digest}",
+                      done.stdout)
+        self.assertEqual(done.stderr, "", "progress is for terminals")
+        again = json.loads(self.trainer("weights", "mobilenet_v2", "--json").stdout)
+        self.assertEqual((again["was_there"], again["bytes"]), (True, len(CONTENT)))
+        self.assertEqual((self.work / "log").read_text(), "0\n")
+
+    def test_cache_folder(self):
+        done = self.trainer("weights", "mobilenet_v2", WEIGHTS_DIR=str(self.work / "cache"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.work / "cache" / MOBILENET_V2).is_file())
+        self.assertFalse((self.here / "weights").exists())
+
+    def test_another_file_than_the_publisher_s(self):
+        (self.served / RESNET50).write_bytes(CONTENT)
+        done = self.trainer("weights", "resnet50")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(f"its MD5 is {hashlib.md5(CONTENT).hexdigest()}, expected 4d473c1dd8becc155b73f8504c6f6626",
+                      done.stderr)
+        self.assertEqual(list((self.here / "weights").iterdir()), [])
+
+    def test_errors(self):
+        missing = self.trainer("weights", "vgg16")
+        self.assertEqual(missing.returncode, 3)
+        self.assertIn(f"{self.mirror}/vgg16/vgg16_weights", missing.stderr)
+        self.assertIn("the server answers with status 404", missing.stderr)
+        unknown = self.trainer("weights", "resnet51")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn("did you mean 'resnet50'?", unknown.stderr)
+        other = self.trainer("weights", "resnet18")
+        self.assertEqual(other.returncode, 3)
+        self.assertIn("torchvision's file is a pickle", other.stderr)
+
+    def test_progress_in_terminal(self):
+        code, text = self.run_in_terminal(None, "weights", "mobilenet_v2")
+        self.assertEqual(code, 0, text)
+        self.assertRegex(text, r"\rmobilenet_v2: 0\.1 of 0\.1 MB, 100 %")
+
+    def test_new_offers_the_download(self):
+        pictures.draw(self.here / "photos", ["left", "right"], 10, 32, 3)
+        for arguments in (["new", "photos"], ["train", "photos", "--set", "train.max_steps=1"]):
+            done = self.trainer(*arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("note: no pretrained weights were found", done.stderr)
+            self.assertIn("`trainer weights mobilenet_v2` downloads 9 MB", done.stderr)
+            self.assertNotIn("backbone:", (self.here / "photos.yaml").read_text())
+            (self.here / "photos.yaml").unlink()
+        code, text = self.run_in_terminal("n\n", "new", "photos")
+        self.assertEqual(code, 0, text)
+        self.assertIn(f"Download those of mobilenet_v2, 9 MB from {self.mirror}/mobilenet_v2/{MOBILENET_V2}? [Y/n]", text)
+        self.assertFalse((self.here / "weights").exists())
+        code, text = self.run_in_terminal("\n", "new", "photos", "--overwrite")
+        self.assertEqual(code, 0, text)
+        config = (self.here / "photos.yaml").read_text()
+        self.assertIn(f"weights: weights/{MOBILENET_V2}", config)
+
+
+if __name__ == "__main__":
+    support.main()
