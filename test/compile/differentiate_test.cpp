@@ -8,6 +8,7 @@ namespace {
 
 using graph::Graph;
 using graph::Phase;
+using graph::ValueId;
 
 }  // namespace
 
@@ -34,6 +35,40 @@ TEST_CASE("differentiate: nothing is added where nothing is trained") {
   Graph frozen = model("conv: {filters: 2}");
   for (graph::Value& value : frozen.values) value.trainable = false;
   CHECK(differentiate(frozen, sgd()).nodes.size() == frozen.nodes.size());
+}
+
+TEST_CASE("logit_gradient_graph: inference form, and the gradient of one value alone") {
+  const Graph whole = model(
+      "conv: {filters: 2, activation: gelu, name: a}, batch_norm, "
+      "dropout: 0.5, conv: {filters: 3, name: b}");
+  ValueId a = graph::kNoValue;
+  for (const graph::LayerInfo& layer : whole.layers) {
+    if (layer.name == "a") a = layer.output;
+  }
+  Options options = sgd();
+  options.update.ema = 0.9f;
+  const Graph graph = logit_gradient_graph(whole, options, a);
+  CHECK(ops(graph, Phase::kForward) ==
+        "preprocess conv activate batch_norm_inference conv reshape dense");
+  CHECK(ops(graph, Phase::kBackward) ==
+        "dense_backward_data reshape conv_backward_data batch_norm_inference_backward");
+  CHECK(ops(graph, Phase::kUpdate).empty());
+  REQUIRE(graph.inputs.size() == 2);
+  CHECK(graph[graph.inputs[1]].shape == Shape{kBatch, 2});
+  REQUIRE(graph.outputs.size() == 3);
+  CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 2});
+  CHECK(graph[graph.outputs[1]].shape == Shape{kBatch, 10, 10, 2});
+  CHECK(graph[graph.outputs[2]].shape == Shape{kBatch, 10, 10, 2});
+  CHECK(graph.find("b/kernel/average") != graph::kNoValue);
+  CHECK(graph.find("b/kernel") == graph::kNoValue);
+}
+
+TEST_CASE("logit_gradient_graph: a value that the logits do not depend on, rejected") {
+  Graph graph = model("conv: {filters: 2}");
+  const ValueId images = graph.nodes.front().outputs[0];
+  const ValueId value = graph.add1(graph::Activate{}, {images}, "unused", {});
+  CHECK_THROWS_WITH_AS(logit_gradient_graph(graph, sgd(), value),
+                       doctest::Contains("the logits do not depend on"), ConfigError);
 }
 
 }  // namespace trainer::compile

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/formats/npy.h"
@@ -151,6 +152,55 @@ TEST_CASE("features, in the order of the images, give the logits by the last lay
   CHECK(run({"predict", trained.run_folder, "--layer", "flatten"}).code == 2);
   CHECK(run({"predict", trained.run_folder, "--features", trained.work / "x.npy", "--flip"}).code ==
         2);
+}
+
+TEST_CASE("predict --heatmap: writes a PNG per image, whose path the JSON line has") {
+  const Trained trained;
+  const std::vector<Json> plain = trained.predict({"--limit", "3"});
+  const Path folder = trained.work / "maps";
+  for (const char* method : {"grad_cam", "occlusion"}) {
+    CAPTURE(method);
+    std::vector<Json> lines = trained.predict(
+        {"--limit", "3", "--heatmap", folder, "--overwrite", "--heatmap-method", method});
+    REQUIRE(lines.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Path file = folder / concat("test_", i, ".png");
+      CHECK(lines[i].at("heatmap") == file.string());
+      const Bytes bytes = read_file(file);
+      CHECK(std::string(bytes.begin(), bytes.begin() + 4) == "\x89PNG");
+      lines[i].erase("heatmap");
+    }
+    CHECK(lines == plain);
+  }
+  const Bytes predicted = read_file(folder / "test_0.png");
+  const auto fail = [&](const Arguments& more) {
+    Arguments arguments{"predict", trained.run_folder, "--limit", "3"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  CHECK(contains(fail({"--heatmap", folder}), "exists; replace it with --overwrite"));
+  CHECK(read_file(folder / "test_0.png") == predicted);
+  CHECK(contains(fail({"--heatmap", folder, "--heatmap-class", "ten"}),
+                 "--heatmap-class: the model has no class 'ten'; classes: 0, 1"));
+  CHECK(contains(fail({"--heatmap", folder, "--heatmap-layer", "flaten"}),
+                 "did you mean 'flatten'?"));
+  CHECK(contains(fail({"--heatmap", folder, "--heatmap-layer", "flatten"}),
+                 "more than one position"));
+  CHECK(contains(
+      fail({"--heatmap", folder, "--heatmap-method", "occlusion", "--heatmap-layer", "conv2d"}),
+      "occlusion takes no layer"));
+  CHECK(contains(fail({"--heatmap-class", "1"}), "--heatmap"));
+  CHECK(contains(fail({"--overwrite"}), "--features or --heatmap"));
+  // Each class has a map of its own.
+  std::set<Bytes> maps;
+  for (const char* name : {"0", "1", "2"}) {
+    trained.predict({"--limit", "1", "--heatmap", folder, "--overwrite", "--heatmap-class", name,
+                     "--heatmap-layer", "conv2d"});
+    maps.insert(read_file(folder / "test_0.png"));
+  }
+  CHECK(maps.size() == 3);
 }
 
 TEST_CASE("features are written as they come, and a run that is cut off leaves no file") {

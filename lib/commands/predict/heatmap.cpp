@@ -22,6 +22,7 @@ std::unique_ptr<backend::Backend> open_cpu(const config::Config& config) {
   backend::DeviceOptions options;
   options.kind = DeviceKind::kCpu;
   options.cpu.threads = config.parallel.threads;
+  options.cpu.lanes = 1;  // all threads work on the one image of a call
   return std::move(backend::open_backends(options).front());
 }
 

@@ -33,8 +33,8 @@ std::size_t count_common_folders(const std::vector<PredictionInput>& inputs,
   std::optional<std::vector<std::string>> common;
   for (const PredictionInput& input : inputs) {
     for (std::int64_t i = 0; input.one_per_file && i < count_samples(input, limit); ++i) {
-      std::vector<std::string> folders = split_path(fs::path(input.name_of(i)).parent_path());
-      if (!common) common = std::move(folders);
+      const std::vector<std::string> folders = split_path(fs::path(input.name_of(i)).parent_path());
+      if (!common) common = folders;
       const auto end =
           std::mismatch(common->begin(), common->end(), folders.begin(), folders.end());
       common->erase(end.first, common->end());

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Compares trainer's Grad-CAM heatmaps with those of Keras's own models on the same weights.
+
+    scripts/python_env.sh keras -- test/keras/compare_heatmaps.py build/release/apps/trainer/trainer [BACKBONE...]
+
+TRAINER is the program of the build; BACKBONE is one of those below, all when left out. Needs Keras and Pillow, which
+scripts/python_env.sh installs. The weights are drawn as in compare_export.py. For the last layer before pooling and for
+one in the middle, Keras computes the gradient of each class's logit with a GradientTape, and TensorFlow enlarges the
+map. Each picture of trainer is compared with the one made of Keras's map. Prints how far maps vary and by how many of
+256 levels pictures differ at most. Exits with 1 where that is more than 2 levels or no map has a positive number, with
+77 without Keras.
+"""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+
+import compare_export as export
+
+# A layer in the middle of each backbone.
+MIDDLE = {
+    "vgg16": "block4_conv3", "mobilenet_v2": "block_6_expand_relu", "resnet50": "conv4_block6_out",
+    "densenet121": "conv4_block12_concat", "efficientnet_b0": "block5c_add",
+}
+COMMAND = "scripts/python_env.sh keras -- test/keras/compare_heatmaps.py"
+OPACITY, LEVELS = 0.4, 2
+
+
+def keras_maps(model, layer, x, label):
+    """Grad-CAM of each image, enlarged to its size and divided by its largest value."""
+    import tensorflow as tf
+    np = export.np
+    output = layer if layer is not None else model.layers[-3].output
+    both = export.keras.Model(model.input, [output, model.output])
+    with tf.GradientTape() as tape:
+        features, logits = both(tf.constant(x), training=False)
+        score = tf.reduce_sum(logits[:, label])
+    weights = tf.reduce_mean(tape.gradient(score, features), axis=(1, 2), keepdims=True)
+    maps = tf.nn.relu(tf.reduce_sum(weights * features, axis=-1, keepdims=True))
+    maps = tf.image.resize(maps, x.shape[1:3]).numpy()[..., 0]
+    largest = maps.max(axis=(1, 2), keepdims=True)
+    return np.where(largest > 0, maps / np.maximum(largest, 1e-30), 0)
+
+
+def drawn(images, maps):
+    np = export.np
+    colours = [np.clip(1.5 - np.abs(4 * (maps - centre)), 0, 1) for centre in (0.75, 0.5, 0.25)]
+    return (1 - OPACITY) * images + OPACITY * 255 * np.stack(colours, axis=-1)
+
+
+def compare(trainer, name, folder):
+    np = export.np
+    x, config, _, _ = export.predicted(trainer, name, folder)
+    model = export.keras_model(name)
+    model.load_weights(folder / "keras.weights.h5")
+    files = [folder / "images" / str(i % export.CLASSES) / f"{i}.png" for i in range(export.IMAGES)]
+    images = np.stack([np.asarray(export.Image.open(file)) for file in files]).astype(np.float64)
+    same = True
+    for layer in (None, MIDDLE[name]):
+        positive, differ = 0, 0.0
+        for label in range(export.CLASSES):
+            maps_folder = folder / f"maps-{layer}-{label}"
+            options = ["--heatmap-layer", layer] if layer else []
+            export.run(trainer, "predict", config, "--weights", folder / "keras.weights.h5", *files, "--heatmap", maps_folder,
+                       "--heatmap-class", label, *options, "--quiet")
+            maps = keras_maps(model, model.get_layer(layer).output if layer else None, x, label)
+            positive += int((maps.max(axis=(1, 2)) > 0).sum())
+            ours = np.stack([np.asarray(export.Image.open(maps_folder / f"{i % export.CLASSES}_{i}.png"))
+                             for i in range(export.IMAGES)]).astype(np.float64)
+            differ = max(differ, np.abs(ours - drawn(images, maps)).max())
+        print(f"{name} {layer or 'last layer'}: {positive} of {export.CLASSES * export.IMAGES} maps have positive numbers, "
+              f"pictures differ by {differ:.2f} levels", flush=True)
+        same = same and positive > 0 and differ <= LEVELS
+    return same
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trainer", type=pathlib.Path, metavar="TRAINER", help="the program trainer")
+    parser.add_argument("backbones", nargs="*", metavar="BACKBONE", help=", ".join(MIDDLE))
+    if len(sys.argv) == 1:
+        parser.print_help()
+        return 2
+    options = parser.parse_args()
+    for name in options.backbones:
+        if name not in MIDDLE:
+            parser.error(f"there is no backbone '{name}'; there are {', '.join(MIDDLE)}")
+    try:
+        export.load_packages()
+    except ImportError as error:
+        print(f"[skipped] {error}; run it as {COMMAND} {' '.join(sys.argv[1:])}")
+        return 77
+    failed = False
+    for name in options.backbones or MIDDLE:
+        with tempfile.TemporaryDirectory() as temporary:
+            failed = not compare(options.trainer, name, pathlib.Path(temporary)) or failed
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
