@@ -121,7 +121,13 @@ class ReportTest(unittest.TestCase):
         wrong = [one for one in predictions if one["class"] != one["label"]]
         worst = sorted(wrong, key=lambda one: one["probabilities"][one["label"]])[:24]
         (shown,) = [e for e in self.pages["run"].iter(HTML + "ul") if "mistakes" in classes_of(e)]
-        pictures = list(shown.iter(HTML + "img"))
+        images = list(shown.iter(HTML + "img"))
+        # A picture of each sample, and a heatmap beside it.
+        pictures, heatmaps = images[::2], images[1::2]
+        self.assertEqual([image.get("alt") for image in heatmaps],
+                         [f"Heatmap of {one['class']} for sample number {one['index']}" for one in worst])
+        self.assertEqual(len({image.get("src") for image in heatmaps}), len(worst))
+        self.assertIn("the class that it predicted (occlusion)", "".join(self.pages["run"].itertext()))
         self.assertEqual([image.get("alt") for image in pictures],
                          [f"Sample number {one['index']}: {one['label']} taken for {one['class']}" for one in worst])
         self.assertIn(f"{len(wrong):,} of {len(predictions):,} samples are wrong", "".join(self.pages["run"].itertext()))

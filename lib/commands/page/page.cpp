@@ -36,6 +36,8 @@ ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5r
 ul.mistakes{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem}
 ul.mistakes li{min-width:0;overflow-wrap:anywhere;font-size:.875rem;line-height:1.35}
 ul.mistakes img{display:block;max-width:100%;height:auto;margin-bottom:.35rem;border:1px solid var(--line)}
+ul.mistakes.pairs{grid-template-columns:repeat(auto-fill,minmax(15rem,1fr))}
+ul.mistakes div{display:flex;gap:.25rem}ul.mistakes div img{min-width:0;max-width:50%}
 ul.mistakes img.pixels{image-rendering:pixelated}ul.mistakes small{color:var(--soft)}
 p.finding{border-left:4px solid #d55e00;padding-left:.75rem}
 @media print{details{display:block}}

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "commands/predict/heatmap.h"
 #include "commands/predict/predict.h"
 #include "commands/predict/sample_pixels.h"
 
@@ -47,11 +48,16 @@ std::vector<std::uint8_t> shrunk(const std::vector<std::uint8_t>& pixels, int he
   return small;
 }
 
-// The picture of a sample as the model gets it; empty if it cannot be shown.
-Picture picture_of_sample(const data::Dataset& dataset, std::int64_t index) {
-  const data::DatasetSpec& spec = dataset.spec();
-  const std::vector<std::uint8_t> pixels = to_pixels(read_image(dataset, index), spec);
-  return pixels.empty() ? Picture{} : encode_picture(pixels, spec.image_shape);
+// Makes heatmaps of the last feature map or, of a model that has none, by occlusion.
+HeatmapMaker make_heatmaps(const OpenedModel& trained, const std::vector<PredictionInput>& inputs,
+                           std::string& method) {
+  try {
+    method = "Grad-CAM";
+    return {trained, inputs, HeatmapMethod::kGradCam, ""};
+  } catch (const ConfigError&) {
+    method = "occlusion";
+    return {trained, inputs, HeatmapMethod::kOcclusion, ""};
+  }
 }
 
 // Keeps the mistakes whose own class got the least probability.
@@ -67,15 +73,22 @@ class Worst {
     if (kept_.size() > most_) kept_.erase(std::prev(kept_.end()));
   }
 
-  std::vector<Mistake> take(const PredictionInput& input,
-                            const std::vector<std::string>& classes) const {
+  std::vector<Mistake> take(const PredictionInput& input, const std::vector<std::string>& classes,
+                            HeatmapMaker& maker) const {
+    const data::DatasetSpec& spec = input.dataset().spec();
     std::vector<Mistake> mistakes;
     for (const Kept& one : kept_) {
-      Picture picture = picture_of_sample(input.dataset(), one.index);
+      const std::vector<std::byte> image = read_image(input.dataset(), one.index);
+      const std::vector<std::uint8_t> pixels = to_pixels(image, spec);
+      Picture picture = encode_picture(pixels, spec.image_shape);
+      const engine::PositionMap map =
+          maker.compute(image, static_cast<std::int64_t>(one.predicted));
+      const HeatmapPicture heatmap = lay_over(pixels, spec.image_shape[2], map);
       const std::string sample =
           input.one_per_file ? input.name_of(one.index) : concat("number ", one.index);
       mistakes.push_back({sample, classes[one.label], classes[one.predicted], one.of_label,
-                          one.of_predicted, picture.width, picture.height, std::move(picture.url)});
+                          one.of_predicted, picture.width, picture.height, std::move(picture.url),
+                          encode_picture(heatmap.pixels, {heatmap.height, heatmap.width, 3}).url});
     }
     return mistakes;
   }
@@ -143,7 +156,10 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
     return passed.count() >= options.seconds;
   };
   predict(*engine, input, {trained.config.model.loss}, each, enough);
-  found.worst = worst.take(input, trained.classes);
+  if (found.wrong > 0) {
+    HeatmapMaker maker = make_heatmaps(trained, inputs, found.heatmap_method);
+    found.worst = worst.take(input, trained.classes, maker);
+  }
   if (found.looked_at == found.samples) found.result = count_result(confusion);
   return found;
 }

@@ -22,6 +22,8 @@ struct Mistake {
   double of_label = 0, of_predicted = 0;  // their probabilities or outputs
   int width = 0, height = 0;              // of the picture
   std::string picture;                    // a data: URL
+  // A data: URL of the picture with a heatmap of the predicted class over it, of the same size.
+  std::string heatmap = {};
 };
 
 struct Mistakes {
@@ -31,6 +33,7 @@ struct Mistakes {
   std::int64_t wrong = 0;      // of those looked at
   // The samples whose own class got the least probability, the least first.
   std::vector<Mistake> worst;
+  std::string heatmap_method;     // of their heatmaps: "Grad-CAM" or "occlusion"
   bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
   std::string reason;             // why nothing was looked at; "" when something was
   CheckpointChoice checkpoint = CheckpointChoice::kLast;  // with which they were found
