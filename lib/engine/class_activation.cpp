@@ -20,8 +20,7 @@ compile::Options float_options(config::Config config, const backend::Backend& ba
 
 ClassActivation::ClassActivation(const graph::Graph& model, const config::Config& config,
                                  const graph::LayerInfo& layer, backend::Backend& backend)
-    : backend_(backend),
-      single_logit_(config.model.loss != LossKind::kSoftmaxCrossEntropy &&
+    : single_logit_(config.model.loss != LossKind::kSoftmaxCrossEntropy &&
                     model[model.outputs[0]].shape[1] == 1),
       stream_(backend.make_stream()) {
   const graph::Graph graph =

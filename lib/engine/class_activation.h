@@ -40,7 +40,6 @@ class ClassActivation {
   PositionMap compute(const void* image, std::int64_t label);
 
  private:
-  backend::Backend& backend_;
   bool single_logit_;  // for two classes
   std::size_t image_bytes_ = 0;
   Shape features_;  // [height, width, channels]
