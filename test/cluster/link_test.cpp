@@ -183,6 +183,26 @@ TEST_CASE(
   for (const std::string& message : messages) CHECK(contains(message, "parallel.timeout"));
 }
 
+TEST_CASE("open_gloo_pair: a connection that loses all data from the start, both ranks are named") {
+  const ReservedPort port;
+  RelayedLink link(100'000'000);
+  link.stall();
+  const auto messages = on_ranks(3, [&](int rank) {
+    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()),
+                                                   make_options(link, rank, milliseconds(2000)));
+    // Rank 0 is connected to both other ranks, and waits for them below.
+    const GroupPair groups = open_gloo_pair(here, std::make_shared<const AlgorithmTable>(kRing));
+    here->agree("data", "a");
+  });
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    CAPTURE(rank);
+    INFO(messages[rank]);
+    CHECK(contains(messages[rank], "rank 1"));
+    CHECK(contains(messages[rank], "rank 2"));
+    CHECK(contains(messages[rank], "parallel.timeout"));
+  }
+}
+
 TEST_CASE("Communicator: a connection that closes between two ranks, is reported with both ranks") {
   const auto messages = messages_after(&RelayedLink::cut, milliseconds(30'000));
   expect_pair(messages);

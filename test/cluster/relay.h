@@ -147,10 +147,15 @@ class RelayedLink {
   Relay& add(const Address& address) {
     const std::lock_guard lock(mutex_);
     relays_.push_back(std::make_unique<Relay>(address, rate_));
+    if (is_stalled_) relays_.back()->stall();
     ports_[address.port] = relays_.back()->address();
     return *relays_.back();
   }
-  void stall() { change_all(&Relay::stall); }
+  // Stalls the relays that there are, and those that are added later.
+  void stall() {
+    is_stalled_ = true;
+    change_all(&Relay::stall);
+  }
   void cut() { change_all(&Relay::cut); }
 
  private:
@@ -185,6 +190,7 @@ class RelayedLink {
 
   const std::size_t rate_;
   const int lower_, higher_;
+  std::atomic<bool> is_stalled_{false};
   std::mutex mutex_;
   std::map<int, Address> ports_;
   std::vector<std::unique_ptr<Relay>> relays_;

@@ -177,7 +177,9 @@ std::vector<std::string> Rendezvous::Link::ask_all(const std::string& messages,
 std::string Rendezvous::Link::await_answer(std::uint64_t request, const char* what) {
   std::unique_lock lock(mutex);
   const auto start = network->now();
-  const auto deadline = [&] { return std::max(start, last_progress()) + timeout; };
+  // A rank that waits for a broken connection has the same time-out, and reports the connection.
+  const auto grace = std::min(timeout / 4, Milliseconds(2000));
+  const auto deadline = [&] { return std::max(start, last_progress()) + timeout + grace; };
   const auto is_over = [&] { return answers_.count(request) > 0 || lost_ || ended_; };
   while (!is_over() && network->now() < deadline()) network->wait(changed_, lock, deadline());
   const bool there = is_over();
