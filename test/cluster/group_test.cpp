@@ -1,6 +1,8 @@
 // Sums between real processes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "cluster/processes.h"
 #include "cluster/transport/socket.h"
 
@@ -85,9 +87,13 @@ TEST_CASE("all_reduce_tree: the bits of the tree for any number of processes and
 
 TEST_CASE("open_gloo: halving_doubling over three ranks, an internal error") {
   const ReservedPort port;
-  Processes ranks = start_ranks(3, port.number(), {"--algorithm", "halving_doubling"});
+  Processes ranks =
+      start_ranks(3, port.number(), {"--algorithm", "halving_doubling", "--timeout", "2000"});
   for (auto& rank : ranks) CHECK(rank->wait() != 0);
-  CHECK(ranks[1]->err().find("3 ranks, which are not a power of two") != std::string::npos);
+  // The others may be told that the first rank has failed, before they find the reason themselves.
+  CHECK(std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
+    return rank->err().find("3 ranks, which are not a power of two") != std::string::npos;
+  }));
 }
 
 TEST_CASE("measuring gives all ranks the same table") {

@@ -43,12 +43,13 @@ void Rendezvous::Link::serve() {
     network->wait(events, network->now() + beat / 2);
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = ::read(waker_.get(), &count, sizeof count);
+    const std::size_t waiting = in_.size();
     const bool open = receive(socket_, in_);
     const auto now = network->now();
     const bool is_due = now - sent >= beat;
     const bool moves = is_due && measure_traffic();
     // This process itself may have stood still.
-    if (moves || !in_.empty() || now - round > silence / 2) heard = now;
+    if (moves || in_.size() > waiting || now - round > silence / 2) heard = now;
     round = now;
     lock.lock();
     if (!read_messages()) break;
