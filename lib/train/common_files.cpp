@@ -182,6 +182,11 @@ void compare_files(ProcessGroup& group, const std::vector<SharedSplit>& splits) 
     if (rank == 0) continue;
     wait_for_all_ranks(group);
     const Chosen& file = chosen[i];
+    if (all_contents[i] == kUnreadable) {
+      throw ConfigError({}, concat("rank 0 cannot read the file ",
+                                   printable(file.split.samples.describe(file.index)),
+                                   ", which other ranks can; give all ranks the same files"));
+    }
     const bool is_unreadable = all_contents[rank * contents.size() + i] == kUnreadable;
     throw ConfigError(
         {}, concat(group.describe(static_cast<int>(rank)), " differs from rank 0 in the file ",

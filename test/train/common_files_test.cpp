@@ -136,4 +136,13 @@ TEST_CASE("agree_on_data: a file that one rank lacks, it is named") {
   CHECK(contains(messages[1], "it cannot be read"));
 }
 
+TEST_CASE("agree_on_data: a file that rank 0 lacks, rank 0 is named") {
+  const Copies copies(40);
+  fs::remove(copies.folders[0] / "3.jpg");
+  for (const std::string& message : copies.compare()) {
+    CHECK(contains(message, "rank 0 cannot read the file "));
+    CHECK(contains(message, "3.jpg"));
+  }
+}
+
 }  // namespace trainer::train::common_files_test

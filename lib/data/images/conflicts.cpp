@@ -74,10 +74,17 @@ std::string describe_file(const ImageList& list, std::size_t place,
   return concat(list.files[place].describe(), " (", list.label_name(place, classes), ')');
 }
 
-// Throws DataError if a class that has files would keep none.
+// Throws DataError if a class that has files would keep none. Sets of labels may be those of one
+// image, so that a list with several labels per image only needs a file.
 void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
                    const std::vector<std::string>& classes, const config::Data& data) {
   constexpr std::size_t kMaxNames = 5;
+  if (list.label_sets) {
+    if (std::find(is_left_out.begin(), is_left_out.end(), false) != is_left_out.end()) return;
+    throw DataError(list.source, concat("data.on_conflict: ", config::spell(data.on_conflict),
+                                        " leaves no file; correct the labels, or set "
+                                        "data.on_conflict: keep"));
+  }
   std::vector<std::int64_t> files(classes.size()), kept(classes.size());
   for (std::size_t i = 0; i < list.files.size(); ++i) {
     const auto label = static_cast<std::size_t>(list.files[i].label);

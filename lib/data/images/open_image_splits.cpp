@@ -26,6 +26,17 @@ ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split whic
   return make_image_dataset(config, std::move(list), classes, seed, training);
 }
 
+// Throws DataError if only one of two lists of images may have several labels per image.
+void check_label_kind(const ImageList& list, bool has_several_labels) {
+  if (static_cast<bool>(list.label_sets) == has_several_labels) return;
+  throw DataError(list.source,
+                  has_several_labels
+                      ? "has one class per image, but the training list has several labels per "
+                        "image; give both lists the same columns"
+                      : "has several labels per image, but the training list has one class per "
+                        "image; give both lists the same columns");
+}
+
 }  // namespace
 
 void open_image_splits(const config::Data& config, std::uint64_t seed,
@@ -45,6 +56,8 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
     train_list = std::move(train).list(result.classes);
     result.range_notice = resolve_range(*train_list, resolved);
   }
+  std::optional<bool> has_several_labels;
+  if (train_list) has_several_labels = static_cast<bool>(train_list->label_sets);
   result.range = resolved.range;
   const auto open = [&](Split which, std::unique_ptr<Dataset>& dataset,
                         std::shared_ptr<DamagedFiles>& files) {
@@ -53,6 +66,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
     if (!named.given()) return;
     ImageList list = which == Split::kTrain ? std::move(*train_list)
                                             : SplitImages(config, named).list(result.classes);
+    if (has_several_labels) check_label_kind(list, *has_several_labels);
     ImageSplit split = open_split(resolved, seed, which, std::move(list), result.classes);
     dataset = std::move(split.dataset);
     files = std::move(split.files);

@@ -18,13 +18,12 @@ double find_share(const config::Data& data) {
   return data.fold ? 1.0 / static_cast<double>(*data.folds) : data.validation_split;
 }
 
+// Identifies which samples are together. The names are left out, because a pattern may take them
+// from the folder of the files, which may change.
 std::string checksum_groups(std::span<const std::string> groups) {
-  std::uint32_t crc = 0;
-  for (const std::string& name : groups) {
-    const std::string line = name + '\n';
-    crc = crc32c({reinterpret_cast<const std::uint8_t*>(line.data()), line.size()}, crc);
-  }
-  return to_hex(crc);
+  const std::vector<std::int64_t> numbers = number_groups(groups, groups.size()).by_sample;
+  return to_hex(crc32c(
+      {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof numbers[0]}));
 }
 
 }  // namespace

@@ -224,4 +224,41 @@ TEST_CASE("data: counts the images of each label, and those without any") {
   CHECK(both.conflicts == 1);
 }
 
+TEST_CASE("on_conflict: more sets of labels than labels, the photo is left out") {
+  Folder folder;
+  folder.write("train.csv", "image,a,b", {"0,0", "1,0", "0,1", "1,1", ",1", "0,0"});
+  folder.config.on_conflict = config::OnConflict::kDrop;
+  fs::copy_file(folder.files.path() / "x_4.ppm", folder.files.path() / "x_3.ppm",
+                fs::copy_options::overwrite_existing);
+  const Datasets sets = open_datasets(folder.config, 1);
+  CHECK(Folder::text(sets, Split::kTrain) == "a, b: 00 10 01 00");
+  // Every photo has two sets of labels.
+  write_text(folder.config.train.path, "image,a,b\nx_4.ppm,0,1\nx_3.ppm,1,1\n");
+  CHECK_THROWS_WITH_AS(open_datasets(folder.config, 1),
+                       doctest::Contains("data.on_conflict: drop leaves no file"), DataError);
+}
+
+TEST_CASE("csv: a validation list of another kind of label, an error") {
+  Folder folder;
+  folder.write("train.csv", "image,a,b", {"0,1", "1,0", "1,1"});
+  folder.config.validation.path = (folder.files.path() / "validation.csv").string();
+  write_text(folder.config.validation.path, "image,label\nx_3.ppm,a\nx_4.ppm,b\n");
+  CHECK_THROWS_WITH_AS(open_datasets(folder.config, 1),
+                       doctest::Contains("has one class per image, but the training list has"),
+                       DataError);
+}
+
+TEST_CASE("csv: columns of labels with other names, the names are in the error") {
+  Folder folder;
+  folder.config.classes = {"a", "b"};
+  CHECK(folder.read("image,edema,mass", {"0,1", "1,0"}) ==
+        ":1: has no column for the labels a, b; the columns are image, edema, mass");
+}
+
+TEST_CASE("csv: a column of groups with -1, it is no label") {
+  Folder folder;
+  folder.config.group_by = "site";
+  CHECK(folder.read("image,site,a,b", {"-1,0,1", "0,1,0", "1,1,1"}) == "a, b: 01 10 11");
+}
+
 }  // namespace trainer::data::multi_label_test

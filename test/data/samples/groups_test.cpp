@@ -253,7 +253,11 @@ TEST_CASE("divide_training_samples: without groups, the samples of divide_sample
   const Division division = divide_training_samples(data, labels, {}, 11);
   CHECK(division.validation == divide_samples(labels, 0.3, 11).validation);
   CHECK(describe_division_key(data, {}, 11) == ", split by class 0.3 seed 11");
-  const std::vector<std::string> groups(90, "a"), others(90, "b");
+  std::vector<std::string> groups(90, "a"), renamed(90, "b"), others(90, "a");
+  groups[3] = "c";
+  renamed[3] = "a";
+  others[4] = "c";
+  CHECK(describe_division_key(data, groups, 11) == describe_division_key(data, renamed, 11));
   CHECK(describe_division_key(data, groups, 11) != describe_division_key(data, others, 11));
 }
 

@@ -79,15 +79,16 @@ void reject_minus_one(const std::string& path, const std::vector<CsvLine>& lines
                  "the columns of labels in data.classes"));
 }
 
-// Returns the columns beside the column `image` that have at least one 1 and otherwise only cells
+// Returns the columns beside those of `others` that have at least one 1 and otherwise only cells
 // with 0, 1 or nothing, or with `several` any that is_unknown(); an empty list for fewer than two
 // columns.
 std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
-                                      std::size_t image, bool several) {
+                                      const std::vector<std::size_t>& others, bool several) {
   const std::size_t count = lines[0].cells.size();
   std::vector<std::size_t> columns;
   for (std::size_t column = 0; column < count; ++column) {
-    bool fits = column != image && !lines[0].cells[column].empty(), has_one = false;
+    if (std::find(others.begin(), others.end(), column) != others.end()) continue;
+    bool fits = !lines[0].cells[column].empty(), has_one = false;
     for (std::size_t i = 1; fits && i < lines.size(); ++i) {
       const Cells& cells = lines[i].cells;
       if (cells.size() != count) continue;  // reported with its line later
@@ -96,7 +97,7 @@ std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector
       has_one = has_one || is_one(cell);
     }
     if (fits && has_one) columns.push_back(column);
-    if (!fits && several && column != image) reject_minus_one(path, lines, column);
+    if (!fits && several) reject_minus_one(path, lines, column);
   }
   for (const std::size_t column : columns) {
     const auto first =
@@ -206,11 +207,16 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
     fail_at(path, 1, "has one field; expected path,label, or give data.csv: {separator: ...}");
   }
   if (image < count && csv.label_separator.empty()) {
-    columns.one_hot = find_one_hot(path, lines, image, several);
-    std::erase(columns.one_hot, weight);
-    if (group) std::erase(columns.one_hot, *group);
+    std::vector<std::size_t> others{image, weight};
+    if (group) others.push_back(*group);
+    columns.one_hot = find_one_hot(path, lines, others, several);
     columns.has_several_labels = several;
-    if (columns.one_hot.size() > 1) return columns;
+    if (several && !label_columns.empty() && !columns.one_hot.empty()) {
+      fail_at(path, lines[0].line,
+              concat("has no column for the labels ", join(label_columns), "; the columns are ",
+                     join(first)));
+    }
+    if (!columns.one_hot.empty()) return columns;
   }
   fail_at(
       path, 1,
