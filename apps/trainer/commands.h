@@ -67,8 +67,7 @@ int evaluate(const EvaluateArguments& arguments);
 // unless it exists; a note names it. Of the settings, only those of data.csv are written: without
 // them a list might not be readable. Throws DataError for other folders, and ConfigError if the
 // file exists and reads other data.
-std::string find_config(const std::string& source,
-                        const std::vector<config::Override>& settings = {});
+std::string find_config(const std::string& source, const std::vector<config::Override>& settings);
 
 // Downloads the ImageNet weights of a backbone, as `trainer weights NAME` does: with progress on a
 // terminal, and a line, or a JSON object, on standard output at the end.

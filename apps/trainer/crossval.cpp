@@ -24,10 +24,14 @@ struct CrossvalArguments : ConfigArguments {
 
 int crossval(const CrossvalArguments& arguments) {
   const commands::SweepPlan plan =
-      commands::plan_crossval(find_config(arguments.path), arguments.folds, arguments.overrides,
-                              environment(), arguments.folder);
+      commands::plan_crossval(find_config(arguments.path, arguments.overrides), arguments.folds,
+                              arguments.overrides, environment(), arguments.folder);
   const Path program = std::filesystem::read_symlink("/proc/self/exe");
-  if (!arguments.collect) commands::write_plan(plan);
+  if (arguments.collect) {
+    commands::check_runs(plan);
+  } else {
+    commands::write_plan(plan);
+  }
   commands::SweepPrinter printer({arguments.json, arguments.quiet, is_terminal()},
                                  plan.points.size(), std::cout);
   std::vector<PointState> points =

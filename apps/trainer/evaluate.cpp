@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
+#include "base/text.h"
 #include "commands.h"
 #include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/calibrate.h"
@@ -17,6 +18,7 @@
 #include "commands/evaluate/thresholds.h"
 #include "commands/open_model/open_model.h"
 #include "commands/open_model/run_archive.h"
+#include "commands/open_model/stored_result.h"
 #include "hooks/data_report.h"
 #include "model/build_model.h"
 #include "options.h"
@@ -98,6 +100,10 @@ std::optional<engine::ThresholdGoal> parse_thresholds(const EvaluateArguments& a
     throw ConfigError({}, concat("--thresholds are found on the validation split; remove --split ",
                                  arguments.split));
   }
+  if (!commands::find_run_folder(opened)) {
+    throw ConfigError({}, concat("--thresholds are kept in a run folder, and ",
+                                 printable(opened.path), " is not a run"));
+  }
   return goal;
 }
 
@@ -108,7 +114,7 @@ engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& d
                                 engine::EvaluateOptions options,
                                 commands::LabelThresholds& thresholds) {
   if (!goal) {
-    thresholds = commands::read_thresholds(opened);
+    thresholds = commands::read_thresholds(opened, options.flip);
     options.thresholds = thresholds.logits;
     return *engine::evaluate(engine, dataset, options);
   }
@@ -119,12 +125,13 @@ engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& d
     scores.add(logits, {static_cast<const float*>(batch.labels), logits.size()});
   };
   engine::Metrics metrics = *engine::evaluate(engine, dataset, options);
+  commands::check_scores(scores.logits(), labels, Split::kValidation);
   thresholds = commands::find_thresholds(opened, scores, *goal);
   if (!thresholds.kept.empty()) {
     warn(concat("no validation sample has ", join(thresholds.kept),
                 "; the threshold of this label stays a probability of 0.5"));
   }
-  commands::write_thresholds(opened, thresholds);
+  commands::write_thresholds(opened, options.flip, thresholds);
   engine::MultiLabelAccumulator decided(labels, kAll, thresholds.logits);
   decided.add(scores.logits(), scores.targets());
   metrics.multi_label = decided.result();
@@ -233,13 +240,16 @@ int evaluate_mean(const EvaluateArguments& arguments) {
   if (arguments.json) {
     std::cout << commands::ensemble_json(scores) << std::endl;
   } else {
-    commands::print_ensemble(scores, std::cout);
+    commands::print_ensemble(scores, arguments.quiet, std::cout);
   }
   return kExitOk;
 }
 
 // One after another, each below its name where there are several.
 int evaluate_all(EvaluateArguments arguments, const std::vector<std::string>& runs) {
+  if (!arguments.positive_class.empty() && !arguments.curves && arguments.operating_point.empty()) {
+    reject_missing("--positive-class", "--curves or --operating-point");
+  }
   if (arguments.follow && runs.size() > 1) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of one run; evaluate ",
                                  runs[1], " by a command of its own"));

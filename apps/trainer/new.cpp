@@ -46,6 +46,22 @@ bool is_of_csv(const config::Override& setting) {
   return setting.path == "data.csv" || setting.path.starts_with("data.csv.");
 }
 
+// Throws ConfigError for a setting that gives images several labels.
+void refuse_several_labels(const std::vector<config::Override>& settings) {
+  constexpr char kKey[] = "label_separator";
+  for (const config::Override& setting : settings) {
+    const bool is_map = setting.path == "data.csv";
+    if (setting.path != concat("data.csv.", kKey) &&
+        !(is_map && setting.value.find(kKey) != std::string::npos)) {
+      continue;
+    }
+    throw ConfigError({}, concat("--set data.csv.", kKey,
+                                 ": `trainer new` writes configs of one class per image; give "
+                                 "this key and model.loss: binary_cross_entropy in a config of "
+                                 "your own"));
+  }
+}
+
 // Returns data.csv with the settings of its keys. Ignores those of other keys.
 config::Csv read_csv_settings(std::vector<config::Override> settings) {
   std::erase_if(settings, [](const config::Override& setting) { return !is_of_csv(setting); });
@@ -97,6 +113,7 @@ commands::FoundWeights find_or_offer_weights(const Path& source, bool on_cpu,
 std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone,
                             const std::string& group_by,
                             const std::vector<config::Override>& settings, Offer offer) {
+  refuse_several_labels(settings);
   const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
   commands::ImageSource images = commands::look_at(source, read_csv_settings(settings));
   if (!group_by.empty()) commands::set_groups(images, group_by);

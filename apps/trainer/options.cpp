@@ -128,8 +128,13 @@ commands::OpenedModel open_model(const ModelArguments& arguments) {
 
 Option add_ensemble(const Command& command, std::string& ensemble) {
   return command
-      .add_option("--ensemble", ensemble,
-                  "More runs, with commas between: takes the mean of the probabilities of all runs")
+      .add_action(
+          "--ensemble",
+          [&ensemble](const std::string& runs) {
+            if (runs.empty()) reject_value("--ensemble", "names no run");
+            ensemble = runs;
+          },
+          "More runs, with commas between: takes the mean of the probabilities of all runs")
       .type_name("RUN,RUN,...");
 }
 

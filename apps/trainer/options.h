@@ -52,7 +52,7 @@ void add_model(const Command& command, ModelArguments& arguments);
 // Adds --last; `last` must outlive the parsing.
 Option add_last(const Command& command, bool& last);
 commands::OpenedModel open_model(const ModelArguments& arguments);
-// Adds --ensemble.
+// Adds --ensemble, which must name a run; `ensemble` must outlive the parsing.
 Option add_ensemble(const Command& command, std::string& ensemble);
 // Opens the model and the runs that `ensemble` lists with commas between.
 std::vector<commands::OpenedModel> open_models(ModelArguments arguments,

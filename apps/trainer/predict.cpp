@@ -13,6 +13,7 @@
 #include "commands/evaluate/thresholds.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/operating_point_file.h"
+#include "commands/open_model/stored_result.h"
 #include "commands/predict/abstain.h"
 #include "commands/predict/features.h"
 #include "commands/predict/heatmap.h"
@@ -96,10 +97,18 @@ int write_labels(const PredictArguments& arguments, const commands::OpenedModel&
   if (!arguments.heatmaps.empty()) {
     throw ConfigError({}, "--heatmap is for one class per image; this model has several labels");
   }
+  if (arguments.abstain) {
+    throw ConfigError({}, "--abstain is for one class per image; this model has several labels");
+  }
+  if (arguments.default_threshold) {
+    throw ConfigError({},
+                      "--default-threshold is for one class per image; this model has several "
+                      "labels, each with a threshold of its own");
+  }
   const auto engine = commands::make_engine(opened, inputs);
   commands::LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
-                               commands::read_thresholds(opened).logits, inputs, arguments.logits,
-                               std::cout);
+                               commands::read_thresholds(opened, arguments.flip).logits, inputs,
+                               arguments.logits, std::cout);
   writer.header();
   std::int64_t skipped = 0;
   for (const commands::PredictionInput& input : inputs) {
@@ -154,6 +163,16 @@ class Heatmaps {
   commands::HeatmapFolder folder_;
 };
 
+// Notes what `evaluate` has stored in the run of a member, since the mean does not use it.
+void note_unused_results(const commands::OpenedModel& opened) {
+  const std::optional<Path> run = commands::find_run_folder(opened);
+  if (!run) return;
+  for (const char* name : {commands::kCalibrationFile, commands::kOperatingPointFile}) {
+    if (!std::filesystem::exists(*run / name)) continue;
+    warn(Notice::note(concat(printable(opened.path), ": ", name, " is not used by --ensemble")));
+  }
+}
+
 int predict_mean(const PredictArguments& arguments) {
   const auto members = commands::open_ensemble(open_models(arguments, arguments.ensemble),
                                                arguments.images, parse_split(arguments.split),
@@ -161,6 +180,7 @@ int predict_mean(const PredictArguments& arguments) {
   const commands::EnsembleMember& first = members.front();
   for (const commands::EnsembleMember& member : members) {
     warn(commands::note_on_predictions(member.opened));
+    note_unused_results(member.opened);
   }
   commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format,
                                     first.opened.classes, first.inputs, arguments.top, std::cout);
@@ -314,6 +334,7 @@ void add_results(const Command& command, PredictArguments& arguments) {
           .in_range(0.0, 1.0);
   const Option ensemble = add_ensemble(command, arguments.ensemble)
                               .excludes(logits)
+                              .excludes(uncalibrated)
                               .excludes(default_threshold)
                               .excludes(abstain);
   const Option features =

@@ -29,9 +29,9 @@ namespace {
 
 // The names of the files that a run replaces or continues. Other programs may have files of these
 // names in the folder.
-constexpr const char* kOwn[] = {"config.yaml",      "metrics.csv", "metrics.jsonl",
-                                "ledger.csv",       "run.json",    "tensorboard",
-                                "calibration.json", "curves.json", "operating_point.json"};
+constexpr const char* kOwn[] = {
+    "config.yaml", "metrics.csv",      "metrics.jsonl", "ledger.csv",           "run.json",
+    "tensorboard", "calibration.json", "curves.json",   "operating_point.json", "thresholds.json"};
 constexpr const char* kDataReport = "data_report.txt";
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {
@@ -137,10 +137,7 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   }
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);
-    // Thresholds of labels belong to the checkpoint for which `evaluate` found them.
-    for (const char* name : {"checkpoints", kDataReport, "evaluator", "thresholds.json"}) {
-      fs::remove_all(run / name);
-    }
+    for (const char* name : {"checkpoints", kDataReport, "evaluator"}) fs::remove_all(run / name);
     fs::create_directories(checkpoint_folder(run));
     sync_names(run);
   }

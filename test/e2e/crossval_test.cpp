@@ -150,6 +150,11 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
   const Result refused = run(other);
   CHECK(refused.code == 2);
   CHECK(contains(refused.err, "data.folds was 3, is 4"));
+  other.push_back("--collect");
+  other[3] = "2";
+  const Result collected = run(other);
+  CHECK(collected.code == 2);
+  CHECK(contains(collected.err, "data.folds was 3, is 2"));
 }
 
 TEST_CASE("crossval: killed and started again, the predictions of an undisturbed one") {

@@ -90,6 +90,28 @@ TEST_CASE("predict --ensemble: the mean of the probabilities of the runs") {
   const Result text = run({"evaluate", runs.path("1"), "--ensemble", runs.others()});
   CHECK(contains(text.out, "test: mean of 3 runs: loss "));
   CHECK(contains(text.out, "without it"));
+  const Result brief = run({"evaluate", runs.path("1"), "--ensemble", runs.others(), "--quiet"});
+  CHECK(brief.out == text.out.substr(0, text.out.find('\n') + 1));
+}
+
+TEST_CASE("predict --ensemble: what evaluate has stored in the runs is noted and not used") {
+  const Runs runs;
+  const Arguments arguments{"predict", runs.path("1"), "--json", "--ensemble", runs.others()};
+  const Result before = run(arguments);
+  CHECK_FALSE(contains(before.err, "is not used"));
+  write_file_atomic(runs.path("1") / "operating_point.json", std::string("{}\n"));
+  write_file_atomic(runs.path("2") / "calibration.json", std::string("{}\n"));
+  const Result after = run(arguments);
+  CHECK(after.code == 0);
+  CHECK(after.out == before.out);
+  const std::string unused = " is not used by --ensemble";
+  CHECK(contains(after.err, runs.path("1").string() + ": operating_point.json" + unused));
+  CHECK(contains(after.err, runs.path("2").string() + ": calibration.json" + unused));
+  CHECK_FALSE(contains(after.err, runs.path("3").string() + ": calibration"));
+  const Result excluded =
+      run({"predict", runs.path("1"), "--ensemble", runs.others(), "--uncalibrated"});
+  CHECK(excluded.code == 2);
+  CHECK(contains(excluded.err, "--uncalibrated"));
 }
 
 TEST_CASE("evaluate --ensemble: runs with other classes or images, an error") {
@@ -105,6 +127,11 @@ TEST_CASE("evaluate --ensemble: runs with other classes or images, an error") {
   fails({"--ensemble", runs.path("2").string() + ","}, "expected run folders with commas", 2);
   fails({runs.path("2"), "--ensemble", runs.path("3")}, "give one run before it", 2);
   fails({"--ensemble", "nowhere"}, "nowhere", 3);
+  fails({"--ensemble", ""}, "names no run", 2);
+  fails({"--positive-class", "3"}, "--curves or --operating-point", 2);
+  const Result none = run({"predict", runs.path("1"), "--ensemble", ""});
+  CHECK(none.code == 2);
+  CHECK(contains(none.err, "names no run"));
   const Path other = runs.work / "other";
   REQUIRE(run({"train", runs.config, "--run-dir", other, "--quiet", "--set",
                "data.validation_split=0.25", "--seed", "5"})

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "pictures.h"
@@ -95,6 +96,30 @@ TEST_CASE("new: classes of up to twice the size, no weights of classes") {
   fs::remove(here.folder / "photos/right/6.ppm");
   REQUIRE(here.run({"new", "photos", "--overwrite"}).code == 0);  // 12 and 5
   CHECK(contains(here.text("photos.yaml"), "class_weight: balanced"));
+}
+
+TEST_CASE("new: a separator of labels, an error, since its configs have one class per image") {
+  const Here here;
+  for (const char* setting : {"data.csv.label_separator='|'", "data.csv={label_separator: '|'}"}) {
+    const Result result = here.run({"new", "list.csv", "--set", setting});
+    CHECK(result.code == 2);
+    CHECK(contains(result.err,
+                   "--set data.csv.label_separator: `trainer new` writes configs of "
+                   "one class per image"));
+    CHECK_FALSE(fs::exists(here.folder / "list.yaml"));
+  }
+}
+
+TEST_CASE("crossval: a list of images is read with the settings of the command") {
+  const Here here;
+  std::string text = here.text("list.csv");
+  std::replace(text.begin(), text.end(), ',', ';');
+  std::ofstream(here.folder / "semicolons.csv") << text;
+  const Result result = here.run({"crossval", "semicolons.csv", "--folds", "2", "--json", "--set",
+                                  "data.csv.separator=;", "--set", "train.max_steps=1"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK(contains(here.text("semicolons.yaml"), "separator: "));
 }
 
 TEST_CASE("new: a backbone, whose batch norm uses the moving statistics") {

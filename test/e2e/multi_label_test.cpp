@@ -140,6 +140,13 @@ TEST_CASE("train, evaluate, predict: columns of labels, of which some are unknow
   CHECK(split.find("file,index,labels,label,p_top,p_low,p_right\n") == 0);
   CHECK(fail({"predict", dir, folder + "/7.pgm", "--top", "2"}, 2).find("--top") !=
         std::string::npos);
+  CHECK(fail({"predict", dir, "--abstain", "0.1"}, 2).find("--abstain is for one class") !=
+        std::string::npos);
+  CHECK(fail({"predict", dir, "--default-threshold"}, 2).find("--default-threshold is for") !=
+        std::string::npos);
+  CHECK(fail({"crossval", config, "--folds", "2", "--dir", lists / "folds"}, 2)
+            .find("crossval is for one class per image") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(lists / "folds"));
   const Result data = run({"data", config});
   CHECK(data.out.find("several labels per file: ") != std::string::npos);
 }
@@ -250,8 +257,36 @@ TEST_CASE("evaluate --thresholds: found on validation, kept in the run, used by 
         std::string::npos);
   CHECK(fail({"evaluate", dir, "--thresholds", "f1", "--split", "train"}, 2)
             .find("validation split") != std::string::npos);
-  Lists::write(dir / "thresholds.json", "{\"labels\": []}");
+  // A checkpoint of the run finds them, and its folder does not get a file of its own.
+  const Path checkpoints = dir / "checkpoints";
+  const Result single = run({"predict", checkpoints / "best.safetensors", "--json"});
+  INFO(single.err);
+  REQUIRE(single.lines().size() == predicted.lines().size());
+  for (std::size_t i = 0; i < single.lines().size(); ++i) {
+    CHECK(single.lines()[i].at("labels") == predicted.lines()[i].at("labels"));
+  }
+  const std::string text = read_text_file(dir / "thresholds.json");
+  std::filesystem::remove(dir / "thresholds.json");
+  CHECK(run({"evaluate", checkpoints, "--thresholds", "sensitivity=1"}).code == 0);
+  CHECK(read_text_file(dir / "thresholds.json") == text);
+  CHECK_FALSE(std::filesystem::exists(checkpoints / "thresholds.json"));
+  CHECK(fail({"evaluate", config, "--thresholds", "f1"}, 2).find(" is not a run") !=
+        std::string::npos);
+  // Those of other mirror images or other parameters are not used.
+  const std::string flipped = run({"predict", dir, "--flip", "--json"}).err;
+  CHECK(flipped.find("thresholds.json: was made without --flip, so it is ignored") !=
+        std::string::npos);
+  Json damaged = Json::parse(text);
+  damaged["labels"] = Json::array();
+  Lists::write(dir / "thresholds.json", damaged.dump());
   CHECK(fail({"predict", dir}, 3).find("thresholds.json") != std::string::npos);
+  Lists::write(dir / "thresholds.json", "{\"labels\": ");
+  CHECK(fail({"predict", dir}, 3).find("thresholds.json") != std::string::npos);
+  Lists::write(dir / "thresholds.json", text);
+  train(config, dir, {"--resume", "--set", "train.max_steps=6"});
+  const std::string other = run({"predict", dir, "--last", "--json"}).err;
+  CHECK(other.find("belongs to the parameters of step 4, not to those of step 6") !=
+        std::string::npos);
   train(config, dir, {"--overwrite"});
   CHECK_FALSE(std::filesystem::exists(dir / "thresholds.json"));
 }

@@ -42,7 +42,7 @@ TEST_CASE("average_probabilities: softmax, the logarithms of the mean") {
   CHECK(far[1] == doctest::Approx(-900 - std::log(2.0)));
 }
 
-TEST_CASE("average_probabilities: binary, each output by itself; squared error, the mean") {
+TEST_CASE("average_probabilities: binary, each output by itself, squared error the mean") {
   const std::vector<Logits> models{{2, -1}, {-0.5, 3}};
   const Logits mean = average(LossKind::kBinaryCrossEntropy, models);
   for (std::size_t c = 0; c < 2; ++c) {

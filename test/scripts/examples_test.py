@@ -83,6 +83,13 @@ def commands_of(path):
     return [re.sub(r"\s+", " ", line) for line in lines if COMMAND.match(line)]
 
 
+LISTS = """name: lists
+model: {input: [8, 8, 3], layers: [flatten, dense: 2], loss: binary_cross_entropy}
+data: {format: csv, path: lists, resize: [8, 8], validation_split: 0.2}
+train: {epochs: 1, batch_size: 4}
+"""
+
+
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -104,6 +111,12 @@ class Examples(unittest.TestCase):
         files = sorted((state / "photos").glob("*/*.ppm"))
         (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
+        shutil.copytree(state / "new_photos/left", state / "new")
+        # A list of two labels per image.
+        rows = [f"{file},{i % 2},{i // 2 % 2}\n" for i, file in enumerate(files)]
+        (state / "lists").mkdir()
+        (state / "lists/train.csv").write_text("image,edema,mass\n" + "".join(rows))
+        (state / "lists.yaml").write_text(LISTS)
         # Three images per person.
         pictures.draw(state / "xrays", ["ill", "well"], 18, 32, 5)
         for file in sorted((state / "xrays").glob("*/*.ppm")):
@@ -130,6 +143,7 @@ class Examples(unittest.TestCase):
                         "trainer train configs/digits.yaml --set data.limit=64 --epochs 1",
                         "trainer new photos --output cats_dogs.yaml && trainer train cats_dogs.yaml --epochs 3 "
                         "--run-dir runs/cats_dogs --set run.keep=3",
+                        "trainer train lists.yaml",
                         "trainer sweep configs/mnist.yaml --over seed=1,2"):
             cls.run_line(command, state, (0,))
         for name in ("a", "b", "c", "before", "after"):

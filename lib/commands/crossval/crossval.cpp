@@ -141,6 +141,16 @@ std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
 // JSON has no NaN.
 Json to_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+// Throws ConfigError if the training images have several labels.
+void refuse_several_labels(const config::Config& config) {
+  if (!config.data.csv.may_have_several_labels()) return;
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
+  if (!data.dataset(Split::kTrain)->spec().is_multi_label()) return;
+  throw ConfigError({},
+                    "crossval is for one class per image, and these images have several labels; "
+                    "train the folds one by one with `train --fold K`");
+}
+
 Json make_json(const CrossvalResult& result) {
   Json json{{"event", "crossval"}, {"name", result.name}, {"count", result.all.count}};
   json["metrics"] = Json::object();
@@ -169,6 +179,7 @@ SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> f
                         const std::vector<config::Override>& overrides,
                         const config::Environment& environment, const Path& folder) {
   const config::Config loaded = config::load_config(config, overrides, environment).config;
+  refuse_several_labels(loaded);
   const std::int64_t count = folds ? *folds : loaded.data.folds.value_or(kDefaultFolds);
   std::vector<config::Override> all = overrides;
   if (loaded.data.folds != count) all.push_back({"data.folds", std::to_string(count), "--folds"});

@@ -24,7 +24,8 @@ namespace trainer::commands {
 inline constexpr std::int64_t kDefaultFolds = 5;
 
 // Returns a sweep over data.fold. `folds` replaces data.folds, which is kDefaultFolds if neither is
-// given. `folder`: runs/<name>_crossval when empty. Throws ConfigError.
+// given. `folder`: runs/<name>_crossval when empty. Throws ConfigError, also for images with
+// several labels.
 SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> folds,
                         const std::vector<config::Override>& overrides,
                         const config::Environment& environment, const Path& folder);

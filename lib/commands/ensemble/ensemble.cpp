@@ -209,14 +209,16 @@ EnsembleScores evaluate_ensemble(std::vector<OpenedModel> runs, std::optional<Sp
   return scores;
 }
 
-void print_ensemble(const EnsembleScores& scores, std::ostream& out) {
+void print_ensemble(const EnsembleScores& scores, bool brief, std::ostream& out) {
   const engine::Metrics& metrics = scores.metrics;
   out << to_string(scores.split) << ": mean of " << scores.members.size() << " runs: loss "
       << fixed(metrics.loss, 4) << ", accuracy " << percent(metrics.accuracy) << " (95 % interval "
       << percent(metrics.accuracy_interval.low) << " to " << percent(metrics.accuracy_interval.high)
       << ", " << metrics.correct << " of " << metrics.count << ")";
   if (!std::isnan(metrics.auc)) out << ", AUC " << fixed(metrics.auc, 4);
-  out << "\n\n";
+  out << '\n';
+  if (brief) return;
+  out << '\n';
   Table table({"run", "step", "loss", "accuracy", "without it", "adds"}, {1, 2, 3, 4, 5});
   for (const MemberScores& member : scores.members) {
     table.add({printable(member.run), std::to_string(member.step), fixed(member.alone.loss, 4),

@@ -53,8 +53,9 @@ struct EnsembleScores {
 EnsembleScores evaluate_ensemble(std::vector<OpenedModel> runs, std::optional<Split> split,
                                  bool flip, const std::function<void(const std::string&)>& warn);
 
-// Prints loss and accuracy of the mean, and a row per run with what it adds to the others.
-void print_ensemble(const EnsembleScores& scores, std::ostream& out);
+// Prints loss and accuracy of the mean, and unless `brief` a row per run with what it adds to the
+// others.
+void print_ensemble(const EnsembleScores& scores, bool brief, std::ostream& out);
 // Returns {"event":"ensemble",...}, one line.
 std::string ensemble_json(const EnsembleScores& scores);
 

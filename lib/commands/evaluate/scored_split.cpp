@@ -32,18 +32,21 @@ std::function<void(const data::Batch&, std::span<const float>)> keep_scores(
   };
 }
 
-void check_scores(const engine::LabelledLogits& scores, Split split) {
-  if (scores.labels.empty()) {
+void check_scores(std::span<const float> logits, std::int64_t outputs, Split split) {
+  if (logits.empty()) {
     throw DataError(to_string(split), "has no samples, so that nothing can be measured on it");
   }
-  for (std::size_t i = 0; i < scores.logits.size(); ++i) {
-    if (std::isfinite(scores.logits[i])) continue;
-    throw DataError(
-        to_string(split),
-        concat("the model's output for sample ", i / static_cast<std::size_t>(scores.outputs),
-               " is not a finite number, so that it has no probabilities; correct or "
-               "remove this sample, or use another checkpoint"));
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (std::isfinite(logits[i])) continue;
+    throw DataError(to_string(split),
+                    concat("the model's output for sample ", i / static_cast<std::size_t>(outputs),
+                           " is not a finite number, so that it has no probabilities; correct or "
+                           "remove this sample, or use another checkpoint"));
   }
+}
+
+void check_scores(const engine::LabelledLogits& scores, Split split) {
+  check_scores(scores.logits, scores.outputs, split);
 }
 
 engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,

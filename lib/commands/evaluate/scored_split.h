@@ -1,7 +1,9 @@
 // The logits of evaluated splits, for results that need them all at once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "commands/open_model/open_model.h"
@@ -21,7 +23,9 @@ void check_class_probabilities(const OpenedModel& opened, const engine::Replicas
 std::function<void(const data::Batch&, std::span<const float>)> keep_scores(
     const data::Dataset& dataset, std::int64_t outputs, engine::LabelledLogits& scores);
 
-// Throws DataError if a logit is not a finite number, or without samples.
+// Throws DataError if a logit is not a finite number, or without samples. `outputs`: logits per
+// sample.
+void check_scores(std::span<const float> logits, std::int64_t outputs, Split split);
 void check_scores(const engine::LabelledLogits& scores, Split split);
 
 // Evaluates the validation split of the model's data. Throws ConfigError naming `option`, with

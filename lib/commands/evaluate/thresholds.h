@@ -2,7 +2,6 @@
 // used by `evaluate`, `predict` and `export`.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +12,10 @@
 
 namespace trainer::commands {
 
+inline constexpr const char* kThresholdsFile = "thresholds.json";
+
 struct LabelThresholds {
   std::string goal = {};               // "f1"; "" for those of a probability of 0.5
-  std::int64_t step = 0;               // of the checkpoint for which they were found
   std::vector<double> logits = {};     // by label; a label is predicted above its number
   std::vector<std::string> kept = {};  // labels without a positive, which keep 0.5
 };
@@ -25,15 +25,17 @@ LabelThresholds find_thresholds(const OpenedModel& opened,
                                 const engine::MultiLabelAccumulator& scores,
                                 const engine::ThresholdGoal& goal);
 
-// Writes thresholds.json into the run folder. Throws ConfigError if the model is not that of a run
-// folder.
-void write_thresholds(const OpenedModel& opened, const LabelThresholds& thresholds);
+// Writes the thresholds to the run folder as store_result() does. `flip`: they are those of the
+// mean over mirror images. Does nothing for a model without a run folder.
+void write_thresholds(const OpenedModel& opened, bool flip, const LabelThresholds& thresholds);
 
-// Returns the thresholds in the run folder, or for a model without any those of a probability of
-// 0.5. Warns if they were found for another checkpoint. Throws DataError for a damaged file.
-LabelThresholds read_thresholds(const OpenedModel& opened);
+// Returns the thresholds of the run, or for a model without any those of a probability of 0.5. If
+// the stored ones belong to other parameters or to other use of mirror images, warns and returns
+// those of 0.5. Throws DataError for a damaged file.
+LabelThresholds read_thresholds(const OpenedModel& opened, bool flip);
 
-// Adds the logits of read_thresholds() to the metadata of an export, as a JSON list "thresholds".
+// Adds the logits of read_thresholds() without mirror images to the metadata of an export, as a
+// JSON list "thresholds".
 void add_thresholds(const OpenedModel& opened,
                     std::vector<std::pair<std::string, std::string>>& metadata);
 

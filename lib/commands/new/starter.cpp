@@ -170,8 +170,6 @@ std::string csv_line(const config::Csv& csv) {
   add("separator", csv.separator);
   add("root", csv.root);
   add("ending", csv.ending);
-  add("label_separator", csv.label_separator);
-  if (csv.columns_are_labels) keys.push_back("columns_are_labels: true");
   return keys.empty() ? "" : concat("  csv: {", join(keys), "}\n");
 }
 

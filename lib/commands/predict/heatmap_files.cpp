@@ -16,9 +16,12 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNameBytes = 200;  // of the 255 that file systems allow
 
+// Returns the folders and the name of a path without the root, which cannot be part of a file name.
 std::vector<std::string> split_path(const fs::path& path) {
   std::vector<std::string> parts;
-  for (const fs::path& part : path.lexically_normal()) parts.push_back(part.string());
+  for (const fs::path& part : path.lexically_normal().relative_path()) {
+    parts.push_back(part.string());
+  }
   return parts;
 }
 

@@ -80,9 +80,6 @@ struct PredictOptions {
   double temperature = 1;  // the logits are divided by it
   std::optional<DecisionThreshold> threshold = {};  // of two classes
 };
-// Returns the probabilities of the classes for the logits of a sample; a regression's outputs as
-// they are.
-std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss);
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
 // batch, returns true. The engine is of Use::kPredict. The loss counts with flip alone.
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,

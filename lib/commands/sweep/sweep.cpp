@@ -260,6 +260,12 @@ SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
   return plan;
 }
 
+void check_runs(const SweepPlan& plan) {
+  for (const Point& point : plan.points) {
+    check_same_config(plan, point, plan.folder / point.name);
+  }
+}
+
 void write_plan(const SweepPlan& plan) {
   const Path file = plan.folder / "sweep.json";
   const bool is_sweep = std::filesystem::exists(file);
@@ -269,9 +275,7 @@ void write_plan(const SweepPlan& plan) {
                                  " holds files but no sweep.json, so it is not the folder of a "
                                  "sweep; choose another with --dir"));
   }
-  for (const Point& point : plan.points) {
-    check_same_config(plan, point, plan.folder / point.name);
-  }
+  check_runs(plan);
   std::filesystem::create_directories(plan.folder);
   Json json{{"name", plan.name}, {"config", plan.config}};
   json["axes"] = Json::array();

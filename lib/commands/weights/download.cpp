@@ -188,8 +188,8 @@ int report_bytes(void* target, curl_off_t total, curl_off_t, curl_off_t, curl_of
 using Connection = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 
 Connection open_connection(const Download& what) {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  Connection connection(started == CURLE_OK ? curl_easy_init() : nullptr, &curl_easy_cleanup);
+  static const CURLcode kStarted = curl_global_init(CURL_GLOBAL_DEFAULT);
+  Connection connection(kStarted == CURLE_OK ? curl_easy_init() : nullptr, &curl_easy_cleanup);
   if (!connection) throw DataError(what.url, "libcurl cannot be started");
   CURL* curl = connection.get();
   curl_easy_setopt(curl, CURLOPT_URL, what.url.c_str());

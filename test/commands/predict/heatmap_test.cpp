@@ -203,9 +203,17 @@ TEST_CASE("heatmap files: equal names in different folders get names of their ow
   CHECK(names({"a/cat/1.ppm", "b/cat/1.ppm"}) == Names{"a_cat_1.png", "b_cat_1.png"});
   CHECK(names({"a"}) == Names{"cat_1.png", "dog_1.png", "dog_1-2.png"});
   CHECK(names({"a/cat/1.ppm", "a/cat/1.ppm"}) == Names{"1.png", "1-2.png"});
+  // A relative and an absolute path: the root is no part of a name.
+  const std::string absolute = squares.path("a/cat/1.ppm");
+  const std::string relative = std::filesystem::relative(squares.path("b/cat/1.ppm")).string();
+  const Names mixed = name_heatmaps(open_files(squares.trained, {relative, absolute}), {}).at(0);
+  REQUIRE(mixed.size() == 2);
+  for (const std::string& name : mixed) CHECK(name.find('/') == std::string::npos);
+  CHECK(mixed[0] != mixed[1]);
+  CHECK(mixed[1].ends_with("a_cat_1.png"));
 }
 
-TEST_CASE("heatmap files: a PNG of what the model gets; nothing is replaced unasked") {
+TEST_CASE("heatmap files: a PNG of what the model gets, nothing is replaced unasked") {
   const Squares squares;
   const auto inputs = open_files(squares.trained, {squares.path("new/0.ppm")});
   HeatmapMaker maker(squares.trained, inputs, HeatmapMethod::kGradCam, "");
