@@ -157,6 +157,7 @@ METADATA
 fi
 
 [[ -n $release ]] || exit 0
+rm -rf "$work"  # make_bare_root replaces the trap that removes it
 make_bare_root "$release" "$output/debootstrap.log" python3,python3-venv
 cp "$package" "$bare/tmp/"
 inside python3 -m venv /tmp/venv
