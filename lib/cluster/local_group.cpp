@@ -143,7 +143,7 @@ class LocalCommunicator final : public Communicator {
     }
     publish(all.data(), all.size());
     auto* to = static_cast<std::byte*>(shared_->slots[0].data);
-    std::memcpy(to + static_cast<std::size_t>(rank()) * mine.size(), mine.data(), mine.size());
+    std::copy(mine.begin(), mine.end(), to + static_cast<std::size_t>(rank()) * mine.size());
     shared_->wait();
     if (shared_->outer) {
       outside([&] {
@@ -196,7 +196,7 @@ class LocalCommunicator final : public Communicator {
   }
 
   void copy_from(int rank, std::span<std::byte> to) {
-    if (rank == rank_) return;
+    if (rank == rank_ || to.empty()) return;
     std::memcpy(to.data(), shared_->slot(rank).data, to.size());
   }
 

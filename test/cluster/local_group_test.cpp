@@ -176,6 +176,8 @@ TEST_CASE("doubles and integers, broadcast, gathering and duplicates") {
 
     int word = rank;
     mine.broadcast(std::as_writable_bytes(std::span(&word, 1)), 2);
+    mine.broadcast({}, 1);
+    mine.all_gather({}, {});
     CHECK(word == 2);
     std::vector<int> all(3);
     mine.all_gather(std::as_bytes(std::span(&rank, 1)), std::as_writable_bytes(std::span(all)));
