@@ -257,7 +257,8 @@ TEST_CASE("summarize: one run without a best checkpoint, the last checkpoints of
   CHECK(summary.scored ==
         "Accuracy and loss: test, last checkpoints, because 1 of 3 runs have no best checkpoint "
         "of test.");
-  for (const auto& point : nlohmann::json::parse(table_json(summary))["points"]) {
+  const auto table = nlohmann::json::parse(table_json(summary));
+  for (const auto& point : table["points"]) {
     CHECK(point["checkpoint"] == "last");
     CHECK(point["accuracy"] == doctest::Approx(0.9));
   }
