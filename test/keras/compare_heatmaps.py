@@ -8,9 +8,10 @@ scripts/python_env.sh installs. The weights are drawn as in compare_export.py. F
 one in the middle, Keras computes the gradient of each class's logit with a GradientTape, and TensorFlow enlarges the
 map. Each picture of trainer is compared with the one made of the map of Keras in float64. A map is a sum whose terms
 can cancel, and is then divided by its largest number, so that rounding may show: Keras in float32 is the measure of
-that. Prints by how many of 256 levels the pictures of both differ at most. Exits with 1 where a picture of trainer
-differs by more than 2 levels and by more than 4 times as much as that of Keras in float32, or where no map has a
-positive number, with 77 without Keras.
+that. Prints by how many of 256 levels the pictures of both differ at most. Exits with 1 where the pictures of trainer
+of a layer differ by more than 2 levels and by more than twice as much as those of Keras in float32, or where no map has
+a positive number, with 77 without Keras. The largest differences of a layer are compared, because which of the pictures
+shows rounding is chance.
 """
 
 import argparse
@@ -26,7 +27,7 @@ MIDDLE = {
     "densenet121": "conv4_block12_concat", "efficientnet_b0": "block5c_add",
 }
 COMMAND = "scripts/python_env.sh keras -- test/keras/compare_heatmaps.py"
-OPACITY, LEVELS, FACTOR = 0.4, 2, 4
+OPACITY, LEVELS, FACTOR = 0.4, 2, 2
 
 
 def keras_maps(model, layer, x, label):
@@ -84,10 +85,9 @@ def compare(trainer, name, folder):
             of_ours = np.abs(ours - expected).max(axis=(1, 2, 3))
             of_keras = np.abs(drawn(images, rounded[layer, label]) - expected).max(axis=(1, 2, 3))
             ours_differ, keras_differ = max(ours_differ, of_ours.max()), max(keras_differ, of_keras.max())
-            same = same and bool((of_ours <= np.maximum(LEVELS, FACTOR * of_keras)).all())
         print(f"{name} {layer or 'last layer'}: {positive} of {export.CLASSES * export.IMAGES} maps have positive numbers, "
               f"pictures differ by {ours_differ:.2f} levels, those of Keras in float32 by {keras_differ:.2f}", flush=True)
-        same = same and positive > 0
+        same = same and positive > 0 and ours_differ <= max(LEVELS, FACTOR * keras_differ)
     return same
 
 
