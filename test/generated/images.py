@@ -7,8 +7,9 @@
 
 A case is a target size, a way of resizing and some files of random formats, modes, sizes, orientations and options of
 their encoders. Decoded pixels are those of Pillow. Resizing adds at most one level to the exact weighted sum, and
-likewise to Pillow's own bilinear result. (With a cubic, Pillow cuts the overshoot off between its passes.) For a smooth JPEG decoded at a fraction of its size, the mean error is limited. Exits
-with 1 where a case failed, with 77 without the packages.
+likewise to Pillow's own bilinear result. (With a cubic, Pillow cuts the overshoot off between its passes.) For a smooth
+JPEG decoded at a fraction of its size, the mean error is limited. Exits with 1 where a case failed, with 77 without the
+packages.
 """
 
 import io
@@ -219,7 +220,7 @@ def check_file(case, data, path, row, ours):
         planes = [Image.fromarray(np.ascontiguousarray(pixels[..., c])) for c in range(pixels.shape[2])]
         planes = [np.asarray(plane.resize(size, Image.Resampling.BILINEAR)) for plane in planes]
         theirs = np.stack(planes, axis=-1).astype(np.float64)
-        case.check("Pillow's resize", float(np.abs(ours - theirs).max()), limit, name)
+        case.check("Pillow's resize", float(np.abs(ours - theirs).max()), RESIZE_LIMIT, name)
 
 
 def run_case(case):
