@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/files/sync.h"
@@ -309,17 +310,21 @@ std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t crc) {
   return ~crc;
 }
 
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr);
+Digest::Digest(Algorithm algorithm) : context_(EVP_MD_CTX_new()) {
+  const EVP_MD* const function = algorithm == Algorithm::kMd5 ? EVP_md5() : EVP_sha256();
+  if (EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), function, nullptr) != 1) {
+    EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_));
+    throw std::runtime_error(concat("libcrypto does not offer ", EVP_MD_get0_name(function)));
+  }
 }
 
-Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_)); }
+Digest::~Digest() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_)); }
 
-void Sha256::update(std::span<const std::uint8_t> bytes) {
+void Digest::update(std::span<const std::uint8_t> bytes) {
   EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), bytes.data(), bytes.size());
 }
 
-std::string Sha256::hex() {
+std::string Digest::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), digest.data(), &size);

@@ -74,18 +74,24 @@ void sync_path(const Path& path);
 // 0xe3069283. `crc` is the CRC of the bytes before these.
 std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t crc = 0);
 
-// Computes SHA-256 over several pieces. hex() returns the result and may be called once.
-class Sha256 {
+// Computes a digest over several pieces. hex() returns the result and may be called once.
+class Digest {
  public:
-  Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  enum class Algorithm { kMd5, kSha256 };
+  explicit Digest(Algorithm algorithm);
+  ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
   void update(std::span<const std::uint8_t> bytes);
-  std::string hex();  // 64 lower-case hexadecimal digits
+  std::string hex();  // lower-case hexadecimal digits
 
  private:
   void* context_;  // EVP_MD_CTX of libcrypto
+};
+
+class Sha256 : public Digest {
+ public:
+  Sha256() : Digest(Algorithm::kSha256) {}
 };
 
 // Creates a folder below the system's temporary folder and removes it with all its content.

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "base/error.h"
+#include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
@@ -64,19 +65,6 @@ std::vector<Column> all_columns() {
           {"joules_per_image", "J/image", 4, maybe(&Row::joules_per_image)},
           {"seconds_to_accuracy", "time to accuracy, s", 2, maybe(&Row::seconds_to_accuracy)},
           {"cost_to_accuracy", "cost to accuracy", 4, maybe(&Row::cost_to_accuracy)}};
-}
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
-  return quoted + "\"";
-}
-
-std::string in_full(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
 }
 
 std::string find_value(const SummaryRow& row, const std::string& key) {
@@ -175,12 +163,12 @@ std::string table_csv(const Summary& summary) {
   std::string text = join(fields, ",") + "\n";
   for (const SummaryRow& row : summary.rows) {
     fields.clear();
-    for (const std::string& key : summary.keys) fields.push_back(csv_field(find_value(row, key)));
+    for (const std::string& key : summary.keys) fields.push_back(csv_cell(find_value(row, key)));
     for (const Column& column : columns) {
       const std::optional<double> value = column.value(row);
-      fields.push_back(value ? in_full(*value) : "");
+      fields.push_back(value ? csv_number(*value) : "");
     }
-    fields.push_back(csv_field(row.verdict));
+    fields.push_back(csv_cell(row.verdict));
     text += join(fields, ",") + "\n";
   }
   return text;

@@ -1,0 +1,27 @@
+#include "base/formats/csv.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+namespace trainer {
+
+TEST_CASE("csv_cell: commas and quotes, the field is quoted") {
+  CHECK(csv_cell("cat") == "cat");
+  CHECK(csv_cell("") == "");
+  CHECK(csv_cell("a b") == "a b");
+  CHECK(csv_cell("cat, black") == "\"cat, black\"");
+  CHECK(csv_cell("the \"cat\"") == "\"the \"\"cat\"\"\"");
+  // A field holds no line end, so that readers may take a line for a row.
+  CHECK(csv_cell("a\nb").find('\n') == std::string::npos);
+}
+
+TEST_CASE("csv_number: nine digits, which identify a float") {
+  CHECK(csv_number(0.5) == "0.5");
+  CHECK(csv_number(1.0 / 3) == "0.333333333");
+  CHECK(csv_number(-1.5e-20) == "-1.5e-20");
+  CHECK(csv_number(0.1F) == "0.100000001");
+  CHECK(csv_number(std::numeric_limits<double>::quiet_NaN()) == "nan");
+}
+
+}  // namespace trainer
