@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "commands.h"
 
 namespace trainer::app {
@@ -37,19 +38,14 @@ class ProgressLine {
 
 void print_downloaded(const commands::WeightFile& weights, const commands::Downloaded& result,
                       bool json) {
-  const Path file = weights.found.empty() ? commands::download_folder(environment()) / weights.file
-                                          : weights.found;
   if (json) {
-    std::cout << nlohmann::ordered_json{{"event", "downloaded"},
-                                        {"name", weights.name},
-                                        {"file", file.string()},
-                                        {"bytes", result.bytes},
-                                        {"was_there", result.was_there}}
-                     .dump()
-              << '\n';
-    return;
+    return write_event(std::cout, {{"event", "downloaded"},
+                                   {"name", weights.name},
+                                   {"file", result.file.string()},
+                                   {"bytes", result.bytes},
+                                   {"was_there", result.was_there}});
   }
-  std::cout << file.string() << ": ";
+  std::cout << result.file.string() << ": ";
   if (result.was_there) {
     std::cout << "already there\n";
     return;
@@ -58,7 +54,7 @@ void print_downloaded(const commands::WeightFile& weights, const commands::Downl
   if (result.resumed > 0) std::cout << ", continued after " << result.resumed << " bytes";
   if (!result.sha256.empty()) {
     std::cout << "; its publisher gives no checksum, its SHA-256 " << result.sha256
-              << " is recorded in " << file.filename().string() << ".sha256";
+              << " is recorded in " << result.file.filename().string() << ".sha256";
   }
   std::cout << '\n';
 }

@@ -2,132 +2,28 @@
 
 #include <curl/curl.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "base/error.h"
+#include "base/system_error.h"
+#include "commands/weights/part_file.h"
 
 namespace trainer::commands {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kReadBytes = 1 << 20;
-
-std::string describe_error(int error) { return std::strerror(error); }
-
-// Computes the digest of an open file from its start.
-std::string hash_file(int descriptor, const Path& path, const EVP_MD* algorithm) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        &EVP_MD_CTX_free);
-  if (EVP_DigestInit_ex(context.get(), algorithm, nullptr) != 1) {
-    throw DataError(path.string(), concat("cannot be checked: libcrypto does not offer ",
-                                          EVP_MD_get0_name(algorithm)));
-  }
-  Bytes block(kReadBytes);
-  for (off_t offset = 0;;) {
-    const ssize_t count = ::pread(descriptor, block.data(), block.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw DataError(path.string(), "cannot read: " + describe_error(errno));
-    if (count == 0) break;
-    EVP_DigestUpdate(context.get(), block.data(), static_cast<std::size_t>(count));
-    offset += count;
-  }
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  EVP_DigestFinal_ex(context.get(), digest, &size);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    hex += {kDigits[digest[i] >> 4], kDigits[digest[i] & 15]};
-  }
-  return hex;
+Digest::Algorithm find_algorithm(const Checksum& checksum) {
+  return checksum.kind == Checksum::Kind::kMd5 ? Digest::Algorithm::kMd5
+                                               : Digest::Algorithm::kSha256;
 }
 
-// The file that a download grows in, locked against other processes.
-class PartFile {
- public:
-  explicit PartFile(const Path& file)
-      : path_(file.parent_path() / concat(".", file.filename().string(), ".part")) {
-    for (;;) {
-      descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-      if (descriptor_ < 0) {
-        throw DataError(path_.string(), concat("cannot be written: ", describe_error(errno),
-                                               "; name a folder that can be written in the "
-                                               "environment variable WEIGHTS_DIR"));
-      }
-      if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-        ::close(descriptor_);
-        throw DataError(path_.string(),
-                        "another process downloads this file; wait until it has finished");
-      }
-      // The process that held the lock may have renamed or removed the file.
-      struct stat opened = {}, named = {};
-      if (::fstat(descriptor_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
-          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev) {
-        return;
-      }
-      ::close(descriptor_);
-    }
-  }
-  ~PartFile() { ::close(descriptor_); }
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
-
-  const Path& path() const { return path_; }
-  std::int64_t bytes() const {
-    struct stat status = {};
-    return ::fstat(descriptor_, &status) == 0 ? status.st_size : 0;
-  }
-  // Appends all bytes; returns 0 or an error number.
-  int append(const char* data, std::size_t count) {
-    ::lseek(descriptor_, 0, SEEK_END);
-    while (count > 0) {
-      const ssize_t written = ::write(descriptor_, data, count);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return errno;
-      data += written;
-      count -= static_cast<std::size_t>(written);
-    }
-    return 0;
-  }
-  void clear() {
-    if (::ftruncate(descriptor_, 0) != 0) {
-      throw DataError(path_.string(), "cannot be emptied: " + describe_error(errno));
-    }
-  }
-  void remove() { ::unlink(path_.c_str()); }
-  std::string start(std::size_t count) const {
-    std::string text(count, '\0');
-    const ssize_t found = ::pread(descriptor_, text.data(), count, 0);
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, found)));
-    return text;
-  }
-  std::string digest(const EVP_MD* algorithm) const {
-    return hash_file(descriptor_, path_, algorithm);
-  }
-  // Flushes the file and gives it its name.
-  void publish(const Path& file) {
-    sync_path(path_);
-    fs::rename(path_, file);
-    sync_path(file.parent_path());
-  }
-
- private:
-  Path path_;
-  int descriptor_ = -1;
-};
-
-const EVP_MD* find_algorithm(const Checksum& checksum) {
-  return checksum.kind == Checksum::Kind::kMd5 ? EVP_md5() : EVP_sha256();
+const char* name_algorithm(const Checksum& checksum) {
+  return checksum.kind == Checksum::Kind::kMd5 ? "MD5" : "SHA-256";
 }
 
 Path digest_file(const Path& file) { return file.string() + ".sha256"; }
@@ -241,8 +137,9 @@ TransferOutcome send_request(CURL* curl, const Download& what, PartFile& part,
                                       : concat("; the next start continues after the ", bytes,
                                                " bytes in ", part.path().string());
   if (outcome.write_error != 0) {
-    throw DataError(part.path().string(),
-                    concat("cannot be written: ", describe_error(outcome.write_error), kept));
+    throw DataError(
+        part.path().string(),
+        concat("cannot be written: ", describe_system_error(outcome.write_error), kept));
   }
   const std::string answer = outcome.status >= 400
                                  ? concat("the server answers with status ", outcome.status)
@@ -277,9 +174,8 @@ void check_content(const Download& what, PartFile& part) {
   if (!part.start(what.start.size()).starts_with(what.start)) {
     difference = "it begins with other bytes";
   } else if (what.checksum.kind != Checksum::Kind::kRecorded) {
-    const EVP_MD* algorithm = find_algorithm(what.checksum);
-    difference =
-        describe_difference(part.digest(algorithm), what.checksum.hex, EVP_MD_get0_name(algorithm));
+    difference = describe_difference(part.digest(find_algorithm(what.checksum)), what.checksum.hex,
+                                     name_algorithm(what.checksum));
   }
   if (difference.empty()) return;
   part.remove();
@@ -300,11 +196,11 @@ std::string find_difference(const Path& file, const Checksum& checksum) {
   if (checksum.kind == Checksum::Kind::kRecorded) expected = read_recorded(file);
   if (expected.empty()) return "";
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw DataError(file.string(), "cannot read: " + describe_error(errno));
+  if (descriptor < 0)
+    throw DataError(file.string(), "cannot read: " + describe_system_error(errno));
   const std::shared_ptr<void> closer(nullptr, [descriptor](void*) { ::close(descriptor); });
-  const EVP_MD* algorithm = find_algorithm(checksum);
-  return describe_difference(hash_file(descriptor, file, algorithm), expected,
-                             EVP_MD_get0_name(algorithm));
+  return describe_difference(hash_file(descriptor, file, find_algorithm(checksum)), expected,
+                             name_algorithm(checksum));
 }
 
 Downloaded download(const Download& what, const DownloadProgress& progress) {
@@ -317,6 +213,7 @@ Downloaded download(const Download& what, const DownloadProgress& progress) {
                            "; name a folder that can be written in the environment variable "
                            "WEIGHTS_DIR"));
   }
+  result.file = what.file;
   if (fs::exists(what.file)) {
     if (const std::string difference = find_difference(what.file, what.checksum);
         !difference.empty()) {
@@ -334,7 +231,7 @@ Downloaded download(const Download& what, const DownloadProgress& progress) {
   check_content(what, part);
   result.bytes = part.bytes();
   if (what.checksum.kind == Checksum::Kind::kRecorded) {
-    result.sha256 = part.digest(EVP_sha256());
+    result.sha256 = part.digest(Digest::Algorithm::kSha256);
     write_file_atomic(digest_file(what.file),
                       concat(result.sha256, "  ", what.file.filename().string(), "\n"));
   }

@@ -34,13 +34,14 @@ struct Download {
 using DownloadProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
 
 struct Downloaded {
+  Path file;
   bool was_there = false;    // nothing was transferred
   std::int64_t resumed = 0;  // bytes of an earlier start
   std::int64_t bytes = 0;    // of the file
   std::string sha256;        // only for Checksum::Kind::kRecorded
 };
 
-// Returns "" if `file` is what `checksum` identifies, else the difference: "its md5 is 1f..,
+// Returns "" if `file` is what `checksum` identifies, else the difference: "its MD5 is 1f..,
 // expected 6d..". Throws DataError if the file cannot be read.
 std::string find_difference(const Path& file, const Checksum& checksum);
 

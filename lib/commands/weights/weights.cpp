@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "base/text.h"
 #include "commands/weights/certificates.h"
 #include "config/pretrained.h"
@@ -163,11 +164,9 @@ void print_weights_json(std::ostream& out, const config::Environment& environmen
     if (!weights.found.empty()) file["found"] = weights.found.string();
     files.push_back(std::move(file));
   }
-  out << nlohmann::ordered_json{{"event", "weights"},
-                                {"folder", download_folder(environment).string()},
-                                {"files", files}}
-             .dump()
-      << '\n';
+  write_event(out, {{"event", "weights"},
+                    {"folder", download_folder(environment).string()},
+                    {"files", std::move(files)}});
 }
 
 }  // namespace trainer::commands

@@ -221,7 +221,7 @@ TEST_CASE("download: a wrong checksum, names both and keeps nothing") {
   SUBCASE("SHA-256") {
     what.checksum.hex = std::string(64, '0');
     CHECK(contains(read_error(what),
-                   concat("is not the original file: its SHA256 is ", sha256(server.content),
+                   concat("is not the original file: its SHA-256 is ", sha256(server.content),
                           ", expected ", std::string(64, '0'))));
   }
   SUBCASE("MD5") {
@@ -254,7 +254,7 @@ TEST_CASE("download: without a checksum, the first digest is recorded and compar
         sha256(server.content) + "  file.h5\n");
   CHECK(download(what).was_there);
   write_file_atomic(server.file(), server.content + "x");
-  CHECK(contains(read_error(what), concat("is there and is not the original file: its SHA256 is ",
+  CHECK(contains(read_error(what), concat("is there and is not the original file: its SHA-256 is ",
                                           sha256(server.content + "x"), ", expected ",
                                           sha256(server.content), "; remove it")));
   CHECK(read_text_file(server.file()) == server.content + "x");
