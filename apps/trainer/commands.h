@@ -9,6 +9,7 @@
 
 #include "base/notice.h"
 #include "command_line.h"
+#include "commands/evaluate/decision_options.h"
 #include "config/config.h"
 #include "options.h"
 
@@ -53,10 +54,7 @@ struct EvaluateArguments : ModelArguments {
   std::string thresholds;  // of labels, to be found: f1 or sensitivity=S
   std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
   bool follow = false;     // evaluates new checkpoints until the run ends
-  bool calibrate = false;  // measures and corrects the probabilities
-  bool curves = false;     // ROC and precision-recall
-  std::string operating_point;  // a criterion; none when empty
-  std::string positive_class;   // of curves and the operating point; the second of two when empty
+  commands::DecisionOptions decisions;
   bool json = false;
   bool quiet = false;
 };

@@ -1,24 +1,18 @@
 #include "commands/predict/predict.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/formats/table.h"
-#include "base/text.h"
 #include "commands.h"
 #include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/thresholds.h"
-#include "commands/open_model/calibration_file.h"
-#include "commands/open_model/operating_point_file.h"
-#include "commands/open_model/stored_result.h"
 #include "commands/predict/abstain.h"
 #include "commands/predict/features.h"
-#include "commands/predict/heatmap.h"
+#include "commands/predict/heatmap_writer.h"
 #include "commands/predict/labels.h"
-#include "config/values.h"
+#include "commands/predict/stored_decisions.h"
 #include "options.h"
 #include "train/open.h"
 
@@ -50,127 +44,81 @@ struct PredictArguments : ModelArguments {
   std::string ensemble;            // more runs, with commas between
   std::string features;            // the file for them, in place of predictions
   std::string layer;               // of the features
-  std::string heatmaps;            // the folder for them, beside predictions
-  std::string heatmap_class, heatmap_layer;
-  std::string heatmap_method = "grad_cam";  // grad_cam, occlusion
+  commands::HeatmapOptions heatmaps;
   bool overwrite = false;
 };
 
-// Returns the code of a data error if files were left out that --on-error skip, or the config for
-// those of a split, does not leave out. `skipped`: those of them that were named.
-int exit_code(const PredictArguments& arguments,
-              const std::vector<commands::PredictionInput>& inputs, std::int64_t skipped) {
-  if (skipped > 0) {
-    warn(concat(skipped, skipped == 1 ? " file was skipped" : " files were skipped"));
+// Counts and names the files that give no prediction.
+class SkippedFiles {
+ public:
+  explicit SkippedFiles(const PredictArguments& arguments) : arguments_(arguments) {}
+
+  void add(const std::string& line) {
+    ++count_;
+    if (!arguments_.quiet) warn(line);
   }
-  const bool all = skipped == 0 && std::all_of(inputs.begin(), inputs.end(), [](const auto& input) {
-                     return input.unreadable == 0;
-                   });
-  return all || arguments.on_error == OnError::kSkip ? kExitOk : kExitData;
-}
+
+  // Warns of their number. Returns the code of a data error if there are some, or if files of a
+  // split were left out that the config does not leave out, unless --on-error skip is given.
+  int exit_code(const std::vector<commands::PredictionInput>& inputs) const {
+    if (count_ > 0) {
+      warn(concat(count_, count_ == 1 ? " file was skipped" : " files were skipped"));
+    }
+    const bool all =
+        count_ == 0 && std::all_of(inputs.begin(), inputs.end(),
+                                   [](const auto& input) { return input.unreadable == 0; });
+    return all || arguments_.on_error == OnError::kSkip ? kExitOk : kExitData;
+  }
+
+ private:
+  const PredictArguments& arguments_;
+  std::int64_t count_ = 0;
+};
 
 int write_features(const PredictArguments& arguments, const commands::OpenedModel& opened,
                    const std::vector<commands::PredictionInput>& inputs) {
   commands::FeatureEngine features = commands::make_feature_engine(opened, inputs, arguments.layer);
-  std::int64_t skipped = 0;
+  SkippedFiles skipped(arguments);
   const std::int64_t images = commands::write_features(
-      features, inputs, arguments.limit, arguments.features, [&](const std::string& reason) {
-        ++skipped;
-        if (!arguments.quiet) warn("skipped, its features are NaN: " + reason);
-      });
+      features, inputs, arguments.limit, arguments.features,
+      [&](const std::string& reason) { skipped.add("skipped, its features are NaN: " + reason); });
   if (!arguments.quiet) {
     const std::string shape = to_string(features.shape.with_batch(images));
     std::cout << arguments.features << ": features " << shape << " of layer " << features.layer
               << ", float32\n";
   }
-  return exit_code(arguments, inputs, skipped);
+  return skipped.exit_code(inputs);
 }
 
 // Writes the labels above their thresholds, of a model of several labels per image.
 int write_labels(const PredictArguments& arguments, const commands::OpenedModel& opened,
                  const std::vector<commands::PredictionInput>& inputs) {
-  if (arguments.top) {
-    throw ConfigError({},
-                      "--top is for one class per image; this model has several labels, and all "
-                      "above their thresholds are written");
-  }
-  if (!arguments.heatmaps.empty()) {
-    throw ConfigError({}, "--heatmap is for one class per image; this model has several labels");
-  }
-  if (arguments.abstain) {
-    throw ConfigError({}, "--abstain is for one class per image; this model has several labels");
-  }
-  if (arguments.default_threshold) {
-    throw ConfigError({},
-                      "--default-threshold is for one class per image; this model has several "
-                      "labels, each with a threshold of its own");
+  const std::pair<const char*, bool> unfit[] = {
+      {"--top", arguments.top.has_value()},
+      {"--heatmap", !arguments.heatmaps.folder.empty()},
+      {"--abstain", arguments.abstain.has_value()},
+      {"--default-threshold", arguments.default_threshold}};
+  for (const auto& [option, is_given] : unfit) {
+    if (!is_given) continue;
+    throw ConfigError({}, concat(option,
+                                 " is for one class per image; this model has several labels, each "
+                                 "with a threshold of its own"));
   }
   const auto engine = commands::make_engine(opened, inputs);
   commands::LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                                commands::read_thresholds(opened, arguments.flip).logits, inputs,
                                arguments.logits, std::cout);
   writer.header();
-  std::int64_t skipped = 0;
+  SkippedFiles skipped(arguments);
   for (const commands::PredictionInput& input : inputs) {
     const auto each = [&](const commands::Output& output) {
       if (output.error.empty()) return writer.write(input, output);
-      ++skipped;
-      if (!arguments.quiet) warn("skipped: " + output.error);
+      skipped.add("skipped: " + output.error);
     };
     commands::for_each_output(*engine, input,
                               {opened.config.model.loss, arguments.limit, arguments.flip}, each);
   }
-  return exit_code(arguments, inputs, skipped);
-}
-
-// Writes the heatmaps of predictions.
-class Heatmaps {
- public:
-  Heatmaps(const PredictArguments& arguments, const commands::OpenedModel& opened,
-           const std::vector<commands::PredictionInput>& inputs)
-      : label_(find_class(opened, arguments.heatmap_class)),
-        maker_(opened, inputs,
-               arguments.heatmap_method == "occlusion" ? commands::HeatmapMethod::kOcclusion
-                                                       : commands::HeatmapMethod::kGradCam,
-               arguments.heatmap_layer),
-        folder_(arguments.heatmaps, commands::name_heatmaps(inputs, arguments.limit),
-                arguments.overwrite) {}
-
-  // Returns the path of the heatmap. `number`: of the input.
-  std::string write(std::size_t number, const commands::PredictionInput& input,
-                    const commands::Prediction& prediction) {
-    const std::int64_t index = prediction.index;
-    folder_.write(number, index,
-                  maker_.draw(input.dataset(), index, label_.value_or(prediction.predicted)));
-    return folder_.path(number, index);
-  }
-
- private:
-  static std::optional<std::int64_t> find_class(const commands::OpenedModel& opened,
-                                                const std::string& name) {
-    if (name.empty()) return std::nullopt;
-    const auto found = std::find(opened.classes.begin(), opened.classes.end(), name);
-    if (found != opened.classes.end()) return found - opened.classes.begin();
-    constexpr std::size_t kMaxNames = 12;
-    std::string known = config::suggestion(name, opened.classes);
-    if (known.empty()) known = "; classes: " + join_first(opened.classes, kMaxNames);
-    throw ConfigError(
-        {}, concat("--heatmap-class: the model has no class '", printable(name), "'", known));
-  }
-
-  std::optional<std::int64_t> label_;  // nothing: the predicted class
-  commands::HeatmapMaker maker_;
-  commands::HeatmapFolder folder_;
-};
-
-// Notes what `evaluate` has stored in the run of a member, since the mean does not use it.
-void note_unused_results(const commands::OpenedModel& opened) {
-  const std::optional<Path> run = commands::find_run_folder(opened);
-  if (!run) return;
-  for (const char* name : {commands::kCalibrationFile, commands::kOperatingPointFile}) {
-    if (!std::filesystem::exists(*run / name)) continue;
-    warn(Notice::note(concat(printable(opened.path), ": ", name, " is not used by --ensemble")));
-  }
+  return skipped.exit_code(inputs);
 }
 
 int predict_mean(const PredictArguments& arguments) {
@@ -180,51 +128,32 @@ int predict_mean(const PredictArguments& arguments) {
   const commands::EnsembleMember& first = members.front();
   for (const commands::EnsembleMember& member : members) {
     warn(commands::note_on_predictions(member.opened));
-    note_unused_results(member.opened);
+    commands::note_unused_results(member.opened, warn);
   }
   commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format,
                                     first.opened.classes, first.inputs, arguments.top, std::cout);
   writer.header();
-  std::int64_t skipped = 0;
+  SkippedFiles skipped(arguments);
   for (std::size_t input = 0; input < first.inputs.size(); ++input) {
     const auto each = [&](const commands::Prediction& prediction) {
       if (prediction.error.empty()) return writer.write(first.inputs[input], prediction);
-      ++skipped;
-      if (!arguments.quiet) warn("skipped: " + prediction.error);
+      skipped.add("skipped: " + prediction.error);
     };
     commands::predict_ensemble(
         members, input, {first.opened.config.model.loss, arguments.limit, arguments.flip}, each);
   }
-  return exit_code(arguments, first.inputs, skipped);
-}
-
-// Takes the operating point of the run, if it has one, with a note.
-void set_threshold(const commands::OpenedModel& opened, bool flip,
-                   commands::PredictOptions& options) {
-  const auto point = commands::find_operating_point(opened, flip, warn);
-  if (!point) return;
-  options.threshold = commands::DecisionThreshold{point->positive_class, point->log_odds};
-  const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
-  warn(Notice::note(concat(
-      opened.path, ": ", printable(opened.classes[static_cast<std::size_t>(point->positive_class)]),
-      " is predicted from a probability of ", fixed(probability, 4), " on, the operating point ",
-      point->criterion, " of ", commands::kOperatingPointFile,
-      "; --default-threshold takes the likelier class")));
+  return skipped.exit_code(first.inputs);
 }
 
 int predict(const PredictArguments& arguments) {
-  if (!arguments.ensemble.empty()) {
-    if (!arguments.heatmaps.empty()) {
-      throw ConfigError({}, "--heatmap shows what one run sees; leave --ensemble out");
-    }
-    return predict_mean(arguments);
-  }
-  if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.empty()) {
+  if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.folder.empty()) {
     reject_missing("--overwrite", "--features or --heatmap");
   }
-  if (arguments.heatmap_method == "occlusion" && !arguments.heatmap_layer.empty()) {
+  const bool is_occlusion = arguments.heatmaps.method == commands::HeatmapMethod::kOcclusion;
+  if (is_occlusion && !arguments.heatmaps.layer.empty()) {
     reject_value("--heatmap-layer", "occlusion takes no layer; leave it out");
   }
+  if (!arguments.ensemble.empty()) return predict_mean(arguments);
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
@@ -239,31 +168,24 @@ int predict(const PredictArguments& arguments) {
   commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                                     inputs, arguments.top, std::cout,
                                     arguments.logits ? engine->outputs() : 0);
-  std::optional<Heatmaps> heatmaps;
-  if (!arguments.heatmaps.empty()) heatmaps.emplace(arguments, opened, inputs);
-  std::int64_t skipped = 0;
+  std::optional<commands::HeatmapWriter> heatmaps;
+  if (!arguments.heatmaps.folder.empty()) {
+    commands::HeatmapOptions heatmap = arguments.heatmaps;
+    heatmap.overwrite = arguments.overwrite;
+    heatmaps.emplace(heatmap, opened, inputs, arguments.limit);
+  }
+  SkippedFiles skipped(arguments);
   const auto each = [&](std::size_t number, const commands::Prediction& prediction) {
     const commands::PredictionInput& input = inputs[number];
     if (prediction.error.empty()) {
       return writer.write(input, prediction,
                           heatmaps ? heatmaps->write(number, input, prediction) : "");
     }
-    ++skipped;
-    if (!arguments.quiet) warn("skipped: " + prediction.error);
+    skipped.add("skipped: " + prediction.error);
   };
   commands::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
-  if (!arguments.uncalibrated) {
-    options.temperature = commands::find_temperature(opened, arguments.flip, warn);
-    if (options.temperature != 1) {
-      warn(Notice::note(concat(opened.path,
-                               ": probabilities are calibrated: logits are divided by the "
-                               "temperature ",
-                               fixed(options.temperature, 4), " of ", commands::kCalibrationFile)));
-    }
-  }
-  if (!arguments.default_threshold && opened.classes.size() == 2) {
-    set_threshold(opened, arguments.flip, options);
-  }
+  if (!arguments.uncalibrated) commands::use_temperature(opened, options, warn);
+  if (!arguments.default_threshold) commands::use_operating_point(opened, options, warn);
   std::optional<commands::Abstention> abstention;
   if (arguments.abstain) {
     abstention = commands::find_abstention(opened, *engine, options, *arguments.abstain, warn);
@@ -281,31 +203,35 @@ int predict(const PredictArguments& arguments) {
     });
   }
   if (abstention) warn(Notice::note(coverage.text()));
-  return exit_code(arguments, inputs, skipped);
+  return skipped.exit_code(inputs);
 }
 
-void add_heatmaps(const Command& command, const Option& features, PredictArguments& arguments) {
+void add_heatmaps(const Command& command, commands::HeatmapOptions& options) {
   const Option heatmap =
       command
-          .add_option("--heatmap", arguments.heatmaps,
+          .add_option("--heatmap", options.folder,
                       "Also write a PNG for each image to this folder: the image, and over it in "
                       "blue to red where the model sees the predicted class")
           .type_name("FOLDER")
-          .excludes(features);
-  command
-      .add_option("--heatmap-class", arguments.heatmap_class,
-                  "Show where the model sees this class")
+          .excludes("--features")
+          .excludes("--ensemble");
+  command.add_option("--heatmap-class", options.class_name, "Show where the model sees this class")
       .type_name("NAME")
       .needs(heatmap);
   command
-      .add_option("--heatmap-layer", arguments.heatmap_layer,
+      .add_option("--heatmap-layer", options.layer,
                   "Layer whose output grad_cam shows; default the last one with several positions")
       .type_name("NAME")
       .needs(heatmap);
   command
-      .add_option("--heatmap-method", arguments.heatmap_method,
-                  "grad_cam, or occlusion: how much the probability drops where a patch hides the "
-                  "image")
+      .add_action(
+          "--heatmap-method",
+          [&options](const std::string& value) {
+            options.method = value == "occlusion" ? commands::HeatmapMethod::kOcclusion
+                                                  : commands::HeatmapMethod::kGradCam;
+          },
+          "grad_cam, or occlusion: how much the probability drops where a patch hides the "
+          "image")
       .choices({"grad_cam", "occlusion"})
       .needs(heatmap);
 }
@@ -354,7 +280,7 @@ void add_results(const Command& command, PredictArguments& arguments) {
                   "Layer whose output the features are; default the one before the last with "
                   "weights")
       .needs(features);
-  add_heatmaps(command, features, arguments);
+  add_heatmaps(command, arguments.heatmaps);
   command.add_flag("--overwrite", arguments.overwrite,
                    "Replace files of features or heatmaps that exist");
 }

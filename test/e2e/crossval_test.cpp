@@ -173,7 +173,9 @@ TEST_CASE("crossval: killed and started again, the predictions of an undisturbed
   collect.push_back("--collect");
   const Result partly = run(collect);
   CHECK(partly.code == 75);
-  CHECK(contains(partly.err, " of 3 folds have not finished; give the same command again"));
+  CHECK(contains(partly.err,
+                 " of 3 folds have not finished; give the same command without "
+                 "--collect to train them"));
   const Result again = run(arguments);
   INFO(again.err);
   REQUIRE(again.code == 0);

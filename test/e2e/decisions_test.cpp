@@ -203,7 +203,7 @@ TEST_CASE("evaluate --operating-point: wrong options are rejected before the eva
   CHECK(contains(message({"--operating-point", "sensitivity=95"}),
                  "'sensitivity=95' is not a criterion; give sensitivity=SHARE"));
   CHECK(contains(message({"--curves", "--positive-class", "cat"}),
-                 "--positive-class: cat is not a class of the model; it has 0, 1"));
+                 "--positive-class: the model has no class 'cat'; classes: 0, 1"));
   const BinaryRun two("[flatten, dense: 2]");
   const Result regression =
       run({"evaluate", two.folder, "--curves", "--set", "model.loss=mean_squared_error"});

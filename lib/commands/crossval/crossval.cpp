@@ -1,13 +1,13 @@
 #include "commands/crossval/crossval.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
@@ -24,19 +24,6 @@ namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string quote_csv(const std::string& outside) {
-  const std::string text = printable(outside);
-  if (text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
-std::string format_number(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 9).ptr};
-}
 
 // Collects the predictions of all folds.
 class OutOfFold {
@@ -74,7 +61,7 @@ class OutOfFold {
 
   std::string csv() const {
     std::string header = "file,fold,label,class,probability";
-    for (const std::string& name : classes_) header += ',' + quote_csv("p_" + name);
+    for (const std::string& name : classes_) header += ',' + csv_cell("p_" + name);
     return header + '\n' + rows_;
   }
 
@@ -98,16 +85,16 @@ class OutOfFold {
       const std::span<const float> output = logits.subspan(i * width, width);
       const std::vector<double> probabilities = compute_probabilities(output, loss);
       const auto predicted = static_cast<std::size_t>(engine::predicted_class(output, loss));
-      rows_ += concat(quote_csv(dataset.describe(batch.indices[i])), ',', fold, ',',
+      rows_ += concat(csv_cell(dataset.describe(batch.indices[i])), ',', fold, ',',
                       has_classes_ ? class_name(static_cast<std::size_t>(labels[i])) : "", ',',
-                      class_name(predicted), ',', format_number(probabilities[predicted]));
-      for (const double p : probabilities) rows_ += ',' + format_number(p);
+                      class_name(predicted), ',', csv_number(probabilities[predicted]));
+      for (const double p : probabilities) rows_ += ',' + csv_number(p);
       rows_ += '\n';
     }
   }
 
   std::string class_name(std::size_t index) const {
-    return index < classes_.size() ? quote_csv(classes_[index]) : std::to_string(index);
+    return index < classes_.size() ? csv_cell(classes_[index]) : std::to_string(index);
   }
 
   std::vector<std::string> classes_;
@@ -138,9 +125,6 @@ std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
   return metrics;
 }
 
-// JSON has no NaN.
-Json to_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 // Throws ConfigError if the training images have several labels.
 void refuse_several_labels(const config::Config& config) {
   if (!config.data.csv.may_have_several_labels()) return;
@@ -155,13 +139,12 @@ Json make_json(const CrossvalResult& result) {
   Json json{{"event", "crossval"}, {"name", result.name}, {"count", result.all.count}};
   json["metrics"] = Json::object();
   for (const FoldMetric& metric : result.metrics) {
-    Json values = Json::array();
-    for (const double value : metric.values) values.push_back(to_number(value));
-    json["metrics"][metric.name] = {{"mean", to_number(metric.estimate.mean)},
-                                    {"low", to_number(metric.estimate.low)},
-                                    {"high", to_number(metric.estimate.high)},
-                                    {"all", metric.all ? to_number(*metric.all) : Json(nullptr)},
-                                    {"folds", std::move(values)}};
+    // Values that are not finite become null; see to_json_line().
+    json["metrics"][metric.name] = {{"mean", metric.estimate.mean},
+                                    {"low", metric.estimate.low},
+                                    {"high", metric.estimate.high},
+                                    {"all", metric.all ? Json(*metric.all) : Json(nullptr)},
+                                    {"folds", metric.values}};
   }
   json["folds"] = Json::array();
   for (const FoldResult& fold : result.folds) {

@@ -1,12 +1,14 @@
 #include "commands/evaluate/thresholds.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
+#include "commands/evaluate/scored_split.h"
 #include "commands/open_model/stored_result.h"
 
 namespace trainer::commands {
@@ -21,6 +23,58 @@ using Json = nlohmann::ordered_json;
 }
 
 }  // namespace
+
+engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedModel& opened,
+                                       const std::string& split) {
+  const auto goal = engine::parse_threshold_goal(text);
+  if (!goal) {
+    throw ConfigError({}, concat("--thresholds is ", text,
+                                 "; expected f1, or sensitivity=S with S above 0 and at most 1"));
+  }
+  if (!opened.is_multi_label()) {
+    throw ConfigError({}, concat("--thresholds is for several labels per image, and the model of ",
+                                 opened.path, " has one class per image"));
+  }
+  if (!split.empty() && split != "validation") {
+    throw ConfigError(
+        {}, concat("--thresholds are found on the validation split; remove --split ", split));
+  }
+  if (!find_run_folder(opened)) {
+    throw ConfigError({}, concat("--thresholds are kept in a run folder, and ",
+                                 printable(opened.path), " is not a run"));
+  }
+  return *goal;
+}
+
+engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& dataset,
+                                const OpenedModel& opened,
+                                const std::optional<engine::ThresholdGoal>& goal,
+                                engine::EvaluateOptions options, LabelThresholds& thresholds,
+                                const std::function<void(const std::string&)>& warn) {
+  if (!goal) {
+    thresholds = read_thresholds(opened, options.flip);
+    options.thresholds = thresholds.logits;
+    return *engine::evaluate(engine, dataset, options);
+  }
+  const auto labels = static_cast<std::int64_t>(opened.classes.size());
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  engine::MultiLabelAccumulator scores(labels, kAll);
+  options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
+    scores.add(logits, {static_cast<const float*>(batch.labels), logits.size()});
+  };
+  engine::Metrics metrics = *engine::evaluate(engine, dataset, options);
+  check_scores(scores.logits(), labels, Split::kValidation);
+  thresholds = find_thresholds(opened, scores, *goal);
+  if (!thresholds.kept.empty()) {
+    warn(concat("no validation sample has ", join(thresholds.kept),
+                "; the threshold of this label stays a probability of 0.5"));
+  }
+  write_thresholds(opened, options.flip, thresholds);
+  engine::MultiLabelAccumulator decided(labels, kAll, thresholds.logits);
+  decided.add(scores.logits(), scores.targets());
+  metrics.multi_label = decided.result();
+  return metrics;
+}
 
 LabelThresholds find_thresholds(const OpenedModel& opened,
                                 const engine::MultiLabelAccumulator& scores,

@@ -2,11 +2,14 @@
 // used by `evaluate`, `predict` and `export`.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "commands/open_model/open_model.h"
+#include "engine/evaluate.h"
 #include "engine/metrics/label_thresholds.h"
 #include "engine/metrics/multi_label.h"
 
@@ -19,6 +22,20 @@ struct LabelThresholds {
   std::vector<double> logits = {};     // by label; a label is predicted above its number
   std::vector<std::string> kept = {};  // labels without a positive, which keep 0.5
 };
+
+// Returns the goal that the text of --thresholds names. Throws ConfigError if it names none, if the
+// model does not give an image several labels or is not a run, and for another split than the
+// validation split, from whose samples thresholds are found.
+engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedModel& opened,
+                                       const std::string& split);
+
+// Evaluates the data set with the thresholds of the run, or with those that it finds for `goal` and
+// writes to the run. Sets `thresholds` to those that it used.
+engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& dataset,
+                                const OpenedModel& opened,
+                                const std::optional<engine::ThresholdGoal>& goal,
+                                engine::EvaluateOptions options, LabelThresholds& thresholds,
+                                const std::function<void(const std::string&)>& warn);
 
 // Returns the thresholds for the samples of `scores`, which must have all of them.
 LabelThresholds find_thresholds(const OpenedModel& opened,

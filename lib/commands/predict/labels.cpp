@@ -1,11 +1,11 @@
 #include "commands/predict/labels.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
+#include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
@@ -14,19 +14,6 @@ namespace trainer::commands {
 namespace {
 
 double probability(float logit) { return 1 / (1 + std::exp(-static_cast<double>(logit))); }
-
-std::string quoted_cell(const std::string& outside) {
-  const std::string text = printable(outside);
-  if (text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
-std::string digits(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 9).ptr};
-}
 
 }  // namespace
 
@@ -75,9 +62,9 @@ std::string LabelWriter::join_names(const std::vector<std::size_t>& indices) con
 void LabelWriter::header() {
   if (format_ == "csv") {
     out_ << (has_files_ ? "file," : "") << "index,labels" << (has_known_ ? ",label" : "");
-    for (const std::string& label : labels_) out_ << ',' << quoted_cell("p_" + label);
+    for (const std::string& label : labels_) out_ << ',' << csv_cell("p_" + label);
     for (const std::string& label : labels_) {
-      if (has_logits_) out_ << ',' << quoted_cell("logit_" + label);
+      if (has_logits_) out_ << ',' << csv_cell("logit_" + label);
     }
     out_ << '\n';
   } else if (format_ == "table") {
@@ -115,12 +102,12 @@ void LabelWriter::write_table(const PredictionInput& input, const Output& output
 }
 
 void LabelWriter::write_csv(const PredictionInput& input, const Output& output) {
-  if (has_files_) out_ << quoted_cell(input.name_of(output.index)) << ',';
-  out_ << output.index << ',' << quoted_cell(join_names(predicted(output)));
-  if (has_known_) out_ << ',' << quoted_cell(join_names(known(input, output)));
-  for (const float logit : output.logits) out_ << ',' << digits(probability(logit));
+  if (has_files_) out_ << csv_cell(input.name_of(output.index)) << ',';
+  out_ << output.index << ',' << csv_cell(join_names(predicted(output)));
+  if (has_known_) out_ << ',' << csv_cell(join_names(known(input, output)));
+  for (const float logit : output.logits) out_ << ',' << csv_number(probability(logit));
   for (const float logit : output.logits) {
-    if (has_logits_) out_ << ',' << digits(static_cast<double>(logit));
+    if (has_logits_) out_ << ',' << csv_number(static_cast<double>(logit));
   }
   out_ << '\n';
 }

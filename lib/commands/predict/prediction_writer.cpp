@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <charconv>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
@@ -12,22 +12,8 @@
 namespace trainer::commands {
 namespace {
 
-// A field as RFC 4180 quotes it, without control characters and line breaks.
-std::string csv_cell(const std::string& outside) {
-  const std::string text = printable(outside);
-  if (text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
 // Stands in a table for the class of a sample for which the model abstained.
 constexpr const char* kAbstains = "(abstains)";
-
-std::string number(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 9).ptr};
-}
 
 }  // namespace
 
@@ -136,18 +122,18 @@ void PredictionWriter::write_csv(const PredictionInput& input, const Prediction&
   if (files_) out_ << csv_cell(input.name_of(prediction.index)) << ',';
   out_ << prediction.index << ','
        << (prediction.abstained ? "" : csv_cell(class_name(prediction.predicted))) << ','
-       << number(p);
+       << csv_number(p);
   if (abstentions_) out_ << (prediction.abstained ? ",true" : ",false");
   if (labelled_) out_ << ',' << (prediction.label ? csv_cell(class_name(*prediction.label)) : "");
   for (const std::size_t i : runners_up(prediction)) {
     out_ << ',' << csv_cell(class_name(static_cast<std::int64_t>(i))) << ','
-         << number(prediction.probabilities[i]);
+         << csv_number(prediction.probabilities[i]);
   }
   if (top_ == 0) {
-    for (const double x : prediction.probabilities) out_ << ',' << number(x);
+    for (const double x : prediction.probabilities) out_ << ',' << csv_number(x);
   }
   if (logits_ > 0) {
-    for (const float x : prediction.logits) out_ << ',' << number(static_cast<double>(x));
+    for (const float x : prediction.logits) out_ << ',' << csv_number(static_cast<double>(x));
   }
   out_ << '\n';
 }

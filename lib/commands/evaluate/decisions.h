@@ -1,0 +1,57 @@
+// What `evaluate` computes from the scores of all samples beside the metrics: the calibration of
+// probabilities, curves, and the operating point.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "base/split.h"
+#include "commands/evaluate/decision_options.h"
+#include "commands/open_model/open_model.h"
+#include "engine/evaluate.h"
+#include "engine/metrics/calibration.h"
+
+namespace trainer::commands {
+
+// Where and how results are printed.
+struct DecisionOutput {
+  std::string run;  // the name of the model in JSON
+  bool json = false;
+  bool quiet = false;  // only lines of results
+  std::ostream& out;
+};
+
+// Collects the scores of an evaluation, and prints and stores what the options ask for.
+class Decisions {
+ public:
+  // The model, the engine and the data set must outlive it. `evaluation` are the options of the
+  // evaluation, with which the validation split is evaluated where it is needed. Throws ConfigError
+  // for options that this model cannot follow.
+  Decisions(DecisionOptions options, const OpenedModel& opened, engine::Replicas& engine,
+            engine::EvaluateOptions evaluation, Split split, const data::Dataset& dataset);
+
+  // Returns the options of the evaluation, which collects the scores.
+  engine::EvaluateOptions evaluate_options();
+  // Call it after the evaluation. Stores the results in the run of the model, and prints them.
+  // Throws DataError for scores that are not finite.
+  void print(const DecisionOutput& output);
+
+ private:
+  // Evaluates the validation split when its scores are needed first.
+  const engine::LabelledLogits& find_validation_scores(const char* option);
+  void calibrate(const DecisionOutput& output);
+  void draw_curves(const DecisionOutput& output);
+  void find_operating_point(const DecisionOutput& output);
+
+  DecisionOptions options_;
+  const OpenedModel& opened_;
+  engine::Replicas& engine_;
+  engine::EvaluateOptions evaluation_;
+  Split split_;
+  const data::Dataset& dataset_;
+  engine::LabelledLogits scores_;  // of the evaluated split
+  std::optional<engine::LabelledLogits> validation_;
+};
+
+}  // namespace trainer::commands

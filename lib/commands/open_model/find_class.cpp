@@ -1,0 +1,22 @@
+#include "commands/open_model/find_class.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/values.h"
+
+namespace trainer::commands {
+
+std::int64_t find_class(const std::vector<std::string>& classes, const std::string& name,
+                        const std::string& option) {
+  const auto found = std::find(classes.begin(), classes.end(), name);
+  if (found != classes.end()) return found - classes.begin();
+  constexpr std::size_t kMaxNames = 12;
+  std::string known = config::suggestion(name, classes);
+  if (known.empty()) known = "; classes: " + printable(join_first(classes, kMaxNames));
+  throw ConfigError({},
+                    concat(option, ": the model has no class '", printable(name), "'", known));
+}
+
+}  // namespace trainer::commands

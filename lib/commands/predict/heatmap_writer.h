@@ -1,0 +1,37 @@
+// `trainer predict --heatmap`: a heatmap beside each prediction.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/predict/heatmap.h"
+
+namespace trainer::commands {
+
+struct HeatmapOptions {
+  std::string folder;      // of the files; no heatmaps when empty
+  std::string class_name;  // the predicted class when empty
+  std::string layer;       // see HeatmapMaker
+  HeatmapMethod method = HeatmapMethod::kGradCam;
+  bool overwrite = false;  // files that exist
+};
+
+// Draws the heatmaps of predictions into a folder.
+class HeatmapWriter {
+ public:
+  // Makes the folder. `limit`: samples per input. Throws ConfigError as find_class(), HeatmapMaker
+  // and HeatmapFolder do, and then makes nothing.
+  HeatmapWriter(const HeatmapOptions& options, const OpenedModel& opened,
+                const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> limit);
+
+  // Writes the heatmap of a prediction for `inputs[input]`, which is `data`. Returns its path.
+  std::string write(std::size_t input, const PredictionInput& data, const Prediction& prediction);
+
+ private:
+  std::optional<std::int64_t> label_;  // the class to show; the predicted one without it
+  HeatmapMaker maker_;
+  HeatmapFolder folder_;
+};
+
+}  // namespace trainer::commands

@@ -1,0 +1,48 @@
+#include "commands/predict/stored_decisions.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/open_model/calibration_file.h"
+#include "commands/open_model/operating_point_file.h"
+#include "commands/open_model/stored_result.h"
+
+namespace trainer::commands {
+
+void use_temperature(const OpenedModel& opened, PredictOptions& options,
+                     const std::function<void(const Notice&)>& warn) {
+  options.temperature = find_temperature(opened, options.flip, warn);
+  if (options.temperature == 1) return;
+  warn(Notice::note(concat(opened.path,
+                           ": probabilities are calibrated: logits are divided by the temperature ",
+                           fixed(options.temperature, 4), " of ", kCalibrationFile)));
+}
+
+void use_operating_point(const OpenedModel& opened, PredictOptions& options,
+                         const std::function<void(const Notice&)>& warn) {
+  if (opened.classes.size() != 2) return;
+  const auto point = find_operating_point(opened, options.flip, warn);
+  if (!point) return;
+  options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
+  const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
+  const std::string& name = opened.classes[static_cast<std::size_t>(point->positive_class)];
+  warn(Notice::note(concat(opened.path, ": ", printable(name), " is predicted from a probability of ",
+                           fixed(probability, 4), " on, the operating point ", point->criterion,
+                           " of ", kOperatingPointFile,
+                           "; --default-threshold takes the likelier class")));
+}
+
+void note_unused_results(const OpenedModel& opened,
+                         const std::function<void(const Notice&)>& warn) {
+  const std::optional<Path> run = find_run_folder(opened);
+  if (!run) return;
+  for (const char* name : {kCalibrationFile, kOperatingPointFile}) {
+    if (!std::filesystem::exists(*run / name)) continue;
+    warn(Notice::note(concat(printable(opened.path), ": ", name, " is not used by --ensemble")));
+  }
+}
+
+}  // namespace trainer::commands

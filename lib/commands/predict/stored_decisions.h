@@ -1,0 +1,23 @@
+// What `predict` takes from the results that `evaluate` has stored in a run.
+#pragma once
+
+#include <functional>
+
+#include "base/notice.h"
+#include "commands/predict/predict.h"
+
+namespace trainer::commands {
+
+// Sets the temperature of the run, if it has one, with a note.
+void use_temperature(const OpenedModel& opened, PredictOptions& options,
+                     const std::function<void(const Notice&)>& warn);
+
+// Sets the threshold of the run's operating point, if it has one and the model has two classes,
+// with a note. The temperature must be set before.
+void use_operating_point(const OpenedModel& opened, PredictOptions& options,
+                         const std::function<void(const Notice&)>& warn);
+
+// Notes each of these results that the run has, because a mean of several runs does not use it.
+void note_unused_results(const OpenedModel& opened, const std::function<void(const Notice&)>& warn);
+
+}  // namespace trainer::commands
