@@ -8,9 +8,8 @@ namespace {
 struct Pass {
   const char* name;
   Graph (*run)(Graph, const Options&);
-  // The graphs it takes part in.
-  bool training, evaluation, prediction;
-  bool logit_gradient;
+  // True for the graphs that it takes part in making.
+  bool training, evaluation, prediction, logit_gradient;
 };
 
 // The passes, in the order in which they run. The graph of a gradient of the logits has no fused

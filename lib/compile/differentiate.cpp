@@ -5,11 +5,10 @@
 namespace trainer::compile {
 namespace {
 
-// Walks from the loss, or from the logits, to what is differentiated and collects the gradients of
-// each value.
+// Walks backwards from the loss or the logits, and collects the gradients of each value.
 class Walk {
  public:
-  // `wanted` has one entry per value: whether its gradient is needed.
+  // `wanted` has an entry per value, true if the gradient of the value is needed.
   Walk(Graph graph, std::vector<bool> wanted)
       : graph_(std::move(graph)), wanted_(std::move(wanted)), parts_(graph_.values.size()) {}
 
@@ -38,10 +37,10 @@ class Walk {
     graph_.inputs.push_back(graph_.add_value(std::move(weights)));
     parts_[logits].push_back(graph_.inputs.back());
     visit_all();
-    const Value of = graph_[activation];
-    const ValueId gradient = sum_gradients(activation, of.name, of.loc);
+    const Value layer_output = graph_[activation];
+    const ValueId gradient = sum_gradients(activation, layer_output.name, layer_output.loc);
     if (gradient == kNoValue) {
-      throw ConfigError(of.loc, "the logits do not depend on the output of this layer");
+      throw ConfigError(layer_output.loc, "the logits do not depend on the output of this layer");
     }
     graph_.outputs.push_back(gradient);
     return std::move(graph_);

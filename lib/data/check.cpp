@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/text.h"
 #include "base/threads/parallel.h"
 #include "data/decode/image_file.h"
@@ -26,8 +23,6 @@
 
 namespace trainer::data {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct FileCheck {
   ImageInfo info;
@@ -78,8 +73,8 @@ std::vector<std::size_t> find_labels(const ImageList& list, std::size_t file) {
   return labels;
 }
 
-// Returns a line on the labels of a split: "120 files without a label, 31 of 7,000 labels unknown";
-// "" for one class per file.
+// Returns a line on the files without a label and on the unknown labels of a split; "" for one
+// class per file.
 std::string describe_labels(const ImageList& list) {
   if (!list.label_sets) return "";
   std::int64_t without = 0, unknown = 0;
@@ -295,37 +290,27 @@ class GroupCheck {
   std::map<std::string, std::map<Split, std::string>> splits_;
 };
 
+// Returns how to keep files together that the training part and the part set aside share.
 std::string advise_on_groups(const config::Data& data) {
-  if (data.group_by.empty()) {
-    return "data.validation_split divides the files one by one, without regard to groups and "
-           "copies. To keep groups together, give data.group_by, a pattern as for --group-by; or "
-           "move whole groups into a folder of their own (or a csv) and name it in "
-           "data.validation: {path: ...} instead of validation_split";
-  }
-  return "data.group_by does not keep these files together: give a pattern that puts them into one "
-         "group, and remove copies; or move them into a folder of their own (or a csv) and name it "
-         "in data.validation: {path: ...} instead of validation_split";
+  const char* const one_by_one =
+      " divides the files one by one, without regard to groups and copies. To keep groups "
+      "together, give data.group_by, a pattern as for --group-by";
+  const char* const by_group =
+      " keeps the groups of data.group_by together, but not these files: give a pattern that puts "
+      "them into one group, and remove copies";
+  const char* const own_list =
+      "; or move whole groups into a folder of their own (or a csv) and name it in "
+      "data.validation: {path: ...} instead of validation_split";
+  // data.fold overrides data.validation.
+  return concat(describe_rule(data), data.group_by.empty() ? one_by_one : by_group,
+                data.fold ? "" : own_list);
 }
-// Numbers the classes or sets of labels of files alike for all splits, each of which numbers its
-// own sets.
-class LabelNumbers {
- public:
-  explicit LabelNumbers(const std::vector<std::string>& classes) : classes_(classes) {}
-  std::int32_t find(const ImageList& list, std::size_t file) {
-    if (!list.label_sets) return list.files[file].label;
-    const auto next = static_cast<std::int32_t>(sets_.size());
-    return sets_.try_emplace(list.label_name(file, classes_), next).first->second;
-  }
 
- private:
-  const std::vector<std::string>& classes_;
-  std::map<std::string, std::int32_t> sets_;
-};
-
+// The first file with some content.
 struct Seen {
   Split split;
   std::string path;
-  std::int32_t label;
+  std::string label;  // see ImageList::label_name()
 };
 
 }  // namespace
@@ -349,11 +334,10 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   result.class_order = train.find_class_order();
   std::map<std::string, Seen> by_hash;
   std::vector<std::string> train_paths;
-  // The classes of each photo by split and hash. Training settles conflicts before it sets
+  // The classes of each photo by split and hash. Training resolves conflicts before it sets
   // validation samples aside.
-  std::map<std::pair<Split, std::string>, std::set<std::int32_t>> classes_by_photo;
-  LabelNumbers numbers(result.classes);
-  bool divided = false;  // equal files lie in training and in the part set aside
+  std::map<std::pair<Split, std::string>, std::set<std::string>> classes_by_photo;
+  bool has_divided_copies = false;  // equal files lie in training and in the part set aside
   for (const auto& [split, list, files, missing] :
        read_parts(data, seed, std::move(train), result.classes)) {
     result.splits.push_back(summarise(split, list, files, result.classes));
@@ -366,8 +350,8 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
                                : split;
       if (source == Split::kTrain) train_paths.push_back(file.describe());
       if (files[i].hash.empty()) continue;
-      std::set<std::int32_t>& labels = classes_by_photo[{source, files[i].hash}];
-      const std::int32_t label = numbers.find(list, i);
+      std::set<std::string>& labels = classes_by_photo[{source, files[i].hash}];
+      const std::string label = list.label_name(i, result.classes);
       if (labels.insert(label).second && labels.size() == 2) ++result.conflicts;
       const auto [at, fresh] = by_hash.try_emplace(files[i].hash, Seen{split, file.path, label});
       const Seen& seen = at->second;
@@ -375,12 +359,12 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
       result.duplicates.push_back(concat(seen.path, " (", to_string(seen.split), ") = ", file.path,
                                          " (", to_string(split), ")",
                                          seen.label == label ? "" : ", another class"));
-      divided = divided || (seen.split == Split::kTrain && split == Split::kValidation);
+      if (seen.split == Split::kTrain && split == Split::kValidation) has_divided_copies = true;
     }
   }
   groups.report(result);
   if (result.group_source.empty()) result.group_proposal = describe_proposal(train_paths);
-  if (config::divides_training_samples(data) && (divided || groups.is_divided())) {
+  if (config::divides_training_samples(data) && (has_divided_copies || groups.is_divided())) {
     result.advice = advise_on_groups(data);
   }
   return result;

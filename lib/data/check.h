@@ -15,7 +15,7 @@ namespace trainer::data {
 struct SplitCheck {
   Split split = Split::kTrain;
   std::int64_t files = 0;
-  std::vector<std::int64_t> per_class;        // number of files by class, or with a label
+  std::vector<std::int64_t> per_class;        // the number of files of each class or label
   std::map<std::string, std::int64_t> kinds;  // files by "JPEG", "PNG", ...
   std::vector<std::map<std::string, std::int64_t>> class_kinds;  // `kinds` by class
   int min_height = 0, max_height = 0, min_width = 0, max_width = 0;
@@ -39,7 +39,8 @@ struct DataCheck {
   // A line on the groups that the names of files show, with a pattern for data.group_by; "" for
   // none, and if groups are given.
   std::string group_proposal;
-  // How to keep groups together despite data.validation_split; "" if no group is divided.
+  // How to keep groups together despite data.validation_split or data.fold; "" if neither groups
+  // nor equal files are divided.
   std::string advice;
   // Returns whether no file is damaged, no file is in two splits, and no group is in two splits.
   bool clean() const;

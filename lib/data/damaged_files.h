@@ -22,7 +22,8 @@ struct Damage {
   std::int64_t files = 0;                 // files in the list
   std::vector<std::string> reasons = {};  // one per skipped file; begins with its path
   // Lines about classes with similar names, about image files that lie outside the folders of
-  // classes, and about entries that are named like images but are not files.
+  // classes, about columns of a csv that are not taken as labels, and about entries that are named
+  // like images but are not files.
   std::vector<std::string> left_aside = {};
   std::int64_t warned = 0;   // files that were decoded with a warning
   std::string warning = {};  // the warning of the first such file; begins with its path

@@ -92,7 +92,7 @@ class Dataset {
 // Returns label_at() of all samples.
 std::vector<std::int32_t> list_labels(const Dataset& dataset);
 
-// The samples with and without a label, of those for which it is known.
+// Counts samples with and without a label. A sample whose label is unknown is in neither.
 struct LabelCounts {
   std::int64_t positives = 0, negatives = 0;
 };

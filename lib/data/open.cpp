@@ -90,7 +90,7 @@ void note_groups(Datasets& result, const config::Data& config,
   if (groups.empty()) return;
   result.group_notices.push_back(Notice::note(concat("data.group_by: ", describe_groups(groups),
                                                      shares.empty() ? "" : concat("; ", shares))));
-  // A part of the training samples has no group of the rest.
+  // A validation part of the training samples shares no group with the other part.
   for (const Split split : {Split::kValidation, Split::kTest}) {
     if (split == Split::kValidation && config::divides_training_samples(config)) continue;
     if (!result.dataset(split)) continue;

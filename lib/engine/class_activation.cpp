@@ -11,7 +11,8 @@
 namespace trainer::engine {
 namespace {
 
-compile::Options float_options(config::Config config, const backend::Backend& backend) {
+// Returns the options of the config for float32.
+compile::Options make_float_options(config::Config config, const backend::Backend& backend) {
   config.train.precision = config::Precision::kFloat32;
   return compile_options(config, backend);
 }
@@ -25,7 +26,7 @@ ClassActivation::ClassActivation(const graph::Graph& model, const config::Config
       stream_(backend.make_stream()) {
   const graph::Graph graph =
       compile::logit_gradient_graph(optim::apply_parameter_options(model, config.optimizer),
-                                    float_options(config, backend), layer.output);
+                                    make_float_options(config, backend), layer.output);
   variables_ = backend.allocate(graph);
   program_ = backend.compile(graph, *variables_, {});
   const auto elements = [&](graph::ValueId id) {

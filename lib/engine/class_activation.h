@@ -40,14 +40,16 @@ class ClassActivation {
   PositionMap compute(const void* image, std::int64_t label);
 
  private:
-  bool single_logit_;  // for two classes
+  bool single_logit_;  // true if one logit stands for two classes
   std::size_t image_bytes_ = 0;
   Shape features_;  // [height, width, channels]
   std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> program_;
-  std::vector<float> weights_, logits_, activation_, gradient_;  // inputs and outputs
-  std::vector<backend::Buffer> device_;                          // of the image and of these
+  // The inputs and outputs of the program beside the image, in host memory.
+  std::vector<float> weights_, logits_, activation_, gradient_;
+  // Device memory for the image and these vectors; empty for a backend that reads host memory.
+  std::vector<backend::Buffer> device_;
 };
 
 }  // namespace trainer::engine

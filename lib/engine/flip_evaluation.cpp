@@ -1,30 +1,10 @@
 #include "engine/flip_evaluation.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
+#include "engine/metrics/ensemble.h"
+
 namespace trainer::engine {
-namespace {
-
-// log(exp(a) + exp(b))
-double log_sum(double a, double b) {
-  const double larger = std::max(a, b);
-  return larger + std::log1p(std::exp(std::min(a, b) - larger));
-}
-
-double log_sum(std::span<const float> logits) {
-  const double largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  return largest + std::log(sum);
-}
-
-// log(1 / (1 + exp(-x)))
-double log_sigmoid(double x) { return -log_sum(0, -x); }
-
-}  // namespace
-
 void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
                  std::vector<std::byte>& to) {
   const auto pixel = static_cast<std::size_t>(image[2]) * size_of(type);
@@ -37,22 +17,6 @@ void flip_images(const Shape& image, DType type, std::int64_t samples, const voi
     for (std::size_t x = 0; x < width; ++x) {
       std::memcpy(to.data() + start + x * pixel, source + start + (width - 1 - x) * pixel, pixel);
     }
-  }
-}
-
-void mean_of_probabilities(LossKind loss, std::span<const float> one, std::span<const float> other,
-                           std::span<float> mean) {
-  const bool softmax = loss == LossKind::kSoftmaxCrossEntropy;
-  const double one_sum = softmax ? log_sum(one) : 0, other_sum = softmax ? log_sum(other) : 0;
-  for (std::size_t i = 0; i < mean.size(); ++i) {
-    const auto a = static_cast<double>(one[i]), b = static_cast<double>(other[i]);
-    double value = (a + b) / 2;
-    if (softmax) {
-      value = log_sum(a - one_sum, b - other_sum) - std::log(2.0);
-    } else if (loss == LossKind::kBinaryCrossEntropy) {
-      value = log_sum(log_sigmoid(a), log_sigmoid(b)) - log_sum(log_sigmoid(-a), log_sigmoid(-b));
-    }
-    mean[i] = static_cast<float>(value);
   }
 }
 
@@ -71,7 +35,7 @@ void FlipEvaluation::run(const HostBatch& batch, std::int64_t all_samples) {
   engine_.evaluate(flipped, all_samples);
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<float> own = std::span(logits_).subspan(i * width, width);
-    mean_of_probabilities(loss_, own, engine_.logits().subspan(i * width, width), own);
+    average_probabilities(loss_, {own, engine_.logits().subspan(i * width, width)}, own);
     losses_[i] = (losses_[i] + engine_.evaluated_losses()[i]) / 2;
   }
 }

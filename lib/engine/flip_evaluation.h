@@ -14,12 +14,6 @@ namespace trainer::engine {
 void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
                  std::vector<std::byte>& to);
 
-// Computes the logits of the mean of two samples' probabilities: for softmax_cross_entropy their
-// logarithms, for binary_cross_entropy log(p / (1 - p)), and for mean_squared_error the mean
-// itself. `mean` may be the memory of `one` or `other`.
-void mean_of_probabilities(LossKind loss, std::span<const float> one, std::span<const float> other,
-                           std::span<float> mean);
-
 // Calls Replicas::evaluate() for a batch of images, and if asked to also for their mirror images.
 class FlipEvaluation {
  public:

@@ -8,7 +8,7 @@
 namespace trainer::hooks {
 namespace {
 
-// Returns the shortest text of 17 digits, which reads back to the same bits.
+// Returns the number with 17 digits, which read back to the same bits.
 std::string saved_number(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", value);

@@ -192,7 +192,7 @@ class TensorBoardHook : public Hook {
   std::map<std::string, EventFile> files_;
   std::int64_t total_steps_ = 0, first_step_ = 0;
   std::int64_t evaluations_ = 0;  // of this process
-  // The step of the last evaluation of each split: by this process, and before it.
+  // The step of the last evaluation of each split by this process, and by those before it.
   std::map<std::string, std::int64_t> evaluated_, written_before_;
   bool has_servers_ = false;
   std::optional<RowInterval> interval_;

@@ -63,25 +63,35 @@ const LayerInfo& layer_named(const Graph& model, const std::string& option,
   throw ConfigError({}, concat(option, ": there is no layer '", name, "'", known));
 }
 
+bool contains_any(const std::set<ValueId>& set, const std::vector<ValueId>& ids) {
+  return std::ranges::any_of(ids, [&](ValueId id) { return set.contains(id); });
+}
+
+// Returns `last` and all values that it depends on.
+std::set<ValueId> find_needed_values(const Graph& graph, ValueId last) {
+  std::set<ValueId> needed{last};
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const graph::Node& node = graph.nodes[i];
+    if (contains_any(needed, node.outputs)) needed.insert(node.inputs.begin(), node.inputs.end());
+  }
+  return needed;
+}
+
 // Removes nodes that `last` does not depend on. Keeps UpdateStatistics of the batch norms that
 // stay, because it reads their moving statistics.
 void remove_unneeded_nodes(Graph& graph, ValueId last) {
-  std::set<ValueId> needed{last}, made;
-  const auto any_of = [](const std::vector<ValueId>& ids, const std::set<ValueId>& set) {
-    return std::ranges::any_of(ids, [&](ValueId id) { return set.contains(id); });
-  };
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const graph::Node& node = graph.nodes[i];
-    if (any_of(node.outputs, needed)) needed.insert(node.inputs.begin(), node.inputs.end());
-  }
+  const std::set<ValueId> needed = find_needed_values(graph, last);
+  std::set<ValueId> made;
   std::erase_if(graph.nodes, [&](const graph::Node& node) {
     const bool updates = std::holds_alternative<graph::UpdateStatistics>(node.op);
-    if (!any_of(node.outputs, needed) && !(updates && any_of(node.inputs, made))) return true;
+    const bool stays = contains_any(needed, node.outputs);
+    if (!stays && !(updates && contains_any(made, node.inputs))) return true;
     made.insert(node.outputs.begin(), node.outputs.end());
     return false;
   });
 }
 
+// Returns whether a value has the shape [batch, height, width, channels] with several positions.
 bool has_positions(const Shape& shape) { return shape.rank() == 4 && shape[1] * shape[2] > 1; }
 
 // Returns for each value whether it depends on a parameter.
@@ -135,13 +145,7 @@ const LayerInfo& find_feature_map(const Graph& model, const std::string& layer) 
                    "position; name an earlier layer"));
   }
   const std::vector<bool> depends = depends_on_parameters(model);
-  std::set<ValueId> needed{model.outputs[0]};
-  for (std::size_t i = model.nodes.size(); i-- > 0;) {
-    const graph::Node& node = model.nodes[i];
-    const bool read =
-        std::ranges::any_of(node.outputs, [&](ValueId id) { return needed.contains(id); });
-    if (read) needed.insert(node.inputs.begin(), node.inputs.end());
-  }
+  const std::set<ValueId> needed = find_needed_values(model, model.outputs[0]);
   const auto found =
       std::find_if(model.layers.rbegin(), model.layers.rend(), [&](const LayerInfo& one) {
         return needed.contains(one.output) && depends[static_cast<std::size_t>(one.output)] &&

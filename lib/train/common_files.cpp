@@ -19,7 +19,7 @@
 namespace trainer::train {
 namespace {
 
-constexpr std::int64_t kMaxGroups = 1024;
+constexpr std::int64_t kMaxRanges = 1024;
 constexpr std::int64_t kSpreadFiles = 256, kMaxModifiedFiles = 1024;
 constexpr std::int64_t kBlockBytes = 64 << 10;
 
@@ -39,11 +39,11 @@ std::string find_file(const data::Dataset& samples, std::int64_t index) {
   return "";
 }
 
-// Returns a checksum of the modification times of the files of a group of samples.
-std::uint64_t times_checksum(const data::Dataset& samples, const Partition& group) {
+// Returns a checksum of the modification times of the files of a range of samples.
+std::uint64_t times_checksum(const data::Dataset& samples, const Partition& range) {
   std::uint64_t sum = 0xCBF29CE484222325u;
   std::string last;
-  for (std::int64_t i = group.first; i < group.first + group.count; ++i) {
+  for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
     // The samples of a shard follow each other.
     if (!last.empty() && samples.describe(i).starts_with(last + ": ")) continue;
     std::string file = find_file(samples, i);
@@ -122,7 +122,8 @@ std::size_t find_difference(const std::vector<std::uint64_t>& all, std::size_t n
 struct SharedSplit {
   Split split;
   const data::Dataset& samples;
-  std::int64_t groups;  // of neighbouring samples, whose modification times are compared together
+  // The number of ranges of neighbouring samples, whose modification times are compared together.
+  std::int64_t ranges;
 };
 
 // A sample whose file is compared.
@@ -131,13 +132,13 @@ struct Chosen {
   std::int64_t index;
 };
 
-// Returns the samples of a split to compare. `differs(i)` is whether the modification times of its
-// group i are not the same on all ranks.
+// Returns the samples of a split to compare. `differs(i)` returns whether the modification times of
+// its range i differ between ranks.
 template <class Differs>
 std::vector<std::int64_t> choose(const SharedSplit& split, const Differs& differs) {
   std::vector<std::int64_t> every, modified;
-  for (std::int64_t i = 0; i < split.groups; ++i) {
-    const Partition part = partition(split.samples.size(), split.groups, i);
+  for (std::int64_t i = 0; i < split.ranges; ++i) {
+    const Partition part = partition(split.samples.size(), split.ranges, i);
     const bool may_be_modified = differs(i);
     for (std::int64_t k = part.first; k < part.first + part.count; ++k) {
       every.push_back(k);
@@ -153,22 +154,22 @@ void compare_files(ProcessGroup& group, const std::vector<SharedSplit>& splits) 
   std::vector<std::uint64_t> times;
   group.prepare([&] {
     for (const SharedSplit& split : splits) {
-      for (std::int64_t i = 0; i < split.groups; ++i) {
-        const Partition part = partition(split.samples.size(), split.groups, i);
+      for (std::int64_t i = 0; i < split.ranges; ++i) {
+        const Partition part = partition(split.samples.size(), split.ranges, i);
         times.push_back(times_checksum(split.samples, part));
       }
     }
   });
   const std::vector<std::uint64_t> all_times = gather(group, times);
   std::vector<Chosen> chosen;
-  std::int64_t first = 0;  // the first group of a split among the groups of all splits
+  std::int64_t first = 0;  // the first range of a split among the ranges of all splits
   for (const SharedSplit& split : splits) {
     for (const std::int64_t index : choose(split, [&](std::int64_t i) {
            return find_difference(all_times, times.size(), static_cast<std::size_t>(first + i)) > 0;
          })) {
       chosen.push_back({split, index});
     }
-    first += split.groups;
+    first += split.ranges;
   }
   std::vector<std::uint64_t> contents;
   group.prepare([&] {
@@ -212,7 +213,7 @@ void agree_on_data(ProcessGroup& group, const config::Config& config, const data
     const bool is_shared = split == Split::kTrain || config.parallel.evaluate;
     const data::Dataset* const samples = data.dataset(split).get();
     if (!is_shared || samples == nullptr) continue;
-    splits.push_back({split, *samples, std::min(samples->size(), kMaxGroups)});
+    splits.push_back({split, *samples, std::min(samples->size(), kMaxRanges)});
   }
   compare_files(group, splits);
 }

@@ -15,7 +15,7 @@ namespace trainer::train {
 //
 // Names and sizes of all files are compared. The first and last 64 KiB are compared of 256 files
 // spread over each split, and of up to 1024 files that may have been modified at different times:
-// the modification times are compared as checksums of up to 1024 groups of neighbouring files.
+// the modification times are compared as checksums of up to 1024 ranges of neighbouring files.
 // Besides the sizes and times of all files, a rank reads at most 160 MB per split. Copies of the
 // same files may have different modification times.
 void agree_on_data(ProcessGroup& group, const config::Config& config, const data::Datasets& data,

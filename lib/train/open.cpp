@@ -148,7 +148,7 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
       "model.loss: mean_squared_error");
 }
 
-// Rejects what needs one class per image.
+// Throws ConfigError for keys that need one class per image.
 void check_multi_label(const config::Config& config) {
   if (config.data.sampling == config::Sampling::kBalanced) {
     throw ConfigError(
@@ -158,11 +158,11 @@ void check_multi_label(const config::Config& config) {
   }
 }
 
-void reject_pos_weight(const config::Config& config) {
+void reject_pos_weight(const config::Config& config, const data::Datasets& data) {
   if (!config.train.pos_weight) return;
   throw ConfigError(config.train.pos_weight->loc,
-                    "train.pos_weight works with several labels per image only, and these images "
-                    "have one class each; give train.class_weight");
+                    concat("train.pos_weight works with several labels per image only, and ",
+                           describe_label_kind(data), "; give train.class_weight"));
 }
 
 // Checks for validation samples after the data is opened, because the splits of a folder data.path
@@ -206,7 +206,8 @@ Range find_range(const data::Dataset& dataset) {
 
 Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
   config.data.range = data.range;
-  resolve_best(config, data);
+  // Images with several labels are bytes, so that at most one of both notices is given.
+  if (Notice best = resolve_best(config, data); !best.text.empty()) return best;
   constexpr float kMaxExpected = 20;  // larger numbers are seldom meant as input of a model
   if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
     return "";
@@ -234,7 +235,7 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
     check_multi_label(config);
     data.target_weight = target_weights(config, data);
   } else {
-    reject_pos_weight(config);
+    reject_pos_weight(config, data);
     data.class_weight = class_weights(config, data);
   }
   check_metrics(config, data);

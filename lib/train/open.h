@@ -23,9 +23,10 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
 model::SampleSpec sample_spec(const data::Datasets& data);
 
 // Resolves what the data decides. data.range: `auto` becomes the range that was found. run.best:
-// see resolve_best(). data.normalize, whose default is meant for bytes: if images are floats and
-// the config gives no normalisation, sets `config` to none and returns a notice with the range of
-// up to 1000 images; otherwise returns an empty notice. Call it before the model is built.
+// returns the notice of resolve_best(). data.normalize, whose default is meant for bytes: if images
+// are floats and the config gives no normalisation, sets `config` to none and returns a notice with
+// the range of up to 1000 images; otherwise returns an empty notice. Call it before the model is
+// built.
 Notice resolve_normalize(config::Config& config, const data::Datasets& data);
 
 // Throws ConfigError if no layer has weights that are trained, now or in a later stage.

@@ -7,7 +7,9 @@
 //   <run>/run.json             the origin of the run, its sessions, and how it ended
 //   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
 //   <run>/calibration.json     the temperature of the probabilities, from `evaluate --calibrate`
-//   <run>/curves.json, operating_point.json   the same of --curves and --operating-point
+//   <run>/curves.json, operating_point.json, thresholds.json
+//                              the results of `evaluate` with --curves, --operating-point and
+//                              --thresholds
 //   <run>/lock                 held while a process trains here
 //   <run>/evaluator/<split>/   files of `evaluate --follow`: metrics.csv, metrics.jsonl,
 //                              tensorboard/, and a lock of its own

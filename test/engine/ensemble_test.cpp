@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/numbers/random.h"
 
 namespace trainer::engine::ensemble_test {
 namespace {
@@ -26,7 +29,43 @@ std::vector<double> softmax(const Logits& logits) {
 
 double sigmoid(float x) { return 1 / (1 + std::exp(-static_cast<double>(x))); }
 
+// Returns log(exp(a) + exp(b)).
+double log_add(double a, double b) {
+  return std::max(a, b) + std::log1p(std::exp(std::min(a, b) - std::max(a, b)));
+}
+
+double log_sigmoid(double x) { return -log_add(0, -x); }
+
 }  // namespace
+
+// --flip gives two predictions of an image, whose mean keeps its bits from version to version.
+TEST_CASE("average_probabilities: the mean of two predictions has the bits of these formulas") {
+  Random random(7, Stream::kSynthetic);
+  for (int round = 0; round < 200; ++round) {
+    Logits one(5), other(5);
+    const float scale = round < 100 ? 10.0f : 200.0f;
+    for (float& x : one) x = (random.uniform() - 0.5f) * scale;
+    for (float& x : other) x = (random.uniform() - 0.5f) * scale;
+    const Logits softmax_mean = average(LossKind::kSoftmaxCrossEntropy, {one, other});
+    const Logits binary_mean = average(LossKind::kBinaryCrossEntropy, {one, other});
+    const auto log_sum = [](const Logits& logits) {
+      const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+      double sum = 0;
+      for (const float x : logits) sum += std::exp(static_cast<double>(x) - largest);
+      return largest + std::log(sum);
+    };
+    for (std::size_t c = 0; c < one.size(); ++c) {
+      const auto a = static_cast<double>(one[c]), b = static_cast<double>(other[c]);
+      CHECK(softmax_mean[c] ==
+            static_cast<float>(log_add(a - log_sum(one), b - log_sum(other)) - std::log(2.0)));
+      CHECK(binary_mean[c] == static_cast<float>(log_add(log_sigmoid(a), log_sigmoid(b)) -
+                                                 log_add(log_sigmoid(-a), log_sigmoid(-b))));
+    }
+  }
+  Logits in_place{1, -2};
+  average_probabilities(LossKind::kSoftmaxCrossEntropy, {in_place, Logits{0, 3}}, in_place);
+  CHECK(in_place == average(LossKind::kSoftmaxCrossEntropy, {{1, -2}, {0, 3}}));
+}
 
 TEST_CASE("average_probabilities: softmax, the logarithms of the mean") {
   const std::vector<Logits> models{{1, 2, -1}, {0.5, -3, 2}, {4, 0, 0}};
@@ -50,7 +89,9 @@ TEST_CASE("average_probabilities: binary, each output by itself, squared error t
     CHECK(sigmoid(mean[c]) == doctest::Approx(p).epsilon(1e-6));
   }
   CHECK(average(LossKind::kMeanSquaredError, models) == Logits{0.75, 1});
-  CHECK(std::isfinite(average(LossKind::kBinaryCrossEntropy, {{500}, {600}})[0]));
+  const Logits far = average(LossKind::kBinaryCrossEntropy, {{900, -900}, {800, -950}});
+  CHECK(far[0] == doctest::Approx(800 + std::log(2.0)));
+  CHECK(far[1] == doctest::Approx(-900 - std::log(2.0)));
 }
 
 TEST_CASE("sample_loss: the losses of Keras for one sample") {

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "engine/fixture_cases.h"
 #include "support/confusion.h"
-#include "support/source_files.h"
 
 using namespace trainer;
 using namespace trainer::engine;
@@ -65,11 +63,7 @@ TEST_CASE("metrics: one logit decides between two classes at zero") {
 
 // test/keras/class_metrics.json: what scikit-learn computes, in double.
 TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
-  std::ifstream file(test::source_file("test/keras/class_metrics.json"));
-  REQUIRE(file);
-  const auto fixture = nlohmann::json::parse(file);
-  REQUIRE(fixture["cases"].size() > 0);
-  for (const auto& example : fixture["cases"]) {
+  for (const auto& example : test::read_fixture_cases("class_metrics.json")) {
     const std::string name = example["name"];
     CAPTURE(name);
     const std::int64_t outputs = example["outputs"];

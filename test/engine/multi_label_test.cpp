@@ -4,16 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/threads/thread_team.h"
 #include "cluster/local_group.h"
-#include "engine/evaluate.h"
+#include "engine/evaluate_model.h"
+#include "engine/fixture_cases.h"
 #include "engine/metrics/label_thresholds.h"
-#include "support/backend.h"
-#include "support/model.h"
-#include "support/source_files.h"
 
 namespace trainer::engine::multi_label_test {
 namespace {
@@ -64,13 +60,8 @@ class Labelled final : public data::Dataset {
 };
 
 config::Config make_config(std::int64_t replicas, bool together = true) {
-  config::Config config =
-      test::config_of("{layers: [flatten, dense: 5], loss: binary_cross_entropy}");
-  config.parallel.replicas = replicas;
-  config.parallel.threads = 2;
-  config.parallel.evaluate = together;
-  config.train.batch_size = 8;
-  return config;
+  return test::make_evaluation_config("{layers: [flatten, dense: 5], loss: binary_cross_entropy}",
+                                      replicas, together);
 }
 
 Metrics evaluate_labels(const config::Config& config, const data::Dataset& dataset,
@@ -78,17 +69,7 @@ Metrics evaluate_labels(const config::Config& config, const data::Dataset& datas
                         std::vector<float>* logits = nullptr) {
   model::SampleSpec sample = test::sample({6, 6, 1}, kLabels);
   sample.label_is_index = false;
-  const graph::Graph model = model::build_model(config.model, config.data, sample, 1);
-  const std::int64_t count = workers == nullptr ? 1 : workers->size();
-  Replicas engine(model, config, test::open_test_backends(device_options(config.parallel, count)),
-                  Engine::Use::kTrain, workers);
-  engine.initialise(5);
-  EvaluateOptions options = evaluate_options(config);
-  options.workers = workers;
-  options.each_batch = [&](const data::Batch&, std::span<const float> of_batch) {
-    if (logits != nullptr) logits->insert(logits->end(), of_batch.begin(), of_batch.end());
-  };
-  return *evaluate(engine, dataset, options);
+  return test::evaluate_model(config, sample, dataset, workers, logits);
 }
 
 void check_same(const MultiLabelMetrics& one, const MultiLabelMetrics& other) {
@@ -161,11 +142,7 @@ TEST_CASE("MultiLabelAccumulator: labels without positives, scores of NaN, too m
 
 // test/keras/multi_label.json: what scikit-learn computes, in double.
 TEST_CASE("MultiLabelAccumulator: values equal scikit-learn's") {
-  std::ifstream file(test::source_file("test/keras/multi_label.json"));
-  REQUIRE(file);
-  const auto fixture = nlohmann::json::parse(file);
-  REQUIRE(fixture["cases"].size() > 0);
-  for (const auto& example : fixture["cases"]) {
+  for (const auto& example : test::read_fixture_cases("multi_label.json")) {
     const std::string name = example["name"];
     CAPTURE(name);
     const std::int64_t labels = example["labels"];

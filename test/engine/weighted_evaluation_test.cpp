@@ -5,9 +5,7 @@
 
 #include "base/threads/thread_team.h"
 #include "cluster/local_group.h"
-#include "engine/evaluate.h"
-#include "support/backend.h"
-#include "support/model.h"
+#include "engine/evaluate_model.h"
 
 namespace trainer::engine::weighted_evaluation_test {
 namespace {
@@ -45,28 +43,13 @@ class Weighed final : public data::Dataset {
 };
 
 config::Config config_with(std::int64_t replicas, bool together = true) {
-  config::Config config = test::config_of("{layers: [flatten, dense: 3], label_smoothing: 0.1}");
-  config.parallel.replicas = replicas;
-  config.parallel.threads = 2;
-  config.parallel.evaluate = together;
-  config.train.batch_size = 8;
-  return config;
+  return test::make_evaluation_config("{layers: [flatten, dense: 3], label_smoothing: 0.1}",
+                                      replicas, together);
 }
 
 Metrics evaluated(const config::Config& config, const data::Dataset& dataset,
                   cluster::Communicator* workers = nullptr, std::vector<float>* logits = nullptr) {
-  const graph::Graph model =
-      model::build_model(config.model, config.data, test::sample({6, 6, 1}, kClasses), 1);
-  const std::int64_t count = workers == nullptr ? 1 : workers->size();
-  Replicas engine(model, config, test::open_test_backends(device_options(config.parallel, count)),
-                  Engine::Use::kTrain, workers);
-  engine.initialise(5);
-  EvaluateOptions options = evaluate_options(config);
-  options.workers = workers;
-  options.each_batch = [&](const data::Batch&, std::span<const float> of_batch) {
-    if (logits != nullptr) logits->insert(logits->end(), of_batch.begin(), of_batch.end());
-  };
-  return *evaluate(engine, dataset, options);
+  return test::evaluate_model(config, test::sample({6, 6, 1}, kClasses), dataset, workers, logits);
 }
 
 // Of the logits, smoothed, in double precision.

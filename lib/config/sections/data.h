@@ -113,7 +113,8 @@ struct Data {
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
   std::optional<std::int64_t> num_classes;  // counted in the names or labels when left out
-  std::optional<ClassOrder> class_order;    // orders found names; default kText, kNumber for labels
+  // The order of names that are found in the data; when left out, kText, or kNumber for labels.
+  std::optional<ClassOrder> class_order;
   SplitFiles train;
   SplitFiles validation;               // optional
   SplitFiles test;                     // optional

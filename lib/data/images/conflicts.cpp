@@ -74,8 +74,8 @@ std::string describe_file(const ImageList& list, std::size_t place,
   return concat(list.files[place].describe(), " (", list.label_name(place, classes), ')');
 }
 
-// Throws DataError if a class that has files would keep none. Sets of labels may be those of one
-// image, so that a list with several labels per image only needs a file.
+// Throws DataError if a class that has files would keep none. A set of labels often belongs to a
+// single image, so that a list with several labels per image only has to keep one file.
 void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
                    const std::vector<std::string>& classes, const config::Data& data) {
   constexpr std::size_t kMaxNames = 5;
@@ -134,8 +134,7 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
       count == 1 ? " file" : " files", " of ", conflicts.size(),
       conflicts.size() == 1 ? " photo that has" : " photos that have", " several classes, e.g. ",
       describe_file(list, example.front(), classes), " = ", describe_file(list, other, classes));
-  list.notes.push_back(line);
-  list.left_aside.push_back(std::move(line));
+  list.note_left_aside(std::move(line));
   std::vector<ListedFile> files;
   for (std::size_t i = 0; i < list.files.size(); ++i) {
     if (!is_left_out[i]) files.push_back(std::move(list.files[i]));

@@ -255,7 +255,7 @@ Readable select_readable(const ImageList& list, DamageScan& scan, const ErrorBud
 // readable file. `classes`: the names of the values of ListedFile::label.
 void report_damaged(const Readable& readable, const std::vector<std::string>& classes,
                     DamagedFiles& files) {
-  if (readable.list.label_sets) {  // a set of labels may well be that of one image
+  if (readable.list.label_sets) {  // a set of labels often belongs to a single image
     for (const auto& [reason, label] : readable.damaged) {
       files.note_skipped(reason, classes[static_cast<std::size_t>(label)]);
     }

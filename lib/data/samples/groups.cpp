@@ -116,6 +116,14 @@ class GroupDivider {
     return excess_[part * sizes_.size() + cls];
   }
 
+  void add_to_excess(std::size_t part, std::size_t group) {
+    for (const auto& [cls, samples] : counts_[group]) excess(part, cls) += samples;
+  }
+
+  void remove_from_excess(std::size_t part, std::size_t group) {
+    for (const auto& [cls, samples] : counts_[group]) excess(part, cls) -= samples;
+  }
+
   // Returns how much the cost of a part rises if a group is added to it, which it does not have.
   // The cost is the sum over classes of the squared excess, divided by the size of the class.
   double find_cost(std::size_t group, std::size_t part) {
@@ -131,11 +139,11 @@ class GroupDivider {
   void move(std::size_t group, std::size_t part) {
     const std::size_t before = part_of_[group];
     if (before == part) return;
-    for (const auto& [cls, samples] : counts_[group]) {
-      if (before != kNone) excess(before, cls) -= samples;
-      excess(part, cls) += samples;
+    if (before != kNone) {
+      remove_from_excess(before, group);
+      --groups_in_[before];
     }
-    if (before != kNone) --groups_in_[before];
+    add_to_excess(part, group);
     ++groups_in_[part];
     part_of_[group] = part;
   }
@@ -147,8 +155,8 @@ class GroupDivider {
     std::size_t best = before;
     double best_cost = 0;
     if (before != kNone) {
-      // Without the group, the part has that much less excess.
-      for (const auto& [cls, samples] : counts_[group]) excess(before, cls) -= samples;
+      // The cost is that of adding the group to the part without it.
+      remove_from_excess(before, group);
       best_cost = find_cost(group, before);
     }
     for (std::size_t part = 0; part < parts_; ++part) {
@@ -158,13 +166,12 @@ class GroupDivider {
       best = part;
       best_cost = cost;
     }
-    if (before != kNone) {
-      for (const auto& [cls, samples] : counts_[group]) excess(before, cls) += samples;
-    }
+    if (before != kNone) add_to_excess(before, group);
     return best;
   }
 
-  // A share smaller than every group may leave a part empty. Gives it the group that costs least.
+  // Gives each empty part the group that costs least. A share smaller than every group may leave a
+  // part empty.
   void fill_empty_parts(const std::vector<std::size_t>& order) {
     for (std::size_t part = 0; part < parts_; ++part) {
       if (groups_in_[part] > 0) continue;

@@ -13,13 +13,13 @@
 namespace trainer::data {
 namespace {
 
-// The share of the samples that the config asks for.
+// Returns the share of the samples that the config asks for.
 double find_share(const config::Data& data) {
   return data.fold ? 1.0 / static_cast<double>(*data.folds) : data.validation_split;
 }
 
-// Identifies which samples are together. The names are left out, because a pattern may take them
-// from the folder of the files, which may change.
+// Returns a checksum of which samples are in one group. It does not depend on the names of groups,
+// because a pattern may take them from the folder of the files, which may change.
 std::string checksum_groups(std::span<const std::string> groups) {
   const std::vector<std::int64_t> numbers = number_groups(groups, groups.size()).by_sample;
   return to_hex(crc32c(

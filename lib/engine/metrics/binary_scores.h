@@ -9,7 +9,7 @@
 namespace trainer::engine {
 
 struct BinaryScores {
-  std::vector<double> scores;     // [samples]; a larger one is in favour of the class; finite
+  std::vector<double> scores;     // [samples]; a larger one is in favour of the class
   std::vector<bool> is_positive;  // [samples], true for samples of the class
 
   std::int64_t positives() const;
@@ -24,11 +24,12 @@ std::vector<BinaryScores> one_against_rest(const LabelledLogits& scores);
 // Returns the logarithm of the odds of one class of one sample.
 double log_odds(std::span<const float> logits, std::int64_t of_class);
 
-// The samples that have the same score, of all scores in falling order.
+// The number of samples that have the same score.
 struct ScoreGroup {
   double score = 0;
-  std::int64_t positives = 0, negatives = 0;  // with this score
+  std::int64_t positives = 0, negatives = 0;
 };
+// Returns a group for each distinct score, from the largest to the smallest. No score is NaN.
 std::vector<ScoreGroup> group_by_score(const BinaryScores& scores);
 
 }  // namespace trainer::engine

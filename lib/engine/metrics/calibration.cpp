@@ -7,13 +7,13 @@
 namespace trainer::engine {
 namespace {
 
-// What a derivative of the likelihood needs of one sample: with p = softmax(logits * scale),
-// -log p of the label, and the mean and the variance of the logits under p.
-struct SampleLikelihood {
-  double loss = 0, mean = 0, variance = 0;
+// The loss -log p of the label of a sample, where p = softmax(logits * scale), and its derivatives
+// with respect to the scale, which is 1 / temperature.
+struct SampleLoss {
+  double value = 0, first = 0, second = 0;
 };
 
-SampleLikelihood sample_likelihood(std::span<const float> row, std::int32_t label, double scale) {
+SampleLoss compute_loss(std::span<const float> row, std::int32_t label, double scale) {
   const bool single = row.size() == 1;  // stands for the logits 0 and row[0]
   const std::size_t classes = single ? 2 : row.size();
   const auto logit = [&](std::size_t c) {
@@ -28,24 +28,21 @@ SampleLikelihood sample_likelihood(std::span<const float> row, std::int32_t labe
     first += weight * below;
     second += weight * below * below;
   }
-  const double mean = first / sum;
+  const double mean = first / sum;  // the mean of the logits under p
   const double own = logit(static_cast<std::size_t>(label)) - largest;
   return {std::log(sum) - own * scale, mean - own, std::max(0.0, second / sum - mean * mean)};
 }
 
-struct LikelihoodDerivatives {
-  double first = 0, second = 0;
-};
-
-// Returns the derivatives of the sum of -log p with respect to 1 / temperature.
-LikelihoodDerivatives likelihood_derivatives(const LabelledLogits& scores, double scale) {
-  LikelihoodDerivatives sums;
+// Returns the sum over all samples.
+SampleLoss sum_losses(const LabelledLogits& scores, double scale) {
+  SampleLoss sum;
   for (std::size_t i = 0; i < scores.labels.size(); ++i) {
-    const SampleLikelihood sample = sample_likelihood(scores.row(i), scores.labels[i], scale);
-    sums.first += sample.mean;
-    sums.second += sample.variance;
+    const SampleLoss sample = compute_loss(scores.row(i), scores.labels[i], scale);
+    sum.value += sample.value;
+    sum.first += sample.first;
+    sum.second += sample.second;
   }
-  return sums;
+  return sum;
 }
 
 std::size_t reliability_bin(double confidence) {
@@ -57,9 +54,10 @@ std::size_t reliability_bin(double confidence) {
 // The contribution of a sample to the calibration error of its bin.
 struct CalibrationGap {
   std::size_t bin = 0;
-  double gap = 0;  // 1 or 0 for its correctness, minus its confidence
+  double gap = 0;  // 1 for a correct prediction or else 0, minus the confidence
 };
 
+// Returns the 2.5 and 97.5 % percentiles of the calibration error over bootstrap samples.
 Interval bootstrap_calibration_error(const std::vector<CalibrationGap>& gaps) {
   constexpr std::size_t kReplicates = 1000, kMinReplicates = 200, kMaxDraws = 200'000'000;
   const std::size_t samples = gaps.size();
@@ -88,7 +86,7 @@ Interval bootstrap_calibration_error(const std::vector<CalibrationGap>& gaps) {
 
 double top_confidence(std::span<const float> logits, double temperature) {
   const std::int32_t predicted = predicted_class(logits, LossKind::kSoftmaxCrossEntropy);
-  return std::exp(-sample_likelihood(logits, predicted, 1 / temperature).loss);
+  return std::exp(-compute_loss(logits, predicted, 1 / temperature).value);
 }
 
 std::vector<TopPrediction> top_predictions(const LabelledLogits& scores, double temperature) {
@@ -104,11 +102,7 @@ std::vector<TopPrediction> top_predictions(const LabelledLogits& scores, double 
 }
 
 double negative_log_likelihood(const LabelledLogits& scores, double temperature) {
-  double sum = 0;
-  for (std::size_t i = 0; i < scores.labels.size(); ++i) {
-    sum += sample_likelihood(scores.row(i), scores.labels[i], 1 / temperature).loss;
-  }
-  return sum / static_cast<double>(scores.labels.size());
+  return sum_losses(scores, 1 / temperature).value / static_cast<double>(scores.labels.size());
 }
 
 // Finds the root of the derivative with respect to 1 / temperature, which rises, by Newton's method
@@ -117,11 +111,11 @@ double fit_temperature(const LabelledLogits& scores) {
   constexpr int kMaxSteps = 200;
   constexpr double kTolerance = 1e-13;
   double low = 1 / kMaxTemperature, high = 1 / kMinTemperature;
-  if (likelihood_derivatives(scores, low).first >= 0) return kMaxTemperature;
-  if (likelihood_derivatives(scores, high).first <= 0) return kMinTemperature;
+  if (sum_losses(scores, low).first >= 0) return kMaxTemperature;
+  if (sum_losses(scores, high).first <= 0) return kMinTemperature;
   double scale = 1;
   for (int step = 0; step < kMaxSteps && high - low > kTolerance * low; ++step) {
-    const LikelihoodDerivatives at = likelihood_derivatives(scores, scale);
+    const SampleLoss at = sum_losses(scores, scale);
     if (at.first == 0) break;
     (at.first > 0 ? high : low) = scale;
     const double newton = at.second > 0 ? scale - at.first / at.second : low;

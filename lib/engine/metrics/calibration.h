@@ -12,7 +12,7 @@
 
 namespace trainer::engine {
 
-// The prediction of a sample and whether its label is this class.
+// The predicted class of a sample, which is correct if it is the label.
 struct TopPrediction {
   double confidence = 0;  // the probability of the predicted class, in (0, 1]
   bool is_correct = false;
@@ -36,7 +36,7 @@ double fit_temperature(const LabelledLogits& scores);
 struct ReliabilityBin {
   double low = 0, high = 0;
   std::int64_t samples = 0, correct = 0;
-  double confidence = 0;  // their mean; 0 without samples
+  double confidence = 0;  // the mean over the samples; 0 without samples
 };
 
 struct Reliability {

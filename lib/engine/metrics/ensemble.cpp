@@ -6,17 +6,25 @@
 namespace trainer::engine {
 namespace {
 
-// Returns log(sum of exp(x)).
-double compute_log_sum(const std::vector<double>& values) {
-  const double largest = *std::max_element(values.begin(), values.end());
+// Returns log(sum of exp(x)) of logits.
+double compute_log_sum(std::span<const float> logits) {
+  const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
   if (std::isinf(largest)) return largest;
   double sum = 0;
-  for (const double value : values) sum += std::exp(value - largest);
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
   return largest + std::log(sum);
 }
 
-double compute_log_sum(std::span<const float> values) {
-  return compute_log_sum(std::vector<double>(values.begin(), values.end()));
+// Returns log(sum of exp(x)) of logarithms. Unlike compute_log_sum(), it keeps small terms beside
+// the largest, which matter to the difference of two such sums.
+double add_logarithms(std::span<const double> logarithms) {
+  const auto largest = std::max_element(logarithms.begin(), logarithms.end());
+  if (std::isinf(*largest)) return *largest;
+  double others = 0;
+  for (auto one = logarithms.begin(); one != logarithms.end(); ++one) {
+    if (one != largest) others += std::exp(*one - *largest);
+  }
+  return *largest + std::log1p(others);
 }
 
 // Returns log(sigmoid(x)).
@@ -28,27 +36,29 @@ double compute_log_sigmoid(double x) {
 
 void average_probabilities(LossKind loss, const std::vector<std::span<const float>>& logits,
                            std::span<float> mean) {
-  const auto models = static_cast<double>(logits.size());
-  std::vector<double> sums;
+  const auto count = static_cast<double>(logits.size());
+  std::vector<double> log_sums;
   if (loss == LossKind::kSoftmaxCrossEntropy) {
-    for (const std::span<const float> one : logits) sums.push_back(compute_log_sum(one));
+    for (const std::span<const float> one : logits) log_sums.push_back(compute_log_sum(one));
   }
-  std::vector<double> values(logits.size()), others(logits.size());
+  // log p and, for binary_cross_entropy, log(1 - p) of each prediction.
+  std::vector<double> log_p(logits.size()), log_rest(logits.size());
   for (std::size_t output = 0; output < mean.size(); ++output) {
-    double sum = 0;
-    for (std::size_t model = 0; model < logits.size(); ++model) {
-      const auto x = static_cast<double>(logits[model][output]);
+    double sum = -0.0;  // so that a sum of -0.0 keeps its sign
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const auto x = static_cast<double>(logits[i][output]);
       sum += x;
-      if (loss == LossKind::kSoftmaxCrossEntropy) values[model] = x - sums[model];
+      if (loss == LossKind::kSoftmaxCrossEntropy) log_p[i] = x - log_sums[i];
       if (loss == LossKind::kBinaryCrossEntropy) {
-        values[model] = compute_log_sigmoid(x);
-        others[model] = compute_log_sigmoid(-x);
+        log_p[i] = compute_log_sigmoid(x);
+        log_rest[i] = compute_log_sigmoid(-x);
       }
     }
-    double value = sum / models;
-    if (loss == LossKind::kSoftmaxCrossEntropy) value = compute_log_sum(values) - std::log(models);
-    if (loss == LossKind::kBinaryCrossEntropy)
-      value = compute_log_sum(values) - compute_log_sum(others);
+    double value = sum / count;
+    if (loss == LossKind::kSoftmaxCrossEntropy) value = add_logarithms(log_p) - std::log(count);
+    if (loss == LossKind::kBinaryCrossEntropy) {
+      value = add_logarithms(log_p) - add_logarithms(log_rest);
+    }
     mean[output] = static_cast<float>(value);
   }
 }

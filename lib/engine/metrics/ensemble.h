@@ -1,4 +1,4 @@
-// The mean of the probabilities of several models.
+// The mean of the probabilities of several models, or of several versions of an image (--flip).
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace trainer::engine {
 
-// Computes the logits of the mean of the probabilities of several models for one sample: for
-// softmax_cross_entropy their logarithms, for binary_cross_entropy log(p / (1 - p)) of each output,
-// and for mean_squared_error the mean itself. All of `logits`, at least one, have the size of
-// `mean`.
+// Computes the logits of the mean of several predictions of one sample, given by their logits: for
+// softmax_cross_entropy the logarithms of the probabilities, for binary_cross_entropy log(p / (1 -
+// p)) of each output, and for mean_squared_error the mean itself. All of `logits`, at least one,
+// have the size of `mean`, which may be the memory of one of them.
 void average_probabilities(LossKind loss, const std::vector<std::span<const float>>& logits,
                            std::span<float> mean);
 

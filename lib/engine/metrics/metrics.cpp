@@ -10,7 +10,7 @@ namespace trainer::engine {
 
 Interval wilson(std::int64_t correct, std::int64_t count) {
   if (count == 0) return {0, 1};
-  constexpr double kZ = 1.959963984540054;  // 97.5 % quantile of the normal distribution
+  constexpr double kZ = kNormalQuantile;
   const double n = static_cast<double>(count), p = share(correct, count);
   const double scale = 1 + kZ * kZ / n;
   const double centre = (p + kZ * kZ / (2 * n)) / scale;

@@ -19,6 +19,9 @@ namespace trainer::engine {
 struct Interval {
   double low = 0, high = 0;
 };
+// The 97.5 % quantile of the normal distribution, half the width of a 95 % interval in standard
+// errors.
+inline constexpr double kNormalQuantile = 1.959963984540054;
 // Returns the 95 % Wilson score interval of `correct` out of `count`.
 Interval wilson(std::int64_t correct, std::int64_t count);
 

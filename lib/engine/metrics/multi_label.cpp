@@ -4,43 +4,35 @@
 #include <cmath>
 
 #include "base/numbers/statistics.h"
+#include "engine/metrics/binary_scores.h"
 
 namespace trainer::engine {
 namespace {
 
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
-struct Scored {
-  float score = 0;
-  bool positive = false;
-};
-
-// Walks from the largest score to the smallest, all samples of equal scores at once.
-void score_label(std::vector<Scored>& samples, LabelResult& result) {
-  const auto is_nan = [](const Scored& one) { return std::isnan(one.score); };
-  if (result.positives == 0 || std::any_of(samples.begin(), samples.end(), is_nan)) return;
-  std::sort(samples.begin(), samples.end(),
-            [](const Scored& a, const Scored& b) { return a.score > b.score; });
+// Computes the areas of a label from the scores of the samples for which it is known.
+void score_label(const BinaryScores& scores, LabelResult& result) {
+  const auto is_nan = [](double score) { return std::isnan(score); };
+  if (result.positives == 0 || std::ranges::any_of(scores.scores, is_nan)) return;
   const auto positives = static_cast<double>(result.positives);
   const auto negatives = static_cast<double>(result.negatives);
   std::int64_t above = 0, true_above = 0;
   double area = 0, average = 0;
-  for (std::size_t first = 0, last = 0; first < samples.size(); first = last) {
-    std::int64_t own = 0, others = 0;
-    for (; last < samples.size() && samples[last].score == samples[first].score; ++last) {
-      (samples[last].positive ? own : others) += 1;
-    }
+  for (const ScoreGroup& group : group_by_score(scores)) {
+    const auto own = static_cast<double>(group.positives);
     // Each positive precedes the negatives below it, and half of those with the same score.
-    const double below = negatives - static_cast<double>(above - true_above + others);
-    area += static_cast<double>(own) * (below + 0.5 * static_cast<double>(others));
-    above += own + others;
-    true_above += own;
-    average += static_cast<double>(own) * share(true_above, above);
+    const double below = negatives - static_cast<double>(above - true_above + group.negatives);
+    area += own * (below + 0.5 * static_cast<double>(group.negatives));
+    above += group.positives + group.negatives;
+    true_above += group.positives;
+    average += own * share(true_above, above);
   }
   if (result.negatives > 0) result.auc = area / (positives * negatives);
   result.average_precision = average / positives;
 }
 
+// Returns the mean of value(label) over the labels for which it is not NaN; NaN if there are none.
 template <class Value>
 double mean_of_defined(const std::vector<LabelResult>& labels, const Value& value) {
   double sum = 0;
@@ -145,13 +137,14 @@ void MultiLabelAccumulator::add(std::span<const float> logits, std::span<const f
 
 MultiLabelMetrics MultiLabelAccumulator::result() const {
   MultiLabelMetrics result = sums_;
-  std::vector<Scored> samples;
   for (std::size_t i = 0; !has_dropped_scores_ && i < labels_; ++i) {
-    samples.clear();
+    BinaryScores scores;
     for (std::size_t place = i; place < targets_.size(); place += labels_) {
-      if (!std::isnan(targets_[place])) samples.push_back({logits_[place], targets_[place] > 0.5f});
+      if (std::isnan(targets_[place])) continue;
+      scores.scores.push_back(static_cast<double>(logits_[place]));
+      scores.is_positive.push_back(targets_[place] > 0.5f);
     }
-    score_label(samples, result.labels[i]);
+    score_label(scores, result.labels[i]);
   }
   return result;
 }

@@ -38,10 +38,10 @@ std::vector<RocPoint> roc_curve(const BinaryScores& scores) {
   return points;
 }
 
-// The placement of a positive sample is the share of the negative ones with a smaller score, that
-// of a negative sample the share of the positive ones with a larger score; equal ones count half.
-// The area is the mean of either, and the variance of the area is the sum of the variances of both
-// means.
+// DeLong's method. The placement of a positive sample is the share of the negative ones with a
+// smaller score, that of a negative sample the share of the positive ones with a larger score;
+// equal ones count half. The area is the mean of either, and the variance of the area is the sum of
+// the variances of both means.
 RocArea roc_area(const BinaryScores& scores) {
   const auto positives = static_cast<double>(scores.positives());
   const auto negatives = static_cast<double>(scores.negatives());
@@ -68,9 +68,8 @@ RocArea roc_area(const BinaryScores& scores) {
     positive_variance.add(of_positive[i], groups[i].positives);
     negative_variance.add(of_negative[i], groups[i].negatives);
   }
-  constexpr double kZ = 1.959963984540054;  // 97.5 % quantile of the normal distribution
-  const double half =
-      kZ * std::sqrt(positive_variance.of_mean(positives) + negative_variance.of_mean(negatives));
+  const double half = kNormalQuantile * std::sqrt(positive_variance.of_mean(positives) +
+                                                  negative_variance.of_mean(negatives));
   result.interval = {std::max(0.0, result.area - half), std::min(1.0, result.area + half)};
   return result;
 }

@@ -232,16 +232,16 @@ std::string guess(const ImportReport& report, const config::Model& model) {
                 config::keras_class(model.backbone->name), alpha, ".");
 }
 
-// Returns what to do where layers of the model lack tensors of the file.
+// Returns the part of a message on what to do if the file does not have all tensors of the model.
 std::string incomplete_advice(const ImportReport& report, bool of_backbone) {
-  constexpr std::size_t kMaxLayers = 8;  // of which so many are missing, the file is the wrong one
+  constexpr std::size_t kMaxLayers = 8;  // a file that lacks more layers is of another network
   const std::string key = of_backbone ? "model.backbone.allow_missing" : "model.allow_missing";
   std::vector<std::string> layers;
   const auto add = [&](const std::string& tensor) {
     const std::string layer = tensor.substr(0, tensor.rfind('/'));
     if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
   };
-  // The setting replaces the layers that the config names.
+  // --set replaces the list of the config, so that the new list repeats its layers.
   for (const std::string& tensor : report.initialised) add(tensor);
   for (const std::string& tensor : report.missing) add(tensor);
   for (const ImportReport::Shapes& tensor : report.ill_shaped) add(tensor.name);

@@ -24,7 +24,8 @@ double largest_weight(const data::Dataset& dataset) {
   return largest;
 }
 
-// Returns the largest factor of a positive beside train.class_weight; see graph::Loss.
+// Returns the largest quotient of the weights of a label's positives and negatives, at least 1.
+// This is the largest train.pos_weight; see graph::Loss::target_weight.
 double largest_positive_weight(const std::vector<float>& target_weight) {
   const std::size_t labels = target_weight.size() / 2;
   double largest = 1;

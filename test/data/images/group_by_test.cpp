@@ -13,6 +13,7 @@
 #include "data/images/listing/group_proposal.h"
 #include "data/samples/groups.h"
 #include "data/samples/splits.h"
+#include "support/contains.h"
 #include "support/skip.h"
 
 namespace trainer::data::group_by_test {
@@ -20,10 +21,7 @@ namespace {
 
 using commands::to_json;
 using commands::to_text;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // Writes `persons` persons of one to four images each, half of them of each class.
 void write_persons(const fs::path& folder, int persons, int seed = 0) {
@@ -253,6 +251,37 @@ TEST_CASE("fold: validates in place of every other validation split") {
   folder.config.fold.reset();
   folder.config.validation_split = 0;
   CHECK(samples == open_datasets(folder.config, 1, Split::kTrain).train->size());
+}
+
+TEST_CASE("check_images: advice for a fold names the fold and no key that a fold overrides") {
+  Folder folder;
+  folder.config.validation_split = 0;
+  folder.config.group_by.clear();
+  folder.config.folds = 3;
+  folder.config.fold = 2;
+  write_persons(folder.files.path() / "train", 24);
+  const DataCheck check = check_images(folder.config, 1, "(person\\d+)_");
+  REQUIRE(!check.shared_groups.empty());
+  CHECK(check.advice ==
+        "fold 2 of 3 divides the files one by one, without regard to groups and copies. To keep "
+        "groups together, give data.group_by, a pattern as for --group-by");
+  // The groups stay together, but a copy of a file has another group.
+  folder.config.group_by = "(person\\d+|copy\\d+)_";
+  for (int i = 0; i < 24; ++i) {
+    fs::copy_file(folder.files.path() / "train/well/person1_scan_0.ppm",
+                  folder.files.path() / "train/well" / concat("copy", i, "_.ppm"));
+  }
+  const DataCheck copies = check_images(folder.config, 1, "");
+  CHECK(copies.shared_groups.empty());
+  CHECK(copies.advice ==
+        "fold 2 of 3 keeps the groups of data.group_by together, but not these files: give a "
+        "pattern that puts them into one group, and remove copies");
+  folder.config.fold.reset();
+  folder.config.validation_split = 0.3;
+  CHECK(contains(check_images(folder.config, 1, "").advice,
+                 "data.validation_split: 0.3 keeps the groups of data.group_by together, but not "
+                 "these files: "));
+  CHECK(contains(check_images(folder.config, 1, "").advice, "data.validation: {path: ...}"));
 }
 
 TEST_CASE("propose_groups: the pattern of names that several files share") {

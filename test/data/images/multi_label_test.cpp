@@ -101,6 +101,36 @@ TEST_CASE("csv: data.classes chooses the columns of labels and their order") {
   CHECK(folder.read("image,mass,edema", {"0,1", "1,0"}) == "edema: 1 0");
 }
 
+TEST_CASE("csv: columns of 0 without a 1 are not labels, a note names them") {
+  Folder folder;
+  const std::string path = folder.config.train.path;
+  // "empty" has no cell of 0, and "age" has other numbers.
+  folder.write("train.csv", "image,a,b,c,empty,age", {"1,0,0,,40", "0,1,,,41"});
+  const Datasets sets = open_datasets(folder.config, 1);
+  CHECK(Folder::text(sets, Split::kTrain) == "a, b: 10 01");
+  const std::string note =
+      path +
+      ": the column c has no 1 and is not taken as a label; if it is one, list "
+      "all labels in data.classes";
+  CHECK(sets.train_files->report() == std::vector<std::string>{note});
+  CHECK(sets.train_files->damage().left_aside == std::vector<std::string>{note});
+  const DataCheck check = check_images(folder.config, 1, "");
+  CHECK(check.splits.at(0).notes.at(0) == note);
+  folder.write("train.csv", "image,a,d,b,c", {"1,0,0,0", "0,0,1,0"});
+  CHECK(open_datasets(folder.config, 1).train_files->report().at(0) ==
+        path +
+            ": the columns d, c have no 1 and are not taken as labels; if they are labels, list "
+            "all labels in data.classes");
+  folder.config.classes = {"a", "b", "c", "d"};
+  CHECK(open_datasets(folder.config, 1).train_files->report().empty());
+  // The list of another split has the labels of the training list, whatever its cells are.
+  folder.config.classes.clear();
+  folder.write("train.csv", "image,a,b", {"1,0", "0,1"});
+  folder.config.validation.path = (folder.files.path() / "validation.csv").string();
+  folder.write("validation.csv", "image,a,b,c", {"1,0,0", "1,0,0"});
+  CHECK(open_datasets(folder.config, 1).validation_files->report().empty());
+}
+
 TEST_CASE("csv: label_separator divides a cell into labels, which are sorted") {
   Folder folder;
   folder.config.csv.label_separator = "|";

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -36,6 +37,7 @@ struct Columns {
   bool has_names = false;  // the first row is a header
   std::optional<std::size_t> weight = {};
   std::vector<std::size_t> one_hot = {};  // columns of 0 and 1, in place of `label`
+  std::vector<std::size_t> zeros = {};    // columns of 0 without a 1, which are not labels
   bool has_several_labels = false;
   std::optional<std::size_t> group = {};
 };
@@ -53,13 +55,14 @@ std::size_t find_column(const std::string& path, const Cells& header, const std:
 bool is_zero(const std::string& cell) { return cell == "0" || cell == "0.0"; }
 bool is_one(const std::string& cell) { return cell == "1" || cell == "1.0"; }
 
-// Returns whether a cell of a label is one of an unknown label.
+// Returns whether a cell marks a label as unknown.
 bool is_unknown(const std::string& cell) {
   const std::string word = to_lower(cell);
   return word.empty() || word == "nan" || word == "na" || word == "<na>";
 }
 
-// Throws if a column would be one of labels but for cells of -1: some lists mark a doubt so.
+// Throws if a column has cells of -1, with which some lists mark an uncertain label, and otherwise
+// only cells of labels.
 void reject_minus_one(const std::string& path, const std::vector<CsvLine>& lines,
                       std::size_t column) {
   int line = 0;
@@ -79,24 +82,26 @@ void reject_minus_one(const std::string& path, const std::vector<CsvLine>& lines
                  "the columns of labels in data.classes"));
 }
 
-// Returns the columns beside those of `others` that have at least one 1 and otherwise only cells
-// with 0, 1 or nothing, or with `several` any that is_unknown(); an empty list for fewer than two
-// columns.
-std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
-                                      const std::vector<std::size_t>& others, bool several) {
+// Finds the columns beside those of `others` that have at least one 1 and otherwise only cells with
+// 0, 1 or nothing, or with `several` any that is_unknown(), and with `several` also those with 0 in
+// place of the 1. Finds nothing if fewer than two have a 1.
+void find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
+                  const std::vector<std::size_t>& others, bool several, Columns& result) {
   const std::size_t count = lines[0].cells.size();
-  std::vector<std::size_t> columns;
+  std::vector<std::size_t> columns, zeros;
   for (std::size_t column = 0; column < count; ++column) {
     if (std::find(others.begin(), others.end(), column) != others.end()) continue;
-    bool fits = !lines[0].cells[column].empty(), has_one = false;
+    bool fits = !lines[0].cells[column].empty(), has_one = false, has_zero = false;
     for (std::size_t i = 1; fits && i < lines.size(); ++i) {
       const Cells& cells = lines[i].cells;
       if (cells.size() != count) continue;  // reported with its line later
       const std::string& cell = cells[column];
       fits = (several ? is_unknown(cell) : cell.empty()) || is_zero(cell) || is_one(cell);
       has_one = has_one || is_one(cell);
+      has_zero = has_zero || is_zero(cell);
     }
     if (fits && has_one) columns.push_back(column);
+    if (fits && several && !has_one && has_zero) zeros.push_back(column);
     if (!fits && several) reject_minus_one(path, lines, column);
   }
   for (const std::size_t column : columns) {
@@ -106,7 +111,9 @@ std::vector<std::size_t> find_one_hot(const std::string& path, const std::vector
       fail_at(path, lines[0].line, concat("has two columns '", lines[0].cells[column], "'"));
     }
   }
-  return columns.size() < 2 ? std::vector<std::size_t>{} : columns;
+  if (columns.size() < 2) return;
+  result.one_hot = std::move(columns);
+  result.zeros = std::move(zeros);
 }
 
 // Returns whether a cell names an image: it is an existing file, or has a usual ending.
@@ -173,6 +180,7 @@ std::vector<std::size_t> find_named_labels(const std::string& path, const CsvLin
   return columns;
 }
 
+// Finds all columns but that of groups. `group` is the column of groups, which is not a label.
 Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& lines,
                            const fs::path& folder, const config::Csv& csv,
                            const Cells& label_columns, std::optional<std::size_t> group) {
@@ -183,33 +191,34 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
   const std::size_t label = find_column(path, first, csv.label_column, kLabelColumns);
   const std::size_t count = first.size();
   const std::size_t weight = find_column(path, first, csv.weight_column, kWeightColumns);
-  Columns columns{image,
-                  label,
-                  count,
-                  true,
-                  weight < count ? std::optional<std::size_t>(weight) : std::nullopt,
-                  {},
-                  !csv.label_separator.empty()};
-  const bool several = csv.columns_are_labels && csv.label_separator.empty();
+  const bool has_separator = !csv.label_separator.empty();
+  Columns columns{.image = image,
+                  .label = label,
+                  .count = count,
+                  .has_names = true,
+                  .has_several_labels = has_separator};
+  if (weight < count) columns.weight = weight;
+  const bool several = csv.columns_are_labels && !has_separator;
   if (several && image < count && !label_columns.empty()) {
     columns.one_hot = find_named_labels(path, lines[0], label_columns);
-    columns.has_several_labels = true;
-    if (!columns.one_hot.empty()) return columns;
-    columns.has_several_labels = false;
+    if (!columns.one_hot.empty()) {
+      columns.has_several_labels = true;
+      return columns;
+    }
   }
   if (image < count && label < count) return columns;
   if (count == 2 && !named) {
     // A first line with the name of a file is not a header, although its class may be "label".
     reject_unusual_header(path, lines, folder, csv);
-    return {0, 1, 2, false, std::nullopt, {}, !csv.label_separator.empty()};
+    return {.has_several_labels = has_separator};
   }
   if (count == 1) {
     fail_at(path, 1, "has one field; expected path,label, or give data.csv: {separator: ...}");
   }
-  if (image < count && csv.label_separator.empty()) {
+  if (image < count && !has_separator) {
     std::vector<std::size_t> others{image, weight};
     if (group) others.push_back(*group);
-    columns.one_hot = find_one_hot(path, lines, others, several);
+    find_one_hot(path, lines, others, several, columns);
     columns.has_several_labels = several;
     if (several && !label_columns.empty() && !columns.one_hot.empty()) {
       fail_at(path, lines[0].line,
@@ -309,6 +318,7 @@ CsvList read_csv(const std::string& path, const config::Csv& csv,
   list.has_groups = columns.group.has_value();
   list.has_several_labels = columns.has_several_labels;
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
+  for (const std::size_t column : columns.zeros) list.zeros.push_back(lines[0].cells[column]);
   for (std::size_t i = columns.has_names ? 1 : 0; i < lines.size(); ++i) {
     const Cells& cells = lines[i].cells;
     const int line = lines[i].line;

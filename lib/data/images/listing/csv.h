@@ -25,6 +25,8 @@ struct CsvList {
   // The names of columns of 0 and 1 in their order, or in that of `label_columns`; empty if a
   // column holds the labels.
   std::vector<std::string> classes;
+  // With several labels, the names of columns of 0 without a 1, which are not among `classes`.
+  std::vector<std::string> zeros;
   bool has_groups = false;  // there is a column of groups
   // True if an image may have several labels; CsvRow::label is empty then.
   bool has_several_labels = false;

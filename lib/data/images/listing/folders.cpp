@@ -154,15 +154,9 @@ std::string left_aside(const std::string& source, const NoFiles& no_files) {
                 " left aside, not being files, e.g. ", no_files.example);
 }
 
-void note_left_aside(ImageList& list, std::string line) {
-  if (line.empty()) return;
-  list.notes.push_back(line);
-  list.left_aside.push_back(std::move(line));
-}
-
 void note_left_aside(ImageList& list, const std::string& source, const LeftAside& left) {
-  note_left_aside(list, left_aside(source, left.no_files));
-  note_left_aside(list, folder_links_note(source, left));
+  list.note_left_aside(left_aside(source, left.no_files));
+  list.note_left_aside(folder_links_note(source, left));
 }
 
 // Returns the files that a glob matches, sorted. Walks the folder before the first wildcard.
@@ -292,8 +286,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
                                               "; name it in data.classes or move it away"));
     }
   }
-  note_left_aside(result, files_without_class(split.path));
-  note_left_aside(result, folders_without_images(split.path, labels));
+  result.note_left_aside(files_without_class(split.path));
+  result.note_left_aside(folders_without_images(split.path, labels));
   std::int64_t other = 0;
   std::string example;
   LeftAside left;
@@ -302,8 +296,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     // Some file systems find a folder by each Unicode form of its name.
     if (folders[label].empty() && fs::exists(own_folder)) folders[label].insert(own_folder);
     if (folders[label].empty()) {
-      note_left_aside(result, concat(split.path, ": has no folder ", classes[label],
-                                     "; no image of this class is in this split"));
+      result.note_left_aside(concat(split.path, ": has no folder ", classes[label],
+                                    "; no image of this class is in this split"));
       continue;
     }
     const std::size_t before = result.files.size();
@@ -319,9 +313,9 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
       walk(folder, FolderLinks::kSkip, use, left);
     }
     if (result.files.size() == before) {
-      note_left_aside(result, concat(folders[label].begin()->string(),
-                                     ": contains no images; no image of this class is in this "
-                                     "split"));
+      result.note_left_aside(concat(folders[label].begin()->string(),
+                                    ": contains no images; no image of this class is in this "
+                                    "split"));
     }
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });

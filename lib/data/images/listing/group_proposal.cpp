@@ -37,7 +37,7 @@ std::string quote_pattern(std::string_view text) {
 }
 
 // Returns the beginnings of a name without its ending, the shortest first. A separator follows each
-// of them, and only the last number of each varies in its shape.
+// beginning, and a shape has "\d+" in place of its last number only.
 std::vector<Beginning> find_beginnings(const std::string& name) {
   std::vector<Beginning> beginnings;
   std::string shape;

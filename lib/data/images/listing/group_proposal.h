@@ -16,8 +16,8 @@ struct GroupProposal {
 
 // Looks for numbers in file names behind which others follow, as in person123_bacteria_4.jpeg and
 // IM-0115-0001.jpeg, so that several files have the beginning up to the number in common. A
-// beginning with less than three different numbers, or with more than 50 files per number, does not
-// name a group.
+// beginning with fewer than three different numbers, or with more than 50 files per number, does
+// not name a group.
 GroupProposal propose_groups(const std::vector<std::string>& paths);
 
 // Returns a line with the pattern of propose_groups(); "" if the names show no groups.

@@ -24,6 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns the line on columns of a csv that have 0 but no 1; "" if there are none.
+std::string describe_zeros(const std::string& path, const std::vector<std::string>& columns) {
+  constexpr std::size_t kMaxNames = 10;
+  if (columns.empty()) return "";
+  const bool is_one = columns.size() == 1;
+  return concat(path, is_one ? ": the column " : ": the columns ", join_first(columns, kMaxNames),
+                is_one ? " has no 1 and is" : " have no 1 and are", " not taken as ",
+                is_one ? "a label" : "labels", "; if ", is_one ? "it is one" : "they are labels",
+                ", list all labels in data.classes");
+}
+
 LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
                       const std::vector<std::string>& label_columns) {
   LabelledList result;
@@ -33,6 +44,7 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
   list.has_groups = read.has_groups;
   result.classes = std::move(read.classes);
   result.has_several_labels = read.has_several_labels;
+  list.note_left_aside(describe_zeros(split.path, read.zeros));
   for (CsvRow& row : read.rows) {
     list.files.push_back({std::move(row.path), 0, row.weight});
     list.files.back().group = std::move(row.group);
@@ -48,11 +60,21 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
   return result;
 }
 
-// Sets the label sets of the files of a list of several labels per image.
+// Sets the classes of the files of a list with one class per image.
+void set_classes(LabelledList& read, const std::vector<std::string>& classes) {
+  const auto indices = map_class_names(classes);
+  for (std::size_t i = 0; i < read.list.files.size(); ++i) {
+    read.list.files[i].label =
+        find_label(read.labels[i], indices, classes,
+                   [&](const std::string& what) { throw DataError(read.place(i), what); });
+  }
+}
+
+// Sets the label sets of the files of a list with several labels per image.
 void set_label_sets(LabelledList& read, const std::vector<std::string>& classes) {
   const auto indices = map_class_names(classes);
   auto sets = std::make_shared<LabelSets>(classes.size());
-  std::vector<std::size_t> places;  // of the columns among the classes
+  std::vector<std::size_t> places;  // the index among the classes of each column
   for (const std::string& column : read.classes) {
     places.push_back(static_cast<std::size_t>(indices.at(column)));
   }
@@ -79,16 +101,20 @@ void note_unused_folders(const config::Data& data, ImageList& list) {
   if (data.format != config::DataFormat::kImageFolder || !fs::is_directory(data.path)) return;
   if (!needs_split_in_path(data, Split::kTrain)) return;
   for (std::string& note : find_split_folders(data.path, data.classes).notes) {
-    list.notes.push_back(note);
-    list.left_aside.push_back(std::move(note));
+    list.note_left_aside(std::move(note));
   }
 }
 
 void note_similar_names(const std::vector<std::string>& classes, ImageList& list) {
   for (const std::string& line : describe_similar_names(classes)) {
-    list.notes.push_back(concat(list.source, ": ", line));
-    list.left_aside.push_back(list.notes.back());
+    list.note_left_aside(concat(list.source, ": ", line));
   }
+}
+
+void ImageList::note_left_aside(std::string line) {
+  if (line.empty()) return;
+  notes.push_back(line);
+  left_aside.push_back(std::move(line));
 }
 
 std::string ImageList::label_name(std::size_t file, const std::vector<std::string>& classes) const {
@@ -100,6 +126,12 @@ std::string ImageList::label_name(std::size_t file, const std::vector<std::strin
 std::string LabelledList::place(std::size_t file) const {
   if (!list.lines.empty()) return concat(list.source, ':', list.lines[file]);
   return list.files[file].describe();
+}
+
+std::vector<std::string> LabelledList::join_names() const {
+  std::vector<std::string> all;
+  for (const auto& file_names : names) all.insert(all.end(), file_names.begin(), file_names.end());
+  return all;
 }
 
 SplitImages::SplitImages(const config::Data& data, config::SplitFiles split)
@@ -143,13 +175,12 @@ std::vector<std::string> SplitImages::find_class_names() {
   return sort_classes(names, data_.class_order.value_or(config::ClassOrder::kText), fail_of_names);
 }
 
-// Returns all labels in the cells of a csv, sorted.
+// Returns the different labels in the cells of a csv, sorted.
 std::vector<std::string> SplitImages::find_label_names() {
-  std::vector<std::string> names;
+  const std::vector<std::string> names = labelled().join_names();
   std::vector<std::size_t> files;  // by name
   for (std::size_t i = 0; i < labelled().names.size(); ++i) {
-    names.insert(names.end(), labelled().names[i].begin(), labelled().names[i].end());
-    files.resize(names.size(), i);
+    files.insert(files.end(), labelled().names[i].size(), i);
   }
   if (names.empty()) throw DataError(labelled().list.source, "no image has a label");
   return sort_classes(names, data_.class_order.value_or(choose_order(names)),
@@ -165,10 +196,7 @@ std::string SplitImages::find_class_order() {
   if (!has_labels()) return spell(config::ClassOrder::kText);
   if (!labelled().classes.empty()) return "columns";
   if (!labelled().has_several_labels) return spell(choose_order(labelled().labels));
-  std::vector<std::string> names;
-  for (const auto& of_file : labelled().names)
-    names.insert(names.end(), of_file.begin(), of_file.end());
-  return spell(choose_order(names));
+  return spell(choose_order(labelled().join_names()));
 }
 
 std::vector<std::string> SplitImages::class_names() {
@@ -201,33 +229,24 @@ void SplitImages::fail_with_long_name(const std::string& name) {
 }
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {
-  if (!has_labels()) {
-    ImageList list =
-        split_.glob.empty() ? list_folder(split_, classes) : list_glob(split_, classes);
-    assign_groups(data_, list);
-    return list;
-  }
-  if (!labelled_) label_columns_ = classes;
-  const LabelledList& read = labelled();
-  if (read.has_several_labels) {
-    set_label_sets(*labelled_, classes);
-    ImageList list = std::move(labelled_->list);
-    labelled_.reset();
-    assign_groups(data_, list);
-    return list;
-  }
-  const auto indices = map_class_names(classes);
-  std::vector<std::int32_t> numbers;
-  for (std::size_t i = 0; i < read.labels.size(); ++i) {
-    numbers.push_back(find_label(read.labels[i], indices, classes, [&](const std::string& what) {
-      throw DataError(read.place(i), what);
-    }));
-  }
-  ImageList list = std::move(labelled_->list);
-  labelled_.reset();
-  for (std::size_t i = 0; i < numbers.size(); ++i) list.files[i].label = numbers[i];
+  ImageList list = has_labels()          ? list_labelled(classes)
+                   : split_.glob.empty() ? list_folder(split_, classes)
+                                         : list_glob(split_, classes);
   assign_groups(data_, list);
   return list;
+}
+
+ImageList SplitImages::list_labelled(const std::vector<std::string>& classes) {
+  if (!labelled_) label_columns_ = classes;
+  labelled();
+  LabelledList read = std::move(*labelled_);
+  labelled_.reset();
+  if (read.has_several_labels) {
+    set_label_sets(read, classes);
+  } else {
+    set_classes(read, classes);
+  }
+  return std::move(read.list);
 }
 
 void check_files_exist(const ImageList& list, const config::Data& data) {

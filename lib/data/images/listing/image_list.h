@@ -42,6 +42,8 @@ struct ImageList {
 
   // Returns the name of the class or the names of the labels of a file.
   std::string label_name(std::size_t file, const std::vector<std::string>& classes) const;
+  // Adds a line to `notes` and to `left_aside`, unless it is empty.
+  void note_left_aside(std::string line);
 };
 
 // The images of a csv or of shards with the texts of their classes, whose numbers are not set yet.
@@ -57,6 +59,8 @@ struct LabelledList {
 
   // The place of a file in its csv or shard, for messages.
   std::string place(std::size_t file) const;
+  // Returns the `names` of all files, one after another.
+  std::vector<std::string> join_names() const;
 };
 
 // Lists the images of a split and the names of classes. Reads a csv or shards once, for all
@@ -79,6 +83,7 @@ class SplitImages {
   const LabelledList& labelled();
   std::vector<std::string> find_class_names();
   std::vector<std::string> find_label_names();
+  ImageList list_labelled(const std::vector<std::string>& classes);
   [[noreturn]] void fail_with_long_name(const std::string& name);
 
   const config::Data& data_;
