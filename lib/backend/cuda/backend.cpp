@@ -86,6 +86,16 @@ Debugging debugging_from_environment() {
   return debugging;
 }
 
+// Returns an owner that destroys a planner with the device chosen: the planner has a handle of
+// cuDNN or cuBLASLt.
+template <class Planner>
+std::shared_ptr<Planner> share_on_device(std::unique_ptr<Planner> planner, int device) {
+  return {planner.release(), [device](Planner* mine) {
+            choose_device(device);
+            delete mine;
+          }};
+}
+
 Machine open_machine(int device, const DeviceOptions& options,
                      std::shared_ptr<DeviceCollectives> peers,
                      const std::shared_ptr<SharedPlans>& shared) {
@@ -108,8 +118,8 @@ Machine open_machine(int device, const DeviceOptions& options,
     planning.shared = products.shared = shared;
     products.device = describe(properties, machine.driver);
   }
-  machine.convolutions = make_convolution_planner(planning);
-  machine.matmuls = make_matmul_planner(products);
+  machine.convolutions = share_on_device(make_convolution_planner(planning), device);
+  machine.matmuls = share_on_device(make_matmul_planner(products), device);
   machine.peers = std::move(peers);
   machine.debugging = debugging_from_environment();
   return machine;

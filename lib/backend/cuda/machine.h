@@ -25,8 +25,8 @@ struct Machine {
   int driver = 0;            // 13000 is 13.0
   std::shared_ptr<ConvolutionPlanner> convolutions;
   std::shared_ptr<MatmulPlanner> matmuls;
-  std::shared_ptr<DeviceCollectives>
-      peers;  // checked after waits for the device; null: it is not here
+  // These are checked after each wait for the device. Null for a device that is not here.
+  std::shared_ptr<DeviceCollectives> peers;
   Debugging debugging;
 };
 

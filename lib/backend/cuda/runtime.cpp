@@ -21,18 +21,18 @@ void check(cudaError_t status, const char* what) {
 
 namespace {
 
-// The device that a guard made current on this thread, or -1. cudaGetDevice returns 0 on a thread
-// that has chosen none, and a return to GPU 0 would create a context on it.
+// The device that a guard or choose_device() made current on this thread, or -1. cudaGetDevice
+// returns 0 on a thread that has chosen none, and a return to GPU 0 would create a context on it.
 thread_local int current_device = -1;
 
-// Makes the device of what is freed current on a thread that has chosen none. The call would create
-// a context on GPU 0 otherwise, which takes hundreds of MiB there.
+}  // namespace
+
 void choose_device(int device) noexcept {
   if (current_device >= 0 || device < 0 || cudaSetDevice(device) != cudaSuccess) return;
   current_device = device;
 }
 
-}  // namespace
+int chosen_device() noexcept { return current_device; }
 
 DeviceGuard::DeviceGuard(int device) : before_(current_device) {
   if (before_ != device && device != kPlannedDevice) check(cudaSetDevice(device), "cudaSetDevice");
@@ -206,21 +206,11 @@ bool is_pinned(const void* memory, std::size_t bytes) {
   return bytes <= size && static_cast<std::size_t>(first - begin) <= size - bytes;
 }
 
-void DestroyStream::operator()(cudaStream_t stream) const noexcept {
-  choose_device(device);
-  cudaStreamDestroy(stream);
-}
-
 StreamHandle create_stream() {
   if (current_device == kPlannedDevice) return nullptr;
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return StreamHandle(stream, DestroyStream{current_device});
-}
-
-void DestroyEvent::operator()(cudaEvent_t event) const noexcept {
-  choose_device(device);
-  cudaEventDestroy(event);
+  return StreamHandle(stream);
 }
 
 namespace {
@@ -228,7 +218,7 @@ namespace {
 EventHandle make_event_handle(unsigned flags) {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
-  return EventHandle(event, DestroyEvent{current_device});
+  return EventHandle(event);
 }
 
 }  // namespace

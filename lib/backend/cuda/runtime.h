@@ -34,6 +34,24 @@ class DeviceGuard {
   int before_;
 };
 
+// Makes `device` current on a thread that has chosen no device, before the thread frees something
+// of the device. The call that frees would otherwise create a context on GPU 0, which takes
+// hundreds of MiB there. Ignores errors, and a negative device.
+void choose_device(int device) noexcept;
+// Returns the device that a guard or choose_device() made current on this thread, or -1.
+int chosen_device() noexcept;
+
+// Destroys an object of CUDA on any thread.
+template <auto destroy>
+struct DestroyOnDevice {
+  int device = chosen_device();  // the device that the thread had chosen when it made the owner
+  template <class T>
+  void operator()(T* object) const noexcept {
+    choose_device(device);
+    destroy(object);
+  }
+};
+
 // Must exist during each call that allocates or frees memory or instantiates a graph. Such a call
 // waits for the devices of all ranks of the process, and other threads cannot launch meanwhile.
 class MemoryCall {
@@ -64,21 +82,11 @@ HostBuffer allocate_pinned(std::size_t bytes, unsigned flags);
 // Returns whether all bytes belong to one such buffer. Any thread may call it.
 bool is_pinned(const void* memory, std::size_t bytes);
 
-// A stream and an event without timing, as owners; null on the planned device. They may be
-// destroyed on any thread. `device` was current when they were created; -1: none that a guard had
-// chosen.
-struct DestroyStream {
-  int device = -1;
-  void operator()(cudaStream_t stream) const noexcept;
-};
-using StreamHandle = std::unique_ptr<CUstream_st, DestroyStream>;
+// Streams and events without timing, as owners. They are null on the planned device, and may be
+// destroyed on any thread.
+using StreamHandle = std::unique_ptr<CUstream_st, DestroyOnDevice<cudaStreamDestroy>>;
 StreamHandle create_stream();
-
-struct DestroyEvent {
-  int device = -1;
-  void operator()(cudaEvent_t event) const noexcept;
-};
-using EventHandle = std::unique_ptr<CUevent_st, DestroyEvent>;
+using EventHandle = std::unique_ptr<CUevent_st, DestroyOnDevice<cudaEventDestroy>>;
 EventHandle create_event();
 // A host thread that waits for this event sleeps instead of occupying a core.
 EventHandle create_blocking_event();

@@ -47,8 +47,10 @@ CudaStream::CudaStream(int device, std::shared_ptr<DeviceCollectives> peers)
 }
 
 CudaStream::~CudaStream() {
-  // Work that was given must not outlive the buffers of whoever gave it.
-  if (stream_) cudaStreamSynchronize(stream_.get());
+  if (!stream_) return;
+  // The callers may free the buffers of their work after this.
+  choose_device(device_);
+  cudaStreamSynchronize(stream_.get());
 }
 
 void CudaStream::begin_uploads() {

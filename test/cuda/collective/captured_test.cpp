@@ -206,8 +206,8 @@ class ShortDeadlock {
   ~ShortDeadlock() { ::unsetenv("TRAINER_FAKE_CUDA_DEADLOCK_MS"); }
 };
 
-// In both tests the other rank of this process waits for the first one too, so that only the watch
-// can end the waits.
+// In the next two tests the other rank of this process waits for the first one too, so that only
+// the watch can end the waits.
 TEST_CASE("NcclCollective: a launch that a full queue blocks, ends after parallel.timeout") {
   const ShortDeadlock deadlock;
   // Each length of the queue lets another call of a replay be the one that blocks.

@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "backend/cuda/executable/call_graph.h"
 #include "base/error.h"
 #include "base/process/process.h"
 #include "cuda/collective/ranks.h"
@@ -102,24 +103,26 @@ TEST_CASE("CudaStream: a wait for another rank, blocks, and only the watch of th
     rank.collective->all_reduce(values, 100, rank.queue());
     rank.download(values, 100);
     if (rank.rank() == 1) {
-      // The time in which the other rank would poll is what is tested.
+      // The other rank would poll during this time.
       const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); };
       CHECK(fake::enqueue(rank.queue(), "slow", sleep) == cudaSuccess);
     }
     rank.collective->all_reduce(values, 100, rank.queue());
     CHECK(rank.download(values, 100) == Values(100, 4.0f));
   }));
-  // A look asks for at most two events of each rank. At most 100 looks are made per second.
+  // A look of the watch queries at most two events of each rank. It looks at most 100 times per
+  // second.
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   CHECK(static_cast<double>(fake::count_calls("cudaEventQuery")) <=
         2 * 2 * (100 * seconds + 2) + 8);
   CHECK(fake::count_calls("cudaStreamQuery") == 0);
 }
 
-TEST_CASE("Buffer, HostBuffer, streams and events: freed on a fresh thread, no context on GPU 0") {
+TEST_CASE("buffers, streams, events and graphs: freed on a fresh thread, no context on GPU 0") {
   const FakeMachine machine;
   std::thread([] {
     const DeviceGuard guard(1);
+    const StreamHandle stream = create_stream();
     std::vector<std::function<void()>> frees;
     const auto add = [&frees](auto owner) {
       auto shared = std::make_shared<decltype(owner)>(std::move(owner));
@@ -131,6 +134,9 @@ TEST_CASE("Buffer, HostBuffer, streams and events: freed on a fresh thread, no c
     add(create_event());
     add(create_blocking_event());
     add(create_timing_event());
+    add(std::make_unique<CudaStream>(1, nullptr));
+    add(std::make_unique<CudaEvent>(1, nullptr));
+    add(CallGraph(stream.get(), [] {}));
     for (std::function<void()>& free : frees) {
       std::thread([mine = std::move(free)]() mutable {
         mine();

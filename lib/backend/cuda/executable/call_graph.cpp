@@ -1,19 +1,6 @@
 #include "backend/cuda/executable/call_graph.h"
 
-#include "backend/cuda/runtime.h"
-
 namespace trainer::backend::cuda {
-namespace {
-
-struct DestroyGraph {
-  void operator()(cudaGraph_t graph) const noexcept { cudaGraphDestroy(graph); }
-};
-
-}  // namespace
-
-void CallGraph::Destroy::operator()(cudaGraphExec_t graph) const noexcept {
-  cudaGraphExecDestroy(graph);
-}
 
 CallGraph::CallGraph(cudaStream_t stream, const std::function<void()>& enqueue) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
@@ -26,7 +13,7 @@ CallGraph::CallGraph(cudaStream_t stream, const std::function<void()>& enqueue) 
     throw;
   }
   check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
-  const std::unique_ptr<CUgraph_st, DestroyGraph> owner(captured);
+  const std::unique_ptr<CUgraph_st, DestroyOnDevice<cudaGraphDestroy>> owner(captured);
   cudaGraphExec_t graph = nullptr;
   const MemoryCall call;
   check(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");

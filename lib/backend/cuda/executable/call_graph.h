@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 
+#include "backend/cuda/runtime.h"
+
 namespace trainer::backend::cuda {
 
 class CallGraph {
@@ -16,10 +18,7 @@ class CallGraph {
   void launch(cudaStream_t stream) const;
 
  private:
-  struct Destroy {
-    void operator()(cudaGraphExec_t graph) const noexcept;
-  };
-  std::unique_ptr<CUgraphExec_st, Destroy> graph_;
+  std::unique_ptr<CUgraphExec_st, DestroyOnDevice<cudaGraphExecDestroy>> graph_;
 };
 
 }  // namespace trainer::backend::cuda
