@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/kernels/elementwise.h"
@@ -45,6 +46,25 @@ class Meetings {
   void wait_for_calls() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return calls_ == 0; });
+  }
+  // Creates the points of a rank, which must exist before its first call. Ranks of a group that has
+  // failed may still be added.
+  void add(int rank) {
+    EventHandle ready = create_event(), summed = create_event(), read = create_event();
+    const std::lock_guard lock(mutex_);
+    Slot& mine = slot(rank);
+    mine.ready = std::move(ready);
+    mine.summed = std::move(summed);
+    mine.read = std::move(read);
+  }
+  // Returns the points `read` of the ranks that were added.
+  std::vector<cudaEvent_t> read_points() {
+    const std::lock_guard lock(mutex_);
+    std::vector<cudaEvent_t> points;
+    for (const Slot& slot : slots_) {
+      if (slot.read) points.push_back(slot.read.get());
+    }
+    return points;
   }
   // To be written by its rank before a meeting and read by the others until a later one.
   Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
@@ -107,10 +127,7 @@ SharedDeviceCollective::SharedDeviceCollective(RankGroup group, std::chrono::mil
     : group_(std::move(group)),
       timeout_(timeout),
       meetings_(group_.process->common<Meetings>(static_cast<std::size_t>(group_.size()))) {
-  Meetings::Slot& mine = meetings_->slot(group_.rank);
-  mine.ready = create_event();
-  mine.summed = create_event();
-  mine.read = create_event();
+  meetings_->add(group_.rank);
   group_.process->join(*this);
 }
 
@@ -130,9 +147,7 @@ void SharedDeviceCollective::run(cudaStream_t stream, const Call& call) {
     meetings_->end_call();
     meetings_->wait_for_calls();
     // Those that failed have waited for their streams. Others have set their last point.
-    for (int other = 0; other < size(); ++other) {
-      cudaEventSynchronize(meetings_->slot(other).read.get());
-    }
+    for (const cudaEvent_t point : meetings_->read_points()) cudaEventSynchronize(point);
     throw;
   }
   meetings_->end_call();
