@@ -53,7 +53,7 @@ const std::vector<GpuModel>& gpu_models() {
                .memory_bytes = 151397597184,
                .multiprocessors = 132},
        .shared_memory = 232448,
-       .cache = 52428800,
+       .cache = 62914560,
        .clock_khz = 1980000,
        .memory_clock_khz = 3201000,
        .memory_bus = 6144,
