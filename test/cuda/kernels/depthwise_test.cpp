@@ -21,8 +21,10 @@ Window window_of(std::int64_t size, std::int64_t stride, std::int64_t dilation, 
   return window;
 }
 
-// The usual 3x3 of stride 1 and 2, 5x5 (more positions than one pass sums), dilated, not square,
-// more outputs than inputs; channels that are whole vectors, half of one, or not.
+// 5x5 (more positions than one pass sums), dilated, not square, several outputs per channel; 3x3 of
+// stride 1 and 2, which is computed in tiles: more and fewer outputs than whole tiles, images of
+// one pixel and one column, and pads of 0 to 2. Channels that are whole vectors, half of one, or
+// not.
 std::vector<cuda::DepthwiseShape> shapes() {
   Window wide = window_of(1, 1, 1, 0, 0);
   wide.size = {2, 7};
@@ -31,7 +33,10 @@ std::vector<cuda::DepthwiseShape> shapes() {
   return {{2, 7, 9, 16, 1, window_of(3, 1, 1, 1, 1)},  {3, 8, 7, 12, 1, window_of(3, 2, 1, 0, 1)},
           {1, 9, 9, 5, 1, window_of(5, 1, 1, 2, 2)},   {1, 9, 8, 8, 1, window_of(3, 1, 2, 2, 2)},
           {2, 5, 6, 4, 3, window_of(3, 2, 1, 1, 1)},   {1, 6, 10, 24, 1, wide},
-          {1, 4, 4, 264, 1, window_of(3, 1, 1, 1, 1)}, {40, 5, 5, 1, 2, window_of(2, 1, 1, 0, 0)}};
+          {1, 4, 4, 264, 1, window_of(3, 1, 1, 1, 1)}, {40, 5, 5, 1, 2, window_of(2, 1, 1, 0, 0)},
+          {2, 13, 2, 6, 1, window_of(3, 2, 1, 1, 1)},  {1, 1, 1, 2, 1, window_of(3, 1, 1, 1, 1)},
+          {1, 6, 11, 10, 1, window_of(3, 1, 1, 2, 0)}, {1, 5, 5, 2, 1, window_of(3, 2, 1, 2, 2)},
+          {90, 9, 10, 2, 1, window_of(3, 1, 1, 0, 0)}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/activation.cuh"
 #include "backend/cuda/kernels/depthwise.h"
+#include "backend/cuda/kernels/depthwise_tiles.h"
 #include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/window.cuh"
 
@@ -141,6 +142,9 @@ constexpr std::int64_t kWeightsVector = 4;
 
 void depthwise(const DepthwiseShape& shape, const void* x, const float* kernel, const float* bias,
                const Activation& activation, void* y, DType type, cudaStream_t stream) {
+  if (has_tiles(shape, {x, kernel, bias, y})) {
+    return depthwise_tiles(shape, x, kernel, bias, activation, y, type, stream);
+  }
   const Window2 window = make_window(shape.window, shape.h, shape.w);
   const Channels c = make_channels(shape);
   const std::int64_t runs_per_row = divide_up(window.x.output, kRun);
@@ -155,6 +159,9 @@ void depthwise(const DepthwiseShape& shape, const void* x, const float* kernel, 
 
 void depthwise_backward_data(const DepthwiseShape& shape, const void* dy, const float* kernel,
                              void* dx, DType type, cudaStream_t stream) {
+  if (has_tiles(shape, {dy, kernel, dx})) {
+    return depthwise_tiles_backward_data(shape, dy, kernel, dx, type, stream);
+  }
   const Window2 window = make_window(shape.window, shape.h, shape.w);
   const std::int64_t pixels = shape.n * shape.h * shape.w;
   with_channels(type, shape, aligned({dy, kernel, dx}), [&]<class T, int N>() {
@@ -169,12 +176,16 @@ std::int64_t depthwise_scratch(const DepthwiseShape& shape) {
   const Window2 window = make_window(shape.window, shape.h, shape.w);
   const std::int64_t out = shape.c * shape.multiplier;
   const std::int64_t outputs = shape.n * window.y.output * window.x.output;
-  return most_parts(outputs, out) * window.y.size * window.x.size * out *
-         static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t bytes = most_parts(outputs, out) * window.y.size * window.x.size * out *
+                             static_cast<std::int64_t>(sizeof(float));
+  return has_tiles(shape, {}) ? std::max(bytes, depthwise_tiles_scratch(shape)) : bytes;
 }
 
 void depthwise_backward_weights(const DepthwiseShape& shape, const void* x, const void* dy,
                                 float* dkernel, DType type, void* scratch, cudaStream_t stream) {
+  if (has_tiles(shape, {x, dy})) {
+    return depthwise_tiles_backward_weights(shape, x, dy, dkernel, type, scratch, stream);
+  }
   const Window2 window = make_window(shape.window, shape.h, shape.w);
   const Channels c = make_channels(shape);
   const std::int64_t outputs = shape.n * window.y.output * window.x.output;
