@@ -71,16 +71,14 @@ __device__ inline void activate_alone(const graph::Activation& activation, float
   }
 }
 
-// g *= the derivative where the output is y; for activations whose derivative follows from it
+// Calls each(f) with the function that multiplies a gradient by the derivative where the output is
+// y, f(gradient, y); for activations whose derivative follows from the output
 // (graph::Activation::differentiable_from_output), which is all that ops fuse in training.
-template <int N>
-__device__ inline void activate_backward_from_output(const graph::Activation& activation,
-                                                     const float (&y)[N], float (&g)[N]) {
+template <class Each>
+__device__ inline void with_derivative_from_output(const graph::Activation& activation,
+                                                   const Each& each) {
   using Kind = graph::Activation::Kind;
   const float alpha = activation.alpha;
-  const auto each = [&g, &y](const auto& f) {
-    for (int k = 0; k < N; ++k) g[k] = f(g[k], y[k]);
-  };
   switch (activation.kind) {
     case Kind::kLinear:
     case Kind::kGelu:
@@ -103,6 +101,24 @@ __device__ inline void activate_backward_from_output(const graph::Activation& ac
     case Kind::kTanh:
       return each([](float d, float v) { return d * (1.0f - v * v); });
   }
+}
+// g *= the derivative where the output is y.
+template <int N>
+__device__ inline void activate_backward_from_output(const graph::Activation& activation,
+                                                     const float (&y)[N], float (&g)[N]) {
+  with_derivative_from_output(activation, [&g, &y](const auto& f) {
+    for (int k = 0; k < N; ++k) g[k] = f(g[k], y[k]);
+  });
+}
+// The same for R rows of N numbers.
+template <int R, int N>
+__device__ inline void activate_backward_from_output(const graph::Activation& activation,
+                                                     const float (&y)[R][N], float (&g)[R][N]) {
+  with_derivative_from_output(activation, [&g, &y](const auto& f) {
+    unrolled<R>([&](auto i) {
+      for (int k = 0; k < N; ++k) g[i][k] = f(g[i][k], y[i][k]);
+    });
+  });
 }
 
 // g *= the derivative where the saved value is s: the output, or the input of the others.

@@ -52,24 +52,57 @@ __device__ inline void combine_over_y(float& count, float (&mean)[N], float (&sq
   });
 }
 
-// partial[blockIdx.x][3][c], by Welford's formula.
+// Calls f<R>(row) for the rows of this thread, `row` being the first of R rows that are
+// tile_row_step() apart. R is kGroup, and 1 for the rest of the rows. The loads of a group are in
+// progress at the same time; the kernels' groups are those that were fastest on an H200.
+template <int kGroup, class F>
+__device__ inline void for_row_groups(std::int64_t rows, const F& f) {
+  std::int64_t row = tile_row();
+  for (; row + (kGroup - 1) * tile_row_step() < rows; row += kGroup * tile_row_step()) {
+    f.template operator()<kGroup>(row);
+  }
+  for (; row < rows; row += tile_row_step()) f.template operator()<1>(row);
+}
+
+// The elements of a channel in R rows that are tile_row_step() apart.
+struct Elements {
+  std::int64_t first, step;
+  __device__ std::int64_t operator()(int i) const { return first + i * step; }
+};
+__device__ inline Elements elements_at(std::int64_t row, std::int64_t c, std::int64_t channel) {
+  return {row * c + channel, tile_row_step() * c};
+}
+// All loads come before the first use, so that they are in progress at the same time.
+template <int R, int N, class T>
+__device__ inline void load_group(const T* from, const Elements& at, float (&to)[R][N]) {
+  unrolled<R>([&](auto i) { load<N>(from + at(i), to[i]); });
+}
+template <int R, int N, class T>
+__device__ inline void store_group(const float (&from)[R][N], const Elements& at, T* to) {
+  unrolled<R>([&](auto i) { store<N>(from[i], to + at(i)); });
+}
+
+// partial[blockIdx.x][3][c]. Groups of rows are combined by Chan et al.'s formula.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     moments_kernel(const T* x, std::int64_t rows, std::int64_t c, float* partial) {
   const std::int64_t channel = tile_channel<N>();
   float count = 0, mean[N] = {}, square[N] = {};
   if (channel < c) {
-    for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
-      float v[N];
-      load<N>(x + row * c + channel, v);
-      count += 1;
-      const float share = 1.0f / count;
+    for_row_groups<2>(rows, [&]<int R>(std::int64_t row) {
+      float v[R][N];
+      load_group(x, elements_at(row, c, channel), v);
+      const float before = count, share = R / (count + R);
+      count += R;
       for (int k = 0; k < N; ++k) {
-        const float delta = v[k] - mean[k];
+        float sum = 0, distance = 0;
+        for (int i = 0; i < R; ++i) sum += v[i][k];
+        const float own = sum * (1.0f / R), delta = own - mean[k];
+        for (int i = 0; i < R; ++i) distance += (v[i][k] - own) * (v[i][k] - own);
+        square[k] += distance + delta * delta * before * share;
         mean[k] += delta * share;
-        square[k] += delta * (v[k] - mean[k]);
       }
-    }
+    });
   }
   combine_over_y<N>(count, mean, square, shared_memory<float>());
   if (threadIdx.y != 0 || channel >= c) return;
@@ -87,10 +120,13 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   Spread<float> all = {};
   if (channel < c) {
-    for (std::int64_t part = threadIdx.y; part < parts; part += blockDim.y) {
-      const float* from = partial + part * 3 * c + channel;
-      all.add({from[0], from[c], from[2 * c]});
-    }
+    for_parts(
+        parts,
+        [&](std::int64_t part) {
+          const float* from = partial + part * 3 * c + channel;
+          return Spread<float>{from[0], from[c], from[2 * c]};
+        },
+        [&](const Spread<float>& other) { all.add(other); });
   }
   float mean[1] = {all.mean}, square[1] = {all.square};
   combine_over_y<1>(all.count, mean, square, shared_memory<float>());
@@ -134,18 +170,23 @@ __global__ void __launch_bounds__(kThreads)
   load<N>(inverse_std + channel, is);
   load<N>(beta + channel, b);
   for (int k = 0; k < N; ++k) a[k] *= is[k];
-  for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
-    float v[N];
-    load<N>(x + row * c + channel, v);
-    for (int k = 0; k < N; ++k) v[k] = (v[k] - m[k]) * a[k] + b[k];
+  for_row_groups<N == 1 ? 1 : 2>(rows, [&]<int R>(std::int64_t row) {
+    const Elements at = elements_at(row, c, channel);
+    float v[R][N];
+    load_group(x, at, v);
+    unrolled<R>([&](auto i) {
+      for (int k = 0; k < N; ++k) v[i][k] = (v[i][k] - m[k]) * a[k] + b[k];
+    });
     if (addend != nullptr) {
-      float other[N];
-      load<N>(addend + row * c + channel, other);
-      for (int k = 0; k < N; ++k) v[k] = rounded<T>(rounded<T>(v[k]) + other[k]);
+      float other[R][N];
+      load_group(addend, at, other);
+      unrolled<R>([&](auto i) {
+        for (int k = 0; k < N; ++k) v[i][k] = rounded<T>(rounded<T>(v[i][k]) + other[i][k]);
+      });
     }
-    activate(activation, v);
-    store<N>(v, y + row * c + channel);
-  }
+    unrolled<R>([&](auto i) { activate(activation, v[i]); });
+    store_group(v, at, y);
+  });
 }
 
 // What the gradient of an output is made of, and where it is kept.
@@ -157,35 +198,28 @@ struct Gradient {
   T* sum;        // null: it is not kept
 };
 
-// g = (dy + dy2) * activation'(y) at element `at`, rounded to T where it would be in memory.
-template <int N, class T>
+// g = (dy + dy2) * activation'(y), rounded to T where it would be in memory.
+template <int R, int N, class T>
 __device__ inline void load_gradient(const Gradient<T>& from, const Activation& activation,
-                                     std::int64_t at, float (&g)[N]) {
-  load<N>(from.dy + at, g);
+                                     const Elements& at, float (&g)[R][N]) {
+  load_group(from.dy, at, g);
   if (from.dy2 != nullptr) {
-    float other[N];
-    load<N>(from.dy2 + at, other);
-    for (int k = 0; k < N; ++k) g[k] = rounded<T>(g[k] + other[k]);
+    float other[R][N];
+    load_group(from.dy2, at, other);
+    unrolled<R>([&](auto i) {
+      for (int k = 0; k < N; ++k) g[i][k] = rounded<T>(g[i][k] + other[i][k]);
+    });
   }
   if (from.y != nullptr) {
-    float saved[N];
-    load<N>(from.y + at, saved);
+    float saved[R][N];
+    load_group(from.y, at, saved);
     activate_backward_from_output(activation, saved, g);
   }
   if (from.sum == nullptr) return;
-  for (int k = 0; k < N; ++k) g[k] = rounded<T>(g[k]);
-  store<N>(g, from.sum + at);
-}
-
-// g = dy * activation'(y) at element `at`.
-template <int N, class T>
-__device__ inline void load_gradient(const T* dy, const T* y, const Activation& activation,
-                                     std::int64_t at, float (&g)[N]) {
-  load<N>(dy + at, g);
-  if (y == nullptr) return;
-  float saved[N];
-  load<N>(y + at, saved);
-  activate_backward_from_output(activation, saved, g);
+  unrolled<R>([&](auto i) {
+    for (int k = 0; k < N; ++k) g[i][k] = rounded<T>(g[i][k]);
+  });
+  store_group(g, at, from.sum);
 }
 
 // partial[blockIdx.x][2][c].
@@ -200,16 +234,18 @@ __global__ void __launch_bounds__(kThreads)
     float m[N], is[N];
     load<N>(mean + channel, m);
     load<N>(inverse_std + channel, is);
-    for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
-      const std::int64_t at = row * c + channel;
-      float g[N], v[N];
-      load_gradient<N>(gradient, activation, at, g);
-      load<N>(x + at, v);
-      for (int k = 0; k < N; ++k) {
-        sum[k] += g[k];
-        product[k] += g[k] * ((v[k] - m[k]) * is[k]);
-      }
-    }
+    for_row_groups<3>(rows, [&]<int R>(std::int64_t row) {
+      const Elements at = elements_at(row, c, channel);
+      float g[R][N], v[R][N];
+      load_group(x, at, v);
+      load_gradient(gradient, activation, at, g);
+      unrolled<R>([&](auto i) {
+        for (int k = 0; k < N; ++k) {
+          sum[k] += g[i][k];
+          product[k] += g[i][k] * ((v[i][k] - m[k]) * is[k]);
+        }
+      });
+    });
   }
   float* shared = shared_memory<float>();
   sum_over_y<N>(sum, shared);
@@ -225,7 +261,7 @@ __global__ void __launch_bounds__(kThreads)
 // dx = p * g + (q * (x - mean) + r). Without sums, as for the inference form, dx = p * g.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const T* x, const T* dy, const T* y, const float* gamma, const float* mean,
+    backward_kernel(const T* x, Gradient<T> gradient, const float* gamma, const float* mean,
                     const float* inverse_std, const float* sums, const float* all_rows,
                     Activation activation, T* dx, std::int64_t rows, std::int64_t c) {
   const std::int64_t channel = tile_channel<N>();
@@ -245,19 +281,24 @@ __global__ void __launch_bounds__(kThreads)
       r[k] = -p[k] * (sum[k] * share);
     }
   }
-  for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
-    const std::int64_t at = row * c + channel;
-    float g[N];
-    load_gradient<N>(dy, y, activation, at, g);
-    if (sums != nullptr) {
-      float v[N];
-      load<N>(x + at, v);
-      for (int k = 0; k < N; ++k) g[k] = p[k] * g[k] + (q[k] * (v[k] - m[k]) + r[k]);
+  for_row_groups<4>(rows, [&]<int R>(std::int64_t row) {
+    const Elements at = elements_at(row, c, channel);
+    float g[R][N];
+    if (sums == nullptr) {
+      load_gradient(gradient, activation, at, g);
+      unrolled<R>([&](auto i) {
+        for (int k = 0; k < N; ++k) g[i][k] *= p[k];
+      });
     } else {
-      for (int k = 0; k < N; ++k) g[k] *= p[k];
+      float v[R][N];
+      load_group(x, at, v);
+      load_gradient(gradient, activation, at, g);
+      unrolled<R>([&](auto i) {
+        for (int k = 0; k < N; ++k) g[i][k] = p[k] * g[i][k] + (q[k] * (v[i][k] - m[k]) + r[k]);
+      });
     }
-    store<N>(g, dx + at);
-  }
+    store_group(g, at, dx);
+  });
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -397,7 +438,8 @@ void norm_backward(const void* x, const void* dy, const void* y, const float* ga
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
     const RowTiles tiles = pass_tiles(rows, c / N);
     launch("norm_backward", backward_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
-           static_cast<const T*>(x), static_cast<const T*>(dy), saved_output<T>(y, activation),
+           static_cast<const T*>(x),
+           Gradient<T>{static_cast<const T*>(dy), nullptr, saved_output<T>(y, activation), nullptr},
            gamma, mean, inverse_std, sums, all_rows, activation, static_cast<T*>(dx), rows, c);
   });
 }

@@ -8,9 +8,9 @@ __global__ void __launch_bounds__(1024)
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   float sum[1] = {};
   if (column < columns) {
-    for (std::int64_t part = threadIdx.y; part < parts; part += blockDim.y) {
-      sum[0] += from[part * columns + column];
-    }
+    for_parts(
+        parts, [&](std::int64_t part) { return from[part * columns + column]; },
+        [&](float value) { sum[0] += value; });
   }
   sum_over_y<1>(sum, shared_memory<float>());
   if (threadIdx.y == 0 && column < columns) to[column] = sum[0];

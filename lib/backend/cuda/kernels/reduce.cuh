@@ -113,6 +113,21 @@ __device__ inline void sum_over_y(float (&v)[N], float* shared) {
   });
 }
 
+// Calls use(load(part)) for the parts of this thread, which threadIdx.y counts, in ascending order.
+// Several loads are in progress at the same time.
+template <class Load, class Use>
+__device__ inline void for_parts(std::int64_t parts, const Load& load, const Use& use) {
+  constexpr int kLoads = 4;
+  const std::int64_t step = blockDim.y;
+  std::int64_t part = threadIdx.y;
+  for (; part + (kLoads - 1) * step < parts; part += kLoads * step) {
+    decltype(load(part)) values[kLoads];
+    unrolled<kLoads>([&](auto i) { values[i] = load(part + i * step); });
+    unrolled<kLoads>([&](auto i) { use(values[i]); });
+  }
+  for (; part < parts; part += step) use(load(part));
+}
+
 // The second step: to[columns] = sum over parts of from[parts][columns].
 void sum_parts(const float* from, std::int64_t parts, std::int64_t columns, float* to,
                cudaStream_t stream);
