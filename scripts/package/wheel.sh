@@ -46,8 +46,13 @@ trap 'rm -rf "$work"' EXIT
 version=$("$build/apps/trainer/trainer" --version | cut -d' ' -f2)
 read -r _ summary < <(grep -m1 CPACK_PACKAGE_DESCRIPTION_SUMMARY "$root/scripts/package/debian.cmake" | tr -d '")')
 
+# Debian's libcurl would bring the libraries of LDAP, Kerberos and SSH along.
+libcurl=$root/build/libcurl
+"$root/scripts/package/libcurl.sh" "$libcurl"
+export LD_LIBRARY_PATH=$libcurl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}  # for auditwheel and ldd
+
 # Writes the dist-info of a wheel; standard input: further lines of METADATA.
-describe() {  # FOLDER NAME SUMMARY
+write_dist_info() {  # FOLDER NAME SUMMARY
   local info=$1/${2//-/_}-$version.dist-info
   mkdir -p "$info/licenses"
   cp "$root/LICENSE" "$info/licenses/"
@@ -63,8 +68,8 @@ add_licences() {  # FOLDER NAME FILE
   ldd "$3" | sed -nE 's/.*=> (\/[^ ]*) .*/\1/p' | while read -r library; do
     # dpkg names files by the folder that they were in before /lib became a link to /usr/lib.
     library=$(readlink -f "$library")
-    if [[ $library == "$root/build/libcurl"/* ]]; then
-      install -D "$root/build/libcurl/copyright" "$licences/curl/copyright"
+    if [[ $library == "$libcurl"/* ]]; then
+      install -D "$libcurl/copyright" "$licences/curl/copyright"
       continue
     fi
     package=$(dpkg-query -S "$library" "${library#/usr}" 2> /dev/null | head -1 | cut -d: -f1) || true
@@ -74,12 +79,8 @@ add_licences() {  # FOLDER NAME FILE
   done
 }
 
-# Debian's libcurl would bring the libraries of LDAP, Kerberos and SSH along.
-"$root/scripts/package/libcurl.sh" "$root/build/libcurl"
-export LD_LIBRARY_PATH=$root/build/libcurl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}  # for auditwheel and ldd
-
 # Packs a folder, bundles its libraries and moves the wheel to the output folder; prints its path.
-finish() {  # FOLDER [AUDITWHEEL_ARGUMENTS...]
+make_wheel() {  # FOLDER [AUDITWHEEL_ARGUMENTS...]
   local folder=$1
   shift
   mkdir -p "$work/packed" "$work/repaired"
@@ -120,21 +121,27 @@ import trainer
 
 trainer.main()
 PYTHON
-describe "$wheel" trainer "$summary" < /dev/null
+write_dist_info "$wheel" trainer "$summary" < /dev/null
 # pip makes the script of an entry point, also for an environment whose path has blanks, which a `#!` line cannot name.
 printf '[console_scripts]\ntrainer = trainer:main\n' > "$wheel/trainer-$version.dist-info/entry_points.txt"
 add_licences "$wheel" trainer "$build/apps/trainer/trainer"
-finish "$wheel"
+make_wheel "$wheel"
 package=$(ls "$output/trainer-$version-"*.whl)
 
 # ---- trainer-cuda
-# CUDA, cuDNN and NCCL come from NVIDIA's wheels, at least in the version that the plugin was built with.
+# CUDA, cuDNN and NCCL come from NVIDIA's wheels, at least in the version that the plugin was built with. Before CUDA 13
+# the wheels had other names (nvidia-cuda-runtime-cu12) and folders (nvidia/cuda_runtime).
 header_version() {  # FILE PREFIX: "9.12" of cudnn_version.h
   sed -nE "s/^#define $2(MAJOR|MINOR) +([0-9]+).*/\2/p" "$1" | paste -sd.
 }
 if [[ -f $build/apps/trainer/libtrainer_cuda.so ]]; then
   cached() { sed -nE "s/^$1:[A-Z]+=//p" "$build/CMakeCache.txt"; }
   cuda=$(ldd "$build/apps/trainer/libtrainer_cuda.so" | sed -nE 's/.*libcudart\.so\.([0-9]+).*/\1/p' | head -1)
+  if ((${cuda:-0} < 13)); then
+    echo "wheel.sh: cannot make trainer-cuda: the CUDA plugin in $build is built with CUDA ${cuda:-?}, and its wheel" \
+      "depends on NVIDIA's wheels for CUDA 13 or newer; build the plugin with CUDA 13" >&2
+    exit 1
+  fi
   cudnn=$(header_version "$(cached CUDNN_INCLUDE_DIR)/cudnn_version.h" CUDNN_)
   nccl=$(header_version "$(cached NCCL_INCLUDE_DIR)/nccl.h" NCCL_)
   cmake --install "$build" --component cuda --prefix "$work/cuda_prefix" --strip > "$work/log" 2>&1 ||
@@ -146,14 +153,14 @@ if [[ -f $build/apps/trainer/libtrainer_cuda.so ]]; then
   nvidia=\$ORIGIN/../nvidia
   patchelf --force-rpath --set-rpath "$nvidia/cu$cuda/lib:$nvidia/cudnn/lib:$nvidia/nccl/lib" \
     "$wheel/trainer_cuda/libtrainer_cuda.so"
-  describe "$wheel" trainer-cuda "the CUDA backend of trainer" << METADATA
+  write_dist_info "$wheel" trainer-cuda "the CUDA backend of trainer" << METADATA
 Requires-Dist: trainer==$version
 Requires-Dist: nvidia-cuda-runtime>=$cuda,<$((cuda + 1))
 Requires-Dist: nvidia-cublas>=$cuda,<$((cuda + 1))
 Requires-Dist: nvidia-cudnn-cu$cuda>=$cudnn,<$((${cudnn%.*} + 1))
 Requires-Dist: nvidia-nccl-cu$cuda>=$nccl,<$((${nccl%.*} + 1))
 METADATA
-  finish "$wheel" --exclude 'libcudart.so.*' --exclude 'libcublas*.so.*' --exclude 'libcudnn*.so.*'
+  make_wheel "$wheel" --exclude 'libcudart.so.*' --exclude 'libcublas*.so.*' --exclude 'libcudnn*.so.*'
 fi
 
 [[ -n $release ]] || exit 0

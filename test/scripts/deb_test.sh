@@ -3,18 +3,9 @@
 # installs it in a bare Debian 12, where that can be made.
 set -euo pipefail
 
-build=$1
-source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "deb_test: $1" >&2; exit 1; }
-script=$source/scripts/package/deb.sh
-if [[ ${2:-} == bare ]]; then
-  "$script" --build "$build" --output "$work" --check
-  exit
-fi
-
-"$script" --build "$build" --output "$work"
+# shellcheck source=test/scripts/package_support.sh
+source "$(dirname "$0")/package_support.sh"
+make_package deb.sh "$@"
 package=$(ls "$work"/trainer_*.deb)
 [[ $(dpkg-deb --field "$package" Package) == trainer ]] || fail "the package has another name"
 depends=$(dpkg-deb --field "$package" Depends)

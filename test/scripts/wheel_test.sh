@@ -4,18 +4,9 @@
 # second argument repeats the training in a bare root of another Debian release.
 set -euo pipefail
 
-build=$1
-source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "wheel_test: $1" >&2; exit 1; }
-script=$source/scripts/package/wheel.sh
-if [[ ${2:-} == bare ]]; then
-  "$script" --build "$build" --output "$work" --check
-  exit
-fi
-
-"$script" --build "$build" --output "$work"
+# shellcheck source=test/scripts/package_support.sh
+source "$(dirname "$0")/package_support.sh"
+make_package wheel.sh "$@"
 wheel=$(ls "$work"/trainer-*-py3-none-manylinux_2_35_x86_64.whl)
 bytes=$(stat -c %s "$wheel")
 ((bytes <= 40 << 20)) || fail "the wheel has $bytes bytes, more than 40 MiB"
@@ -34,7 +25,7 @@ version=$(env -i "$environment/bin/trainer" --version)
 env -i "$environment/bin/trainer" train "$environment/share/trainer/configs/digits.yaml" --run-dir "$work/run" \
   --set "data.path=$work/digits" > "$work/log" 2>&1 || { cat "$work/log" >&2; fail "the program does not train"; }
 milliseconds=$(((${EPOCHREALTIME/./} - ${start/./}) / 1000))
-grep -qE 'accuracy 0\.9[0-9]' "$work/log" || { cat "$work/log" >&2; fail "the model does not know the digits"; }
+grep -qE 'accuracy 0\.9[0-9]' "$work/log" || { cat "$work/log" >&2; fail "the accuracy is below 0.9"; }
 ((milliseconds <= 20000)) || fail "pip install and the training took $milliseconds ms, more than 20 s"
 echo "wheel_test: $milliseconds ms from pip install to the trained model, the wheel has $bytes bytes"
 
