@@ -150,7 +150,6 @@ void Rendezvous::begin_call(const std::string& call) {
 void Rendezvous::explain(const std::string& call, const CallFailure& failure) {
   // A broken connection is known here and at the coordinator at about the same time.
   const auto moment = std::min(timeout() / 40, Milliseconds(200));
-  const auto grace = std::min(timeout() / 4, Milliseconds(2000));
   auto verdict = link_->await_verdict(moment);
   if (!verdict) {
     const std::vector<RankReport> all = link_->reports(call);
@@ -162,7 +161,7 @@ void Rendezvous::explain(const std::string& call, const CallFailure& failure) {
     if (!blame && failure.timed_out) {
       blame = find_rank_behind(all, rank(), link_->calls(), timeout());
     }
-    if (!blame && !failure.timed_out) verdict = link_->await_verdict(grace);
+    if (!blame && !failure.timed_out) verdict = link_->await_verdict(link_->grace());
     if (!verdict) {
       if (!blame) {
         const std::string where =
@@ -171,7 +170,7 @@ void Rendezvous::explain(const std::string& call, const CallFailure& failure) {
       }
       // All ranks receive it from the coordinator, so that all name the same one.
       link_->fail(blame->what, blame->rank);
-      verdict = link_->await_verdict(grace);
+      verdict = link_->await_verdict(link_->grace());
     }
     if (!verdict) verdict = link_->describe(blame->rank) + " " + blame->what;
   }

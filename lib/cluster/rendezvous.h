@@ -48,11 +48,12 @@ struct RendezvousOptions {
 // Counts the bytes between this rank and another one, and the waits for them, in all groups.
 struct PeerTraffic {
   std::atomic<std::uint64_t> sent{0}, received{0};  // bytes
-  // The threads of this rank that wait for data of the other one, or until it takes more data.
+  // The number of threads of this rank that wait for data of the other rank, and of those that wait
+  // until the other rank takes more data.
   std::atomic<std::uint64_t> receive_waits{0}, send_waits{0};
   // The bytes that have arrived from the host of the other rank or whose receipt it has
   // acknowledged. Unlike the first two, this number changes while data of an earlier call is on its
-  // way. Measured at each heartbeat.
+  // way. Each heartbeat updates it.
   std::atomic<std::uint64_t> moved{0};
 };
 

@@ -90,7 +90,7 @@ TEST_CASE("open_gloo: halving_doubling over three ranks, an internal error") {
   Processes ranks =
       start_ranks(3, port.number(), {"--algorithm", "halving_doubling", "--timeout", "2000"});
   for (auto& rank : ranks) CHECK(rank->wait() != 0);
-  // The others may be told that the first rank has failed, before they find the reason themselves.
+  // A rank may receive the failure of the first rank before it finds the reason itself.
   CHECK(std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
     return rank->err().find("3 ranks, which are not a power of two") != std::string::npos;
   }));

@@ -39,9 +39,6 @@ void add_floats(void* sum, const void* a, const void* b, std::size_t count) {
   }
 }
 
-// A thread that waits for a busy processor sends in a later round.
-constexpr int kRoundsOfSlowThreads = 2;
-
 struct Rank {
   std::shared_ptr<Rendezvous> rendezvous;
   Communicator& group;
@@ -158,6 +155,8 @@ TEST_CASE("Rendezvous, open_gloo_pair: a start, about 16 rounds") {
     groups.first->barrier();
   });
   for (const std::string& message : messages) CHECK(message == "");
+  // A thread that waits for a busy processor sends in a later round.
+  constexpr int kRoundsOfSlowThreads = 2;
   // Connect (3), challenge, greeting, welcome.
   CHECK(ends[0] <= 6 + kRoundsOfSlowThreads);
   // The values to rank 0, and its answer.

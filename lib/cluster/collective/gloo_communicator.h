@@ -12,8 +12,9 @@
 namespace trainer::cluster {
 
 // How a sum is formed. n bytes, p ranks:
-//   ring              2 (p - 1) messages of n / p per rank, in the order of a ring: two after one
-//                     another for up to 4 MiB, all of them (Gloo's ring) for more
+//   ring              2 (p - 1) messages of n / p per rank, added in the order of a ring. Up to
+//                     4 MiB, p - 1 messages travel at once, twice (direct_ring()). Above, the
+//                     messages follow each other (Gloo's ring).
 //   bcube             as halving_doubling, with Gloo's own grouping
 //   halving_doubling  log2 p exchanges of halves, nearest rank first, and back: the order of a
 //                     binary tree, (r0 + r1) + (r2 + r3). p must be a power of two. Without Gloo.
@@ -62,8 +63,7 @@ struct Measurement {
 
 // Times all-reduces of each size with each candidate, through `group`, whose table this changes. A
 // barrier that takes long shows that the ranks are far apart: then only the largest size is timed,
-// once. Returns the
-// same on every rank. Collective.
+// once. Returns the same on every rank. Collective.
 std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
                                  std::vector<std::size_t> sizes, const Network& network);
 AlgorithmTable make_algorithm_table(const std::vector<Measurement>& measurements);

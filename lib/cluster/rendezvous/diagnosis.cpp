@@ -1,6 +1,7 @@
 #include "cluster/rendezvous/diagnosis.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "cluster/network.h"

@@ -19,7 +19,7 @@ struct TrafficReport {
 // The last heartbeat of one rank.
 struct RankReport {
   std::uint64_t state = 0;             // a State of protocol.h
-  std::uint64_t calls = 0;             // that it has begun
+  std::uint64_t calls = 0;             // the number of calls that it has begun
   std::vector<TrafficReport> traffic;  // by peer
 };
 

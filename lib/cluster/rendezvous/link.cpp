@@ -62,14 +62,14 @@ void Rendezvous::Link::serve() {
       break;
     }
     if (now - heard > silence) {
+      const std::string reason = describe(0) + ' ' + describe_silence(now - heard, describe(rank));
       // Rank 0 may still receive what this rank sends: all ranks then report the connection.
       out_ += Writer(kFailed)
                   .number(static_cast<std::uint64_t>(rank))
-                  .text("has ended, because " + describe(0) + ' ' +
-                        describe_silence(now - heard, describe(rank)))
+                  .text("has ended, because " + reason)
                   .finish();
       transmit(socket_, out_);
-      lose(describe(0) + ' ' + describe_silence(now - heard, describe(rank)));
+      lose(reason);
       break;
     }
     if (ended_) break;
@@ -179,8 +179,7 @@ std::string Rendezvous::Link::await_answer(std::uint64_t request, const char* wh
   std::unique_lock lock(mutex);
   const auto start = network->now();
   // A rank that waits for a broken connection has the same time-out, and reports the connection.
-  const auto grace = std::min(timeout / 4, Milliseconds(2000));
-  const auto deadline = [&] { return std::max(start, last_progress()) + timeout + grace; };
+  const auto deadline = [&] { return std::max(start, last_progress()) + timeout + grace(); };
   const auto is_over = [&] { return answers_.count(request) > 0 || lost_ || ended_; };
   while (!is_over() && network->now() < deadline()) network->wait(changed_, lock, deadline());
   const bool there = is_over();
@@ -255,7 +254,7 @@ Rendezvous::Handle Rendezvous::Link::before_heartbeat(std::function<void()> meas
   return add_watcher(measures_, std::move(measure));
 }
 
-// With watchers_mutex_ held.
+// The caller holds watchers_mutex_.
 Rendezvous::Handle Rendezvous::Link::add_watcher(std::list<std::function<void()>>& watchers,
                                                  std::function<void()> call) {
   const auto place = watchers.insert(watchers.end(), std::move(call));

@@ -45,6 +45,8 @@ class Rendezvous::Link {
     return Clock::time_point(Clock::duration(progressed_));
   }
   std::string with_phase(const std::string& message) const;
+  // Returns how long another rank may take to report a failure that both find at the time-out.
+  Milliseconds grace() const { return std::min(timeout / 4, Milliseconds(2000)); }
   // Returns the last heartbeat of every rank.
   std::vector<RankReport> reports(const std::string& call);
   std::uint64_t calls() const { return calls_; }
@@ -78,7 +80,7 @@ class Rendezvous::Link {
   std::string await_answer(std::uint64_t request, const char* what);
   void lose(const std::string& reason);
   std::string make_heartbeat() const;
-  // Measures the data that has moved, and takes it as progress. Returns whether any has moved
+  // Measures the data that has moved, and counts it as progress. Returns whether any has moved
   // between this rank and rank 0.
   bool measure_traffic();
   Handle add_watcher(std::list<std::function<void()>>& watchers, std::function<void()> call);
@@ -89,10 +91,10 @@ class Rendezvous::Link {
   std::string out_;
   std::map<std::uint64_t, std::string> answers_;
   std::optional<std::string> lost_;
-  std::list<std::function<void()>> watchers_;  // are called when a rank is lost
-  std::list<std::function<void()>> measures_;  // are called before each heartbeat
+  std::list<std::function<void()>> watchers_;  // functions to call when a rank is lost
+  std::list<std::function<void()>> measures_;  // functions to call before each heartbeat
   std::mutex watchers_mutex_;                  // guards both lists
-  std::vector<std::uint64_t> moved_;           // the last measurement, by rank; of thread_ only
+  std::vector<std::uint64_t> moved_;           // the last measurement, by rank; thread_ uses it
   std::atomic<std::uint64_t> requests_{0}, calls_{0};
   std::uint64_t progress_count_ = 0;       // of the coordinator's last heartbeat
   std::atomic<Clock::rep> progressed_{0};  // when progress_count_ last changed
