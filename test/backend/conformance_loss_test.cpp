@@ -66,20 +66,31 @@ TEST_CASE("focal losses and weights of classes") {
   }
 }
 
-// Each third target is NaN, or with n of 1 each third sample.
 TEST_CASE("binary cross-entropy: unknown targets and weights of targets") {
+  constexpr Fill kUnknown{.low = 0, .high = 1, .unknown_every = 3};
+  constexpr Fill kZeroOrOne{.low = 0, .high = 2, .whole = true};
+  struct Variant {
+    const char* name;
+    Fill targets;
+    bool has_weights = false;
+    float smoothing = 0;
+    bool is_focal = false;
+  };
   for (const std::int64_t n : {1, 2, 14, 150}) {
-    for (const int what : {0, 1, 2, 3}) {
-      graph::Loss loss{LossKind::kBinaryCrossEntropy, what == 1 ? 0.2f : 0.0f, true};
-      if (what == 3) loss.focal = {2.0f, 0.3f};
-      for (std::int64_t i = 0; what >= 1 && i < 2 * n; ++i) {
+    for (const Variant& variant :
+         {Variant{"unknown targets", kUnknown},
+          Variant{"unknown and smoothed targets, weights", kUnknown, true, 0.2f},
+          Variant{"weights", kZeroOrOne, true},
+          Variant{"unknown targets, weights, focal", kUnknown, true, 0, true}}) {
+      graph::Loss loss{LossKind::kBinaryCrossEntropy, variant.smoothing, true};
+      if (variant.is_focal) loss.focal = {2.0f, 0.3f};
+      for (std::int64_t i = 0; variant.has_weights && i < 2 * n; ++i) {
         loss.target_weight.push_back(0.25f + 0.5f * static_cast<float>(i % 7));
       }
-      check({concat("masked loss ", n, " variant ", what),
-             [=](Builder& b) {
+      check({concat("binary cross-entropy of ", n, " targets: ", variant.name),
+             [=, targets = variant.targets](Builder& b) {
                const ValueId x = b.input({kBatch, n}, {-4, 4});
-               const ValueId labels =
-                   b.input({kBatch, n}, DType::kFloat32, {0, 1, what == 2, what == 2 ? 0u : 3u});
+               const ValueId labels = b.input({kBatch, n}, DType::kFloat32, targets);
                for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
              },
              {1, 5, 130},

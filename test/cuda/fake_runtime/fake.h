@@ -27,16 +27,14 @@
 //                                  ranks of this process; 0
 //   TRAINER_FAKE_CUDA_DEADLOCK_MS  how long nothing may happen while a thread waits; 20000
 //   TRAINER_FAKE_CUDA_FAIL         <function>:<n>:<error>[,...]: the n-th call of a function,
-//   counted
-//                                  from 1, returns the error, a number or a name such as
+//                                  counted from 1, returns the error, a number or a name such as
 //                                  cudaErrorMemoryAllocation or ncclSystemError
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
 //   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls() and
 //                                  devices_with_context() when it ends
 //   TRAINER_FAKE_CUDA_CHECK        1: a program that leaves something unfreed prints it and ends
-//   with
-//                                  exit code 86
+//                                  with exit code 86
 #pragma once
 
 #include <cuda_runtime_api.h>

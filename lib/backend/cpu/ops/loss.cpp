@@ -90,11 +90,13 @@ float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   return loss;
 }
 
-// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
-// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
+// The loss of one target, and its derivative by the logit.
 struct BinaryTerm {
   float loss, gradient;
 };
+
+// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
+// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
 BinaryTerm binary_focal(float x, float target, float cross_entropy, const graph::Focal& focal) {
   const float p = 1 / (1 + std::exp(-x)), rest = 1 / (1 + std::exp(x));
   const float missed = target * rest + (1 - target) * p;
@@ -128,8 +130,9 @@ float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   return loss * share;
 }
 
-// With log(1 - p) = -softplus(x) and log p = -softplus(-x): negative (1 - t) softplus(x) + positive
-// t softplus(-x); d/dx = negative (1 - t) p - positive t (1 - p).
+// Cross-entropy whose two parts have weights, with log(1 - p) = -softplus(x), log p =
+// -softplus(-x): negative (1 - t) softplus(x) + positive t softplus(-x); d/dx = negative (1 - t) p
+// - positive t (1 - p).
 BinaryTerm weighted_term(float x, float target, float negative, float positive) {
   const float rest = std::log1p(std::exp(-std::abs(x)));
   const float softplus = (x < 0 ? 0 : x) + rest, mirrored = (x < 0 ? -x : 0) + rest;
@@ -138,7 +141,8 @@ BinaryTerm weighted_term(float x, float target, float negative, float positive) 
           negative * (1 - target) * p - positive * target * q};
 }
 
-// binary_cross_entropy() of targets that have weights or may be NaN, whose terms are left out.
+// Returns binary_cross_entropy() for targets that have weights or of which some are NaN. The terms
+// of targets that are NaN are left out.
 template <class T>
 float masked_binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
                                   const graph::Loss& op, float scale) {
@@ -152,11 +156,13 @@ float masked_binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int6
       const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
       const float negative = weights != nullptr ? weights[i] : 1;
       const float positive = weights != nullptr ? weights[t.n + i] : 1;
-      term = weighted_term(v, target, negative, positive);
       if (op.focal) {
-        term = binary_focal(v, target, weighted_term(v, target, 1, 1).loss, *op.focal);
+        const float cross_entropy = weighted_term(v, target, 1, 1).loss;
+        const BinaryTerm focal = binary_focal(v, target, cross_entropy, *op.focal);
         const float weight = negative * (1 - target) + positive * target;
-        term = {weight * term.loss, weight * term.gradient};
+        term = {weight * focal.loss, weight * focal.gradient};
+      } else {
+        term = weighted_term(v, target, negative, positive);
       }
     }
     loss += term.loss;

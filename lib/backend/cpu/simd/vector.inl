@@ -42,8 +42,9 @@ inline V load(const BFloat16* p) {
   __builtin_memcpy(&v, &wide, sizeof v);
   return v;
 }
-// Returns the bits of bfloat16 numbers for the bits of floats, as float_to_bfloat16() of base/numbers/half.h does: the nearest
-// number, the even one on a tie; a NaN stays a quiet NaN, also if all bits of its payload are set.
+// Returns the bits of bfloat16 numbers for the bits of floats, as float_to_bfloat16() of
+// base/numbers/half.h does: the nearest number, the even one on a tie; a NaN stays a quiet NaN, also
+// if all bits of its payload are set.
 template <class Bits>
 inline Bits round_to_bfloat16(Bits u) {
   const Bits number = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16, nan = u >> 16 | 0x40u;

@@ -72,11 +72,11 @@ class NcclCollective final : public CudaCollective,
   RankGroup group_;
   std::unique_ptr<cluster::Communicator> peers_;  // for the time when the group has failed
   std::chrono::milliseconds timeout_;
-  bool capturing_ = false;  // on the thread that makes the calls
+  bool capturing_ = false;  // used only by the thread that makes the calls
   SilenceWatch silence_;
-  std::mutex failing_;  // of end_group(): one thread asks the other hosts
+  std::mutex failing_;  // held by end_group(), so that only one thread asks the other hosts
   std::mutex capture_mutex_;
-  std::optional<Clock::time_point> capture_call_since_;  // a call that is captured is in progress
+  std::optional<Clock::time_point> capture_call_since_;  // set while a call is captured
   std::unique_ptr<NcclConnection> connection_;
 };
 
@@ -104,7 +104,7 @@ NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
   if (group_.size() > 1) group_.process->peer_watch().add(*this);
 }
 
-// Nothing looks at this rank any more, and no other rank stops it, when its communicator ends.
+// The communicator ends last, when neither the watch nor another rank can use this rank any more.
 NcclCollective::~NcclCollective() {
   leave_waiters();
   group_.process->peer_watch().remove(*this);
@@ -112,7 +112,7 @@ NcclCollective::~NcclCollective() {
 }
 
 void NcclCollective::connect() {
-  // Who failed before this rank joined the others has not stopped it.
+  // A rank that failed before this rank joined the group has not stopped this rank.
   if (group_.process->failed()) connection_->abort();
   const std::chrono::milliseconds limit = std::max(timeout_, kConnectLimit);
   const std::optional<ncclResult_t> result = connection_->wait_until_connected(limit);
@@ -136,7 +136,8 @@ NcclCollective::Failure NcclCollective::call_nccl(const char* name, const Call& 
   return status == ncclSuccess ? "" : describe_failure(name, status);
 }
 
-// The time of a captured sum runs when the graph does, and that of the call itself now.
+// A captured sum runs with its graph, whose launches SilenceWatch times. This times the capturing
+// call itself, which may wait for other ranks too.
 template <class Call>
 NcclCollective::Failure NcclCollective::capture_call(const Call& call) {
   const auto set_since = [this](std::optional<Clock::time_point> since) {
@@ -173,8 +174,8 @@ NcclCollective::Failure NcclCollective::launch_in_window(cudaStream_t stream,
   return failure.empty() ? wait_for_launches(&LaunchWindow::close) : failure;
 }
 
-// A launch may block until the other ranks have launched, so whoever ends it must not have to wait
-// for it: no lock is held.
+// A launch may block until the other ranks have launched. No lock is held meanwhile, because the
+// thread that ends the launch would wait for the lock.
 template <class Launch>
 NcclCollective::Failure NcclCollective::launch_watched(cudaStream_t stream, const Launch& launch) {
   silence_.begin(stream);

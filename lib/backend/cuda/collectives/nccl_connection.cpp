@@ -10,9 +10,10 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// NCCL frees the communicator while it aborts it. A call that waits for no other rank ends by
-// itself within this time, and no longer uses the communicator then.
+// NCCL frees the communicator while it aborts it. The abort therefore waits this long for calls in
+// progress. A call that takes longer waits for other ranks, and only the abort ends it.
 constexpr std::chrono::seconds kCallLimit(1);
+// The destructor waits this long for the end of the abort.
 constexpr std::chrono::seconds kAbortLimit(30);
 
 }  // namespace
@@ -20,7 +21,7 @@ constexpr std::chrono::seconds kAbortLimit(30);
 struct NcclConnection::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::optional<ncclResult_t> result;  // of the initialisation
+  std::optional<ncclResult_t> result;  // the result of the initialisation
   ncclComm_t comm = nullptr;
   int uses = 0;
   bool is_aborted = false;  // abort() was called
@@ -46,7 +47,7 @@ void NcclConnection::run(const std::shared_ptr<State>& state, ncclUniqueId id, c
   config.blocking = 1;
   ncclComm_t comm = nullptr;
   ncclResult_t result = ncclUnhandledCudaError;
-  // Without a device of its own the thread would create a context on GPU 0.
+  // NCCL would create a context on GPU 0 for a thread that has chosen no device.
   if (cudaSetDevice(place.device) == cudaSuccess) {
     result = nccl().init_rank(&comm, place.size, id, place.rank, &config);
   }
@@ -77,16 +78,18 @@ void NcclConnection::abort() noexcept {
   state_->changed.notify_all();
 }
 
-NcclConnection::Use::Use(NcclConnection& connection) : state_(*connection.state_) {
-  const std::lock_guard lock(state_.mutex);
-  ++state_.uses;
-  if (!state_.is_aborted && state_.result == ncclSuccess) comm_ = state_.comm;
+NcclConnection::Use::Use(NcclConnection& connection) : connection_(connection) {
+  State& state = *connection_.state_;
+  const std::lock_guard lock(state.mutex);
+  ++state.uses;
+  if (!state.is_aborted && state.result == ncclSuccess) comm_ = state.comm;
 }
 
 NcclConnection::Use::~Use() {
-  const std::lock_guard lock(state_.mutex);
-  --state_.uses;
-  state_.changed.notify_all();
+  State& state = *connection_.state_;
+  const std::lock_guard lock(state.mutex);
+  --state.uses;
+  state.changed.notify_all();
 }
 
 }  // namespace trainer::backend::cuda

@@ -22,10 +22,10 @@ class NcclConnection {
   };
   // Starts to connect to the ranks of the id.
   NcclConnection(const ncclUniqueId& id, const Place& place);
-  // Aborts. Waits for the end of the abort, but for 30 s at the most: some versions of NCCL never
-  // end it (nccl#1013, nccl#1777). A connection that is not made yet is left to its thread. NCCL
-  // waits until all graphs with calls of the communicator are destroyed, so that is to be done
-  // before.
+  // Aborts, and waits at most 30 s for the end of the abort, because some versions of NCCL never
+  // end it (nccl#1013, nccl#1777). A connection that is not made yet is left to its thread. All
+  // graphs with calls of the communicator must be destroyed before, because the abort waits for
+  // that.
   ~NcclConnection();
   NcclConnection(const NcclConnection&) = delete;
   NcclConnection& operator=(const NcclConnection&) = delete;
@@ -36,11 +36,7 @@ class NcclConnection {
   // Returns at once. Only the first call counts.
   void abort() noexcept;
 
- private:
-  struct State;
-
- public:
-  // While it exists, the communicator is used for a call.
+  // Must exist during each call of NCCL with the communicator.
   class Use {
    public:
     explicit Use(NcclConnection& connection);
@@ -51,11 +47,13 @@ class NcclConnection {
     ncclComm_t comm() const { return comm_; }
 
    private:
-    State& state_;
+    NcclConnection& connection_;
     ncclComm_t comm_ = nullptr;
   };
 
  private:
+  struct State;
+
   static void run(const std::shared_ptr<State>& state, ncclUniqueId id, const Place& place);
 
   // The thread shares it, because the thread may outlive this object.

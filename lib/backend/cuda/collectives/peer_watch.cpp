@@ -5,7 +5,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// Short against every timeout, long against a look.
+// The pause is short compared with every timeout, and long compared with a look.
 constexpr std::chrono::milliseconds kLookPause(10);
 
 }  // namespace

@@ -16,7 +16,7 @@ class PeerWatch {
   class Watched {
    public:
     // Looks for a failure of another rank and ends the waits if there is one. Must not wait for a
-    // device, and must not call add() or remove(). Called every 10 ms on the thread of the watch.
+    // device, and must not call add() or remove(). The thread of the watch calls it every 10 ms.
     virtual void look() noexcept = 0;
 
    protected:

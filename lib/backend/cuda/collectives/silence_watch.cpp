@@ -23,7 +23,8 @@ SilenceWatch::Call SilenceWatch::take_spare() {
   if (spare_.empty()) return {create_event(), create_event()};
   Call call = std::move(spare_.back());
   spare_.pop_back();
-  call.ended = call.begun = false;
+  call.ended = false;
+  call.begun.reset();
   return call;
 }
 
@@ -59,10 +60,9 @@ SilenceWatch::Clock::duration SilenceWatch::silence() {
   Call& oldest = calls_.front();
   if (!oldest.begun) {
     if (!is_done(oldest.before)) return {};
-    oldest.begun = true;
-    oldest.since = Clock::now();
+    oldest.begun = Clock::now();
   }
-  return Clock::now() - oldest.since;
+  return Clock::now() - *oldest.begun;
 }
 
 }  // namespace trainer::backend::cuda

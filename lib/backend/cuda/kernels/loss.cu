@@ -18,7 +18,7 @@ struct LossRow {
   std::int64_t n;
   float smoothing, scale;
   LossFocal focal;
-  const float* target_weight;  // graph::Loss's; null: all are 1
+  const float* target_weight;  // graph::Loss::target_weight; null: all weights are 1
 };
 
 // With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
@@ -52,11 +52,13 @@ __device__ inline float softmax_focal(const LossRow<T, G>& r, const Target& targ
   return alpha * loss;
 }
 
-// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
-// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
+// The loss of one target, and its derivative by the logit.
 struct BinaryTerm {
   float loss, gradient;
 };
+
+// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
+// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
 __device__ inline BinaryTerm binary_focal(float x, float target, float cross_entropy,
                                           const LossFocal& focal) {
   const float p = 1 / (1 + expf(-x)), rest = 1 / (1 + expf(x));
@@ -92,8 +94,9 @@ __device__ inline float softmax_cross_entropy(const LossRow<T, G>& r, float* sha
   return loss;
 }
 
-// With log(1 - p) = -softplus(x) and log p = -softplus(-x): negative (1 - t) softplus(x) + positive
-// t softplus(-x); d/dx = negative (1 - t) p - positive t (1 - p).
+// Cross-entropy whose two parts have weights, with log(1 - p) = -softplus(x), log p =
+// -softplus(-x): negative (1 - t) softplus(x) + positive t softplus(-x); d/dx = negative (1 - t) p
+// - positive t (1 - p).
 __device__ inline BinaryTerm weighted_term(float x, float target, float negative, float positive) {
   const float rest = log1pf(expf(-fabsf(x)));
   const float softplus = (x < 0 ? 0 : x) + rest, mirrored = (x < 0 ? -x : 0) + rest;
@@ -102,7 +105,8 @@ __device__ inline BinaryTerm weighted_term(float x, float target, float negative
           negative * (1 - target) * p - positive * target * q};
 }
 
-// mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t. Targets of NaN are left out.
+// mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t. The terms of targets that
+// are NaN are left out.
 template <class T, class G>
 __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shared) {
   const float share = 1.0f / static_cast<float>(r.n);
@@ -115,11 +119,14 @@ __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shar
     const float target = r.targets.at(r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
     if (r.target_weight != nullptr) {
       const float negative = r.target_weight[i], positive = r.target_weight[r.n + i];
-      BinaryTerm term = weighted_term(v, target, negative, positive);
+      BinaryTerm term;
       if (r.focal.on) {
-        term = binary_focal(v, target, weighted_term(v, target, 1, 1).loss, r.focal);
+        const float cross_entropy = weighted_term(v, target, 1, 1).loss;
+        const BinaryTerm focal = binary_focal(v, target, cross_entropy, r.focal);
         const float weight = negative * (1 - target) + positive * target;
-        term = {weight * term.loss, weight * term.gradient};
+        term = {weight * focal.loss, weight * focal.gradient};
+      } else {
+        term = weighted_term(v, target, negative, positive);
       }
       if (r.dx != nullptr) assign(r.dx[i], term.gradient * share * r.scale);
       return term.loss;

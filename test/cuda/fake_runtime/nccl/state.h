@@ -67,7 +67,7 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   bool blocking = true;
-  bool returned = false;              // to the caller of the initialisation
+  bool returned = false;              // the initialisation has returned it to its caller
   std::atomic<bool> aborted = false;  // read by operations too, without the lock
   std::shared_ptr<fake::CommGroup> group;
   std::size_t arrivals = 0;    // calls that this rank has reached
