@@ -4,9 +4,10 @@
 #   scripts/python_env.sh SET|PACKAGE...                      prints the interpreter's path
 #   scripts/python_env.sh SET|PACKAGE... -- SCRIPT ARGS...    runs SCRIPT with it
 #
-# Sets: check (what the tests need, some 100 MB installed), wheel (what scripts/package/wheel.sh needs), keras (the fixtures of test/keras) and bench (the peers
-# that scripts/bench measures; PyTorch from PyPI brings CUDA libraries along, several gigabytes, and does not
-# load without them; PIP_EXTRA_INDEX_URL may name an index that has CPU-only builds).
+# Sets: check (what the tests need, some 100 MB installed), wheel (what scripts/package/wheel.sh needs), keras (the
+# fixtures of test/keras) and bench (the peers that scripts/bench measures; PyTorch from PyPI brings CUDA libraries
+# along, several gigabytes, and does not load without them; PIP_EXTRA_INDEX_URL may name an index that has CPU-only
+# builds).
 # The environment is ${TRAINER_VENV:-.venv in the repository}. Exits 77 when packages cannot be had, 1 when CI is set.
 set -euo pipefail
 

@@ -132,7 +132,7 @@ class Check:
         return [step["step"] for step in self.steps() if step["step"] in self.ran and step["state"] in ("FAILED", "NOT RUN")]
 
     def stop(self):
-        """Ends the commands that run; the command that comes to its end next ends the program. Called by a signal, so it must not
+        """Ends the commands that run. The program ends when the next command has ended. A signal calls this, so it must not
         raise: an exception between the fork of a command and its entry in `processes` would let the command go on."""
         self.stopped = True
         for process in list(self.processes):

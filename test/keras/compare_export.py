@@ -109,45 +109,52 @@ def predicted(trainer, name, folder):
     return x, config, log_probabilities(model, x), ours
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def compare(trainer, name, folder):
+    """Returns whether Keras loads both files of the backbone and computes nearly the same with them."""
+    x, config, before, ours = predicted(trainer, name, folder)
+    variation = before.std(axis=0).max()
+    same = True
+    for file in ("x.h5", "x.weights.h5"):
+        run(trainer, "export", config, "--weights", folder / "keras.weights.h5", "--format", "keras_h5",
+            "--output", folder / file, "--quiet")
+        model = keras_model(name)
+        try:
+            model.load_weights(folder / file)
+        except ValueError as error:
+            print(f"{name} {file}: rejected: {str(error).splitlines()[0][:200]}")
+            same = False
+            continue
+        theirs = log_probabilities(model, x)
+        changed, differ = np.abs(theirs - before).max(), np.abs(theirs - ours).max()
+        print(f"{name} {file}: vary by {variation:.2g}, changed by {changed:.2g}, differ from trainer's by {differ:.2g}",
+              flush=True)
+        same = same and changed <= SAME * variation and differ <= NEAR * variation
+    return same
+
+
+def compare_backbones(description, command, backbones, compare_one):
+    """Runs compare_one(trainer, name, folder) for the backbones of the command line, or for all. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trainer", type=pathlib.Path, metavar="TRAINER", help="the program trainer")
-    parser.add_argument("backbones", nargs="*", metavar="BACKBONE", help=", ".join(APPLICATIONS))
+    parser.add_argument("backbones", nargs="*", metavar="BACKBONE", help=", ".join(backbones))
     if len(sys.argv) == 1:
         parser.print_help()
         return 2
     options = parser.parse_args()
     for name in options.backbones:
-        if name not in APPLICATIONS:
-            parser.error(f"there is no backbone '{name}'; there are {', '.join(APPLICATIONS)}")
+        if name not in backbones:
+            parser.error(f"there is no backbone '{name}'; there are {', '.join(backbones)}")
     try:
         load_packages()
     except ImportError as error:
-        print(f"[skipped] {error}; run it as {COMMAND} {' '.join(sys.argv[1:])}")
+        print(f"[skipped] {error}; run it as {command} {' '.join(sys.argv[1:])}")
         return 77
     failed = False
-    for name in options.backbones or APPLICATIONS:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = pathlib.Path(temporary)
-            x, config, before, ours = predicted(options.trainer, name, folder)
-            variation = before.std(axis=0).max()
-            for file in ("x.h5", "x.weights.h5"):
-                run(options.trainer, "export", config, "--weights", folder / "keras.weights.h5", "--format", "keras_h5",
-                    "--output", folder / file, "--quiet")
-                model = keras_model(name)
-                try:
-                    model.load_weights(folder / file)
-                except ValueError as error:
-                    print(f"{name} {file}: refused: {str(error).splitlines()[0][:200]}")
-                    failed = True
-                    continue
-                theirs = log_probabilities(model, x)
-                changed, differ = np.abs(theirs - before).max(), np.abs(theirs - ours).max()
-                print(f"{name} {file}: vary by {variation:.2g}, changed by {changed:.2g}, differ from trainer's by {differ:.2g}",
-                      flush=True)
-                failed = failed or not changed <= SAME * variation or not differ <= NEAR * variation
+    for name in options.backbones or backbones:
+        with tempfile.TemporaryDirectory() as folder:
+            failed = not compare_one(options.trainer, name, pathlib.Path(folder)) or failed
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare_backbones(__doc__, COMMAND, APPLICATIONS, compare))

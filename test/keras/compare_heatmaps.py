@@ -14,10 +14,7 @@ a positive number, with 77 without Keras. The largest differences of a layer are
 shows rounding is chance.
 """
 
-import argparse
-import pathlib
 import sys
-import tempfile
 
 import compare_export as export
 
@@ -58,12 +55,14 @@ def all_keras_maps(name, weights, x, number):
 
 
 def drawn(images, maps):
+    """Returns the images with the maps over them, from blue to red, as trainer draws them."""
     np = export.np
     colours = [np.clip(1.5 - np.abs(4 * (maps - centre)), 0, 1) for centre in (0.75, 0.5, 0.25)]
     return (1 - OPACITY) * images + OPACITY * 255 * np.stack(colours, axis=-1)
 
 
 def compare(trainer, name, folder):
+    """Returns whether the pictures of both layers are nearly those of Keras."""
     np = export.np
     x, config, _, _ = export.predicted(trainer, name, folder)
     weights = folder / "keras.weights.h5"
@@ -91,28 +90,5 @@ def compare(trainer, name, folder):
     return same
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trainer", type=pathlib.Path, metavar="TRAINER", help="the program trainer")
-    parser.add_argument("backbones", nargs="*", metavar="BACKBONE", help=", ".join(MIDDLE))
-    if len(sys.argv) == 1:
-        parser.print_help()
-        return 2
-    options = parser.parse_args()
-    for name in options.backbones:
-        if name not in MIDDLE:
-            parser.error(f"there is no backbone '{name}'; there are {', '.join(MIDDLE)}")
-    try:
-        export.load_packages()
-    except ImportError as error:
-        print(f"[skipped] {error}; run it as {COMMAND} {' '.join(sys.argv[1:])}")
-        return 77
-    failed = False
-    for name in options.backbones or MIDDLE:
-        with tempfile.TemporaryDirectory() as temporary:
-            failed = not compare(options.trainer, name, pathlib.Path(temporary)) or failed
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(export.compare_backbones(__doc__, COMMAND, MIDDLE, compare))

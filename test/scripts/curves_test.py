@@ -37,17 +37,12 @@ class Curves(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def run_trainer(self, *arguments):
-        result = support.trainer(*arguments)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return support.events(result.stdout)
-
     def train(self, classes, units, loss):
         run = pathlib.Path(self.folder.name) / f"{loss}{classes}{units}"
         config = run.with_suffix(".yaml")
         config.write_text(CONFIG.format(classes=classes, units=units, loss=loss, run=run))
-        self.run_trainer("train", config, "--json")
-        lines = self.run_trainer("predict", run, "--json", "--split", "test")
+        support.run_json("train", config)
+        lines = support.run_json("predict", run, "--split", "test")
         labels = np.array([int(line["label"]) for line in lines])
         scores = np.array([[line["probabilities"][str(c)] for c in range(classes)] for line in lines])
         return run, labels, scores
@@ -75,18 +70,18 @@ class Curves(unittest.TestCase):
         for name, (classes, units, loss) in CASES.items():
             with self.subTest(name):
                 run, labels, scores = self.train(classes, units, loss)
-                evaluated, curves = self.run_trainer("evaluate", run, "--curves", "--json")
+                evaluated, curves = support.run_json("evaluate", run, "--curves")
                 expected = ["1"] if classes == 2 else [str(c) for c in range(classes)]
                 self.assertEqual([one["class"] for one in curves["classes"]], expected)
                 for one in curves["classes"]:
                     c = int(one["class"])
                     self.check_class(one, scores[:, c], labels == c)
                 self.assertAlmostEqual(np.mean([c["roc_auc"] for c in curves["classes"]]), evaluated["auc"], places=9)
-                _, calibrated = self.run_trainer("evaluate", run, "--calibrate", "--json")
+                _, calibrated = support.run_json("evaluate", run, "--calibrate")
                 before = calibrated["before"]
                 loss_of_sklearn = metrics.log_loss(labels, scores, labels=list(range(classes)))
                 self.assertAlmostEqual(before["negative_log_likelihood"], loss_of_sklearn, places=6)
-                _, again = self.run_trainer("evaluate", run, "--curves", "--positive-class", "0", "--json")
+                _, again = support.run_json("evaluate", run, "--curves", "--positive-class", "0")
                 self.check_class(again["classes"][0], scores[:, 0], labels == 0)
 
 

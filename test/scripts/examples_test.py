@@ -61,7 +61,24 @@ def small(text):
     text = re.sub(r"max_steps: \d+", "max_steps: 20", text)
     text = re.sub(r"throttle_secs: \d+", "throttle_secs: 1", text)
     text = text.replace("validation_split: 0\n", "validation_split: 0.25\n")
+    text = text.replace("format: digits\n", "format: digits\n  limit: 512\n")
     return re.sub(r"epochs: \d+, batch", "epochs: 2, batch", text)
+
+
+def shorten(line):
+    """A command that does the same in less time: it measures for a moment, and takes few steps and small batches."""
+    line = REPLACED.get(line, line)
+    line = re.sub(r" --seconds \d+| --most \d+", "", line)
+    line = line.replace("trainer find batch-size", "trainer find batch-size --most 16 --seconds 0.1")
+    line = re.sub(r"trainer (benchmark|plan(?=.* --link))", r"\g<0> --seconds 0.2", line)
+    if "--steps" not in line:
+        line = line.replace("trainer verify replicas", "trainer verify replicas --steps 20")
+    return line.replace("--throttle 60", "--throttle 1 --start-delay 0")
+
+
+def copy_or_link(source, target):
+    """Copies a file of a run. The program replaces checkpoints and never changes them, so a link is enough."""
+    return os.link(source, target) if source.endswith(".safetensors") else shutil.copy2(source, target)
 
 
 def code_blocks(path):
@@ -107,7 +124,7 @@ class Examples(unittest.TestCase):
             pictures.draw(state / "datasets" / name / split, classes, 2, 40, 2)
         # Two patients of the names that --group-by of the example reads.
         shutil.copy(state / "datasets/oct2017/train/DME/0.ppm", state / "datasets/oct2017/train/DME/DME-15307-1.ppm")
-        pictures.draw(state / "photos", ["left", "right"], 10, 32, 3)
+        pictures.draw(state / "photos", ["left", "right"], 6, 32, 3)
         files = sorted((state / "photos").glob("*/*.ppm"))
         (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
@@ -118,7 +135,7 @@ class Examples(unittest.TestCase):
         (state / "lists/train.csv").write_text("image,edema,mass\n" + "".join(rows))
         (state / "lists.yaml").write_text(LISTS)
         # Three images per person.
-        pictures.draw(state / "xrays", ["ill", "well"], 18, 32, 5)
+        pictures.draw(state / "xrays", ["ill", "well"], 15, 32, 5)
         for file in sorted((state / "xrays").glob("*/*.ppm")):
             file.rename(file.with_name(f"person{file.parent.name[0] == 'w':d}{int(file.stem) // 3}_{file.name}"))
         shutil.copy(state / "configs/mnist.yaml", state / "my.yaml")
@@ -147,7 +164,7 @@ class Examples(unittest.TestCase):
                         "trainer sweep configs/mnist.yaml --over seed=1,2"):
             cls.run_line(command, state, (0,))
         for name in ("a", "b", "c", "before", "after"):
-            shutil.copytree(state / "runs/mnist", state / "runs" / name)
+            shutil.copytree(state / "runs/mnist", state / "runs" / name, copy_function=copy_or_link)
 
     @classmethod
     def tearDownClass(cls):
@@ -169,15 +186,12 @@ class Examples(unittest.TestCase):
     def check(self, line):
         folder = self.work / "here"
         shutil.rmtree(folder, ignore_errors=True)  # what an example that failed has left
-        shutil.copytree(self.state, folder)
+        shutil.copytree(self.state, folder, copy_function=copy_or_link)
         starts = re.search(r"trainer (launch .*-- )?(train|sweep)", line)
         if starts and "--resume" not in line:
             shutil.rmtree(folder / "runs")
         codes = next((codes for start, codes in RESULTS.items() if line.startswith(start)), (0,))
-        # A benchmark of seconds, long waits, a search of large batches: what they do is the same for less.
-        line = re.sub(r"--seconds \d+", "--seconds 0.2", REPLACED.get(line, line))
-        line = line.replace("--throttle 60", "--throttle 1 --start-delay 0").replace("--most 512", "--most 64")
-        self.run_line(line, folder, codes)
+        self.run_line(shorten(line), folder, codes)
 
     def test_examples(self):
         commands = re.findall(r"^  ([a-z]+)  ", support.trainer("--help").stdout, re.MULTILINE)
@@ -197,12 +211,11 @@ class Examples(unittest.TestCase):
         commands = commands_of(path)
         name = str(path.relative_to(support.ROOT))
         folder = self.work / name.replace("/", "_")
-        shutil.copytree(self.state, folder)
+        shutil.copytree(self.state, folder, copy_function=copy_or_link)
         for line in commands:
             with self.subTest(f"{name}: {line}"):
                 codes = next((codes for start, codes in RESULTS.items() if line.startswith(start)), (0,))
-                line = REPLACED.get(line, line).replace("scripts/sweep.sh", str(support.ROOT / "scripts/sweep.sh"))
-                line = line.replace("find batch-size", "find batch-size --most 64")
+                line = shorten(line).replace("scripts/sweep.sh", str(support.ROOT / "scripts/sweep.sh"))
                 # Runs of the same name are there already.
                 line = re.sub(r"trainer (launch .*-- )?train (?!.*--resume).*", r"\g<0> --overwrite", line)
                 self.run_line(line, folder, codes)

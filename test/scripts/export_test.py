@@ -5,6 +5,7 @@ that `trainer predict` gives, to 1e-5, before and after `trainer evaluate --cali
     export_test.py TRAINER keras|onnx        exits with 77 when the reader cannot be imported
 """
 
+import importlib
 import json
 import os
 import pathlib
@@ -146,19 +147,57 @@ def check(what, ours, theirs):
     return error < 1e-5
 
 
+def predict(trainer, folder):
+    """Returns the probabilities that trainer predicts for the images."""
+    rows = []
+    for line in run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines():
+        values = json.loads(line)["probabilities"]
+        rows.append(list(values.values()) if isinstance(values, dict) else values)
+    return np.array(rows, np.float64)
+
+
+def check_keras(trainer, name, kind, folder, images, ours):
+    import keras
+    _, size, reverse, make = CASES[name]
+    right = True
+    for file in ("x.h5", "x.weights.h5"):
+        run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / file, "--overwrite")
+        network = make(keras, size)
+        network.load_weights(folder / file)
+        theirs = softmax(np.asarray(network(normalised(images, reverse), training=False)))
+        right &= check(f"{name} {kind} {file}", ours, theirs)
+    return right
+
+
+def check_onnx(trainer, name, kind, folder, images, ours):
+    import onnx
+    import onnxruntime
+    reverse = CASES[name][2]
+    run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx", "--overwrite")
+    session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
+    logits, = session.run(["logits"], {"images": images.astype(np.float32)})
+    right = check(f"{name} {kind} x.onnx", ours, softmax(logits))
+    notes = session.get_modelmeta().custom_metadata_map
+    right &= json.loads(notes["classes"]) == ["0", "1", "2", "3", "4"]
+    right &= ("reversed" in notes["preprocessing"]) == reverse
+    onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)
+    return right
+
+
+# The modules that read a format, and the function that compares what they compute.
+READERS = {"keras": (["keras"], check_keras), "onnx": (["onnx", "onnxruntime"], check_onnx)}
+
+
 def main(trainer, format):
-    keras = onnx = onnxruntime = None
+    modules, check_export = READERS[format]
     try:
-        if format == "keras":
-            import keras
-        else:
-            import onnx
-            import onnxruntime
+        for module in modules:
+            importlib.import_module(module)
     except ImportError as error:
         print(f"[skipped] {error}")
         return 77
     right = True
-    for name, (model, size, reverse, make) in CASES.items():
+    for name, (model, size, reverse, _) in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             config = folder / "exported.yaml"
@@ -166,31 +205,10 @@ def main(trainer, format):
             run(trainer, "train", config, "--quiet")
             images = np.random.default_rng(3).integers(0, 256, (16, size, size, 3), np.uint8)
             np.save(folder / "images.npy", images)
-            for kind in ("plain", "calibrated"):
-                if kind == "calibrated":
-                    event = run(trainer, "evaluate", folder / "run", "--calibrate", "--json").splitlines()[-1]
-                    right &= abs(json.loads(event)["temperature"] - 1) > 1e-3
-                lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
-                ours = []
-                for line in lines:
-                    values = json.loads(line)["probabilities"]
-                    ours.append(list(values.values()) if isinstance(values, dict) else values)
-                ours = np.array(ours, np.float64)
-                if keras is not None:
-                    for file in ("x.h5", "x.weights.h5"):
-                        run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / file, "--overwrite")
-                        network = make(keras, size)
-                        network.load_weights(folder / file)
-                        right &= check(f"{name} {kind} {file}", ours, softmax(np.asarray(network(normalised(images, reverse), training=False))))
-                if onnxruntime is not None:
-                    run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx", "--overwrite")
-                    session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
-                    logits, = session.run(["logits"], {"images": images.astype(np.float32)})
-                    right &= check(f"{name} {kind} x.onnx", ours, softmax(logits))
-                    notes = session.get_modelmeta().custom_metadata_map
-                    right &= json.loads(notes["classes"]) == ["0", "1", "2", "3", "4"]
-                    right &= ("reversed" in notes["preprocessing"]) == reverse
-                    onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)
+            right &= check_export(trainer, name, "plain", folder, images, predict(trainer, folder))
+            event = run(trainer, "evaluate", folder / "run", "--calibrate", "--json").splitlines()[-1]
+            right &= abs(json.loads(event)["temperature"] - 1) > 1e-3
+            right &= check_export(trainer, name, "calibrated", folder, images, predict(trainer, folder))
     return 0 if right else 1
 
 

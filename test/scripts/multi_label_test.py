@@ -3,17 +3,14 @@
 
     scripts/python_env.sh numpy scikit-learn -- test/scripts/multi_label_test.py TRAINER
 """
-import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
 import numpy as np
+import support
 from sklearn import metrics
 
-TRAINER = ""
 IMAGES, SIDE, LABELS = 150, 8, 4
 CONFIG = """model: {{input: [{side}, {side}, 1], loss: binary_cross_entropy, layers: [flatten, dense: {labels}]}}
 data: {{format: csv, path: {folder}, validation_split: 0.5}}
@@ -35,11 +32,6 @@ def write_data(folder, unknown):
     (folder / "train.csv").write_text("\n".join(rows) + "\n")
 
 
-def trainer(*arguments):
-    output = subprocess.run([TRAINER, *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
-    return [json.loads(line) for line in output.splitlines() if line.startswith(b"{")]
-
-
 class MultiLabelTest(unittest.TestCase):
     def compare(self, unknown, goal=None):
         with tempfile.TemporaryDirectory() as name:
@@ -47,10 +39,10 @@ class MultiLabelTest(unittest.TestCase):
             write_data(folder, unknown)
             config, run = folder / "config.yaml", folder / "run"
             config.write_text(CONFIG.format(side=SIDE, labels=LABELS, folder=folder))
-            trainer("train", config, "--run-dir", run, "--json")
+            support.run_json("train", config, "--run-dir", run)
             options = ["--thresholds", goal] if goal else []
-            report = trainer("evaluate", run, "--split", "validation", "--json", *options)[-1]
-            lines = trainer("predict", run, "--split", "validation", "--json", "--logits")
+            report = support.run_json("evaluate", run, "--split", "validation", *options)[-1]
+            lines = support.run_json("predict", run, "--split", "validation", "--logits")
         names = [f"label{i}" for i in range(LABELS)]
         logits = np.array([line["logits"] for line in lines])
         present = np.array([[name in line["present"] for name in names] for line in lines])
@@ -89,5 +81,4 @@ class MultiLabelTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TRAINER = sys.argv.pop(1)
-    unittest.main()
+    support.main()

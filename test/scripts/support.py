@@ -25,6 +25,14 @@ def trainer(*arguments, **environment):
     )
 
 
+def run_json(*arguments):
+    """Runs a command with --json and returns its events. A command that fails is a failure of the test."""
+    done = trainer(*arguments, "--json")
+    if done.returncode != 0:
+        raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stderr}")
+    return events(done.stdout)
+
+
 def events(text):
     """Every line of standard output under --json is an object."""
     return [json.loads(line) for line in text.splitlines()]

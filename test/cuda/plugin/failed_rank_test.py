@@ -23,7 +23,7 @@ RUNS = 24
 
 
 def fail_once(folder, seed, waits_per_op=False):
-    """The steps before the failure; from the second step on the devices replay graphs, unless the host waits per op."""
+    """Returns the steps before the failure; from the second step on the devices replay graphs, unless the host waits per op."""
     gpus = 2 if seed % 2 else 4
     config = os.path.join(folder, f"{seed}.yaml")
     with open(config, "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Memory calls of trainings on several GPUs of one process. They wait for the devices of all ranks (test/cuda/fake_runtime/peers.cpp).
-And contexts: a training creates none on a GPU that it does not use.
+A training creates no context on a GPU that it does not use.
 
     memory_calls_test.py TRAINER PLUGIN
 """
@@ -24,7 +24,7 @@ run: {{dir: {run}, checkpoint_every: 100000 steps}}
 
 
 def train(folder, steps, parallel, gpus="2", **variables):
-    """What the fake prints about a training, which must end within the time after which it reports a deadlock."""
+    """Returns what the fake prints about a training, which must end within the time after which it reports a deadlock."""
     config = os.path.join(folder, "config.yaml")
     with open(config, "w", encoding="utf-8") as file:
         file.write(CONFIG.format(steps=steps, gpus=gpus, parallel=parallel, norm="batch_norm, " if parallel.endswith("fast") else "", run=os.path.join(folder, "run")))
