@@ -4,7 +4,8 @@ import dataclasses
 
 RANKS = ("ranks*", "ordered sums behind*", "*over ranks*", "*over the ranks*", "*of one rank*", "one rank*",
          "ordered sums with fewer*", "without synchronous*")
-SANITIZED = ("pooling*", "batch norm*", "activations*", "softmax*", "losses*", "global*", "add*", "zero padding*", "penalty*")
+SANITIZED = ("pooling*", "batch norm*", "activations*", "softmax*", "losses*", "global*", "add*", "zero padding*", "penalty*",
+             "residual block*", "depthwise convolution between*")
 
 
 @dataclasses.dataclass(frozen=True)
