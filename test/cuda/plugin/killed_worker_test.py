@@ -25,7 +25,7 @@ data: {{format: synthetic, synthetic: {{shape: [8, 8, 1], classes: 3, train_samp
 optimizer: {{sgd: {{learning_rate: 0.05, momentum: 0.9}}}}
 train: {{max_steps: {steps}, batch_size: 8}}
 parallel: {{device: cuda, gpus: {gpus}, lr_scaling: none, {sums}, timeout: {timeout} seconds}}
-run: {{dir: {run}, log_every: 1 steps, checkpoint_every: 1000000 steps}}
+run: {{dir: {run}, log_every: 1 steps, checkpoint_every: 1000000 steps, evaluate_every: 1000000 steps}}
 """
 
 
