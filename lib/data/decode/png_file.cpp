@@ -1,10 +1,14 @@
 #include "data/decode/png_file.h"
 
+#include <libdeflate.h>
 #include <png.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csetjmp>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -92,6 +96,8 @@ std::size_t read_value(const std::uint8_t* bytes) {
   return std::size_t{bytes[0]} << 8 | std::size_t{bytes[1]};
 }
 
+constexpr std::size_t kExifPrefix = 6;  // "Exif\0\0" before the TIFF block of EXIF
+
 // Returns the orientation of an uncompressed iTXt chunk with XMP, 1 for other texts.
 int itxt_orientation(EncodedBytes chunk) {
   constexpr char kKeyword[] = "XML:com.adobe.xmp";  // a zero and the compression flag follow
@@ -102,10 +108,50 @@ int itxt_orientation(EncodedBytes chunk) {
   return xmp_orientation(chunk.subspan(sizeof kKeyword));
 }
 
-// Returns the orientation of the eXIf chunk, wherever the chunk is, or else of XMP; 1 if the file
-// has neither.
+// Returns the text of a tEXt or zTXt chunk that contains EXIF in hexadecimal, as ImageMagick writes
+// it; "" for other chunks.
+std::string read_raw_profile(EncodedBytes chunk, bool is_compressed) {
+  constexpr std::size_t kMaxText = std::size_t{1} << 20;
+  const auto end = std::find(chunk.begin(), chunk.end(), 0);
+  const std::string keyword(chunk.begin(), end);
+  if (keyword != "Raw profile type exif" && keyword != "Raw profile type APP1") return "";
+  const std::size_t begin = keyword.size() + (is_compressed ? 2 : 1);  // behind the method
+  if (begin >= chunk.size()) return "";
+  const EncodedBytes content = chunk.subspan(begin);
+  if (!is_compressed) return std::string(content.begin(), content.end());
+  std::string text(kMaxText, '\0');
+  libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
+  std::size_t size = 0;
+  const libdeflate_result result = libdeflate_zlib_decompress(
+      decompressor, content.data(), content.size(), text.data(), text.size(), &size);
+  libdeflate_free_decompressor(decompressor);
+  return result == LIBDEFLATE_SUCCESS ? text.substr(0, size) : "";
+}
+
+// Returns the bytes of "\nexif\n      32\n4578...", whose hexadecimal digits are in lines; none if
+// the text is not of this form.
+std::vector<std::uint8_t> parse_raw_profile(const std::string& text) {
+  std::size_t line = 0;
+  for (int skipped = 0; skipped < 3; ++skipped) {  // an empty line, the name and the length
+    line = text.find('\n', line);
+    if (line == std::string::npos) return {};
+    ++line;
+  }
+  std::string digits = text.substr(line);
+  std::erase(digits, '\n');
+  std::vector<std::uint8_t> bytes(digits.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const char* const pair = digits.data() + 2 * i;
+    if (std::from_chars(pair, pair + 2, bytes[i], 16).ptr != pair + 2) return {};
+  }
+  return bytes;
+}
+
+// Returns the orientation of the eXIf chunk, wherever the chunk is, or else of EXIF in a text, or
+// else of XMP; 1 if the file has none of these.
 int find_orientation(EncodedBytes file) {
   int of_xmp = 1;
+  std::optional<int> of_text;
   for (std::size_t at = kSignature; at + 12 <= file.size();) {
     const std::uint8_t* chunk = file.data() + at;
     const std::size_t length = std::size_t{chunk[0]} << 24 | std::size_t{chunk[1]} << 16 |
@@ -117,9 +163,17 @@ int find_orientation(EncodedBytes file) {
     if (of_xmp == 1 && std::memcmp(chunk + 4, "iTXt", 4) == 0) {
       of_xmp = itxt_orientation({chunk + 8, length});
     }
+    const bool is_compressed = std::memcmp(chunk + 4, "zTXt", 4) == 0;
+    if (!of_text && (is_compressed || std::memcmp(chunk + 4, "tEXt", 4) == 0)) {
+      const std::vector<std::uint8_t> exif =
+          parse_raw_profile(read_raw_profile({chunk + 8, length}, is_compressed));
+      if (exif.size() > kExifPrefix) {
+        of_text = tiff_orientation(EncodedBytes(exif).subspan(kExifPrefix));
+      }
+    }
     at += 12 + length;
   }
-  return of_xmp;
+  return of_text.value_or(of_xmp);
 }
 
 }  // namespace
