@@ -77,11 +77,14 @@ void BmpFile::read_header(ByteReader& reader) {
                        : std::array<std::uint32_t, 3>{0xFF0000, 0xFF00, 0xFF};
   if (masks) read_masks(reader);
   reader.seek(std::max(reader.position(), kFileHeader + size), "its palette");
+  // Some writers give 0, or the end of the header, where the palette begins.
+  const bool is_wrong = pixels_at_ == 0 || (bits_ <= 8 && pixels_at_ <= reader.position());
   if (bits_ <= 8) {
     const std::size_t max_colours = std::size_t{1} << bits_;
     read_palette(reader, colours == 0 ? max_colours : std::min<std::size_t>(colours, max_colours),
                  size == kOs2 ? 3 : 4);
   }
+  if (is_wrong) pixels_at_ = reader.position();
 }
 
 // The masks follow the first 40 bytes of a header of any length.

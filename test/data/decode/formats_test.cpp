@@ -125,8 +125,18 @@ struct Png {
   int width = 3, height = 2, bits = 8, colours = 2;  // 0 grey, 2 RGB, 3 palette, 4 grey and alpha
   Bytes palette = {}, exif = {};
   bool exif_last = false;
-  std::vector<std::string> texts = {};  // of iTXt chunks
+  std::vector<std::string> texts = {};                           // of iTXt chunks
+  std::vector<std::pair<const char*, std::string>> chunks = {};  // more chunks: type and content
 };
+Bytes zlib(const Bytes& bytes) {
+  libdeflate_compressor* compressor = libdeflate_alloc_compressor(6);
+  Bytes packed(libdeflate_zlib_compress_bound(compressor, bytes.size()));
+  packed.resize(libdeflate_zlib_compress(compressor, bytes.data(), bytes.size(), packed.data(),
+                                         packed.size()));
+  libdeflate_free_compressor(compressor);
+  return packed;
+}
+
 // `rows`: each with the number of its filter before it.
 Bytes png(const Png& header, const Bytes& rows) {
   Bytes file{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}, ihdr;
@@ -137,13 +147,9 @@ Bytes png(const Png& header, const Bytes& rows) {
   add_chunk(file, "IHDR", ihdr);
   if (!header.palette.empty()) add_chunk(file, "PLTE", header.palette);
   if (!header.exif.empty() && !header.exif_last) add_chunk(file, "eXIf", header.exif);
-  libdeflate_compressor* compressor = libdeflate_alloc_compressor(6);
-  Bytes packed(libdeflate_zlib_compress_bound(compressor, rows.size()));
-  packed.resize(
-      libdeflate_zlib_compress(compressor, rows.data(), rows.size(), packed.data(), packed.size()));
-  libdeflate_free_compressor(compressor);
-  add_chunk(file, "IDAT", packed);
+  add_chunk(file, "IDAT", zlib(rows));
   for (const std::string& text : header.texts) add_chunk(file, "iTXt", bytes_of(text));
+  for (const auto& [type, content] : header.chunks) add_chunk(file, type, bytes_of(content));
   if (!header.exif.empty() && header.exif_last) add_chunk(file, "eXIf", header.exif);
   add_chunk(file, "IEND", {});
   return file;
@@ -427,6 +433,49 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == stored);
   upright[11] = 0x13;  // another tag: EXIF without an orientation leaves that of XMP
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == turned);
+}
+
+TEST_CASE("PNG: the orientation of EXIF in a text, as ImageMagick writes it, turns the image") {
+  const auto decoded_with = [](const char* type, const std::string& content,
+                               const std::vector<std::string>& texts = {}) {
+    Png header;
+    header.colours = 0;
+    header.texts = texts;
+    header.chunks = {{type, content}};
+    return decoded(png(header, {0, 'a', 'b', 'c', 0, 'd', 'e', 'f'}));
+  };
+  const std::string stored = "3x2x1 97 98 99 100 101 102", turned = "2x3x1 100 97 101 98 102 99";
+  const std::string key("Raw profile type exif\0", 22);
+  const std::string lines =
+      "\nexif\n      32\n4578696600004d4d002a0000000800010112000300\n00000100060000000000000000\n";
+  CHECK(decoded_with("tEXt", key + lines) == turned);
+  CHECK(decoded_with("tEXt", std::string("Raw profile type APP1\0", 22) + lines) == turned);
+  const Bytes packed = zlib(bytes_of(lines));
+  const std::string method(1, '\0');
+  CHECK(decoded_with("zTXt", key + method + std::string(packed.begin(), packed.end())) == turned);
+  // EXIF counts before XMP.
+  const std::string xmp =
+      std::string("XML:com.adobe.xmp\0\0\0\0\0", 22) + "<a tiff:Orientation=\"1\"/>";
+  CHECK(decoded_with("tEXt", key + lines, {xmp}) == turned);
+  for (const std::string& other :
+       {std::string("Raw profile type iptc\0", 22) + lines, key, key + "\nexif\n32\n45xx",
+        key + "\nexif\n", std::string("Raw profile type exif")}) {
+    CAPTURE(other);
+    CHECK(decoded_with("tEXt", other) == stored);
+    CHECK(decoded_with("zTXt", other) == stored);
+  }
+}
+
+TEST_CASE("BMP: pixels that the header places in the header or the palette, follow the palette") {
+  const Bytes right = bmp({3, 2, 8, 0, bmp_palette(256, 4)}, {1, 2, 3, 0, 4, 5, 6, 0});
+  REQUIRE(is_image(decoded(right)));
+  for (const std::uint8_t place : {0, 14, 54}) {
+    Bytes file = right;
+    file[10] = place;
+    file[11] = 0;
+    CAPTURE(int{place});
+    CHECK(decoded(file) == decoded(right));
+  }
 }
 
 TEST_CASE("image file: many pixels in a small file, an error before memory is allocated") {
