@@ -116,6 +116,7 @@ std::string text_for_images(const Path& source, std::optional<config::Backbone::
   refuse_several_labels(settings);
   const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
   commands::ImageSource images = commands::look_at(source, read_csv_settings(settings));
+  for (const std::string& note : images.notes) warn(note);
   if (!group_by.empty()) commands::set_groups(images, group_by);
   return commands::starting_config(images, find_or_offer_weights(source, on_cpu, backbone, offer),
                                    on_cpu, backbone);
