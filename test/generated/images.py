@@ -119,7 +119,7 @@ def pillow_pixels(path, channels):
     if image.mode.startswith("I"):
         array = np.asarray(image).astype(np.int64)
         # Numbers up to a PNM's own maximum are scaled; of others the upper byte counts.
-        array = (array * 255 + 32767) // 65535 if path.suffix == ".ppm" else array >> 8
+        array = (array * 255 + 32767) // 65535 if path.suffix in (".ppm", ".pgm") else array >> 8
         image = Image.fromarray(array.astype(np.uint8))
     if image.mode in ("1", "LA"):
         image = image.convert("L")
