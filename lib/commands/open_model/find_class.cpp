@@ -15,8 +15,7 @@ std::int64_t find_class(const std::vector<std::string>& classes, const std::stri
   constexpr std::size_t kMaxNames = 12;
   std::string known = config::suggestion(name, classes);
   if (known.empty()) known = "; classes: " + printable(join_first(classes, kMaxNames));
-  throw ConfigError({},
-                    concat(option, ": the model has no class '", printable(name), "'", known));
+  throw ConfigError({}, concat(option, ": the model has no class '", printable(name), "'", known));
 }
 
 }  // namespace trainer::commands

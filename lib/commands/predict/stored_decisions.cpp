@@ -29,10 +29,10 @@ void use_operating_point(const OpenedModel& opened, PredictOptions& options,
   options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
   const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
   const std::string& name = opened.classes[static_cast<std::size_t>(point->positive_class)];
-  warn(Notice::note(concat(opened.path, ": ", printable(name), " is predicted from a probability of ",
-                           fixed(probability, 4), " on, the operating point ", point->criterion,
-                           " of ", kOperatingPointFile,
-                           "; --default-threshold takes the likelier class")));
+  warn(Notice::note(concat(opened.path, ": ", printable(name),
+                           " is predicted from a probability of ", fixed(probability, 4),
+                           " on, the operating point ", point->criterion, " of ",
+                           kOperatingPointFile, "; --default-threshold takes the likelier class")));
 }
 
 void note_unused_results(const OpenedModel& opened,

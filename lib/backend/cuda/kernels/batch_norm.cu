@@ -54,7 +54,7 @@ __device__ inline void combine_over_y(float& count, float (&mean)[N], float (&sq
 
 // Calls f<R>(row) for the rows of this thread, `row` being the first of R rows that are
 // tile_row_step() apart. R is kGroup, and 1 for the rest of the rows. The loads of a group are in
-// progress at the same time; the kernels' groups are those that were fastest on an H200.
+// progress at the same time. Reasons: lib/decisions/backend.md#kernels-keep-loads-in-progress.
 template <int kGroup, class F>
 __device__ inline void for_row_groups(std::int64_t rows, const F& f) {
   std::int64_t row = tile_row();

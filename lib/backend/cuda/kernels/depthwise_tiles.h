@@ -1,6 +1,7 @@
 // Depthwise convolutions with windows of 3 x 3 positions, strides of 1 or 2 and one output per
 // input channel. A thread computes a tile of outputs, so that it reads an input once for several
 // outputs. depthwise.h has the general form and calls these.
+// Reasons: lib/decisions/backend.md#kernels-keep-loads-in-progress.
 #pragma once
 
 #include <initializer_list>
