@@ -64,7 +64,7 @@ __device__ inline void for_row_groups(std::int64_t rows, const F& f) {
   for (; row < rows; row += tile_row_step()) f.template operator()<1>(row);
 }
 
-// The elements of a channel in R rows that are tile_row_step() apart.
+// Finds the elements of a channel in rows that are tile_row_step() apart.
 struct Elements {
   std::int64_t first, step;
   __device__ std::int64_t operator()(int i) const { return first + i * step; }
@@ -72,7 +72,7 @@ struct Elements {
 __device__ inline Elements elements_at(std::int64_t row, std::int64_t c, std::int64_t channel) {
   return {row * c + channel, tile_row_step() * c};
 }
-// All loads come before the first use, so that they are in progress at the same time.
+// Loads R rows. No load waits for the use of another one.
 template <int R, int N, class T>
 __device__ inline void load_group(const T* from, const Elements& at, float (&to)[R][N]) {
   unrolled<R>([&](auto i) { load<N>(from + at(i), to[i]); });

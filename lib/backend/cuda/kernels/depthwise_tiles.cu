@@ -14,8 +14,8 @@ constexpr int kPositions = kWindow * kWindow;
 // many loads can be in progress.
 constexpr int kRows = 2, kColumns = 4, kChannels = 2;
 
-// One axis of what a kernel reads and makes. Tile 0 begins at the made position first_made and
-// reads from the position first_read on; either may lie before the image.
+// One axis of the tensors that a kernel reads and makes. Tile 0 begins at the made position
+// first_made and reads from the position first_read on; either may lie before the image.
 struct TileAxis {
   int read, made;  // extents
   int tiles;
@@ -26,10 +26,11 @@ struct Tiles {
   int c;
 };
 
-// The ways of reading. tap(from, to) is the window position that connects the position `from` of
-// what a tile reads with the position `to` of what it makes; there is none if it is outside of the
-// window. A tile of `extent` positions reads reach(extent) positions and begins step(extent)
-// positions after the one before it. kBlocks is how many blocks a multiprocessor runs at least.
+// Forward and BackwardData describe how a kernel reads. tap(from, to) is the window position that
+// connects the position `from` of what a tile reads with the position `to` of what it makes; there
+// is none if it is outside of the window. A tile of `extent` positions reads reach(extent)
+// positions and begins step(extent) positions after the one before it. kBlocks is how many blocks a
+// multiprocessor runs at least.
 template <int kStride>
 struct Forward {  // reads x, makes y
   static constexpr int kBlocks = kStride == 1 ? 3 : 2;
@@ -65,7 +66,7 @@ __device__ inline int nearest(int position, int extent) {
   return position < 0 ? 0 : position < extent ? position : extent - 1;
 }
 
-// kCount positions of a row from `first` on.
+// Holds kCount positions of a row from `first` on.
 template <int kCount>
 struct Columns {
   int first, extent;
@@ -77,8 +78,8 @@ struct Columns {
   }
 };
 
-// The pixels of a row of an image, as they are in memory; zeros outside of the image. All are read,
-// so that no load waits for a branch.
+// Loads pixels of a row of an image as they are in memory, and zeros outside of the image. It reads
+// all of them, so that no load waits for a branch.
 template <class T, int kCount>
 __device__ inline void load_pixels(const T* image, int row, int rows, int channels,
                                    const Columns<kCount>& columns,
@@ -92,7 +93,35 @@ __device__ inline void load_pixels(const T* image, int row, int rows, int channe
   });
 }
 
-// A tile of kRows x kColumns pixels a thread.
+// Loads the pixels that a tile reads, and calls use(tap, made, pixel) for each pair of one of them
+// and a pixel that the tile makes which the window connects. `tap` numbers the window positions and
+// `made` the pixels of the tile, both row by row, as std::integral_constant.
+template <class Way, class T, class Use>
+__device__ inline void for_taps(const Tiles& t, const T* from, const Pixel& tile,
+                                std::int64_t channel, const Use& use) {
+  const int first_row = t.y.first_read + tile.y * Way::step(kRows);
+  const Columns<Way::reach(kColumns)> columns(t.x.first_read + tile.x * Way::step(kColumns),
+                                              t.x.read, t.c);
+  const T* image = from + tile.image * t.y.read * t.x.read * t.c + channel;
+  unrolled<Way::reach(kRows)>([&](auto r) {
+    Pack<T, kChannels> v[Way::reach(kColumns)];
+    load_pixels(image, first_row + r, t.y.read, t.c, columns, v);
+    unrolled<kRows>([&](auto h) {
+      constexpr int i = Way::tap(r, h);
+      if constexpr (in_window(i)) {
+        unrolled<Way::reach(kColumns) * kColumns>([&](auto pair) {
+          constexpr int column = pair / kColumns, o = pair % kColumns, j = Way::tap(column, o);
+          if constexpr (in_window(j)) {
+            use(std::integral_constant<int, i * kWindow + j>{},
+                std::integral_constant<int, h * kColumns + o>{}, v[column]);
+          }
+        });
+      }
+    });
+  });
+}
+
+// Computes a tile of kRows x kColumns pixels per thread.
 template <class T, class Way>
 __global__ void __launch_bounds__(kThreads, Way::kBlocks)
     depthwise_tile_kernel(Tiles t, const T* from, const float* kernel, const float* bias,
@@ -109,27 +138,10 @@ __global__ void __launch_bounds__(kThreads, Way::kBlocks)
     load<kChannels>(bias + channel, b);
     unrolled<kRows * kColumns * kChannels>([&](auto i) { sum[i] = b[i % kChannels]; });
   }
-  const int first_row = t.y.first_read + at.y * Way::step(kRows);
-  const Columns<Way::reach(kColumns)> columns(t.x.first_read + at.x * Way::step(kColumns), t.x.read,
-                                              t.c);
-  const T* image = from + at.image * t.y.read * t.x.read * t.c + channel;
-  unrolled<Way::reach(kRows)>([&](auto r) {
-    Pack<T, kChannels> v[Way::reach(kColumns)];
-    load_pixels(image, first_row + r, t.y.read, t.c, columns, v);
-    unrolled<kRows>([&](auto h) {
-      constexpr int i = Way::tap(r, h);
-      if constexpr (in_window(i)) {
-        unrolled<Way::reach(kColumns) * kColumns>([&](auto pair) {
-          constexpr int column = pair / kColumns, o = pair % kColumns, j = Way::tap(column, o);
-          if constexpr (in_window(j)) {
-            for (int k = 0; k < kChannels; ++k) {
-              sum[(h * kColumns + o) * kChannels + k] +=
-                  to_float(v[column].value[k]) * w[i * kWindow + j][k];
-            }
-          }
-        });
-      }
-    });
+  for_taps<Way>(t, from, at, channel, [&](auto tap, auto made, const Pack<T, kChannels>& pixel) {
+    for (int k = 0; k < kChannels; ++k) {
+      sum[made * kChannels + k] += to_float(pixel.value[k]) * w[tap][k];
+    }
   });
   activate(activation, sum);
   const int made_row = t.y.first_made + at.y * kRows,
@@ -146,7 +158,8 @@ __global__ void __launch_bounds__(kThreads, Way::kBlocks)
   });
 }
 
-// partial[blockIdx.x][kPositions][c], of all tiles of outputs that the block takes.
+// Writes partial[blockIdx.x][kPositions][c], the gradient of all tiles of outputs that the block
+// takes.
 template <class T, int kStride>
 __global__ void __launch_bounds__(kThreads, 2)
     weights_tile_kernel(Tiles t, const T* x, const T* dy, float* partial, unsigned tiles) {
@@ -163,27 +176,11 @@ __global__ void __launch_bounds__(kThreads, 2)
       Pack<T, kChannels> g[kRows][kColumns];
       unrolled<kRows>(
           [&](auto h) { load_pixels(outputs, o_row + h, t.y.made, t.c, o_columns, g[h]); });
-      const int first_row = t.y.first_read + at.y * Way::step(kRows);
-      const Columns<Way::reach(kColumns)> columns(t.x.first_read + at.x * Way::step(kColumns),
-                                                  t.x.read, t.c);
-      const T* image = x + at.image * t.y.read * t.x.read * t.c + channel;
-      unrolled<Way::reach(kRows)>([&](auto r) {
-        Pack<T, kChannels> v[Way::reach(kColumns)];
-        load_pixels(image, first_row + r, t.y.read, t.c, columns, v);
-        unrolled<kRows>([&](auto h) {
-          constexpr int i = Way::tap(r, h);
-          if constexpr (in_window(i)) {
-            unrolled<Way::reach(kColumns) * kColumns>([&](auto pair) {
-              constexpr int column = pair / kColumns, o = pair % kColumns, j = Way::tap(column, o);
-              if constexpr (in_window(j)) {
-                for (int k = 0; k < kChannels; ++k) {
-                  sum[i * kWindow + j][k] +=
-                      to_float(v[column].value[k]) * to_float(g[h][o].value[k]);
-                }
-              }
-            });
-          }
-        });
+      for_taps<Way>(t, x, at, channel, [&](auto tap, auto made, const Pack<T, kChannels>& pixel) {
+        for (int k = 0; k < kChannels; ++k) {
+          sum[tap][k] +=
+              to_float(pixel.value[k]) * to_float(g[made / kColumns][made % kColumns].value[k]);
+        }
       });
     }
   }
