@@ -74,12 +74,18 @@ int xmp_orientation(std::span<const std::uint8_t> packet) {
   return 1;
 }
 
+MirroredAxes mirrored_axes(int orientation) {
+  return {orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8,
+          orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7};
+}
+
 void orient(Pixels& image, int orientation) {
   if (orientation < 2 || orientation > 8) return;
-  // Orientations 2 to 8 mirror the x axis of the stored image, mirror its y axis, or swap its axes.
-  const bool flip_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool flip_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  // Orientations 5 to 8 swap the axes: the stored rows become columns.
   const bool swap = orientation >= 5;
+  const MirroredAxes mirrored = mirrored_axes(orientation);
+  const bool flip_y = swap ? mirrored.horizontal : mirrored.vertical;
+  const bool flip_x = swap ? mirrored.vertical : mirrored.horizontal;
   const int channels = image.channels();
   Pixels turned(swap ? image.width() : image.height(), swap ? image.height() : image.width(),
                 channels);

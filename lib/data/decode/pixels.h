@@ -45,6 +45,11 @@ inline std::uint8_t luma(int red, int green, int blue) {
 
 // Rotates and mirrors the image by an EXIF orientation, 1 to 8; does nothing for other numbers.
 void orient(Pixels& image, int orientation);
+// The axes of an oriented image that run against those of the stored image.
+struct MirroredAxes {
+  bool vertical = false, horizontal = false;
+};
+MirroredAxes mirrored_axes(int orientation);
 // Returns the orientation of the EXIF block of a JPEG (its APP1 marker), 1 if it has none.
 int exif_orientation(std::span<const std::uint8_t> app1);
 // Returns the EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it;

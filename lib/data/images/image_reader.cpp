@@ -12,6 +12,10 @@
 namespace trainer::data {
 namespace {
 
+// Part of recipe(): changes whenever scaled decoding gives other pixels, so that no cache or
+// resumed run mixes them.
+constexpr int kScaledDecodeVersion = 2;
+
 // Memory of one thread that is reused for each image.
 struct Scratch {
   std::vector<std::uint8_t> file, part;
@@ -46,7 +50,8 @@ ImageReader::ImageReader(const config::Data& data)
 
 std::string ImageReader::recipe() const {
   return concat(height_, 'x', width_, 'x', channels_, ' ', static_cast<int>(interpolation_),
-                antialias_, static_cast<int>(fit_), ' ', crop_fraction_, scaled_decode_, range_);
+                antialias_, static_cast<int>(fit_), ' ', crop_fraction_,
+                scaled_decode_ ? kScaledDecodeVersion : 0, range_);
 }
 
 std::string ImageReader::limits() const {
@@ -73,7 +78,11 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cu
   const int reduce = scaled ? decode_reduction(geometry) : 1;
   std::string warning = file.decode(channels_, reduce, s.decoded, levels_.get());
   if (!warning.empty()) warning = concat(printable(path), ": ", printable(warning));
-  return {s.decoded, reduced(geometry, reduce, s.decoded.height(), s.decoded.width()),
+  const ImageInfo& info = file.info();
+  const MirroredAxes mirrored = mirrored_axes(info.orientation);
+  return {s.decoded,
+          reduced(geometry, reduce, {info.height, mirrored.vertical},
+                  {info.width, mirrored.horizontal}),
           std::move(warning), reduce};
 }
 

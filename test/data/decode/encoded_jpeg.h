@@ -45,8 +45,8 @@ inline std::vector<std::uint8_t> picture(const JpegKind& kind, int noise, Random
   return pixels;
 }
 
-inline Bytes encode_jpeg(const JpegKind& kind, int noise, Random& random) {
-  std::vector<std::uint8_t> pixels = picture(kind, noise, random);
+// `pixels` are [height, width, components].
+inline Bytes encode_jpeg(const JpegKind& kind, std::vector<std::uint8_t> pixels) {
   jpeg_compress_struct cinfo{};
   jpeg_error_mgr errors{};
   cinfo.err = jpeg_std_error(&errors);
@@ -83,6 +83,21 @@ inline Bytes encode_jpeg(const JpegKind& kind, int noise, Random& random) {
   jpeg_destroy_compress(&cinfo);
   std::free(memory);
   return file;
+}
+
+inline Bytes encode_jpeg(const JpegKind& kind, int noise, Random& random) {
+  return encode_jpeg(kind, picture(kind, noise, random));
+}
+
+// Returns the file with an EXIF block that gives it this orientation.
+inline Bytes with_orientation(Bytes jpeg, int orientation) {
+  const Bytes marker{
+      0xFF, 0xE1, 0, 34, 'E', 'x', 'i', 'f', 0, 0,
+      'M',  'M',  0, 42, 0,   0,   0,   8,   0, 1,
+      1,    0x12, 0, 3,  0,   0,   0,   1,   0, static_cast<std::uint8_t>(orientation),
+      0,    0,    0, 0,  0,   0};
+  jpeg.insert(jpeg.begin() + 2, marker.begin(), marker.end());
+  return jpeg;
 }
 
 }  // namespace trainer::data

@@ -228,6 +228,21 @@ TEST_CASE("a scaled decode stays at least as large as the target") {
   CHECK(reduction(100, 100, 224) == 1);
 }
 
+TEST_CASE("reduced: a part of an axis, exactly that part of the decoded pixels") {
+  const auto part = [](int first, int input, bool is_mirrored) {
+    const Geometry full{{first, input, 6, 0, 6}, {first, input, 6, 0, 6}};
+    const Geometry geometry = reduced(full, 8, {145, is_mirrored}, {145, is_mirrored});
+    CHECK(geometry.vertical == geometry.horizontal);
+    return geometry.vertical;
+  };
+  // 145 pixels are 19 decoded ones, of which one stands for a single pixel.
+  CHECK(part(0, 145, false) == ResizeAxis{0, 19, 6, 0, 6, 0, 0.875});
+  CHECK(part(0, 145, true) == ResizeAxis{0, 19, 6, 0, 6, 0.875, 0});
+  CHECK(part(10, 50, false) == ResizeAxis{1, 7, 6, 0, 6, 0.25, 0.5});
+  CHECK(part(10, 50, true) == ResizeAxis{2, 7, 6, 0, 6, 0.125, 0.625});
+  CHECK(part(16, 64, false) == ResizeAxis{2, 8, 6, 0, 6});
+}
+
 TEST_CASE("weights cache: many wide axes, it holds no more than its bytes and the same weights") {
   constexpr std::size_t kMaxBytes = 1 << 20;
   WeightsCache cache(kMaxBytes);

@@ -43,6 +43,36 @@ TEST_CASE("scaled decoding: its distance from decoding in full is measured and r
   CHECK(check_images(config, 1, "").splits[0].notes.empty());
 }
 
+// A ramp shows where each pixel comes from: 1.2 levels per column. Without the fraction that the
+// last block of 8 pixels stands for, the pixels at one end would be those of 7 columns further on.
+TEST_CASE("scaled decoding: a size that is no multiple of 8, pixels in place in each orientation") {
+  const TemporaryFolder folder;
+  const JpegKind kind{97, 145, 1};
+  std::vector<std::uint8_t> ramp;
+  for (int y = 0; y < kind.height; ++y) {
+    for (int x = 0; x < kind.width; ++x) {
+      ramp.push_back(static_cast<std::uint8_t>(0.6 * y + 1.2 * x));
+    }
+  }
+  const Bytes jpeg = encode_jpeg(kind, ramp);
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    CAPTURE(orientation);
+    const fs::path path = folder.path() / "a.jpg";
+    write_file_atomic(path, with_orientation(jpeg, orientation));
+    ImageList list;
+    list.files.push_back({path.string()});
+    config::Data config = config_of(folder.path());
+    config.channels = 1;
+    for (const auto fit : {config::Fit::kStretch, config::Fit::kCrop}) {
+      config.fit = fit;
+      const ScaledDecode found = measure_scaled_decode(list, config);
+      CHECK(found.scaled == 1);
+      CHECK(found.mean < 0.7);
+      CHECK(found.max <= 3);
+    }
+  }
+}
+
 // What data.antialias promises, against resizing in double precision as tf.image.resize does it.
 TEST_CASE("antialias: a JPEG of several times the size, within one level of the pixels in full") {
   const TemporaryFolder folder;

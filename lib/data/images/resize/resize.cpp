@@ -176,15 +176,25 @@ int decode_reduction(const Geometry& geometry) {
   return 1;
 }
 
-Geometry reduced(const Geometry& geometry, int reduce, int height, int width) {
-  const auto shrink = [reduce](ResizeAxis axis, int limit) {
-    const int end = std::min((axis.first + axis.input + reduce - 1) / reduce, limit);
-    axis.first = std::min(axis.first / reduce, end - 1);
-    axis.input = end - axis.first;
+Geometry reduced(const Geometry& geometry, int reduce, const ReducedAxis& vertical,
+                 const ReducedAxis& horizontal) {
+  const auto shrink = [reduce](ResizeAxis axis, const ReducedAxis& image) {
+    const int decoded_size = (image.full_size + reduce - 1) / reduce;
+    // Fractions of 8 are exact.
+    const auto place = [&](int full) {
+      const double shift =
+          image.is_mirrored ? decoded_size - static_cast<double>(image.full_size) / reduce : 0;
+      return shift + static_cast<double>(full) / reduce;
+    };
+    const double begin = place(axis.first), end = place(axis.first + axis.input);
+    axis.first = static_cast<int>(std::floor(begin));
+    axis.input = static_cast<int>(std::ceil(end)) - axis.first;
+    axis.cut_before = begin - axis.first;
+    axis.cut_after = axis.first + axis.input - end;
     return axis;
   };
   if (reduce == 1) return geometry;
-  return {shrink(geometry.vertical, height), shrink(geometry.horizontal, width)};
+  return {shrink(geometry.vertical, vertical), shrink(geometry.horizontal, horizontal)};
 }
 
 }  // namespace trainer::data

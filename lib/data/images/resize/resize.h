@@ -9,11 +9,13 @@
 namespace trainer::data {
 
 // One axis: `input` pixels from `first` on are resized to `size` pixels, of which `output` pixels
-// from `skip` on are computed.
+// from `skip` on are computed. Of the first and the last input pixel, the fractions `cut_before`
+// and `cut_after` (at least 0, less than 1) are not part of what is resized.
 struct ResizeAxis {
   int first = 0, input = 0;
   int size = 0;
   int skip = 0, output = 0;
+  double cut_before = 0, cut_after = 0;
   bool operator==(const ResizeAxis&) const = default;
 };
 
@@ -37,7 +39,14 @@ Geometry fit_geometry(int height, int width, int out_height, int out_width, conf
 // Returns the largest n of 1, 2, 4 and 8 at which the part of the image at 1 / n of its size is at
 // least as large as after resizing.
 int decode_reduction(const Geometry& geometry);
-// Returns the same geometry for the image decoded at 1 / reduce, which is [height, width].
-Geometry reduced(const Geometry& geometry, int reduce, int height, int width);
+// An axis of an image that is decoded at 1 / n of its size, rounded up: the last pixel of the file
+// may stand for fewer than n pixels. It comes first where the orientation mirrors the axis.
+struct ReducedAxis {
+  int full_size = 0;
+  bool is_mirrored = false;
+};
+// Returns the same geometry for the image decoded at 1 / reduce: exactly the same part of it.
+Geometry reduced(const Geometry& geometry, int reduce, const ReducedAxis& vertical,
+                 const ReducedAxis& horizontal);
 
 }  // namespace trainer::data

@@ -33,7 +33,7 @@ void quantise(std::span<const double> exact, int shift, std::int16_t* out) {
 ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpolation,
                            bool antialias, int multiple) {
   const bool bilinear = interpolation == config::Interpolation::kBilinear;
-  const double scale = static_cast<double>(axis.input) / axis.size;
+  const double scale = (axis.input - axis.cut_before - axis.cut_after) / axis.size;
   const double widen = antialias ? std::max(scale, 1.0) : 1.0;
   const double support = (bilinear ? 1 : 2) * widen;
   std::vector<double> exact;       // the weights of all outputs, one after the other
@@ -41,7 +41,7 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   ResizeWeights result;
   double largest = 0;
   for (int i = 0; i < axis.output; ++i) {
-    const double centre = (axis.skip + i + 0.5) * scale;
+    const double centre = axis.cut_before + (axis.skip + i + 0.5) * scale;
     const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
     const int last = std::min(static_cast<int>(centre + support + 0.5), axis.input);
     const std::size_t begin = exact.size();
