@@ -12,6 +12,7 @@
 #include "commands/predict/features.h"
 #include "commands/predict/heatmap_writer.h"
 #include "commands/predict/labels.h"
+#include "commands/predict/prediction_writer.h"
 #include "commands/predict/stored_decisions.h"
 #include "options.h"
 #include "train/open.h"

@@ -1,4 +1,5 @@
-// The names and files of heatmaps.
+#include "commands/predict/heatmap_files.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -7,7 +8,6 @@
 #include "base/error.h"
 #include "base/formats/canvas.h"
 #include "base/text.h"
-#include "commands/predict/heatmap.h"
 
 namespace trainer::commands {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/predict/heatmap.h"
+#include "commands/predict/heatmap_files.h"
 
 namespace trainer::commands {
 

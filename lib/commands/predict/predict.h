@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,41 +88,5 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
 void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough = {});
-
-// Writes predictions as lines of a table, CSV or JSON.
-class PredictionWriter {
- public:
-  // `format`: table, csv or jsonl. With `top`, shows that many classes, the most probable first;
-  // otherwise the predicted class and (except in a table) the probabilities of all. `logits`: how
-  // many the model gives, to show them too; 0 shows none.
-  PredictionWriter(const std::string& format, std::vector<std::string> classes,
-                   const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
-                   std::ostream& out, std::int64_t logits = 0);
-  // Call it before header(): shows for each sample whether the model abstained, and no class then.
-  void show_abstentions();
-  void header();
-  // `heatmap`: the path of the prediction's heatmap, for JSON; "" for none.
-  void write(const PredictionInput& input, const Prediction& prediction,
-             const std::string& heatmap = "");
-
- private:
-  std::string class_name(std::int64_t index) const;
-  void write_table(const PredictionInput& input, const Prediction& prediction);
-  void write_csv(const PredictionInput& input, const Prediction& prediction);
-  void write_json(const PredictionInput& input, const Prediction& prediction,
-                  const std::string& heatmap);
-
-  // The classes to show after the first, likeliest first; equal ones by their number.
-  std::vector<std::size_t> runners_up(const Prediction& prediction) const;
-
-  std::string format_;
-  std::vector<std::string> classes_;
-  std::int64_t top_ = 0;                   // 0: not given
-  std::int64_t logits_ = 0;                // 0: not shown
-  bool abstentions_ = false;               // are shown
-  bool files_ = false, labelled_ = false;  // whether to have these columns
-  std::size_t name_width_ = 5, file_width_ = 4;
-  std::ostream& out_;
-};
 
 }  // namespace trainer::commands

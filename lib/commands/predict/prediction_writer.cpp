@@ -1,3 +1,5 @@
+#include "commands/predict/prediction_writer.h"
+
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -7,7 +9,6 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/predict/predict.h"
 
 namespace trainer::commands {
 namespace {

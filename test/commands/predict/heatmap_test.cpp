@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/numbers/random.h"
+#include "commands/predict/heatmap_files.h"
 #include "commands/predict/sample_pixels.h"
 #include "data/decode/image_file.h"
 #include "model/build_model.h"

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/numbers/random.h"
 #include "commands/predict/predict.h"
+#include "commands/predict/prediction_writer.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"
 #include "train/open.h"
