@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -149,6 +150,20 @@ bool is_skipped(const config::Data& data, const FileCheck& file) {
   return data.on_error == config::OnError::kSkip && !file.error.empty();
 }
 
+// Returns the strata of these files of a list.
+Strata list_strata(const ImageList& list, std::span<const std::size_t> indices) {
+  if (list.label_sets) {
+    std::vector<std::span<const float>> targets;
+    for (const std::size_t i : indices) {
+      targets.push_back(list.label_sets->row(list.files[i].label));
+    }
+    return Strata(targets);
+  }
+  std::vector<std::int32_t> classes;
+  for (const std::size_t i : indices) classes.push_back(list.files[i].label);
+  return Strata(classes);
+}
+
 // Moves the files that the config sets aside for validation out of `train`, as training does.
 Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
                      const std::vector<std::string>& classes) {
@@ -156,14 +171,13 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
   for (std::size_t i = 0; i < train.files.size(); ++i) {
     (is_skipped(data, train.files[i]) ? kept : divided).push_back(i);
   }
-  std::vector<std::int32_t> labels;
   std::vector<std::string> groups;
   for (const std::size_t i : divided) {
-    labels.push_back(train.list.label_sets ? -1 : train.list.files[i].label);
     groups.push_back(train.list.files[i].group);
   }
   clear_if_ungrouped(groups);
-  const Division division = divide_training_samples(data, labels, groups, seed);
+  const Strata strata = list_strata(train.list, divided);
+  const Division division = divide_training_samples(data, strata, groups, seed);
   for (const std::int64_t i : division.train) kept.push_back(divided[static_cast<std::size_t>(i)]);
   for (const std::int64_t i : division.validation) {
     aside.push_back(divided[static_cast<std::size_t>(i)]);
@@ -172,8 +186,8 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
   Part validation = select_files(train, Split::kValidation, aside);
   validation.list.notes.push_back(
       concat("set aside from the training files by ", describe_rule(data), " with seed ", seed));
-  if (data.fold || !groups.empty()) {
-    validation.list.notes.push_back(describe_shares(data, labels, division, classes));
+  if (data.fold || !groups.empty() || !strata.is_by_class()) {
+    validation.list.notes.push_back(describe_shares(data, strata, division, classes));
   }
   std::vector<std::string> notes = std::move(train.list.notes);
   std::string missing = std::move(train.missing);

@@ -117,13 +117,14 @@ void divide_train(Datasets& result, const config::Data& config, std::uint64_t se
   std::vector<std::string> groups;
   if (!config.group_by.empty()) groups = list_groups(*result.train);
   if (!config::divides_training_samples(config)) return note_groups(result, config, groups, "");
-  const std::vector<std::int32_t> labels = list_labels(*result.train);
-  Division division = divide_training_samples(config, labels, groups, seed);
+  const Strata strata = list_strata(*result.train);
+  Division division = divide_training_samples(config, strata, groups, seed);
   if (!groups.empty()) {
-    note_groups(result, config, groups, describe_shares(config, labels, division, result.classes));
+    note_groups(result, config, groups, describe_shares(config, strata, division, result.classes));
   }
-  SplitPair parts = split_off(std::move(result.train), result.train_files.get(),
-                              std::move(division), describe_division_key(config, groups, seed));
+  SplitPair parts =
+      split_off(std::move(result.train), result.train_files.get(), std::move(division),
+                describe_division_key(config, strata, groups, seed));
   result.train = std::move(parts.train);
   if (!evaluate) return;
   result.validation = std::move(parts.validation);

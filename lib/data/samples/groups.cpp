@@ -16,15 +16,15 @@ namespace {
 // The random numbers differ from those of draw_files() and of a division without groups.
 constexpr std::uint64_t kGroupDraws = std::uint64_t{1} << 32;
 
-// The samples of one group in one class; `cls` counts the classes that occur, from 0.
-struct ClassCount {
-  std::size_t cls = 0;
+// The samples of one group in one stratum; `stratum` counts the strata that occur, from 0.
+struct StratumCount {
+  std::size_t stratum = 0;
   std::int64_t samples = 0;
 };
 
-// Returns how many of `count` samples of a class each part is to have: the integer part of its
+// Returns how many of `count` samples of a stratum each part is to have: the integer part of its
 // share, and one more for the largest fractions. `owed` has the fractions that the parts did not
-// get of earlier classes, so that the parts also have their shares of all samples.
+// get of earlier strata, so that the parts also have their shares of all samples.
 std::vector<std::int64_t> find_targets(std::int64_t count, std::span<const double> shares,
                                        std::vector<double>& owed) {
   constexpr double kRounding = 1e-9;
@@ -54,35 +54,39 @@ std::vector<std::int64_t> find_targets(std::int64_t count, std::span<const doubl
 // Moves whole groups between parts.
 class GroupDivider {
  public:
-  GroupDivider(std::span<const std::int32_t> labels, const Groups& groups,
-               std::span<const double> shares)
+  GroupDivider(const Strata& strata, const Groups& groups, std::span<const double> shares)
       : parts_(shares.size()),
         counts_(static_cast<std::size_t>(groups.count)),
         part_of_(counts_.size(), kNone),
         groups_in_(parts_) {
-    std::map<std::int32_t, std::size_t> classes;
-    for (const std::int32_t label : labels) classes.emplace(label, 0);
-    for (auto& [label, cls] : classes) {
-      cls = sizes_.size();
+    std::map<std::int32_t, std::size_t> numbers;
+    for (std::size_t i = 0; i < strata.samples(); ++i) {
+      for (const std::int32_t stratum : strata.of_sample(i)) numbers.emplace(stratum, 0);
+    }
+    for (auto& [stratum, number] : numbers) {
+      number = sizes_.size();
       sizes_.push_back(0);
     }
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      const std::size_t cls = classes.at(labels[i]);
-      ++sizes_[cls];
+    for (std::size_t i = 0; i < strata.samples(); ++i) {
       auto& counts = counts_[static_cast<std::size_t>(groups.by_sample[i])];
-      const auto found = std::find_if(counts.begin(), counts.end(),
-                                      [&](const ClassCount& one) { return one.cls == cls; });
-      if (found != counts.end()) {
-        ++found->samples;
-      } else {
-        counts.push_back({cls, 1});
+      for (const std::int32_t stratum : strata.of_sample(i)) {
+        const std::size_t number = numbers.at(stratum);
+        ++sizes_[number];
+        const auto found = std::find_if(counts.begin(), counts.end(), [&](const StratumCount& one) {
+          return one.stratum == number;
+        });
+        if (found != counts.end()) {
+          ++found->samples;
+        } else {
+          counts.push_back({number, 1});
+        }
       }
     }
     excess_.resize(parts_ * sizes_.size());
     std::vector<double> owed(parts_);
-    for (std::size_t cls = 0; cls < sizes_.size(); ++cls) {
-      const std::vector<std::int64_t> targets = find_targets(sizes_[cls], shares, owed);
-      for (std::size_t part = 0; part < parts_; ++part) excess(part, cls) = -targets[part];
+    for (std::size_t stratum = 0; stratum < sizes_.size(); ++stratum) {
+      const std::vector<std::int64_t> targets = find_targets(sizes_[stratum], shares, owed);
+      for (std::size_t part = 0; part < parts_; ++part) excess(part, stratum) = -targets[part];
     }
   }
 
@@ -112,26 +116,26 @@ class GroupDivider {
  private:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-  std::int64_t& excess(std::size_t part, std::size_t cls) {
-    return excess_[part * sizes_.size() + cls];
+  std::int64_t& excess(std::size_t part, std::size_t stratum) {
+    return excess_[part * sizes_.size() + stratum];
   }
 
   void add_to_excess(std::size_t part, std::size_t group) {
-    for (const auto& [cls, samples] : counts_[group]) excess(part, cls) += samples;
+    for (const auto& [stratum, samples] : counts_[group]) excess(part, stratum) += samples;
   }
 
   void remove_from_excess(std::size_t part, std::size_t group) {
-    for (const auto& [cls, samples] : counts_[group]) excess(part, cls) -= samples;
+    for (const auto& [stratum, samples] : counts_[group]) excess(part, stratum) -= samples;
   }
 
   // Returns how much the cost of a part rises if a group is added to it, which it does not have.
-  // The cost is the sum over classes of the squared excess, divided by the size of the class.
+  // The cost is the sum over strata of the squared excess, divided by the size of the stratum.
   double find_cost(std::size_t group, std::size_t part) {
     double cost = 0;
-    for (const auto& [cls, samples] : counts_[group]) {
+    for (const auto& [stratum, samples] : counts_[group]) {
       const auto count = static_cast<double>(samples);
-      cost += count * (count + 2 * static_cast<double>(excess(part, cls))) /
-              static_cast<double>(sizes_[cls]);
+      cost += count * (count + 2 * static_cast<double>(excess(part, stratum))) /
+              static_cast<double>(sizes_[stratum]);
     }
     return cost;
   }
@@ -189,11 +193,11 @@ class GroupDivider {
   }
 
   std::size_t parts_;
-  std::vector<std::vector<ClassCount>> counts_;  // by group
-  std::vector<std::size_t> part_of_;             // by group
-  std::vector<std::int64_t> groups_in_;          // by part
-  std::vector<std::int64_t> sizes_;              // samples by class
-  std::vector<std::int64_t> excess_;  // by part and class: the samples beyond the part's target
+  std::vector<std::vector<StratumCount>> counts_;  // by group
+  std::vector<std::size_t> part_of_;               // by group
+  std::vector<std::int64_t> groups_in_;            // by part
+  std::vector<std::int64_t> sizes_;                // samples by stratum
+  std::vector<std::int64_t> excess_;  // by part and stratum: the samples beyond the part's target
 };
 
 }  // namespace
@@ -233,17 +237,17 @@ std::vector<std::string> list_groups(const Dataset& dataset) {
   return names;
 }
 
-std::vector<std::int32_t> divide_groups(std::span<const std::int32_t> labels, const Groups& groups,
+std::vector<std::int32_t> divide_groups(const Strata& strata, const Groups& groups,
                                         std::span<const double> shares, std::uint64_t seed) {
   if (groups.count < static_cast<std::int64_t>(shares.size())) {
-    const bool is_grouped = groups.count < static_cast<std::int64_t>(labels.size());
-    throw DataError("data", concat("the ", labels.size(), " training samples",
+    const bool is_grouped = groups.count < static_cast<std::int64_t>(strata.samples());
+    throw DataError("data", concat("the ", strata.samples(), " training samples",
                                    is_grouped ? concat(" in ", groups.count, " groups") : "",
                                    " cannot be divided into ", shares.size(),
                                    " parts; give more samples, fewer parts or smaller groups"));
   }
   Random random(seed, Stream::kSplit, kGroupDraws);
-  const std::vector<std::size_t> parts = GroupDivider(labels, groups, shares).divide(random);
+  const std::vector<std::size_t> parts = GroupDivider(strata, groups, shares).divide(random);
   std::vector<std::int32_t> by_sample;
   for (const std::int64_t group : groups.by_sample) {
     by_sample.push_back(static_cast<std::int32_t>(parts[static_cast<std::size_t>(group)]));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/samples/strata.h"
 
 namespace trainer::data {
 
@@ -29,13 +30,13 @@ void clear_if_ungrouped(std::vector<std::string>& names);
 std::vector<std::string> list_groups(const Dataset& dataset);
 
 // Returns the part of each sample, as a function of the arguments alone. All samples of a group are
-// in one part. The parts have the given shares (which sum to 1) of the samples of every class as
+// in one part. The parts have the given shares (which sum to 1) of the samples of every stratum as
 // far as whole groups allow: no move of one group to another part brings the numbers of samples by
-// class and part closer to them, in squares relative to the size of the class. So if all samples of
-// each group are of one class, the number of a class in a part differs from its share by less than
-// the size of the largest group. `labels` are those of all samples, -1 for an unknown one. No part
-// is empty. Throws DataError if there are fewer groups than parts.
-std::vector<std::int32_t> divide_groups(std::span<const std::int32_t> labels, const Groups& groups,
+// stratum and part closer to them, in squares relative to the size of the stratum. So if all
+// samples of each group are of one class, the number of a class in a part differs from its share by
+// less than the size of the largest group. No part is empty. Throws DataError if there are fewer
+// groups than parts.
+std::vector<std::int32_t> divide_groups(const Strata& strata, const Groups& groups,
                                         std::span<const double> shares, std::uint64_t seed);
 
 }  // namespace trainer::data

@@ -28,17 +28,19 @@ std::string checksum_groups(std::span<const std::string> groups) {
 
 }  // namespace
 
-Division divide_training_samples(const config::Data& data, std::span<const std::int32_t> labels,
+Division divide_training_samples(const config::Data& data, const Strata& strata,
                                  std::span<const std::string> groups, std::uint64_t seed) {
-  if (!data.fold && groups.empty()) return divide_samples(labels, data.validation_split, seed);
+  if (!data.fold && groups.empty() && strata.is_by_class()) {
+    return divide_samples(strata.classes(), data.validation_split, seed);
+  }
   std::vector<double> shares{1 - data.validation_split, data.validation_split};
   std::int32_t validation = 1;
   if (data.fold) {
     shares.assign(static_cast<std::size_t>(*data.folds), find_share(data));
     validation = static_cast<std::int32_t>(*data.fold) - 1;
   }
-  const Groups numbered = number_groups(groups, labels.size());
-  const std::vector<std::int32_t> parts = divide_groups(labels, numbered, shares, seed);
+  const Groups numbered = number_groups(groups, strata.samples());
+  const std::vector<std::int32_t> parts = divide_groups(strata, numbered, shares, seed);
   Division division;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     (parts[i] == validation ? division.validation : division.train)
@@ -52,28 +54,33 @@ std::string describe_rule(const config::Data& data) {
   return concat("data.validation_split: ", data.validation_split);
 }
 
-std::string describe_division_key(const config::Data& data, std::span<const std::string> groups,
-                                  std::uint64_t seed) {
+std::string describe_division_key(const config::Data& data, const Strata& strata,
+                                  std::span<const std::string> groups, std::uint64_t seed) {
   std::string key = data.fold ? concat(", ", describe_rule(data))
                               : concat(", split by class ", data.validation_split);
+  if (!strata.is_by_class()) key += " by label";
   if (!groups.empty()) key += " groups " + checksum_groups(groups);
   return concat(key, " seed ", seed);
 }
 
-std::string describe_shares(const config::Data& data, std::span<const std::int32_t> labels,
+std::string describe_shares(const config::Data& data, const Strata& strata,
                             const Division& division, const std::vector<std::string>& classes) {
   struct Counts {
     double all = 0, validation = 0;
   };
   std::map<std::int32_t, Counts> counts;
-  for (const std::int32_t label : labels) ++counts[label].all;
-  for (const std::int64_t i : division.validation) {
-    ++counts[labels[static_cast<std::size_t>(i)]].validation;
+  for (std::size_t i = 0; i < strata.samples(); ++i) {
+    for (const std::int32_t stratum : strata.of_sample(i)) ++counts[stratum].all;
   }
-  std::string text = concat(
-      describe_rule(data), " sets ",
-      percent(static_cast<double>(division.validation.size()) / static_cast<double>(labels.size())),
-      " of the samples aside (", percent(find_share(data)), " asked for)");
+  for (const std::int64_t i : division.validation) {
+    for (const std::int32_t stratum : strata.of_sample(static_cast<std::size_t>(i))) {
+      ++counts[stratum].validation;
+    }
+  }
+  std::string text = concat(describe_rule(data), " sets ",
+                            percent(static_cast<double>(division.validation.size()) /
+                                    static_cast<double>(strata.samples())),
+                            " of the samples aside (", percent(find_share(data)), " asked for)");
   std::vector<std::pair<double, std::string>> shares;  // by class
   for (const auto& [label, count] : counts) {
     if (label < 0) continue;
@@ -81,14 +88,15 @@ std::string describe_shares(const config::Data& data, std::span<const std::int32
     shares.emplace_back(count.validation / count.all,
                         at < classes.size() ? classes[at] : std::to_string(label));
   }
+  const char* const by = strata.is_by_class() ? ", by class " : ", by label ";
   constexpr std::size_t kMaxListed = 8;
   std::vector<std::string> listed;
   if (shares.size() <= kMaxListed) {
     for (const auto& [share, name] : shares) listed.push_back(concat(name, ' ', percent(share)));
-    return listed.empty() ? text : concat(text, ", by class ", join(listed));
+    return listed.empty() ? text : concat(text, by, join(listed));
   }
   const auto [low, high] = std::minmax_element(shares.begin(), shares.end());
-  return concat(text, ", by class from ", percent(low->first), " (", low->second, ") to ",
+  return concat(text, by, "from ", percent(low->first), " (", low->second, ") to ",
                 percent(high->first), " (", high->second, ')');
 }
 

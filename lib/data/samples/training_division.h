@@ -8,26 +8,27 @@
 
 #include "config/sections/data.h"
 #include "data/samples/splits.h"
+#include "data/samples/strata.h"
 
 namespace trainer::data {
 
 // Returns the samples that data.fold or data.validation_split sets aside for validation, as a
-// function of the config, the labels, the groups and the seed alone. `groups` is that of
-// list_groups(): whole groups are set aside, and the shares of classes are kept as far as these
-// allow. `labels` are those of all samples, -1 for an unknown one. Throws DataError.
-Division divide_training_samples(const config::Data& data, std::span<const std::int32_t> labels,
+// function of the config, the strata, the groups and the seed alone. `groups` is that of
+// list_groups(): whole groups are set aside, and the shares of strata are kept as far as these
+// allow. Throws DataError.
+Division divide_training_samples(const config::Data& data, const Strata& strata,
                                  std::span<const std::string> groups, std::uint64_t seed);
 
 // Returns what sets samples aside: "data.validation_split: 0.2" or "fold 2 of 5".
 std::string describe_rule(const config::Data& data);
 
 // Returns the part of a fingerprint that identifies the division, without the name of the part.
-std::string describe_division_key(const config::Data& data, std::span<const std::string> groups,
-                                  std::uint64_t seed);
+std::string describe_division_key(const config::Data& data, const Strata& strata,
+                                  std::span<const std::string> groups, std::uint64_t seed);
 
-// Returns which share of all samples and of each class is in the validation part, beside the share
-// that the config asks for.
-std::string describe_shares(const config::Data& data, std::span<const std::int32_t> labels,
+// Returns which share of all samples and of each class, or of the samples with each label, is in
+// the validation part, beside the share that the config asks for.
+std::string describe_shares(const config::Data& data, const Strata& strata,
                             const Division& division, const std::vector<std::string>& classes);
 
 // Returns the number of groups and of samples in none: "2,073 files in 1,209 groups". `groups` is

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/error.h"
 #include "base/numbers/random.h"
@@ -48,8 +50,8 @@ Samples draw_samples(Random& random, std::int64_t max_size) {
 
 std::vector<std::int32_t> divide(const Samples& samples, const std::vector<double>& shares,
                                  std::uint64_t seed) {
-  return divide_groups(samples.labels, number_groups(samples.groups, samples.groups.size()), shares,
-                       seed);
+  return divide_groups(Strata(samples.labels), number_groups(samples.groups, samples.groups.size()),
+                       shares, seed);
 }
 
 // Returns whether each group is in one part only.
@@ -232,11 +234,11 @@ TEST_CASE("divide_training_samples: the folds are disjoint and contain every sam
     std::vector<std::int64_t> all;
     for (std::int64_t fold = 1; fold <= 4; ++fold) {
       data.fold = fold;
-      const Division division = divide_training_samples(data, samples.labels, groups, 9);
+      const Division division = divide_training_samples(data, Strata(samples.labels), groups, 9);
       CHECK(division.train.size() + division.validation.size() == samples.labels.size());
       CHECK(std::is_sorted(division.train.begin(), division.train.end()));
       all.insert(all.end(), division.validation.begin(), division.validation.end());
-      CHECK(describe_shares(data, samples.labels, division, {"a", "b", "c", "d", "e"})
+      CHECK(describe_shares(data, Strata(samples.labels), division, {"a", "b", "c", "d", "e"})
                 .find("(25.00 % asked for), by class a 2") != std::string::npos);
     }
     std::sort(all.begin(), all.end());
@@ -250,15 +252,79 @@ TEST_CASE("divide_training_samples: without groups, the samples of divide_sample
   for (int i = 0; i < 90; ++i) labels.push_back(i % 7 % 3);
   config::Data data;
   data.validation_split = 0.3;
-  const Division division = divide_training_samples(data, labels, {}, 11);
+  const Division division = divide_training_samples(data, Strata(labels), {}, 11);
   CHECK(division.validation == divide_samples(labels, 0.3, 11).validation);
-  CHECK(describe_division_key(data, {}, 11) == ", split by class 0.3 seed 11");
+  CHECK(describe_division_key(data, Strata(labels), {}, 11) == ", split by class 0.3 seed 11");
   std::vector<std::string> groups(90, "a"), renamed(90, "b"), others(90, "a");
   groups[3] = "c";
   renamed[3] = "a";
   others[4] = "c";
-  CHECK(describe_division_key(data, groups, 11) == describe_division_key(data, renamed, 11));
-  CHECK(describe_division_key(data, groups, 11) != describe_division_key(data, others, 11));
+  CHECK(describe_division_key(data, Strata(labels), groups, 11) ==
+        describe_division_key(data, Strata(labels), renamed, 11));
+  CHECK(describe_division_key(data, Strata(labels), groups, 11) !=
+        describe_division_key(data, Strata(labels), others, 11));
+}
+
+// Labels that are rare, common and unknown, and often come together.
+std::vector<std::vector<float>> draw_targets(int samples) {
+  const float unknown = std::numeric_limits<float>::quiet_NaN();
+  Random random(8, Stream::kSynthetic);
+  std::vector<std::vector<float>> targets;
+  for (int i = 0; i < samples; ++i) {
+    std::vector<float> labels(4);
+    labels[0] = random.below(2) == 0 ? 1 : 0;
+    labels[1] = random.below(20) == 0 ? 1 : 0;
+    labels[2] = labels[1] == 1 && random.below(2) == 0 ? 1 : 0;
+    labels[3] = i % 3 == 0 ? unknown : i % 3 == 1 ? 1 : 0;
+    targets.push_back(labels);
+  }
+  return targets;
+}
+
+TEST_CASE("divide_training_samples: several labels per image, each has its share in every part") {
+  const std::vector<std::vector<float>> targets = draw_targets(600);
+  const Strata strata(std::vector<std::span<const float>>(targets.begin(), targets.end()));
+  CHECK(!strata.is_by_class());
+  std::vector<std::string> groups;
+  for (int i = 0; i < 600; ++i) groups.push_back(std::to_string(i / 2));
+  for (const bool is_grouped : {false, true}) {
+    CAPTURE(is_grouped);
+    const std::vector<std::string> names = is_grouped ? groups : std::vector<std::string>{};
+    config::Data data;
+    data.validation_split = 0.2;
+    for (const bool has_folds : {false, true}) {
+      CAPTURE(has_folds);
+      if (has_folds) {
+        data.folds = 5;
+        data.fold = 3;
+      }
+      const Division division = divide_training_samples(data, strata, names, 4);
+      const auto count = [&](std::size_t label, const std::vector<std::int64_t>& samples) {
+        return std::count_if(samples.begin(), samples.end(), [&](std::int64_t i) {
+          return targets[static_cast<std::size_t>(i)][label] == 1;
+        });
+      };
+      CHECK(std::abs(static_cast<double>(division.validation.size()) - 120) <= 2);
+      for (std::size_t label = 0; label < 4; ++label) {
+        CAPTURE(label);
+        const auto aside = static_cast<double>(count(label, division.validation));
+        const auto kept = static_cast<double>(count(label, division.train));
+        CHECK(std::abs(aside - 0.2 * (aside + kept)) <= 2);
+      }
+    }
+    CHECK(describe_division_key(data, strata, names, 4) !=
+          describe_division_key(data, Strata(std::vector<std::int32_t>(600)), names, 4));
+  }
+}
+
+TEST_CASE("describe_shares: several labels per image, the share of the samples with each label") {
+  const std::vector<std::vector<float>> targets{{1, 0}, {1, 1}, {0, 1}, {0, 0}};
+  const Strata strata(std::vector<std::span<const float>>(targets.begin(), targets.end()));
+  config::Data data;
+  data.validation_split = 0.25;
+  CHECK(describe_shares(data, strata, {{0, 2, 3}, {1}}, {"mass", "fluid"}) ==
+        "data.validation_split: 0.25 sets 25.00 % of the samples aside (25.00 % asked for), by "
+        "label mass 50.00 %, fluid 50.00 %");
 }
 
 TEST_CASE("describe_shares: of many classes, the extremes") {
@@ -281,7 +347,7 @@ TEST_CASE("describe_shares: of many classes, the extremes") {
   config::Data data;
   data.validation_split = 0.2;
   CHECK(
-      describe_shares(data, labels, division, classes) ==
+      describe_shares(data, Strata(labels), division, classes) ==
       "data.validation_split: 0.2 sets 20.50 % of the samples aside (20.00 % asked for), by class "
       "from 10.00 % (c3) to 40.00 % (c5)");
 }
