@@ -50,6 +50,22 @@ void expect_pair(const std::vector<std::string>& messages) {
   }
 }
 
+// A network in which packets to all ports but one are lost.
+class LostPackets final : public Network {
+ public:
+  explicit LostPackets(int reached) : reached_(reached) {}
+  Socket connect_to(const Address& address, Clock::time_point deadline,
+                    std::string& reason) const override {
+    if (address.port == reached_) return Network::connect_to(address, deadline, reason);
+    sleep(std::chrono::ceil<milliseconds>(deadline - now()));
+    reason = "Connection timed out";
+    return {};
+  }
+
+ private:
+  int reached_;
+};
+
 // A clock that stands still unless it is set.
 class ManualClock final : public Network {
  public:
@@ -203,6 +219,24 @@ TEST_CASE("open_gloo_pair: a connection that loses all data from the start, both
   }
 }
 
+// Rank 0 would wait longer, so that the message is that of rank 1, whose call gets no answer.
+TEST_CASE("open_gloo: a call that gets no answer, the message names both ranks and the key") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    RendezvousOptions options = kPatient;
+    options.shared_memory = false;
+    options.timeout = milliseconds(rank == 0 ? 4000 : 3000);
+    if (rank == 1) options.network = std::make_shared<LostPackets>(port.number());
+    open_gloo(std::make_shared<Rendezvous>(identity_of(rank, 2, port.number()), options), kRing);
+  });
+  for (const std::string& message : messages) {
+    INFO(message);
+    CHECK(contains(message, "no connection between rank 1 and rank 0 at 127.0.0.1:"));
+    CHECK(contains(message,
+                   " within 3 s, the limit of parallel.timeout: Connection timed out; noticed by"));
+  }
+}
+
 TEST_CASE("Communicator: a connection that closes between two ranks, is reported with both ranks") {
   const auto messages = messages_after(&RelayedLink::cut, milliseconds(30'000));
   expect_pair(messages);
@@ -221,7 +255,7 @@ TEST_CASE("Rendezvous: a silent process at the port of rank 0, ends the ranks at
     message = error.what();
   }
   CHECK(contains(message, "cannot be reached at 127.0.0.1:"));
-  CHECK(contains(message, "for 1 s: it does not answer"));
+  CHECK(contains(message, "for 1 s, the limit of parallel.timeout: it does not answer"));
   CHECK(Clock::now() - start < milliseconds(4000));
 }
 

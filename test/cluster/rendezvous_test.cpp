@@ -70,7 +70,7 @@ TEST_CASE("without rank 0 its address is named") {
     Rendezvous here(identity_of(1, 2, port.number()), {milliseconds(1'000), "1"});
   });
   CHECK(contains(messages[0], concat("4 rank 0 (rank 0) cannot be reached at 127.0.0.1:",
-                                     port.number(), " for 1 s")));
+                                     port.number(), " for 1 s, the limit of parallel.timeout")));
   CHECK(contains(messages[0], "Connection refused"));
 }
 

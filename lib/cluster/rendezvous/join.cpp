@@ -42,8 +42,8 @@ void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& o
   }
   // A rejection by the coordinator explains more than that it has ended since.
   throw PeerError(concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
-                         to_string(identity.master), " for ", seconds(timeout), ": ",
-                         refusal.empty() ? reason : refusal));
+                         to_string(identity.master), " for ", seconds(timeout),
+                         ", the limit of parallel.timeout: ", refusal.empty() ? reason : refusal));
 }
 
 // Returns false when another attempt may succeed.

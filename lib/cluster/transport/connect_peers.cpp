@@ -121,11 +121,12 @@ class PeerConnector {
     return rendezvous_.proof({part, name_, std::to_string(from), std::to_string(to), challenge});
   }
 
-  // Throws the std::runtime_error of a deadline at which `other` is not connected.
-  [[noreturn]] void fail_late(const std::string& other) const {
+  // Throws the std::runtime_error of a deadline at which `other` is not connected. `reason` ends
+  // the message.
+  [[noreturn]] void fail_late(const std::string& other, const std::string& reason = "") const {
     throw std::runtime_error(concat("no connection between rank ", rank_, " and ", other,
                                     " within ", seconds(rendezvous_.timeout()),
-                                    ", the limit of parallel.timeout"));
+                                    ", the limit of parallel.timeout", reason));
   }
 
   // A rank that has too many callers closes some of them, which then call again.
@@ -148,8 +149,7 @@ class PeerConnector {
       }
       if (interrupt_.raised()) throw std::runtime_error("the call was ended");
       if (network_.now() + pause >= deadline_) {
-        throw std::runtime_error(concat("no connection between rank ", rank_, " and rank ", peer,
-                                        " at ", address, ": ", reason));
+        fail_late(concat("rank ", peer, " at ", address), ": " + reason);
       }
       network_.sleep(pause);
     }
