@@ -157,10 +157,11 @@ class Hook {
   virtual void on_start(const RunInfo&) {}
   virtual Request on_step(const Progress&) { return Request::kContinue; }
   virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
-  // Called before a checkpoint of the current step becomes visible. A resumed run continues the
-  // files of hooks at that step: their content up to the step must be on the disk on return.
+  // Called before the checkpoint of `step` becomes visible. With parameter servers it may be later
+  // than the last on_step(), because other workers make steps. A resumed run continues the files of
+  // hooks at that step: their content up to the step must be on the disk on return.
   // Reasons: lib/decisions/hooks.md#files-of-a-run-are-synced-before-its-checkpoint.
-  virtual void before_checkpoint() {}
+  virtual void before_checkpoint([[maybe_unused]] std::int64_t step) {}
   // Called after the checkpoint has become visible.
   virtual void on_checkpoint(const Path&) {}
   virtual void on_finish(const Finish&) {}

@@ -60,12 +60,16 @@ class LedgerHook final : public Hook {
   std::string name() const override { return "ledger"; }
 
   void on_start(const RunInfo& info) override {
-    last_.step = written_ = info.first_step;
+    last_.step = info.first_step;
     // The parameters before the first step have a row, those of a resumed step had theirs.
     hashed_ = info.first_step == 0 ? -1 : info.first_step;
     file_.emplace(info.dir / "ledger.csv", info.first_step, LedgerRows(), warn_);
-    // The end of a run writes the open row, although its last checkpoint has the sums too.
-    if (saved_step_ != info.first_step || file_->has_newest("step")) sums_ = {};
+    // The end of a run writes the open row, although its last checkpoint has the sums too. With
+    // parameter servers, the sums may end at an earlier step than the checkpoint.
+    const bool is_open = saved_step_ >= 0 && saved_step_ <= info.first_step &&
+                         file_->newest_step("step") < saved_step_;
+    if (!is_open) sums_ = {};
+    written_ = is_open ? saved_step_ : info.first_step;
   }
 
   // Returns the sums of the open row, so that a run that resumes here does not lose its steps.
@@ -99,11 +103,11 @@ class LedgerHook final : public Hook {
     return Request::kContinue;
   }
 
-  void before_checkpoint() override {
-    if (needs_row(last_.step, hashed_, kDenseHashes)) {
-      file_->write({last_.step, "parameters",
-                    concat(last_.step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
-      hashed_ = last_.step;
+  void before_checkpoint(std::int64_t step) override {
+    if (needs_row(step, hashed_, kDenseHashes)) {
+      file_->write(
+          {step, "parameters", concat(step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
+      hashed_ = step;
     }
     file_->sync();
   }

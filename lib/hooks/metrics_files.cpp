@@ -184,7 +184,7 @@ class MetricsFilesHook : public Hook {
     return Request::kContinue;
   }
 
-  void before_checkpoint() override {
+  void before_checkpoint(std::int64_t) override {
     csv_->sync();
     jsonl_->sync();
   }

@@ -84,7 +84,7 @@ class RunRecordHook final : public Hook {
     session_["seconds"] = p.elapsed;
     return Request::kContinue;
   }
-  void before_checkpoint() override { write(); }
+  void before_checkpoint(std::int64_t) override { write(); }
 
   void on_finish(const Finish& finish) override {
     session_["seconds"] = finish.wall_seconds;

@@ -100,7 +100,7 @@ class TensorBoardHook : public Hook {
     return Request::kContinue;
   }
 
-  void before_checkpoint() override {
+  void before_checkpoint(std::int64_t) override {
     for (auto& [split, file] : files_) file.sync();
   }
 

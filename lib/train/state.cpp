@@ -21,6 +21,7 @@ const std::string kHookPrefix = "hook.";
 // Keys of the fingerprints of the training data at the last save and at the first start.
 constexpr char kTrainingData[] = "training data";
 constexpr char kFirstData[] = "training data at the first start";
+constexpr char kRecordedStep[] = "recorded_step";  // only where it is not the checkpoint's step
 
 // Formats a double with seventeen digits, which read back exactly.
 std::string exact(double value) {
@@ -124,6 +125,9 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
     metadata[kFirstData] = state.first_data;
   }
   metadata["step"] = std::to_string(state.step);
+  if (state.recorded_step < state.step) {
+    metadata[kRecordedStep] = std::to_string(state.recorded_step);
+  }
   if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
   if (state.best) {
     metadata["best"] = exact(*state.best);
@@ -153,6 +157,9 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                        const std::string& path, const Path& run) {
   RunState state;
   state.step = read_step(metadata, path);
+  state.recorded_step = metadata.contains(kRecordedStep)
+                            ? std::min(count_in(metadata, kRecordedStep, path), state.step)
+                            : state.step;
   for (const char* key : {kTrainingData, kFirstData}) {
     if (const auto found = metadata.find(key); found != metadata.end()) {
       state.first_data = found->second;

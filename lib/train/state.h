@@ -20,9 +20,10 @@ namespace trainer::train {
 // The state of a run. Sample order, augmentation, dropout and schedule are functions of the seed
 // and the step, so that they need no state but the step.
 struct RunState {
-  std::int64_t step = 0;       // updates done
-  std::size_t stage = 0;       // the stage of the last update (model.backbone.unfreeze)
-  std::optional<double> best;  // value of run.best so far
+  std::int64_t step = 0;           // updates done
+  std::int64_t recorded_step = 0;  // the step of the last on_step() of hooks; `step` or less
+  std::size_t stage = 0;           // the stage of the last update (model.backbone.unfreeze)
+  std::optional<double> best;      // value of run.best so far
   std::int64_t best_step = 0;
   std::optional<backend::LossScaleState> loss_scale;  // if it is dynamic
   std::optional<PlateauState> plateau;                // with schedule.reduce_on_plateau

@@ -35,10 +35,10 @@ TEST_CASE("ledger: one row per step and one per checkpoint") {
   const TemporaryFolder folder;
   const auto hook = ledger();
   hook->on_start(run_info(folder.path()));
-  hook->before_checkpoint();
+  hook->before_checkpoint(0);
   hook->on_step(with_samples(1));
   hook->on_step(after_step(2));
-  hook->before_checkpoint();
+  hook->before_checkpoint(2);
   hook->on_finish(finish(FinishReason::kDone));
   const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
   REQUIRE(lines.size() == 5);
@@ -69,7 +69,7 @@ TEST_CASE("a resumed ledger has every step once") {
     hook->on_start(run_info(folder.path()));
     hook->on_step(after_step(1));
     hook->on_step(after_step(2));
-    hook->before_checkpoint();
+    hook->before_checkpoint(2);
     hook->on_step(after_step(3));  // the process is killed here
   }
   const auto hook = ledger();
@@ -127,10 +127,10 @@ TEST_CASE("the ledger of a long run grows ever more slowly, and its sums are tho
     for (std::int64_t step = from + 1; step <= to; ++step) hook->on_step(with_samples(step));
   };
   train(0, kDense);
-  hook->before_checkpoint();
+  hook->before_checkpoint(kDense);
   CHECK(sum_rows(folder.path()).rows == kDense);
   train(kDense, kStop);
-  hook->before_checkpoint();  // between two rows
+  hook->before_checkpoint(kStop);  // between two rows
   const std::string saved = hook->save();
   CHECK_FALSE(saved.empty());
   train(kStop, kStop + 100);
@@ -148,7 +148,7 @@ class MemoryFolder {
  public:
   MemoryFolder() {
     const bool has_memory = std::filesystem::exists("/dev/shm");
-    std::string pattern = has_memory ? "/dev/shm/trainer-XXXXXX" : "/tmp/trainer-XXXXXX";
+    std::string pattern = has_memory ? "/dev/shm/test-XXXXXX" : "/tmp/test-XXXXXX";
     REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
   }
@@ -166,10 +166,10 @@ TEST_CASE("ledger: a checkpoint after each of 316,000 steps, fewer rows than ste
   const MemoryFolder folder;
   const auto hook = ledger();
   hook->on_start(run_info(folder.path()));
-  hook->before_checkpoint();
+  hook->before_checkpoint(0);
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     hook->on_step(with_samples(step));
-    hook->before_checkpoint();
+    hook->before_checkpoint(step);
   }
   hook->on_finish(finish(FinishReason::kDone));
   CHECK(sum_rows(folder.path()) == Sums{(1 << 17) + (1 << 16) + (kSteps - (1 << 18)) / 4,
@@ -190,7 +190,7 @@ TEST_CASE("ledger: a run that ended between two rows and resumes, every step cou
   hook->on_start(run_info(folder.path()));
   for (std::int64_t step = 1; step <= kStop; ++step) hook->on_step(with_samples(step));
   std::string saved = hook->save();
-  hook->before_checkpoint();
+  hook->before_checkpoint(kStop);
   SUBCASE("its end is written") { hook->on_finish(finish(FinishReason::kInterrupted)); }
   SUBCASE("killed before its end") {}
   SUBCASE("the saved sums are of another step") {
@@ -206,6 +206,44 @@ TEST_CASE("ledger: a run that ended between two rows and resumes, every step cou
   CHECK(sums.samples == 64 * kEnd);
   CHECK(sums.waited == 5 * kEnd);
   CHECK(sums.ids == 0x1234 * kEnd);
+}
+
+// The steps that other workers make between the last step of the chief and its checkpoint are among
+// those of the chief's next step.
+TEST_CASE("ledger: a checkpoint of a later step than the last row's, a resume keeps the open row") {
+  constexpr std::int64_t kDense = 1 << 17, kLast = kDense + 1, kSaved = kDense + 4;
+  constexpr std::int64_t kEnd = kDense + 10;
+  const TemporaryFolder folder;
+  auto hook = ledger();
+  hook->on_start(run_info(folder.path()));
+  for (std::int64_t step = 1; step <= kLast; ++step) hook->on_step(with_samples(step));
+  const std::string saved = hook->save();
+  hook->before_checkpoint(kSaved);
+  SUBCASE("its end is written") { hook->on_finish(finish(FinishReason::kInterrupted)); }
+  SUBCASE("killed before its end") {}
+  hook = ledger();
+  hook->restore(saved);
+  hook->on_start(run_info(folder.path(), kSaved));
+  Progress next = with_samples(kSaved + 1);
+  next.samples = 64 * (kSaved + 1 - kLast);
+  hook->on_step(next);
+  for (std::int64_t step = kSaved + 2; step <= kEnd; ++step) hook->on_step(with_samples(step));
+  hook->on_finish(finish(FinishReason::kDone));
+  const Sums sums = sum_rows(folder.path());
+  CHECK(sums.samples == 64 * kEnd);
+  CHECK(sums.waited == 5 * (kEnd - (kSaved - kLast)));
+}
+
+TEST_CASE("ledger: a checkpoint of a later step than the last row's, the hash has its step") {
+  const TemporaryFolder folder;
+  const auto hook = ledger();
+  hook->on_start(run_info(folder.path()));
+  hook->on_step(with_samples(2));
+  hook->before_checkpoint(5);
+  hook->on_finish(finish(FinishReason::kDone));
+  const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[2] == "5,,,,,,,,aaaaaaaaaaaaaaaa");
 }
 
 TEST_CASE("ledger: a file of another program is rejected") {
@@ -228,7 +266,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
     const auto hook = make_run_record_hook(origin);
     hook->on_start(run_info(folder.path()));
     hook->on_step(after_step(5));
-    hook->before_checkpoint();
+    hook->before_checkpoint(5);
     CHECK_FALSE(record_in(folder.path()).contains("finished"));
     hook->on_finish(finish(FinishReason::kInterrupted, 5));
     CHECK_FALSE(record_in(folder.path()).contains("finished"));
@@ -266,11 +304,11 @@ TEST_CASE("ledger: file removed during the run, later rows are in a new file wit
   const Path path = folder.path() / "ledger.csv";
   hook->on_start(run_info(folder.path()));
   hook->on_step(with_samples(1));
-  hook->before_checkpoint();
+  hook->before_checkpoint(1);
   CHECK(warnings.empty());
   std::filesystem::remove(path);
   hook->on_step(with_samples(2));
-  hook->before_checkpoint();
+  hook->before_checkpoint(2);
   hook->on_finish(finish(FinishReason::kDone));
   const auto lines = lines_of(read_text_file(path));
   REQUIRE(lines.size() == 3);

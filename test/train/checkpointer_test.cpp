@@ -82,7 +82,7 @@ class PublishWatch final : public hooks::Hook {
  public:
   PublishWatch(Path run, std::vector<std::string>& notes) : run_(std::move(run)), notes_(notes) {}
   std::string name() const override { return "publish_watch"; }
-  void before_checkpoint() override {
+  void before_checkpoint(std::int64_t) override {
     notes_.push_back(list_checkpoints().empty() ? "not there" : "there");
   }
   void on_checkpoint(const Path&) override {

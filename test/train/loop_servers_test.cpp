@@ -125,6 +125,58 @@ TEST_CASE("servers: chief and worker advance the same step, and the job ends for
   CHECK(servers.trial.events[servers.trial.events.size() - 2] == "save 120");
 }
 
+namespace {
+
+// Adds up the samples and steps of all on_step() calls, and notes the step of the last one.
+class SampleCounter final : public hooks::Hook {
+ public:
+  struct Counts {
+    std::int64_t samples = 0, steps = 0, last = 0;
+  };
+  explicit SampleCounter(Counts& counts) : counts_(counts) {}
+  std::string name() const override { return "sample_counter"; }
+  Request on_step(const hooks::Progress& progress) override {
+    counts_.samples += progress.samples;
+    counts_.steps += progress.steps;
+    counts_.last = progress.step;
+    return Request::kContinue;
+  }
+
+ private:
+  Counts& counts_;
+};
+
+}  // namespace
+
+// While the chief saves, the worker makes steps.
+TEST_CASE("servers: a chief that saves often, its steps have the samples of all workers") {
+  config::Config config = server_config("run: {checkpoint_every: 2 steps}\n");
+  config.train.epochs = 40;
+  Servers servers(config, 1);
+  SampleCounter::Counts counts;
+  servers.trial.make_hook = [&] { return std::make_unique<SampleCounter>(counts); };
+  std::int64_t stopped_after = 0;
+  SUBCASE("in one go") { servers.run(); }
+  SUBCASE("stopped and resumed") {
+    servers.trial.at_step = [](std::int64_t step) {
+      return step >= 100 ? Request::kStop : Request::kContinue;
+    };
+    servers.run();
+    stopped_after = counts.last;
+    CHECK(counts.steps == counts.last);
+    Servers resumed(config, 1);
+    std::filesystem::copy(servers.trial.folder.path() / "run", resumed.trial.folder.path() / "run",
+                          std::filesystem::copy_options::recursive);
+    resumed.trial.make_hook = servers.trial.make_hook;
+    resumed.run(Start::kResume);
+    CHECK(resumed.failure == "");
+  }
+  CHECK(servers.failure == "");
+  CHECK(counts.last > stopped_after);
+  CHECK(counts.steps == counts.last);
+  CHECK(counts.samples == counts.last * config.train.batch_size);
+}
+
 TEST_CASE("servers: a stop by a hook of the chief, and a resumed job") {
   Servers servers(server_config("", kBatchNorm), 0);
   servers.trial.at_step = [](std::int64_t step) {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -50,7 +50,7 @@ class RowFile {
       }
       if (row->step > first_step) continue;
       kept += row->line + '\n';
-      if (row->step == first_step) present_.insert(row->split);
+      newest_[row->split] = row->step;
     }
     if (kept != text) write_file_atomic(path, kept);
     file_.emplace(path);
@@ -64,12 +64,16 @@ class RowFile {
   }
   // Does what add() does, but keeps the row in memory until flush() or sync().
   void write(const Row& row) {
-    if (row.step != newest_step_) present_.clear();
     newest_step_ = row.step;
-    if (present_.insert(row.split).second) file_->append(row.line + '\n');
+    const auto [newest, is_first] = newest_.try_emplace(row.split, row.step);
+    if (is_first || newest->second != row.step) file_->append(row.line + '\n');
+    newest->second = row.step;
   }
-  // Returns whether the file has a row of the newest step for this split.
-  bool has_newest(const std::string& split) const { return present_.contains(split); }
+  // Returns the step of the newest row of this split; -1 if the file has none.
+  std::int64_t newest_step(const std::string& split) const {
+    const auto newest = newest_.find(split);
+    return newest == newest_.end() ? -1 : newest->second;
+  }
   void flush() {
     restore();
     file_->flush();
@@ -95,7 +99,7 @@ class RowFile {
   Warn warn_;
   std::string header_;  // with its line end
   std::int64_t newest_step_;
-  std::set<std::string> present_;  // splits with a row of newest_step_
+  std::map<std::string, std::int64_t> newest_;  // the step of the newest row of each split
   std::optional<AppendFile> file_;
 };
 

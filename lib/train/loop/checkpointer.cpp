@@ -69,7 +69,7 @@ void Checkpointer::save() {
   saved_ = std::move(metadata);
   context_.saved_step = state.step;
   if (!store_) return;
-  for (const auto& hook : job.hooks) hook->before_checkpoint();
+  for (const auto& hook : job.hooks) hook->before_checkpoint(state.step);
   const Path path = store_->save(state.step, tensors, saved_);
   context_.servers.report_checkpoint(state.step);
   for (const auto& hook : job.hooks) hook->on_checkpoint(path);

@@ -73,7 +73,7 @@ DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited
     throw_not_finite(describe(*outcome.not_finite, context_), checkpointer_.last_checkpoint());
   }
   hooks::Progress progress = outcome.progress;
-  context_.state.step = progress.step;
+  context_.state.step = context_.state.recorded_step = progress.step;
   context_.state.restored_step = 0;
   progress.elapsed = context_.elapsed();
   const auto first_rank = static_cast<std::size_t>(job_.group.rank() * job_.engine.count());

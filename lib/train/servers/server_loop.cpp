@@ -101,7 +101,7 @@ class ServerLoop {
       if (made.pushed.result == Result::kOver) return std::nullopt;
     } while (made.pushed.result == Result::kStale && !stop_requested());
     has_latest_parameters_ = true;
-    return make_outcome(made, before);
+    return make_outcome(made);
   }
 
   StepOutcome not_finite(const GradientStream::Step& made, std::int64_t before) {
@@ -110,14 +110,14 @@ class ServerLoop {
     return outcome;
   }
 
-  StepOutcome make_outcome(const GradientStream::Step& made, std::int64_t before) const {
+  StepOutcome make_outcome(const GradientStream::Step& made) const {
     StepOutcome outcome;
     outcome.penalty = made.penalty;
     outcome.times = {made.times};
     hooks::Progress& progress = outcome.progress;
     progress.step = made.pushed.step;
     progress.epoch = job_.plan.epoch(progress.step);
-    progress.steps = progress.step - before;
+    progress.steps = progress.step - run_.state().recorded_step;
     progress.samples = progress.steps * job_.plan.batch * job_.plan.accumulate;
     progress.loss = made.loss / static_cast<double>(made.samples);
     progress.accuracy = static_cast<double>(made.correct) / static_cast<double>(made.samples);
