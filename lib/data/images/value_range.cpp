@@ -1,6 +1,7 @@
 #include "data/images/value_range.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
@@ -10,17 +11,20 @@ namespace {
 
 // `auto` reads more files, because values above those found are cut.
 constexpr std::int64_t kFilesOfAuto = 64, kFilesOfReport = 16;
+// A report is not worth the time that several of the largest images take.
+constexpr std::int64_t kPixelsOfReport = std::int64_t{1} << 27;
 
 }  // namespace
 
 MeasuredValues measure_values(const ImageList& list, const config::Data& data,
-                              std::int64_t max_files) {
+                              std::int64_t max_files, std::int64_t max_pixels) {
   const ImageLimits limits{data.max_pixels, data.max_file_size};
   const auto all = static_cast<std::int64_t>(list.files.size());
   const std::int64_t count = std::min(max_files, all);
   const auto channels = static_cast<int>(data.channels.value_or(3));
   MeasuredValues measured;
   std::vector<std::uint8_t> bytes;
+  std::int64_t pixels = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const ListedFile& listed = list.files[static_cast<std::size_t>(i * all / count)];
     try {
@@ -28,6 +32,9 @@ MeasuredValues measure_values(const ImageList& list, const config::Data& data,
       ImageFile file(bytes, listed.path, limits);
       ++measured.files;
       if (file.info().bits != 16) continue;
+      const std::int64_t own = std::int64_t{file.info().width} * file.info().height;
+      if (measured.files_16 > 0 && own > max_pixels - pixels) continue;
+      pixels += own;
       measured.max = std::max(measured.max, file.find_max_value(channels));
       ++measured.files_16;
     } catch (const DataError&) {
@@ -47,7 +54,9 @@ std::optional<config::ValueRange> choose_range(const MeasuredValues& measured) {
 Notice resolve_range(const ImageList& train, config::Data& data) {
   const bool is_automatic = data.range && data.range->is_automatic;
   const MeasuredValues measured =
-      measure_values(train, data, is_automatic ? kFilesOfAuto : kFilesOfReport);
+      is_automatic
+          ? measure_values(train, data, kFilesOfAuto, std::numeric_limits<std::int64_t>::max())
+          : measure_values(train, data, kFilesOfReport, kPixelsOfReport);
   const std::optional<config::ValueRange> chosen = choose_range(measured);
   if (is_automatic) data.range = chosen;
   if (!chosen) return "";

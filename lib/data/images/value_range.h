@@ -19,8 +19,10 @@ struct MeasuredValues {
 };
 
 // Reads up to `max_files` files spread evenly over the list; leaves out files that cannot be read.
+// Decodes up to `max_pixels` pixels and at least one file of 16 bits; leaves out files that would
+// exceed that.
 MeasuredValues measure_values(const ImageList& list, const config::Data& data,
-                              std::int64_t max_files);
+                              std::int64_t max_files, std::int64_t max_pixels);
 
 // Returns the range that data.range: auto chooses: from 0 to the smallest 2^n - 1, at least 255,
 // that the largest value does not exceed; nothing if no file has 16 bits.

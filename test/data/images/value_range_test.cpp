@@ -9,6 +9,7 @@
 #include "data/images/deep_files.h"
 #include "data/images/image_files.h"
 #include "data/images/image_reader.h"
+#include "data/images/listing/folders.h"
 #include "data/open_images.h"
 
 namespace trainer::data::value_range_test {
@@ -101,6 +102,23 @@ TEST_CASE("data.range: colours, alpha, planes and inverted grey of 16-bit files"
   // Files of 8 bits keep their values.
   write_tiff(folder.path() / "bytes.tif", {1, 2, 1, {10, 200}}, {.bits = 8});
   CHECK(read(folder.path() / "bytes.tif", range) == Bytes{10, 200});
+}
+
+TEST_CASE("measure_values: more pixels than the limit, the files beyond it are left out") {
+  const TemporaryFolder folder;
+  const config::Data data = write_set(folder.path(), {100, 200, 300, 400});  // 2 pixels each
+  config::SplitFiles split;
+  split.path = folder.path().string();
+  const ImageList list = list_folder(split, {"a", "b"});
+  const auto measure = [&](std::int64_t max_pixels) {
+    const MeasuredValues measured = measure_values(list, data, 16, max_pixels);
+    CHECK(measured.files == 4);
+    return std::pair(measured.files_16, measured.max);
+  };
+  CHECK(measure(8).first == 4);
+  CHECK(measure(8).second == 400);
+  CHECK(measure(7).first == 3);
+  CHECK(measure(1).first == 1);  // one file is always measured
 }
 
 TEST_CASE("data.channels: TIFF files with as many bands, of 8 and 16 bits, in strips and tiles") {
