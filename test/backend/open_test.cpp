@@ -40,10 +40,12 @@ TEST_CASE("other sums of the CPU come from another number of lanes") {
   for (const Lanes lanes : {Lanes(), Lanes(1), Lanes(3)}) {
     CAPTURE(lanes.value_or(0));
     const DeviceOptions options = cpu({.threads = 3, .lanes = lanes});
-    const std::optional<DeviceOptions> other = with_other_sums(options);
-    REQUIRE(other);
-    CHECK(chosen(*other).lanes != chosen(options).lanes);
-    CHECK(chosen(*other).lanes == 4);
+    for (const std::int64_t variant : {0, 1, 3}) {
+      const std::optional<DeviceOptions> other = with_other_sums(options, variant);
+      REQUIRE(other);
+      CHECK(chosen(*other).lanes != chosen(options).lanes);
+      CHECK(chosen(*other).lanes == 4 + variant);
+    }
   }
 }
 

@@ -76,11 +76,10 @@ std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options
   return backends;
 }
 
-DeviceOptions with_other_sums(DeviceOptions options) {
+DeviceOptions with_other_sums(DeviceOptions options, std::int64_t variant) {
   constexpr std::int64_t kMaxLanesTried = 63;  // not the default of any machine
-  const std::int64_t lanes =
-      std::min(options.cpu.threads.value_or(core_count(options)) + 1, kMaxLanesTried);
-  options.cpu.lanes = lanes;
+  const std::int64_t lanes = options.cpu.threads.value_or(core_count(options)) + 1 + variant;
+  options.cpu.lanes = lanes <= kMaxLanesTried ? lanes : kMaxLanesTried - variant;
   return options;
 }
 

@@ -13,11 +13,12 @@ namespace trainer::commands {
 namespace {
 
 struct Subject {
-  explicit Subject(const std::string& layers)
+  explicit Subject(const std::string& layers, std::uint64_t seed = 42)
       : config(test::config_of("{layers: [" + layers + "]}",
                                "data: {format: synthetic, synthetic: {train_samples: 101, "
                                "test_samples: 30, shape: [8, 8, 1], classes: 3}}\n"
-                               "optimizer: {adam: {learning_rate: 1.0e-3}, ema: 0.9}\n")),
+                               "optimizer: {adam: {learning_rate: 1.0e-3}, ema: 0.9}\n" +
+                                   concat("seed: ", seed, "\n"))),
         data(train::open_training_data(config)) {
     config.train.batch_size = 16;
     model = model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
@@ -90,6 +91,21 @@ TEST_CASE("verify: a model that magnifies rounding is held to what another order
   REQUIRE(result.notes.size() == 3);
   CHECK(result.notes[1].starts_with("this model magnifies rounding"));
   CHECK(result.notes[1].ends_with("so that runs must agree within 4 times that"));
+}
+
+// With one thread, the first other order of the sums is that of two replicas. Four replicas end
+// further apart.
+TEST_CASE("verify: a model that magnifies rounding, one thread has the verdict of two") {
+  std::string layers = "flatten";
+  for (int i = 0; i < 12; ++i) layers += ", dense: {units: 6, activation: relu}, layer_norm";
+  Subject subject(layers + ", dense: 3", 17);
+  VerifyOptions options;
+  options.steps = 10;
+  for (const std::int64_t threads : {1, 2}) {
+    CAPTURE(threads);
+    subject.config.parallel.threads = threads;
+    CHECK(verify_replicas(subject.config, subject.data, subject.model, options).holds());
+  }
 }
 
 TEST_CASE("verify: a batch that replicas cannot share is refused") {
