@@ -47,6 +47,8 @@ run: {checkpoint_every: 1000 epochs, evaluate_every: 1000 epochs, log_every: 1 s
 parallel: {threads: 1, lr_scaling: none, timeout: 4 seconds}
 """
 ENDLESS = ["--set", "train.max_steps=1000000"]
+STEPS = 30
+STEP_BYTES = 210_000  # of each direction of a link, mostly the gradient
 TIMEOUT = 4
 # A job ends within its time-out after the fault; the rest is for four busy jobs on one core.
 LONGEST = 4 * TIMEOUT + 10
@@ -119,7 +121,7 @@ class Switch(threading.Thread):
             fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22s", device.encode(), 0x1002, b""))
             self.taps.append(tap)
             ip("link", "set", device, "netns", name)
-            ip("-n", name, "link", "set", device, "address", f"02:00:00:00:00:{rank + 1:02x}", "mtu", "9000", "up")
+            ip("-n", name, "link", "set", device, "address", f"02:00:00:00:00:{rank + 1:02x}", "up")
             ip("-n", name, "address", "add", f"10.77.0.{rank + 1}/24", "dev", device)
             ip("-n", name, "link", "set", "lo", "up")
         self.start()
@@ -196,6 +198,11 @@ class Case:
             self.pair = (1, 2)
         self.step = draw.randint(2, 25)
         self.folder = f"{campaign.folder}/{number}"
+        self.rate = None  # of a slow link, bytes per second
+
+    def transfer_seconds(self):
+        """What a slow link needs for all sums of the job, twice over."""
+        return 2 * STEPS * STEP_BYTES / self.rate if self.rate else 0
 
     def __str__(self):
         pair = f"rank {self.pair[0]}" if self.kind == "isolate" else f"ranks {self.pair[0]} and {self.pair[1]}"
@@ -217,7 +224,7 @@ class Case:
                 raise Lost(f"the job ended before the fault: {self.messages()}")
             self.break_link(switch)
             begin = time.monotonic()
-            codes = self.wait(processes, LONGEST if is_fatal else 120)
+            codes = self.wait(processes, LONGEST if is_fatal else 120 + self.transfer_seconds())
             self.seconds = time.monotonic() - begin
             self.check_end(codes) if is_fatal else self.check_success(codes)
         finally:
@@ -263,7 +270,8 @@ class Case:
                 if other != a:
                     switch.change(a, other, state="lose")
         elif self.kind == "slow":
-            switch.change(a, b, rate=self.draw.uniform(40e3, 200e3))
+            self.rate = self.draw.uniform(40e3, 200e3)
+            switch.change(a, b, rate=self.rate)
         elif self.kind == "far":
             switch.change(a, b, delay=self.draw.uniform(0.02, 0.1))
         elif self.kind == "pause":
