@@ -282,6 +282,7 @@ int train_here(const TrainArguments& arguments, config::Config& config,
   const Notice normalize = train::resolve_normalize(config, data);
   if (who.rank == 0) {
     warn(data.range_notice);
+    warn(data.relabel_notice);
     for (const Notice& notice : data.group_notices) warn(notice);
     warn(normalize);
   }

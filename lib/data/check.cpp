@@ -16,6 +16,7 @@
 #include "data/images/listing/group_proposal.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/missing_files.h"
+#include "data/images/listing/relabel.h"
 #include "data/images/scaled_decode.h"
 #include "data/images/value_range.h"
 #include "data/samples/groups.h"
@@ -199,8 +200,9 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
 
 // Lists and checks the files of one split as training uses them.
 Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitImages source,
-               const std::vector<std::string>& classes) {
+               const std::vector<std::string>& classes, Relabel& relabel) {
   Part part{split, std::move(source).list(classes), {}};
+  relabel.apply(split, classes, part.list);
   config::Data resolved = data;
   if (split == Split::kTrain) {
     check_groups(data, part.list);
@@ -226,10 +228,10 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
 }
 
 std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, SplitImages train,
-                             const std::vector<std::string>& classes) {
+                             const std::vector<std::string>& classes, Relabel& relabel) {
   std::vector<Part> parts;
   if (image_split(data, Split::kTrain).given()) {
-    parts.push_back(read_part(data, seed, Split::kTrain, std::move(train), classes));
+    parts.push_back(read_part(data, seed, Split::kTrain, std::move(train), classes, relabel));
   }
   for (const Split split : {Split::kValidation, Split::kTest}) {
     if (split == Split::kValidation && config::divides_training_samples(data)) {
@@ -239,8 +241,9 @@ std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, Split
     }
     const config::SplitFiles named = image_split(data, split);
     if (!named.given()) continue;
-    parts.push_back(read_part(data, seed, split, SplitImages(data, named), classes));
+    parts.push_back(read_part(data, seed, split, SplitImages(data, named), classes, relabel));
   }
+  relabel.check_rows(classes);
   return parts;
 }
 
@@ -346,6 +349,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   SplitImages train(data, image_split(data, Split::kTrain));
   result.classes = train.class_names();
   result.class_order = train.find_class_order();
+  Relabel relabel(data);
   std::map<std::string, Seen> by_hash;
   std::vector<std::string> train_paths;
   // The classes of each photo by split and hash. Training resolves conflicts before it sets
@@ -353,7 +357,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   std::map<std::pair<Split, std::string>, std::set<std::string>> classes_by_photo;
   bool has_divided_copies = false;  // equal files lie in training and in the part set aside
   for (const auto& [split, list, files, missing] :
-       read_parts(data, seed, std::move(train), result.classes)) {
+       read_parts(data, seed, std::move(train), result.classes, relabel)) {
     result.splits.push_back(summarise(split, list, files, result.classes));
     result.splits.back().missing = missing;
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -376,6 +380,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
       if (seen.split == Split::kTrain && split == Split::kValidation) has_divided_copies = true;
     }
   }
+  if (!data.relabel.empty()) result.relabel = relabel.counts();
   groups.report(result);
   if (result.group_source.empty()) result.group_proposal = describe_proposal(train_paths);
   if (config::divides_training_samples(data) && (has_divided_copies || groups.is_divided())) {

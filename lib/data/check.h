@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/split.h"
 #include "config/sections/data.h"
 #include "data/dataset.h"
+#include "data/relabel_counts.h"
 
 namespace trainer::data {
 
@@ -31,6 +33,7 @@ struct DataCheck {
   std::vector<SplitCheck> splits;
   // Photos that a split has in several classes, after data.on_conflict.
   std::int64_t conflicts = 0;
+  std::optional<RelabelCounts> relabel;    // what the file data.relabel changed, if one is given
   std::vector<std::string> duplicates;     // equal files in two splits, or with two labels
   std::vector<std::string> shared_groups;  // groups that several splits have
   std::string group_source;                // "data.group_by", "--group-by", or "" without groups

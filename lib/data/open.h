@@ -31,6 +31,8 @@ struct Datasets {
   // bytes are used. The line on them is set if the training split was opened; "" for other files.
   std::optional<config::ValueRange> range = {};
   Notice range_notice = "";
+  // The line on the file data.relabel; "" without one.
+  Notice relabel_notice = "";
   // Lines on the groups of data.group_by, if the training split was opened: their number, the
   // shares of classes that are set aside, and a warning for groups in several splits.
   std::vector<Notice> group_notices = {};

@@ -2,6 +2,7 @@
 // on, named where the result may change, silent where it cannot.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,18 @@ TEST_CASE("resume refuses another crop") {
   const Run run;
   CHECK(run.resumed({"data.fit=crop", "data.crop_fraction=0.5"})
             .err.find("data.crop_fraction was 1, is 0.5") != std::string::npos);
+}
+
+TEST_CASE(
+    "resume: labels that data.relabel changes are noticed, and rows without a change are not") {
+  const Run run;
+  const TemporaryFolder folder;
+  const Path fixes = folder.path() / "fixes.csv";
+  std::ofstream(fixes) << "path,label\nleft/3.ppm,left\n";
+  run.check_accepted(concat("data.relabel=", fixes.string()), "changes 0 labels");
+  std::ofstream(fixes) << "path,label\nleft/3.ppm,right\n";
+  const Run other;
+  other.check_refused(concat("data.relabel=", fixes.string()), "training data: ");
 }
 
 TEST_CASE("resume names or ignores what leaves the model as it is") {

@@ -70,6 +70,7 @@ std::string to_text(const DataCheck& check) {
     text += concat("photos in several classes of a split: ", check.conflicts,
                    "; data.on_conflict: drop leaves them out, first keeps the first class\n");
   }
+  if (check.relabel) text += check.relabel->describe() + '\n';
   if (!check.group_source.empty()) {
     text += concat(check.group_source, ": ", check.grouped_files, " files in ", check.groups,
                    " groups");
@@ -114,6 +115,11 @@ std::string to_json(const DataCheck& check) {
             {"conflicts", check.conflicts},
             {"duplicates", check.duplicates},
             {"shared_groups", check.shared_groups}};
+  if (check.relabel) {
+    line["relabel"] = {{"file", check.relabel->file},
+                       {"changed", check.relabel->changed},
+                       {"dropped", check.relabel->dropped}};
+  }
   if (!check.group_source.empty()) {
     line["group_source"] = check.group_source;
     line["grouped_files"] = check.grouped_files;

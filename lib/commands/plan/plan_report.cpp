@@ -205,6 +205,7 @@ PlannedData plan_data(config::Config& config) {
     }
     std::vector<Notice> notices = data.group_notices;
     notices.push_back(data.range_notice);
+    notices.push_back(data.relabel_notice);
     notices.push_back(train::resolve_normalize(config, data));
     for (const Notice& notice : notices) {
       if (notice.text.empty()) continue;

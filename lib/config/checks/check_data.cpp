@@ -95,6 +95,7 @@ void check_image_keys(Checks& checks) {
       {"channels", data.channels.has_value()},
       {"range", data.range.has_value()},
       {"group_by", !data.group_by.empty()},
+      {"relabel", !data.relabel.empty()},
       {"class_order", data.class_order.has_value()},
       {"on_conflict", data.on_conflict != OnConflict::kKeep},
       {"interpolation", data.interpolation != Interpolation::kBilinear},

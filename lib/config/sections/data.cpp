@@ -173,6 +173,12 @@ void fields(FieldVisitor& v, Data& s) {
     "csv list. validation_split and folds keep groups whole. A file that does not match is a group "
     "of its own. No groups when left out.",
     same());
+  v("relabel", s.relabel,
+    "A csv file with corrected labels, whose header has the columns path and label: an image that "
+    "a row names gets the label of the row, and an empty label leaves the image out. Paths are "
+    "those that the program prints, or count from data.path, from the folder of the split or from "
+    "the folder of a list. Each image must have one label. No corrections when left out.",
+    free());
   v("limit", s.limit,
     "Use only N training samples: the first of arrays; of image files a set drawn by the seed, "
     "each class having its share. All when left out.",

@@ -122,6 +122,7 @@ struct Data {
   std::optional<std::int64_t> folds;   // parts of the training samples for cross-validation
   std::optional<std::int64_t> fold;    // counted from 1; validates in place of any other split
   std::string group_by;                // a pattern on paths or a csv's column; "": no groups
+  std::string relabel;                 // a csv file with corrected labels; "": none
   std::optional<std::int64_t> limit;   // use only the first N training samples
   std::optional<Normalize> normalize;  // excludes preprocess; Normalize{} if both are left out
   std::optional<PreprocessPreset> preprocess;

@@ -6,6 +6,7 @@
 #include "data/images/image_dataset.h"
 #include "data/images/listing/group_pattern.h"
 #include "data/images/listing/image_list.h"
+#include "data/images/listing/relabel.h"
 #include "data/images/value_range.h"
 #include "data/open.h"
 
@@ -49,11 +50,13 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
   result.class_order = train.find_class_order();
   result.num_classes = static_cast<std::int64_t>(result.classes.size());
   config::Data resolved = config;
+  Relabel relabel(config);
   std::optional<ImageList> train_list;
   const bool has_train = image_split(config, Split::kTrain).given();
   const bool needs_range = config.range && config.range->is_automatic;
   if (has_train && (needs_range || wanted.contains(Split::kTrain))) {
     train_list = std::move(train).list(result.classes);
+    relabel.apply(Split::kTrain, result.classes, *train_list);
     result.range_notice = resolve_range(*train_list, resolved);
   }
   std::optional<bool> has_several_labels;
@@ -64,8 +67,13 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
     if (!wanted.contains(which)) return;
     const config::SplitFiles named = image_split(config, which);
     if (!named.given()) return;
-    ImageList list = which == Split::kTrain ? std::move(*train_list)
-                                            : SplitImages(config, named).list(result.classes);
+    ImageList list;
+    if (which == Split::kTrain) {
+      list = std::move(*train_list);
+    } else {
+      list = SplitImages(config, named).list(result.classes);
+      relabel.apply(which, result.classes, list);
+    }
     if (has_several_labels) check_label_kind(list, *has_several_labels);
     ImageSplit split = open_split(resolved, seed, which, std::move(list), result.classes);
     dataset = std::move(split.dataset);
@@ -75,6 +83,9 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
   open(Split::kTrain, result.train, result.train_files);
   open(Split::kValidation, result.validation, result.validation_files);
   open(Split::kTest, result.test, result.test_files);
+  // An evaluation of one split does not need the files of the others.
+  if (wanted.contains(Split::kTrain)) relabel.check_rows(result.classes);
+  if (!config.relabel.empty()) result.relabel_notice = Notice::note(relabel.describe());
 }
 
 }  // namespace trainer::data
