@@ -74,22 +74,18 @@ std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<
 
 }  // namespace
 
-Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& classes,
-                 const config::Data& config, std::uint64_t seed, std::int64_t samples) {
-  if (set.spec().image_type != DType::kUInt8) return {};
-  const Shape shape = set.spec().image_shape;
+Bytes draw_tiles(const data::DatasetSpec& spec, int count,
+                 const std::function<std::string(int tile, std::uint8_t* image)>& read) {
+  const Shape& shape = spec.image_shape;
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
   const auto channels = static_cast<std::size_t>(shape[2]);
-  const int count = static_cast<int>(std::min(samples, set.size()));
-  const int columns = static_cast<int>(std::ceil(std::sqrt(count)));
+  const int columns = std::max(1, static_cast<int>(std::ceil(std::sqrt(count))));
   const int rows = (count + columns - 1) / columns;
   const int cell_width = width + kGap, cell_height = height + Canvas::kTextHeight + kGap;
   Canvas sheet(columns * cell_width + kGap, rows * cell_height + kGap);
-  const data::Sampler order = training_order(set, config, seed);
-  std::vector<std::uint8_t> image(set.spec().image_bytes());
-  std::vector<std::byte> label(set.spec().label_bytes());
+  std::vector<std::uint8_t> image(spec.image_bytes());
   for (int i = 0; i < count; ++i) {
-    set.get(order.index(0, i / config.repeats), i % config.repeats, image.data(), label.data());
+    const std::string caption = read(i, image.data());
     const int left = kGap + i % columns * cell_width, top = kGap + i / columns * cell_height;
     for (int y = 0; y < height; ++y) {
       for (int x = 0; x < width; ++x) {
@@ -99,13 +95,24 @@ Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& class
         sheet.set(left + x, top + y, {pixel[0], pixel[colours ? 1 : 0], pixel[colours ? 2 : 0]});
       }
     }
-    const std::vector<float> shares = read_shares(set.spec(), label, classes.size());
-    if (shares.empty()) continue;
-    sheet.text(left, top + height + 2, width,
-               set.spec().is_multi_label() ? several_labels_text(shares, classes)
-                                           : label_text(shares, classes));
+    sheet.text(left, top + height + 2, width, caption);
   }
   return sheet.png();
+}
+
+Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& classes,
+                 const config::Data& config, std::uint64_t seed, std::int64_t samples) {
+  if (set.spec().image_type != DType::kUInt8) return {};
+  const data::Sampler order = training_order(set, config, seed);
+  std::vector<std::byte> label(set.spec().label_bytes());
+  const auto read = [&](int i, std::uint8_t* image) -> std::string {
+    set.get(order.index(0, i / config.repeats), i % config.repeats, image, label.data());
+    const std::vector<float> shares = read_shares(set.spec(), label, classes.size());
+    if (shares.empty()) return "";
+    return set.spec().is_multi_label() ? several_labels_text(shares, classes)
+                                       : label_text(shares, classes);
+  };
+  return draw_tiles(set.spec(), static_cast<int>(std::min(samples, set.size())), read);
 }
 
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,

@@ -1,7 +1,8 @@
-// Contact sheets of training images.
+// Contact sheets of images.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 
 namespace trainer::commands {
 
+// Returns a PNG with `count` images of bytes of this spec, in rows. `read` writes an image and
+// returns the text beneath it.
+Bytes draw_tiles(const data::DatasetSpec& spec, int count,
+                 const std::function<std::string(int tile, std::uint8_t* image)>& read);
 // Returns a PNG with the first `samples` images of a training run with this seed, as the model gets
 // them, and their class names beneath. Empty for images of floats.
 Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& classes,

@@ -1,0 +1,29 @@
+// Images that are unlike all others by what the last hidden layer of a model gives for them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "commands/suspects/judged.h"
+#include "commands/suspects/labelled_images.h"
+
+namespace trainer::commands {
+
+struct FeatureOutlier {
+  std::size_t image = 0;  // of LabelledImages
+  // The mean distance to the nearest images of the same validation split, divided by
+  // find_outlier_limit() of this split; more than 1.
+  double ratio = 0;
+};
+
+// Compares the images of the validation split of each run with one another, as the features of
+// different runs cannot be compared, and returns the outliers, the largest ratio first. Warns and
+// returns none if the model has no layer before its last one with weights, or the data of the runs
+// has changed.
+std::vector<FeatureOutlier> find_feature_outliers(const LabelledImages& images,
+                                                  const JudgingRuns& runs,
+                                                  const config::Environment& environment,
+                                                  const std::function<void(const Notice&)>& warn);
+
+}  // namespace trainer::commands

@@ -1,0 +1,142 @@
+#include "commands/suspects/judged.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "base/formats/csv.h"
+#include "base/text.h"
+#include "commands/open_model/run_archive.h"
+#include "commands/predict/predict.h"
+#include "train/class_order.h"
+
+namespace trainer::commands {
+namespace {
+
+// Collects the probabilities of samples by their names.
+class ProbabilityCollector {
+ public:
+  explicit ProbabilityCollector(const LabelledImages& images) : images_(images) {}
+
+  // If several images have this name, the first one gets the first row, and so on.
+  void add(const std::string& name, const std::vector<double>& probabilities) {
+    const std::vector<std::size_t> found = images_.find(name);
+    for (const std::size_t image : found) {
+      if (rows_.emplace(image, probabilities).second) return;
+    }
+    ++unknown_;
+  }
+
+  JudgedImages result(const std::string& place) const {
+    if (rows_.empty()) {
+      throw DataError(place,
+                      concat("judges none of the images of the config, e.g. ",
+                             printable(images_.all().front().path),
+                             "; give the config of the run, in the folder where it was trained"));
+    }
+    JudgedImages judged;
+    judged.unknown = unknown_;
+    for (const auto& [image, row] : rows_) {
+      judged.images.push_back(image);
+      judged.probabilities.insert(judged.probabilities.end(), row.begin(), row.end());
+    }
+    return judged;
+  }
+
+ private:
+  const LabelledImages& images_;
+  std::map<std::size_t, std::vector<double>> rows_;  // by image
+  std::int64_t unknown_ = 0;
+};
+
+void check_run_classes(const std::string& place, const std::vector<std::string>& theirs,
+                       const LabelledImages& images) {
+  std::vector<std::string> ours;
+  for (const std::string& name : images.classes()) ours.push_back(printable(name));
+  if (theirs == ours) return;
+  throw DataError(place, concat("has the classes [", join(theirs), "], but the images have [",
+                                join(ours), "]", train::describe_class_difference(theirs, ours),
+                                "; give the config of the run"));
+}
+
+JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
+  constexpr std::size_t kFirstClass = 5;  // after file, fold, label, class and probability
+  const std::vector<std::string> lines = split_text(read_text_file(file), '\n');
+  const auto fail = [&](std::size_t line) {
+    throw DataError(concat(file.string(), ":", line + 1),
+                    "is not a line that `trainer crossval` writes; give the same crossval command "
+                    "with --collect, which writes the file again");
+  };
+  const std::vector<std::string> header = split_csv_row(lines.front());
+  if (header.size() <= kFirstClass || header[0] != "file") fail(0);
+  std::vector<std::string> classes;
+  for (std::size_t i = kFirstClass; i < header.size(); ++i) {
+    if (!header[i].starts_with("p_")) fail(0);
+    classes.push_back(header[i].substr(2));
+  }
+  check_run_classes(file.string(), classes, images);
+  ProbabilityCollector collector(images);
+  for (std::size_t line = 1; line < lines.size(); ++line) {
+    if (lines[line].empty()) continue;
+    const std::vector<std::string> cells = split_csv_row(lines[line]);
+    if (cells.size() != header.size()) fail(line);
+    std::vector<double> row;
+    for (std::size_t i = kFirstClass; i < cells.size(); ++i) {
+      const std::optional<double> p = parse_real(cells[i]);
+      if (!p) fail(line);
+      row.push_back(*p);
+    }
+    collector.add(cells[0], row);
+  }
+  return collector.result(file.string());
+}
+
+JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& images,
+                                const config::Environment& environment,
+                                const std::function<void(const Notice&)>& warn) {
+  const std::string run = runs.runs.front().string();
+  const OpenedModel opened = open_trained(run, runs.checkpoint, {}, environment, warn);
+  std::vector<std::string> classes;
+  for (const std::string& name : opened.classes) classes.push_back(printable(name));
+  check_run_classes(run, classes, images);
+  const auto inputs = open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+  const auto engine = make_engine(opened, inputs);
+  PredictOptions options;
+  options.loss = opened.config.model.loss;
+  ProbabilityCollector collector(images);
+  predict(*engine, inputs.front(), options, [&](const Prediction& prediction) {
+    collector.add(inputs.front().dataset().describe(prediction.index), prediction.probabilities);
+  });
+  return collector.result(run);
+}
+
+}  // namespace
+
+JudgingRuns find_judging_runs(const Path& folder) {
+  JudgingRuns found{folder, false, {}, CheckpointChoice::kDefault};
+  if (std::filesystem::exists(folder / "out_of_fold.csv")) {
+    found.is_crossval = true;
+    found.checkpoint = CheckpointChoice::kLast;  // as `crossval` takes it
+    for (int fold = 1;; ++fold) {
+      Path run = folder / concat("fold=", fold);
+      if (!std::filesystem::exists(run)) break;
+      found.runs.push_back(std::move(run));
+    }
+    return found;
+  }
+  if (std::filesystem::exists(folder / "sweep.json")) {
+    throw DataError(folder.string(),
+                    "has no out_of_fold.csv, which `trainer crossval` writes when all folds are "
+                    "trained; give the same crossval command again to go on");
+  }
+  found.runs.push_back(folder);
+  return found;
+}
+
+JudgedImages judge_images(const JudgingRuns& runs, const LabelledImages& images,
+                          const config::Environment& environment,
+                          const std::function<void(const Notice&)>& warn) {
+  return runs.is_crossval ? read_out_of_fold(runs.folder / "out_of_fold.csv", images)
+                          : predict_validation(runs, images, environment, warn);
+}
+
+}  // namespace trainer::commands

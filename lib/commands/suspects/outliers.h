@@ -1,0 +1,24 @@
+// Samples that are unlike all others by their features.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace trainer::commands {
+
+inline constexpr std::size_t kOutlierNeighbours = 10;
+
+// Returns for each row of `width` features the mean cosine distance to its 10 nearest other rows,
+// or to all others if there are fewer. The distance of a row of zeros to others is 1. Compares all
+// pairs.
+//
+// J. Kuan, J. Mueller: Back to the Basics: Revisiting Out-of-Distribution Detection Baselines (ICML
+// 2022 workshop on distribution shifts), as in cleanlab 2.9 (OutOfDistribution).
+std::vector<double> find_neighbour_distances(std::span<const float> features, std::size_t width);
+
+// Returns the distance from which a sample is an outlier among samples with these distances: 1.7
+// times the range between the quartiles above the upper one, as in cleanlab 2.9 (Datalab).
+double find_outlier_limit(std::vector<double> distances);
+
+}  // namespace trainer::commands

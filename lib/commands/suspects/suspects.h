@@ -1,0 +1,67 @@
+// `data --suspects`: images whose labels should be looked at, and why.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/files.h"
+#include "base/notice.h"
+#include "commands/suspects/feature_outliers.h"
+#include "commands/suspects/judged.h"
+#include "commands/suspects/labelled_images.h"
+
+namespace trainer::commands {
+
+enum class Reason {
+  kWrongLabel,        // see wrong_labels.h
+  kCopyOfOtherLabel,  // see copies.h
+  kCopyInOtherSplit,  // with the same label
+  kOutlier,           // see outliers.h
+};
+const char* to_string(Reason reason);
+
+struct Suspect {
+  std::size_t image = 0;  // of LabelledImages
+  std::vector<Reason> reasons;
+  std::optional<std::int32_t> suggested;  // by wrong_labels.h
+  // The score of the first reason is larger for stronger suspicion: WrongLabel::margin, 1 for a
+  // copy, or FeatureOutlier::ratio.
+  double score = 0;
+  std::vector<std::size_t> copies;  // other images that show the same picture
+};
+
+struct Suspects {
+  std::vector<Suspect> list;  // in the order of reasons, then of scores or groups of copies
+  bool by_crossval = false;
+  std::int64_t images = 0, judged = 0;
+  std::int64_t unknown = 0;  // see JudgedImages
+  std::int64_t wrong_labels = 0;
+  // Groups of images that show the same picture and have several labels, or are in several splits.
+  std::vector<std::vector<std::size_t>> copies;
+  std::int64_t harmless_copies = 0;  // groups with one label in one split
+  std::vector<FeatureOutlier> outliers;
+};
+
+// Looks for wrong labels and outliers among the images that the runs judge, and for copies among
+// all images. Warns if images cannot be read or the model has no features. Throws DataError.
+Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
+                       const config::Environment& environment,
+                       const std::function<void(const Notice&)>& warn);
+
+// Writes a CSV file with the columns path, label, suggested_label, reasons (separated by blanks)
+// and score.
+void write_suspects(const Suspects& suspects, const LabelledImages& images, const Path& path);
+// Writes a PNG with the first `samples` suspects, their labels, and the suggested ones.
+void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
+                         std::int64_t samples, const Path& path);
+
+// Returns the report for people: the first suspects of each reason, and the totals.
+std::string to_text(const Suspects& suspects, const LabelledImages& images);
+// Returns {"event":"suspect",...} for each suspect, then {"event":"suspects",...}.
+std::string to_json(const Suspects& suspects, const LabelledImages& images);
+
+}  // namespace trainer::commands

@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/suspects/suspects.h"
+
+namespace trainer::commands {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMaxSuspectsListed = 20;  // of each reason
+
+bool has_reason(const Suspect& suspect, Reason reason) {
+  return std::find(suspect.reasons.begin(), suspect.reasons.end(), reason) != suspect.reasons.end();
+}
+
+// Returns which images have been judged, and by whom.
+std::string describe_judged(const Suspects& suspects) {
+  std::string text =
+      concat("judged: ", grouped(suspects.judged), " of ", grouped(suspects.images), " images, ");
+  text += suspects.by_crossval
+              ? "each by the run of crossval that has not trained on it\n"
+              : "those of the validation split of the run; give the folder of `trainer crossval`, "
+                "which judges all training images\n";
+  if (suspects.unknown > 0) {
+    text +=
+        concat("judged samples that are not among these images: ", grouped(suspects.unknown), '\n');
+  }
+  return text;
+}
+
+std::string list_wrong_labels(const Suspects& suspects, const LabelledImages& images) {
+  std::ostringstream out;
+  out << "likely wrong labels: " << grouped(suspects.wrong_labels) << '\n';
+  if (suspects.wrong_labels == 0) return out.str();
+  Table table({"path", "label", "suggested", "score"}, {3});
+  std::int64_t listed = 0;
+  for (const Suspect& suspect : suspects.list) {
+    if (!has_reason(suspect, Reason::kWrongLabel) || listed == kMaxSuspectsListed) continue;
+    const LabelledImage& image = images.all()[suspect.image];
+    table.add({printable(image.path), printable(images.class_name(image.label)),
+               printable(images.class_name(*suspect.suggested)), fixed(suspect.score, 3)});
+    ++listed;
+  }
+  table.print(out, "  ");
+  if (listed < suspects.wrong_labels) {
+    out << "  and " << grouped(suspects.wrong_labels - listed) << " more\n";
+  }
+  return out.str();
+}
+
+std::string list_copies(const Suspects& suspects, const LabelledImages& images) {
+  const std::int64_t groups = std::ssize(suspects.copies);
+  std::string text = concat("copies with several labels or in several splits: ", grouped(groups),
+                            groups == 1 ? " group\n" : " groups\n");
+  for (std::int64_t i = 0; i < std::min(groups, kMaxSuspectsListed); ++i) {
+    const char* separator = "  ";
+    for (const std::size_t one : suspects.copies[static_cast<std::size_t>(i)]) {
+      const LabelledImage& image = images.all()[one];
+      text += concat(separator, printable(image.path), " (", to_string(image.split), ", ",
+                     printable(images.class_name(image.label)), ')');
+      separator = " = ";
+    }
+    text += '\n';
+  }
+  if (groups > kMaxSuspectsListed) {
+    text += concat("  and ", grouped(groups - kMaxSuspectsListed), " more groups\n");
+  }
+  if (suspects.harmless_copies > 0) {
+    text += concat("  besides, groups of copies with one label in one split: ",
+                   grouped(suspects.harmless_copies), '\n');
+  }
+  return text;
+}
+
+std::string list_outliers(const Suspects& suspects, const LabelledImages& images) {
+  std::ostringstream out;
+  const std::int64_t count = std::ssize(suspects.outliers);
+  out << "outliers, unlike all others by the features of the model: " << grouped(count) << '\n';
+  if (count == 0) return out.str();
+  Table table({"path", "label", "score"}, {2});
+  for (std::int64_t i = 0; i < std::min(count, kMaxSuspectsListed); ++i) {
+    const FeatureOutlier& outlier = suspects.outliers[static_cast<std::size_t>(i)];
+    const LabelledImage& image = images.all()[outlier.image];
+    table.add({printable(image.path), printable(images.class_name(image.label)),
+               fixed(outlier.ratio, 3)});
+  }
+  table.print(out, "  ");
+  if (count > kMaxSuspectsListed) {
+    out << "  and " << grouped(count - kMaxSuspectsListed) << " more\n";
+  }
+  return out.str();
+}
+
+}  // namespace
+
+std::string to_text(const Suspects& suspects, const LabelledImages& images) {
+  return describe_judged(suspects) + list_wrong_labels(suspects, images) +
+         list_copies(suspects, images) + list_outliers(suspects, images);
+}
+
+std::string to_json(const Suspects& suspects, const LabelledImages& images) {
+  std::string text;
+  for (const Suspect& suspect : suspects.list) {
+    const LabelledImage& image = images.all()[suspect.image];
+    Json line{{"event", "suspect"},
+              {"path", image.path},
+              {"split", to_string(image.split)},
+              {"label", images.class_name(image.label)},
+              {"suggested_label", nullptr},
+              {"reasons", Json::array()},
+              {"score", suspect.score},
+              {"copies", Json::array()}};
+    if (suspect.suggested) line["suggested_label"] = images.class_name(*suspect.suggested);
+    for (const Reason reason : suspect.reasons) line["reasons"].push_back(to_string(reason));
+    for (const std::size_t copy : suspect.copies) {
+      line["copies"].push_back(images.all()[copy].path);
+    }
+    text += to_json_line(line) + '\n';
+  }
+  const Json line{{"event", "suspects"},
+                  {"judged_by", suspects.by_crossval ? "crossval" : "run"},
+                  {"images", suspects.images},
+                  {"judged", suspects.judged},
+                  {"unknown", suspects.unknown},
+                  {"wrong_labels", suspects.wrong_labels},
+                  {"copy_groups", suspects.copies.size()},
+                  {"harmless_copy_groups", suspects.harmless_copies},
+                  {"outliers", suspects.outliers.size()}};
+  return text + to_json_line(line) + '\n';
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,187 @@
+// `data --suspects`: images whose labels should be looked at, by the program itself.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "base/formats/csv.h"
+#include "base/text.h"
+#include "program.h"
+#include "support/contains.h"
+
+namespace trainer::e2e::suspects_test {
+namespace {
+
+using test::contains;
+
+constexpr int kPerClass = 24;
+
+// Red and blue pictures. Some lie in the folder of the other class.
+struct Colours {
+  Workspace work;
+  Path photos = work / "photos";
+  Path config = work / "colours.yaml";
+  std::set<std::string> wrong;
+
+  Colours() {
+    std::mt19937 random(3);
+    for (const bool is_red : {true, false}) {
+      for (int i = 0; i < kPerClass; ++i) {
+        const bool is_wrong = i % 10 == 4;
+        const Path file = photos / (is_red != is_wrong ? "red" : "blue") /
+                          concat(is_red ? "a, " : "b_", i, ".ppm");
+        if (is_wrong) wrong.insert(file.string());
+        std::filesystem::create_directories(file.parent_path());
+        std::ofstream out(file, std::ios::binary);
+        out << "P6 20 16 255\n";
+        for (int byte = 0; byte < 20 * 16 * 3; ++byte) {
+          const bool is_bright = byte % 3 == (is_red ? 0 : 2);
+          out.put(static_cast<char>((is_bright ? 120 : 20) + random() % 100));
+        }
+      }
+    }
+    std::ofstream(config) << concat(
+        "name: colours\nmodel: {layers: [conv: {filters: 8, kernel_size: 3, activation: relu}, "
+        "global_average_pool, dense: {units: 8, activation: relu}, dense: 2], "
+        "loss: softmax_cross_entropy}\ndata: {format: image_folder, path: '",
+        photos.string(),
+        "', resize: [16, 16], validation_split: 0.25}\noptimizer: {adam: {learning_rate: 0.02}}\n"
+        "train: {max_steps: 60, batch_size: 16}\n");
+  }
+  Path folder() const { return work / "crossval"; }
+  Path output() const { return work / "suspects.csv"; }
+  Result crossval() const {
+    return run({"crossval", config, "--folds", "3", "--dir", folder(), "--quiet"});
+  }
+  Result suspects(const Path& judge, const Arguments& more = {}) const {
+    Arguments arguments{"data", config, "--suspects", judge, "--output", output(), "--overwrite"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+  // The rows of the output without the header.
+  std::vector<std::vector<std::string>> rows() const {
+    const std::vector<std::string> lines = split_text(read_text_file(output()), '\n');
+    CHECK(lines.front() == "path,label,suggested_label,reasons,score");
+    std::vector<std::vector<std::string>> rows;
+    for (std::size_t i = 1; i + 1 < lines.size(); ++i) rows.push_back(split_csv_row(lines[i]));
+    return rows;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("data --suspects: crossval, the images in the wrong folder with the other class") {
+  const Colours colours;
+  const Result trained = colours.crossval();
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const Result text = colours.suspects(colours.folder(), {"--sheet", colours.work / "sheet.png"});
+  INFO(text.out, text.err);
+  REQUIRE(text.code == 0);
+  CHECK(contains(text.out, "judged: 48 of 48 images, each by the run of crossval that has not"));
+  CHECK(contains(text.out, concat("likely wrong labels: ", colours.wrong.size(), '\n')));
+  CHECK(contains(text.out, "data.relabel\n"));
+  CHECK(read_text_file(colours.work / "sheet.png").starts_with("\x89PNG"));
+  std::set<std::string> found;
+  double last = 1;
+  for (const std::vector<std::string>& row : colours.rows()) {
+    REQUIRE(row.size() == 5);
+    if (!row[3].starts_with("wrong_label")) continue;
+    found.insert(row[0]);
+    CHECK(Path(row[0]).parent_path().filename() == row[1]);
+    CHECK(row[2] == (row[1] == "red" ? "blue" : "red"));
+    CHECK(std::stod(row[4]) <= last);
+    last = std::stod(row[4]);
+    CHECK(last > 0);
+  }
+  CHECK(found == colours.wrong);
+
+  const Result json = colours.suspects(colours.folder(), {"--json"});
+  REQUIRE(json.code == 0);
+  const Json first = json.lines().front(), event = json.event("suspects");
+  CHECK(first["path"] == colours.rows()[0][0]);
+  CHECK(first["label"] == colours.rows()[0][1]);
+  CHECK(first["suggested_label"] == colours.rows()[0][2]);
+  CHECK(first["reasons"][0] == "wrong_label");
+  CHECK(event["judged"] == 48);
+  CHECK(event["judged_by"] == "crossval");
+  CHECK(event["wrong_labels"] == colours.wrong.size());
+}
+
+TEST_CASE("data --suspects: copies with another label and in another split") {
+  const Colours colours;
+  REQUIRE(colours.crossval().code == 0);
+  // A copy in the other class, and one of a training image in the test split.
+  const Path red = colours.photos / "red" / "a, 7.ppm", blue = colours.photos / "blue" / "b_8.ppm";
+  const Path other = colours.photos / "blue" / "copy.ppm";
+  const Path test = colours.work / "test" / "blue" / "copy.ppm";
+  std::filesystem::create_directories(test.parent_path());
+  std::filesystem::create_directories(colours.work / "test" / "red");
+  std::filesystem::copy_file(red, other);
+  std::filesystem::copy_file(blue, test);
+  std::filesystem::copy_file(colours.photos / "red" / "a, 0.ppm",
+                             colours.photos / "red" / "copy.ppm");
+  std::filesystem::copy_file(colours.photos / "red" / "a, 1.ppm",
+                             colours.work / "test" / "red" / "other.ppm");
+  const Result text = colours.suspects(
+      colours.folder(), {"--set", concat("data.test.path=", (colours.work / "test").string())});
+  INFO(text.out, text.err);
+  REQUIRE(text.code == 0);
+  CHECK(contains(text.out, "copies with several labels or in several splits: 3 groups\n"));
+  CHECK(contains(text.out, concat("  ", other.string(), " (")));
+  CHECK(contains(text.out, concat(", blue) = ", red.string(), " (")));
+  CHECK(contains(text.out, concat("  ", blue.string(), " (")));
+  CHECK(contains(text.out, concat(", blue) = ", test.string(), " (test, blue)\n")));
+  CHECK(contains(text.out, "groups of copies with one label in one split: 1\n"));
+  // The folds are others than those of the runs now.
+  CHECK(contains(text.err, "no outliers are looked for: "));
+  CHECK(contains(text.err, "the training data is not what it was"));
+  std::map<std::string, std::string> reasons;
+  for (const std::vector<std::string>& row : colours.rows()) reasons[row[0]] = row[3];
+  CHECK(contains(reasons[red.string()], "copy_of_other_label"));
+  CHECK(contains(reasons[other.string()], "copy_of_other_label"));
+  CHECK(contains(reasons[blue.string()], "copy_in_other_split"));
+  CHECK(contains(reasons[test.string()], "copy_in_other_split"));
+}
+
+TEST_CASE("data --suspects: one run, the images of its validation split") {
+  const Colours colours;
+  const Path folder = colours.work / "run";
+  REQUIRE(run({"train", colours.config, "--run-dir", folder, "--quiet"}).code == 0);
+  const Result text = colours.suspects(folder);
+  INFO(text.out, text.err);
+  REQUIRE(text.code == 0);
+  CHECK(contains(text.out,
+                 "judged: 12 of 48 images, those of the validation split of the run; "
+                 "give the folder of `trainer crossval`"));
+  for (const std::vector<std::string>& row : colours.rows()) {
+    if (row[3].starts_with("wrong_label")) CHECK(colours.wrong.contains(row[0]));
+  }
+}
+
+TEST_CASE("data --suspects: what is not of these images is an error") {
+  const Colours colours, others;
+  REQUIRE(colours.crossval().code == 0);
+  const Result foreign = others.suspects(colours.folder());
+  CHECK(foreign.code == 3);
+  CHECK(contains(foreign.err, "judges none of the images of the config"));
+  std::filesystem::rename(colours.photos / "red", colours.photos / "green");
+  const Result renamed = colours.suspects(colours.folder());
+  CHECK(renamed.code == 3);
+  CHECK(contains(renamed.err, "has the classes [blue, red], but the images have [blue, green]"));
+  std::filesystem::remove(colours.folder() / "out_of_fold.csv");
+  const Result unfinished = colours.suspects(colours.folder());
+  CHECK(unfinished.code == 3);
+  CHECK(contains(unfinished.err, "has no out_of_fold.csv"));
+  std::ofstream(colours.output()) << "edited";
+  const Result twice =
+      run({"data", colours.config, "--suspects", colours.folder(), "--output", colours.output()});
+  CHECK(twice.code == 2);
+  CHECK(contains(twice.err, "--overwrite"));
+  CHECK(read_text_file(colours.output()) == "edited");
+}
+
+}  // namespace trainer::e2e::suspects_test
