@@ -3,7 +3,7 @@
 
   scripts/campaign/small_inputs.py [--trainer PROGRAM] [--only WORD] [--keep FOLDER]
 
-No file is larger than 1 MB. The exit code is 1 if one takes more than --seconds, or more than --megabytes
+No input is larger than 1 MB. The exit code is 1 if one takes more than --seconds, or more than --megabytes
 beside the pixels that data.max_pixels allows (the column `image`).
 """
 import argparse
@@ -108,10 +108,10 @@ SMALL = png(4, 4)
 
 def image_case(data, name="x.png", command=("data",), extra=""):
     def make(folder):
-        for label in "ab":
+        for label, file, content in (("a", name, data), ("b", "small.png", SMALL)):
             path = folder / "images" / label
             path.mkdir(parents=True)
-            (path / name).write_bytes(data)
+            (path / file).write_bytes(content)
         config(folder, f"data: {{format: image_folder, path: {folder}/images, resize: [32, 32]{extra}}}\n")
         return len(data), command
     return make
