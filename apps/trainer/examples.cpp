@@ -84,6 +84,10 @@ constexpr struct {
     {"report",
      "  trainer report runs/mnist\n"
      "  trainer report runs/mnist_sweep --output sweep.html\n"},
+    {"runs",
+     "  trainer runs\n"
+     "  trainer runs runs/mnist_sweep --json\n"
+     "  trainer runs clean --dry-run\n"},
     {"verify",
      "  trainer verify replicas configs/mnist.yaml --replicas 1,2,4 --steps 50\n"
      "  trainer verify resume configs/mnist.yaml\n"},

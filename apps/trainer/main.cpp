@@ -173,6 +173,7 @@ int run(int argc, char** argv) {
   add_compare(line);
   add_diff(line);
   add_report(line);
+  add_runs(line);
   add_verify(line);
   add_validate(line);
   add_schema(line);

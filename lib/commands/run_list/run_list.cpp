@@ -1,0 +1,308 @@
+#include "commands/run_list/run_list.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/text.h"
+#include "checkpoint/lock.h"
+#include "checkpoint/store.h"
+#include "commands/run_files/run_files.h"
+
+namespace trainer::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxRunDepth = 3;  // a point of a sweep in a folder of projects
+constexpr double kBytesPerMegabyte = 1e6;
+
+// Adds the runs in a folder and below it. Folders that cannot be read are left out.
+void find_runs(const Path& folder, int depth, std::vector<Path>& found) {
+  if (fs::exists(folder / "run.json")) {
+    found.push_back(folder);
+    return;
+  }
+  if (depth == kMaxRunDepth) return;
+  std::vector<Path> children;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) {
+      children.push_back(entry->path());
+    }
+  }
+  std::sort(children.begin(), children.end());
+  for (const Path& child : children) find_runs(child, depth + 1, found);
+}
+
+// Returns the value of a leaf of the config, or "" if it has none.
+std::string find_leaf(const RunFiles& run, const std::string& key) {
+  for (const auto& [name, value] : run.config) {
+    if (name == key) return value == "\"\"" || value == "null" ? "" : value;
+  }
+  return "";
+}
+
+std::string find_data_name(const RunFiles& run) {
+  for (const char* key :
+       {"data.train.path", "data.train.images", "data.train.glob", "data.path", "data.format"}) {
+    if (std::string value = find_leaf(run, key); !value.empty()) return printable(value);
+  }
+  return "";
+}
+
+std::optional<RunValue> find_run_value(const RunFiles& run) {
+  if (run.best) return RunValue{run.best->metric, run.best->value, run.best->step, true};
+  const std::optional<Split> split = scored_split(run);
+  if (!split) return std::nullopt;
+  const SplitResult& result = run.finished->splits.at(*split);
+  const bool has_accuracy = std::isfinite(result.accuracy);
+  return RunValue{concat(to_string(*split), has_accuracy ? "/accuracy" : "/loss"),
+                  has_accuracy ? result.accuracy : result.loss, run.finished->steps, false};
+}
+
+std::string find_start(const Path& folder) {
+  const auto json = nlohmann::json::parse(read_text_file(folder / "run.json"), nullptr,
+                                          /*allow_exceptions=*/false);
+  const nlohmann::json::json_pointer started("/sessions/0/started");
+  if (!json.is_object() || !json.contains(started) || !json.at(started).is_string()) return "";
+  return printable(json.at(started).get<std::string>());
+}
+
+// Returns the checkpoints that take up space on the disk, without second names of one file.
+std::int64_t measure_checkpoints(const Path& run) {
+  std::int64_t bytes = 0;
+  std::vector<Path> seen;
+  std::error_code error;
+  for (fs::directory_iterator entry(run / "checkpoints", error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code failed;
+    if (!entry->is_regular_file(failed)) continue;
+    const bool is_known = std::any_of(seen.begin(), seen.end(), [&](const Path& path) {
+      return fs::equivalent(path, entry->path(), failed);
+    });
+    if (is_known) continue;
+    const auto size = entry->file_size(failed);
+    if (failed) continue;  // it was removed in the meantime
+    bytes += static_cast<std::int64_t>(size);
+    seen.push_back(entry->path());
+  }
+  return bytes;
+}
+
+RunRow read_row(const Path& folder) {
+  RunRow row;
+  row.folder = folder;
+  row.checkpoint_bytes = measure_checkpoints(folder);
+  try {
+    row.started = find_start(folder);
+    const RunFiles run = read_run(folder);
+    row.name = run.name;
+    row.state = checkpoint::is_in_use(folder) ? "running"
+                : run.finished                ? printable(run.finished->reason)
+                                              : "not finished";
+    row.wall_seconds = run.wall_seconds;
+    row.value = find_run_value(run);
+    row.data = find_data_name(run);
+    for (const RunFiles::SplitSize& split : run.splits) {
+      if (split.split == Split::kTrain) row.training_samples = split.samples;
+    }
+    for (const auto& [what, text] : run.origin) {
+      if (what == "device") row.device = text;
+    }
+  } catch (const Error& error) {
+    row.state = "damaged";
+    row.error = error.what();
+  }
+  return row;
+}
+
+// "cpu" of "cpu, 2 lanes x 1 thread, ...", and "GPU 0 NVIDIA ..." of "cuda, GPU 0 NVIDIA ..., ...".
+std::string shorten_device(std::string device) {
+  constexpr std::string_view kCuda = "cuda, ";
+  if (device.starts_with(kCuda)) device.erase(0, kCuda.size());
+  return device.substr(0, device.find(','));
+}
+
+// "2026-11-27 00:06" of "2026-11-27T00:06:12Z".
+std::string shorten_time(const std::string& time) {
+  constexpr std::size_t kMinutesEnd = 16, kLetterT = 10;
+  if (time.size() <= kMinutesEnd) return time;
+  std::string shortened = time.substr(0, kMinutesEnd);
+  if (shortened[kLetterT] == 'T') shortened[kLetterT] = ' ';
+  return shortened;
+}
+
+std::string format_megabytes(std::int64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << static_cast<double>(bytes) / kBytesPerMegabyte;
+  return text.str();
+}
+
+std::string describe_value(const RunRow& row) {
+  if (!row.value) return "";
+  std::ostringstream text;
+  text << printable(row.value->metric) << ' ' << std::fixed << std::setprecision(4)
+       << row.value->value << (row.value->is_best ? "" : " (last)");
+  return text.str();
+}
+
+std::string describe_data(const RunRow& row) {
+  return row.training_samples > 0 ? concat(row.data, " (", row.training_samples, ")") : row.data;
+}
+
+void remove_old(OldCheckpoints& old) {
+  try {
+    const checkpoint::RunLock lock(old.folder);
+    for (const Path& file : old.files) {
+      std::error_code error;
+      fs::remove(file, error);
+      if (error) throw DataError(file, concat("cannot be removed: ", error.message()));
+    }
+  } catch (const Error& error) {
+    old.skipped = error.what();
+  }
+}
+
+}  // namespace
+
+std::vector<RunRow> list_runs(const std::vector<Path>& folders) {
+  std::vector<Path> found;
+  for (const Path& folder : folders) {
+    if (!fs::is_directory(folder)) {
+      throw DataError(folder,
+                      "is not a folder; expected one with runs, as `trainer train` writes "
+                      "them into `runs`");
+    }
+    find_runs(folder, 0, found);
+  }
+  std::vector<RunRow> rows;
+  std::set<Path> seen;
+  for (const Path& folder : found) {
+    if (seen.insert(fs::weakly_canonical(folder)).second) rows.push_back(read_row(folder));
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const RunRow& a, const RunRow& b) { return a.started < b.started; });
+  return rows;
+}
+
+void print_runs(const std::vector<RunRow>& runs, std::ostream& out) {
+  if (runs.empty()) {
+    out << "no runs; `trainer train photos/` writes one into runs/photos\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> table{
+      {"run", "started (UTC)", "state", "best value", "data (images)", "device", "MB"}};
+  for (const RunRow& run : runs) {
+    table.push_back({printable(run.folder.string()), shorten_time(run.started), run.state,
+                     describe_value(run), describe_data(run), shorten_device(run.device),
+                     format_megabytes(run.checkpoint_bytes)});
+  }
+  std::vector<std::size_t> widths(table.front().size());
+  for (const auto& row : table) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : table) {
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      out << row[i] << std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    out << std::string(widths.back() - row.back().size(), ' ') << row.back() << '\n';
+  }
+  for (const RunRow& run : runs) {
+    if (!run.error.empty()) out << "damaged: " << printable(run.error) << '\n';
+  }
+}
+
+void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out) {
+  nlohmann::ordered_json event{{"event", "runs"}, {"runs", nlohmann::json::array()}};
+  for (const RunRow& run : runs) {
+    nlohmann::ordered_json row{{"folder", run.folder.string()},
+                               {"name", run.name},
+                               {"started", run.started},
+                               {"state", run.state},
+                               {"seconds", run.wall_seconds}};
+    row["best"] = nullptr;
+    if (run.value) {
+      row["best"] = {{"metric", run.value->metric},
+                     {"value", run.value->value},
+                     {"step", run.value->step},
+                     {"checkpoint", run.value->is_best ? "best" : "last"}};
+    }
+    row["data"] = run.data;
+    row["training_samples"] = run.training_samples;
+    row["device"] = run.device;
+    row["checkpoint_bytes"] = run.checkpoint_bytes;
+    if (!run.error.empty()) row["error"] = run.error;
+    event["runs"].push_back(row);
+  }
+  write_event(out, event);
+}
+
+std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode) {
+  std::vector<OldCheckpoints> cleaned;
+  for (const RunRow& run : runs) {
+    OldCheckpoints& old = cleaned.emplace_back();
+    old.folder = run.folder;
+    if (checkpoint::is_in_use(run.folder)) {
+      old.skipped = concat(printable(run.folder.string()), ": a process trains in this run");
+      continue;
+    }
+    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(run.folder / "checkpoints");
+    if (saved.size() < 2) continue;
+    saved.pop_back();  // the newest is needed to continue the run
+    for (const checkpoint::Saved& file : saved) {
+      std::error_code error;
+      // A second name of the best checkpoint frees nothing.
+      if (fs::hard_link_count(file.path, error) == 1 && !error) {
+        const auto size = fs::file_size(file.path, error);
+        if (!error) old.bytes += static_cast<std::int64_t>(size);
+      }
+      old.files.push_back(file.path);
+    }
+    if (mode == CleanMode::kRemove) remove_old(old);
+  }
+  return cleaned;
+}
+
+void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out) {
+  const char* const verb = mode == CleanMode::kRemove ? "removed " : "would remove ";
+  std::int64_t bytes = 0;
+  std::size_t files = 0;
+  for (const OldCheckpoints& old : cleaned) {
+    if (!old.skipped.empty()) {
+      out << "left as it is: " << printable(old.skipped) << '\n';
+      continue;
+    }
+    if (old.files.empty()) continue;
+    bytes += old.bytes;
+    files += old.files.size();
+    out << printable(old.folder.string()) << ": " << verb << old.files.size() << " checkpoint(s), "
+        << format_megabytes(old.bytes) << " MB\n";
+  }
+  out << verb << files << " checkpoint(s) of " << cleaned.size() << " run(s), "
+      << format_megabytes(bytes) << " MB; the newest and the best of each run stay\n";
+}
+
+void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
+                        std::ostream& out) {
+  for (const OldCheckpoints& old : cleaned) {
+    nlohmann::ordered_json event{{"event", "cleaned"},
+                                 {"folder", old.folder.string()},
+                                 {"dry_run", mode == CleanMode::kDryRun},
+                                 {"files", nlohmann::json::array()},
+                                 {"bytes", old.bytes}};
+    for (const Path& file : old.files) event["files"].push_back(file.string());
+    if (!old.skipped.empty()) event["skipped"] = old.skipped;
+    write_event(out, event);
+  }
+}
+
+}  // namespace trainer::commands

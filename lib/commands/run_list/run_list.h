@@ -1,0 +1,62 @@
+// `runs`: the runs in a folder with their states and results, and the removal of their old
+// checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/files.h"
+
+namespace trainer::commands {
+
+// The best value of a run, or the value of its end if the run keeps no best checkpoint.
+struct RunValue {
+  std::string metric;  // "validation/accuracy"
+  double value = 0;
+  std::int64_t step = 0;
+  bool is_best = false;  // false: of the last checkpoint
+};
+
+struct RunRow {
+  Path folder;
+  std::string name;
+  std::string started;      // of the first session, in UTC: "2026-11-27T00:06:12Z"; "" if unknown
+  std::string state;        // "running", "done", "early stop", ..., "not finished" or "damaged"
+  std::string error;        // why the run is damaged
+  double wall_seconds = 0;  // of all sessions
+  std::optional<RunValue> value;
+  std::string data;  // the path of the training data, else the format of the data
+  std::int64_t training_samples = 0;
+  std::string device;                 // as in run.json
+  std::int64_t checkpoint_bytes = 0;  // on the disk
+};
+
+// Returns the runs in the folders and up to three levels below them, the oldest first. A folder
+// that is a run stands for itself; links are not followed. A run that cannot be read is a row with
+// the state "damaged". Throws DataError for a folder that does not exist.
+std::vector<RunRow> list_runs(const std::vector<Path>& folders);
+
+void print_runs(const std::vector<RunRow>& runs, std::ostream& out);
+// One line: {"event": "runs", "runs": [...]}.
+void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out);
+
+// The checkpoints of a run that are not needed to use or to continue it.
+struct OldCheckpoints {
+  Path folder;              // of the run
+  std::vector<Path> files;  // all but the newest and best.safetensors
+  std::int64_t bytes = 0;   // that their removal frees
+  std::string skipped;      // why nothing is removed: a process trains in the run
+};
+enum class CleanMode { kRemove, kDryRun };
+// Removes the old checkpoints of the runs, or only lists them. Holds the lock of a run meanwhile.
+std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode);
+
+void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out);
+// One line for each run: {"event": "cleaned", "folder": ..., "files": [...], ...}.
+void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
+                        std::ostream& out);
+
+}  // namespace trainer::commands
