@@ -12,6 +12,7 @@
 #include "base/formats/json.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 #include "commands/run_files/run_files.h"
 
@@ -257,7 +258,14 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMod
     }
     std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(run.folder / "checkpoints");
     if (saved.size() < 2) continue;
-    saved.pop_back();  // the newest is needed to continue the run
+    // A run whose newest checkpoint is damaged goes on from an older one.
+    try {
+      checkpoint::read_checkpoint(saved.back().path);
+    } catch (const Error& error) {
+      old.skipped = concat(error.what(), "; the older checkpoints are needed in its place");
+      continue;
+    }
+    saved.pop_back();
     for (const checkpoint::Saved& file : saved) {
       std::error_code error;
       // A second name of the best checkpoint frees nothing.

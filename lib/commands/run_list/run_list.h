@@ -48,10 +48,11 @@ struct OldCheckpoints {
   Path folder;              // of the run
   std::vector<Path> files;  // all but the newest and best.safetensors
   std::int64_t bytes = 0;   // that their removal frees
-  std::string skipped;      // why nothing is removed: a process trains in the run
+  std::string skipped;      // why nothing is removed: the run is in use, or its newest is damaged
 };
 enum class CleanMode { kRemove, kDryRun };
-// Removes the old checkpoints of the runs, or only lists them. Holds the lock of a run meanwhile.
+// Removes the old checkpoints of the runs, or only lists them. Reads the newest of each run first,
+// and holds the lock of a run while it removes them.
 std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode);
 
 void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out);

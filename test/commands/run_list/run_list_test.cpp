@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "checkpoint/lock.h"
+#include "checkpoint/safetensors.h"
 #include "commands/support.h"
 #include "support/contains.h"
 
@@ -23,8 +24,11 @@ struct Runs {
     std::filesystem::create_directories(path / "checkpoints");
     return path;
   }
-  static void add_checkpoint(const Path& run, const std::string& name) {
-    write_file_atomic(run / "checkpoints" / name, std::string(1000, 'x'));
+  // Returns its size in bytes.
+  static std::int64_t add_checkpoint(const Path& run, const std::string& name) {
+    const Path path = run / "checkpoints" / name;
+    checkpoint::write_safetensors(path, {{"dense/bias", {3}, {1, 2, 3}}}, {{"step", "1"}});
+    return static_cast<std::int64_t>(std::filesystem::file_size(path));
   }
   static void set_start(const Path& run, const std::string& time) {
     auto record = test::Json::parse(read_text_file(run / "run.json"));
@@ -102,31 +106,43 @@ TEST_CASE("runs: a folder that does not exist, an error, and an empty one, the n
 TEST_CASE("runs clean: all checkpoints but the newest and the best are removed") {
   const Runs runs;
   const Path run = runs.add("a");
+  std::int64_t size = 0;
   for (const char* name :
        {"step-00000001.safetensors", "step-00000002.safetensors", "step-00000003.safetensors"}) {
-    Runs::add_checkpoint(run, name);
+    size = Runs::add_checkpoint(run, name);
   }
   std::filesystem::create_hard_link(run / "checkpoints/step-00000002.safetensors",
                                     run / "checkpoints/best.safetensors");
   const auto exists = [&](const char* name) {
     return std::filesystem::exists(run / "checkpoints" / name);
   };
-  CHECK(runs.list()[0].checkpoint_bytes == 3000);  // a second name takes no space
+  CHECK(runs.list()[0].checkpoint_bytes == 3 * size);  // a second name takes no space
 
   const auto planned = clean_runs(runs.list(), CleanMode::kDryRun);
   REQUIRE(planned.size() == 1);
   CHECK(planned[0].files.size() == 2);
-  CHECK(planned[0].bytes == 1000);
+  CHECK(planned[0].bytes == size);
   CHECK(exists("step-00000001.safetensors"));
 
   const auto cleaned = clean_runs(runs.list(), CleanMode::kRemove);
-  CHECK(cleaned[0].bytes == 1000);
+  CHECK(cleaned[0].bytes == size);
   CHECK(cleaned[0].skipped.empty());
   CHECK_FALSE(exists("step-00000001.safetensors"));
   CHECK_FALSE(exists("step-00000002.safetensors"));
   CHECK(exists("step-00000003.safetensors"));
   CHECK(exists("best.safetensors"));
   CHECK(clean_runs(runs.list(), CleanMode::kRemove)[0].files.empty());
+}
+
+TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") {
+  const Runs runs;
+  const Path run = runs.add("a");
+  Runs::add_checkpoint(run, "step-00000001.safetensors");
+  write_file_atomic(run / "checkpoints/step-00000002.safetensors", std::string(1000, 'x'));
+  const auto cleaned = clean_runs(runs.list(), CleanMode::kRemove);
+  CHECK(contains(cleaned[0].skipped, "step-00000002.safetensors"));
+  CHECK(contains(cleaned[0].skipped, "the older checkpoints are needed"));
+  CHECK(std::filesystem::exists(run / "checkpoints/step-00000001.safetensors"));
 }
 
 TEST_CASE("runs clean: a run in which a process trains, is left as it is") {
