@@ -11,6 +11,7 @@
 #include "data/images/listing/folders.h"
 #include "data/images/listing/list_shards.h"
 #include "data/images/listing/shards.h"
+#include "data/images/listing/zip_folder.h"
 #include "data/split_folders.h"
 
 namespace trainer::data {
@@ -23,10 +24,15 @@ namespace fs = std::filesystem;
   const bool csv = data.format == config::DataFormat::kCsv;
   const fs::path folder = data.path;
   const std::string expected = (folder / (csv ? "train.csv" : "train")).string();
-  if (csv || !fs::is_directory(folder)) {
+  if (csv || !is_folder(folder)) {
     throw DataError(expected,
                     "no such file or folder, needed for the train split; give "
                     "data.train.path");
+  }
+  if (const auto place = find_zip_place(folder)) {
+    throw DataError(data.path,
+                    "contains no folders that name classes of images; pack the images of each "
+                    "class in a folder of its name, e.g. cats/1.jpg");
   }
   const std::string loose = files_without_class(data.path);
   if (!loose.empty() && sub_folders(data.path).empty()) {
@@ -98,13 +104,17 @@ bool needs_split_in_path(const config::Data& data, Split split) {
 
 config::SplitFiles image_split(const config::Data& data, Split which) {
   config::SplitFiles split = data.files(which);
-  if (!needs_split_in_path(data, which)) return split;
   const bool folders = data.format == config::DataFormat::kImageFolder;
+  if (!needs_split_in_path(data, which)) {
+    if (folders && split.glob.empty()) split.path = find_zip_root(split.path, OnlyFolder::kEnter);
+    return split;
+  }
+  const std::string root = folders ? find_zip_root(data.path, OnlyFolder::kKeepSplit) : data.path;
   std::map<Split, Path> paths;
   if (!folders) {
     paths = find_split_lists(data);
-  } else if (fs::is_directory(data.path)) {
-    paths = find_split_folders(data.path, data.classes).paths;
+  } else if (is_folder(root)) {
+    paths = find_split_folders(root, data.classes).paths;
   }
   if (const auto found = paths.find(which); found != paths.end()) split.path = found->second;
   if (!split.path.empty() || which != Split::kTrain) return split;
@@ -113,10 +123,8 @@ config::SplitFiles image_split(const config::Data& data, Split which) {
     split.path = data.path;
     return split;
   }
-  if (!folders || !fs::is_directory(data.path) || sub_folders(data.path).empty()) {
-    fail_without_train(data);
-  }
-  split.path = data.path;
+  if (!folders || !is_folder(root) || sub_folders(root).empty()) fail_without_train(data);
+  split.path = root;
   return split;
 }
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/arrays/augment_arrays.h"
 #include "data/arrays/open_arrays.h"
+#include "data/images/listing/zip_folder.h"
 #include "data/images/open_image_splits.h"
 #include "data/samples/groups.h"
 #include "data/samples/splits.h"
@@ -21,6 +22,7 @@ namespace {
 // split for one that the config does not have.
 void check_path(const std::string& path, const std::string& key, bool image_files) {
   if (path.empty() || std::filesystem::exists(path)) return;
+  if (image_files && find_zip_place(path)) return;
   throw DataError(path,
                   concat("no such file or folder, named by data.", key,
                          ". Give its place with --set data.", key, "=NEW",

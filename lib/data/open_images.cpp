@@ -15,6 +15,7 @@
 #include "data/arrays/npz.h"
 #include "data/images/image_dataset.h"
 #include "data/images/listing/image_list.h"
+#include "data/images/listing/zip_folder.h"
 
 namespace trainer::data {
 namespace {
@@ -79,7 +80,10 @@ class TolerantDataset final : public Dataset {
 }  // namespace
 
 bool is_array_file(const std::string& path) {
-  if (is_zip(path)) return true;
+  if (is_zip(path)) {
+    const auto place = find_zip_place(path);
+    return !place || !holds_images(*place);
+  }
   const Bytes start = read_file_start(path, 6);
   if (start.size() < 4) return false;
   const bool gzip = start[0] == 0x1F && start[1] == 0x8B;
@@ -89,6 +93,14 @@ bool is_array_file(const std::string& path) {
 
 std::vector<std::string> image_files(const std::string& path, std::string* note) {
   if (note != nullptr) note->clear();
+  if (const auto place = find_zip_place(path)) {
+    std::vector<std::string> images;
+    for (const ListedFile& file : list_images(*place)) {
+      images.push_back((Path(file.path) / file.name).string());
+    }
+    if (images.empty()) throw DataError(path, "contains no image files");
+    return images;
+  }
   if (!std::filesystem::is_directory(path)) return {path};
   std::vector<std::string> files = images_below(path, note);
   if (files.empty()) throw DataError(path, "contains no image files");
@@ -101,7 +113,13 @@ Images open_image_files(const config::Data& data, std::vector<std::string> files
   plain.cache = config::ImageCache::kNone;
   ImageList list;
   list.source = files.front();
-  for (std::string& file : files) list.files.push_back({std::move(file), 0});
+  for (std::string& file : files) {
+    if (const auto place = find_zip_place(file)) {
+      list.files.push_back(find_image(*place));
+    } else {
+      list.files.push_back({std::move(file), 0});
+    }
+  }
   auto dataset = make_image_dataset(plain, std::move(list), {""}, 0, false).dataset;
   if (!skip) return {std::move(dataset), false};
   auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));

@@ -54,15 +54,25 @@ void read_zip64(const Fields& zip, std::size_t at, std::size_t end, ZipMember& m
   }
 }
 
-std::size_t find_directory(const Fields& zip, const std::string& source) {
+struct Directory {
+  std::uint64_t start = 0;
+  std::uint64_t entries = 0;
+};
+
+Directory find_directory(const Fields& zip, const std::string& source) {
   // The end record is 22 bytes and a comment of at most 65535.
   for (std::size_t back = 22; back <= zip.size() && back <= 22 + 65535; ++back) {
     const std::size_t at = zip.size() - back;
     if (zip.at<std::uint32_t>(at) != 0x06054b50) continue;
     const std::uint64_t start = zip.at<std::uint32_t>(at + 16);
-    if (start != 0xFFFFFFFFu) return start;
-    if (at < 20) break;
-    return zip.at<std::uint64_t>(zip.at<std::uint64_t>(at - 20 + 8) + 48);
+    const std::uint64_t entries = zip.at<std::uint16_t>(at + 10);
+    if (start != 0xFFFFFFFFu && entries != 0xFFFFu) return {start, entries};
+    if (at < 20 || zip.at<std::uint32_t>(at - 20) != 0x07064b50) {
+      if (start != 0xFFFFFFFFu) return {start, entries};
+      break;
+    }
+    const std::uint64_t end = zip.at<std::uint64_t>(at - 20 + 8);
+    return {zip.at<std::uint64_t>(end + 48), zip.at<std::uint64_t>(end + 32)};
   }
   throw DataError(source, "is not a zip archive or is truncated: it has no zip directory");
 }
@@ -99,9 +109,11 @@ std::vector<ZipMember> zip_members(std::span<const std::uint8_t> archive,
                                    const std::string& source) {
   const Fields zip(archive, source);
   std::vector<ZipMember> members;
-  std::size_t at = find_directory(zip, source);
+  const Directory directory = find_directory(zip, source);
+  std::size_t at = directory.start;
   while (at + 46 <= zip.size() && zip.at<std::uint32_t>(at) == 0x02014b50) {
     ZipMember member;
+    member.flags = zip.at<std::uint16_t>(at + 8);
     member.method = zip.at<std::uint16_t>(at + 10);
     member.crc = zip.at<std::uint32_t>(at + 16);
     member.packed = zip.at<std::uint32_t>(at + 20);
@@ -115,14 +127,21 @@ std::vector<ZipMember> zip_members(std::span<const std::uint8_t> archive,
     members.push_back(std::move(member));
     at += 46 + name_size + extra_size + zip.at<std::uint16_t>(at + 32);
   }
+  if (members.size() != directory.entries) {
+    throw DataError(source, concat("is a damaged zip archive: its directory has ", members.size(),
+                                   " of ", directory.entries, " entries"));
+  }
   check_apart(zip, members, source);
+  for (ZipMember& member : members) {
+    member.data = static_cast<std::uint64_t>(packed_bytes(zip, member).data() - archive.data());
+  }
   return members;
 }
 
 std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& member,
                      const std::string& source) {
   const std::size_t packed = packed_bytes(Fields(archive, source), member).size();
-  if (member.method == 0) return packed;
+  if (member.method == kZipStored) return packed;
   // DEFLATE cannot shrink more than 1032 times.
   if (member.size > packed * 1032 + 64) {
     throw DataError(source,
@@ -139,9 +158,16 @@ std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& mem
 void unzip(std::span<const std::uint8_t> archive, const ZipMember& member,
            std::span<std::uint8_t> to, const std::string& source) {
   const auto packed = packed_bytes(Fields(archive, source), member);
-  if (member.method == 0) {
-    if (!packed.empty()) std::memcpy(to.data(), packed.data(), packed.size());
-  } else if (member.method == 8) {
+  unpack_zip_member(packed, member.method, member.crc, to, source);
+}
+
+void unpack_zip_member(std::span<const std::uint8_t> packed, std::uint16_t method,
+                       std::uint32_t crc, std::span<std::uint8_t> to, const std::string& source) {
+  if (method == kZipStored) {
+    if (!packed.empty() && packed.data() != to.data()) {
+      std::memcpy(to.data(), packed.data(), packed.size());
+    }
+  } else if (method == kZipDeflated) {
     const std::unique_ptr<libdeflate_decompressor, FreeDecompressor> decompressor(
         libdeflate_alloc_decompressor());
     if (libdeflate_deflate_decompress(decompressor.get(), packed.data(), packed.size(), to.data(),
@@ -149,10 +175,10 @@ void unzip(std::span<const std::uint8_t> archive, const ZipMember& member,
       throw DataError(source, "is damaged: a member cannot be decompressed; fetch the file again");
     }
   } else {
-    throw DataError(source, concat("is compressed with zip method ", member.method,
+    throw DataError(source, concat("is compressed with zip method ", method,
                                    "; only stored and deflated members can be read"));
   }
-  if (libdeflate_crc32(0, to.data(), to.size()) != member.crc) {
+  if (libdeflate_crc32(0, to.data(), to.size()) != crc) {
     throw DataError(source, "its checksum does not match: the file is damaged");
   }
 }

@@ -1,4 +1,4 @@
-// Zip archives (.npz, .keras): members that are stored or deflated, zip64 too.
+// Zip archives (.npz, .keras, .zip): members that are stored or deflated, zip64 too.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,17 @@
 
 namespace trainer {
 
+// Methods of compression that can be read.
+inline constexpr std::uint16_t kZipStored = 0, kZipDeflated = 8;
+
 struct ZipMember {
   std::string name;
-  std::uint16_t method = 0;
+  std::uint16_t flags = 0, method = 0;
   std::uint32_t crc = 0;
   std::uint64_t packed = 0, size = 0, header = 0;
+  std::uint64_t data = 0;  // the place of the `packed` bytes in the archive
+
+  bool is_encrypted() const { return (flags & 1) != 0; }
 };
 
 // Lists the members of an archive in memory. `source` names the archive in messages. Throws
@@ -27,5 +33,8 @@ std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& mem
 // Unpacks a member into exactly zip_size() bytes and checks them. Throws DataError.
 void unzip(std::span<const std::uint8_t> archive, const ZipMember& member,
            std::span<std::uint8_t> to, const std::string& source);
+// Does the same for the packed bytes of a member with this method and checksum.
+void unpack_zip_member(std::span<const std::uint8_t> packed, std::uint16_t method,
+                       std::uint32_t crc, std::span<std::uint8_t> to, const std::string& source);
 
 }  // namespace trainer

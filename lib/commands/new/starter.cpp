@@ -316,6 +316,11 @@ std::int64_t ImageSource::SplitImages::size() const {
 
 ImageSource look_at(const Path& source, const config::Csv& csv) {
   if (fs::is_directory(source)) return look_at_folder(source);
+  if (to_lower(source.extension().string()) == ".zip" && fs::is_regular_file(source)) {
+    throw DataError(source.string(),
+                    "is a zip archive; name it as data.path of a config with format: image_folder "
+                    "(`train CONFIG --set data.path=ARCHIVE`), or unpack it and give the folder");
+  }
   if (fs::is_regular_file(source)) return look_at_list(source, csv);
   throw DataError(source.string(),
                   "is not a folder; expected one with a folder of images per class, or a list of "

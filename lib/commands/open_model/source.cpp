@@ -20,7 +20,9 @@ bool contains_images(const Path& folder) {
 SourceKind find_source_kind(const Path& path) {
   if (!std::filesystem::is_directory(path)) {
     const std::string ending = to_lower(path.extension().string());
-    return ending == ".csv" || ending == ".tsv" ? SourceKind::kImageList : SourceKind::kConfig;
+    // look_at() prints what to do with a zip archive.
+    const bool has_images = ending == ".csv" || ending == ".tsv" || ending == ".zip";
+    return has_images ? SourceKind::kImageList : SourceKind::kConfig;
   }
   if (std::filesystem::exists(path / "run.json")) return SourceKind::kRun;
   if (contains_images(path)) return SourceKind::kImageFolder;

@@ -9,7 +9,7 @@ enum class SourceKind {
   kConfig,       // any other path, which may not exist
   kRun,          // a folder with run.json
   kImageFolder,  // a folder that contains images at any depth
-  kImageList,    // a file that ends in .csv or .tsv
+  kImageList,    // a file that ends in .csv, .tsv or .zip
 };
 // Throws DataError for a folder that is neither a run nor one of images.
 SourceKind find_source_kind(const Path& path);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/formats/zip.h"
 #include "base/text.h"
 
 namespace trainer::data {
@@ -139,20 +140,44 @@ const char* to_string(ImageKind kind) {
   return "";
 }
 
+namespace {
+
+// Replaces the bytes of an entry of a zip archive by those of the image.
+void unpack_image(const StoredImage& image, std::vector<std::uint8_t>& bytes) {
+  const ZipPacking& zip = *image.zip;
+  const auto size = static_cast<std::size_t>(zip.size);
+  if (!zip.is_deflated) {
+    if (bytes.size() != size) {
+      throw DataError(image.describe(), "is damaged: the zip archive gives it two sizes");
+    }
+    unpack_zip_member(bytes, kZipStored, zip.crc, bytes, image.describe());
+    return;
+  }
+  thread_local std::vector<std::uint8_t> unpacked;
+  unpacked.resize(size);
+  unpack_zip_member(bytes, kZipDeflated, zip.crc, unpacked, image.describe());
+  bytes.swap(unpacked);
+}
+
+}  // namespace
+
 void read_image_file(const StoredImage& image, const ImageLimits& limits,
                      std::vector<std::uint8_t>& bytes) {
   const Path& path = image.path;
+  const auto fail = [&](const std::string& reason) { throw DataError(image.describe(), reason); };
   std::error_code error;
   const auto whole = std::filesystem::file_size(path, error);
-  if (error) throw DataError(path.string(), error.message());
+  if (error) fail(error.message());
   const auto size = image.bytes < 0 ? whole : static_cast<std::uintmax_t>(image.bytes);
-  if (size > static_cast<std::uintmax_t>(limits.max_file_size)) {
-    throw DataError(path.string(), concat("has ", size, " bytes, more than ", limits.max_file_size,
-                                          "; raise data.max_file_size if that is right"));
+  const auto unpacked = image.zip ? static_cast<std::uintmax_t>(image.zip->size) : size;
+  if (const auto largest = std::max(size, unpacked);
+      largest > static_cast<std::uintmax_t>(limits.max_file_size)) {
+    fail(concat("has ", largest, " bytes, more than ", limits.max_file_size,
+                "; raise data.max_file_size if that is right"));
   }
   const auto first = static_cast<std::uintmax_t>(image.offset);
   if (first > whole || size > whole - first) {
-    throw DataError(path.string(), "the file became shorter while it was read");
+    fail("the file became shorter while it was read");
   }
   bytes.resize(size);
   errno = 0;
@@ -161,8 +186,9 @@ void read_image_file(const StoredImage& image, const ImageLimits& limits,
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
     const std::string reason =
         errno != 0 ? std::strerror(errno) : "the file became shorter while it was read";
-    throw DataError(path.string(), "cannot be read: " + reason);
+    fail("cannot be read: " + reason);
   }
+  if (image.zip) unpack_image(image, bytes);
 }
 
 ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {

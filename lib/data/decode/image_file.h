@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -31,18 +32,33 @@ struct ImageLimits {
 // own.
 inline constexpr int kMaxImageSide = 1'000'000;
 
+// How a zip archive stores an image.
+struct ZipPacking {
+  bool is_deflated = false;
+  std::int64_t size = 0;  // bytes of the image
+  std::uint32_t crc = 0;
+};
+
 // An encoded image: a file, or a part of a file with many images.
 struct StoredImage {
   Path path;
   std::int64_t offset = 0;
-  std::int64_t bytes = -1;  // -1: the whole file
+  std::int64_t bytes = -1;             // -1: the whole file
+  std::string name = {};               // in a file with many images, for messages
+  std::optional<ZipPacking> zip = {};  // set if the file is a zip archive
 
   StoredImage(Path file) : path(std::move(file)) {}  // NOLINT: a path is an image
   StoredImage(Path file, std::int64_t first, std::int64_t count)
       : path(std::move(file)), offset(first), bytes(count) {}
+
+  // Returns the file, or the file and the name of the image in it.
+  std::string describe() const {
+    return name.empty() ? path.string() : path.string() + ": " + name;
+  }
 };
 
-// Reads the bytes of an image. Throws DataError before reading if there are more than the limit.
+// Reads the bytes of an image, unpacks them and checks them. Throws DataError before reading if
+// there are more than the limit.
 void read_image_file(const StoredImage& image, const ImageLimits& limits,
                      std::vector<std::uint8_t>& bytes);
 

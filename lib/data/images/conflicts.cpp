@@ -30,7 +30,7 @@ Places find_candidates(const ImageList& list) {
     std::error_code error;
     const auto whole = std::filesystem::file_size(file.path, error);
     if (error) continue;
-    by_size[file.bytes < 0 ? static_cast<std::int64_t>(whole) : file.bytes].push_back(i);
+    by_size[file.bytes < 0 ? static_cast<std::int64_t>(whole) : file.size()].push_back(i);
   }
   Places candidates;
   for (const auto& [size, places] : by_size) {

@@ -25,7 +25,9 @@ std::uint32_t checksum(const std::string& text, std::uint32_t crc) {
 
 // Returns the place of an image in a file of many images; "" for a file of its own.
 std::string describe_place(const ListedFile& entry) {
-  return entry.bytes < 0 ? "" : concat(entry.offset, '+', entry.bytes, ' ');
+  if (entry.bytes < 0) return "";
+  return concat(entry.offset, '+', entry.bytes, ' ',
+                entry.zip ? concat(entry.zip->crc, ' ') : std::string());
 }
 
 // Change this text when the decoders give other pixels than before.

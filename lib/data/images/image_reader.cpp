@@ -70,7 +70,7 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cu
     read_image_file(image, limits_, s.file);
   }
   const StageTimer timer(ReadStage::kDecode);
-  const std::string path = image.path.string();
+  const std::string path = image.describe();
   ImageFile file(s.file, path, limits_);
   const Geometry geometry = cut(file.info().height, file.info().width);
   const bool scaled =

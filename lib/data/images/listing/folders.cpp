@@ -12,6 +12,7 @@
 #include "base/files/glob.h"
 #include "base/text.h"
 #include "data/decode/image_file.h"
+#include "data/images/listing/zip_folder.h"
 #include "data/similar_names.h"
 
 namespace trainer::data {
@@ -28,21 +29,26 @@ bool is_system_name(const std::string& name) {
   return kNames.contains(name);
 }
 
-bool hidden(const fs::path& path) {
-  const std::string name = path.filename().string();
+}  // namespace
+
+bool is_hidden_name(const std::string& name) {
   return name.starts_with('.') || is_system_name(name);
 }
 
-bool is_image_name(const fs::path& path) {
+bool has_image_ending(const fs::path& path) {
   static const std::set<std::string> kEndings{
       ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png",  ".bmp", ".gif",  ".tga",  ".psd",
       ".ppm", ".pgm",  ".pbm", ".pfm",  ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
   return kEndings.contains(to_lower(path.extension().string()));
 }
 
+namespace {
+
+bool hidden(const fs::path& path) { return is_hidden_name(path.filename().string()); }
+
 // Returns whether a file is an image by its name, or else by its first bytes.
 bool is_image(const fs::path& path) {
-  if (is_image_name(path)) return true;
+  if (has_image_ending(path)) return true;
   try {
     return begins_like_image(read_file_start(path, 12));
   } catch (const DataError&) {
@@ -130,7 +136,7 @@ void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& 
       }
     } else if (it->is_regular_file(of_entry)) {
       use(it->path());
-    } else if (is_image_name(it->path())) {
+    } else if (has_image_ending(it->path())) {
       left.no_files.add(it->path(), describe_entry(*it));
     }
   }
@@ -188,6 +194,7 @@ std::string parent_name(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> sub_folders(const fs::path& path) {
+  if (const auto place = find_zip_place(path)) return sub_folders(*place);
   check_folder(path);
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -214,6 +221,7 @@ bool holds_image_files(const fs::path& folder) {
 }  // namespace
 
 bool holds_images(const fs::path& folder) {
+  if (const auto place = find_zip_place(folder)) return holds_images(*place);
   std::vector<fs::path> inner;
   std::error_code error;
   fs::directory_iterator it(folder, error);
@@ -231,7 +239,8 @@ bool holds_images(const fs::path& folder) {
     }
   }
   if (error) throw DataError(folder.string(), error.message());
-  return std::any_of(inner.begin(), inner.end(), holds_images);
+  return std::any_of(inner.begin(), inner.end(),
+                     [](const fs::path& each) { return holds_images(each); });
 }
 
 namespace {
@@ -271,6 +280,7 @@ std::string files_without_class(const std::string& folder) {
 }
 
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes) {
+  if (const auto place = find_zip_place(split.path)) return list_folder(*place, classes);
   ImageList result;
   result.source = split.path;
   const std::map<std::string, std::int32_t> labels = map_class_names(classes);

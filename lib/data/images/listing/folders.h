@@ -9,8 +9,13 @@
 
 namespace trainer::data {
 
+// Returns whether a file has the name of an image.
+bool has_image_ending(const std::filesystem::path& path);
+// Returns whether the name of a file or folder is hidden, or one that systems make for themselves.
+bool is_hidden_name(const std::string& name);
 // Returns the names of the folders in a folder, sorted. Hidden folders and those that systems make
 // for themselves (__MACOSX, @eaDir) are left out. Throws DataError if `path` is not a folder.
+// A path may lead into a zip archive (see zip_folder.h), as for holds_images() and list_folder().
 std::vector<std::string> sub_folders(const std::filesystem::path& path);
 // Returns whether a folder contains an image file at any depth.
 bool holds_images(const std::filesystem::path& folder);

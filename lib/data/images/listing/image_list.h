@@ -23,7 +23,16 @@ struct ListedFile {
   std::string name = {};
   std::string group = {};  // see Dataset::group_at()
 
-  StoredImage stored() const { return {path, offset, bytes}; }
+  std::optional<ZipPacking> zip = {};  // set if `path` is a zip archive
+
+  StoredImage stored() const {
+    StoredImage image(path, offset, bytes);
+    image.name = name;
+    image.zip = zip;
+    return image;
+  }
+  // Returns the bytes of the image; -1 for a file of its own.
+  std::int64_t size() const { return zip ? zip->size : bytes; }
   std::string describe() const { return name.empty() ? path : path + ": " + name; }
 };
 struct ImageList {

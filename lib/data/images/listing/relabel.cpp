@@ -11,6 +11,7 @@
 #include "data/images/listing/csv.h"
 #include "data/images/listing/csv_text.h"
 #include "data/images/listing/labels.h"
+#include "data/images/listing/zip_folder.h"
 #include "data/similar_names.h"
 
 namespace trainer::data {
@@ -36,8 +37,7 @@ std::string make_relative(const std::string& path, const Path& folder) {
 Path find_root(const config::Data& data, const config::SplitFiles& split) {
   const Path path = split.path;
   if (data.format != config::DataFormat::kCsv) {
-    std::error_code error;
-    return fs::is_directory(path, error) ? path : path.parent_path();
+    return is_folder(path) ? path : path.parent_path();
   }
   if (!data.csv.root.empty()) return data.csv.root;
   return path.has_parent_path() ? path.parent_path() : Path(".");
@@ -152,8 +152,12 @@ Relabel::Rows Relabel::find_rows(const ListedFile& file, const Path& root) const
   const std::string name = normalize_path(file.describe());
   Rows rows;
   add_rows(name, rows);
-  add_rows(make_relative(name, data_.path), rows);
-  add_rows(make_relative(name, root), rows);
+  // In a file of many images, the name of an image continues the path of the file.
+  const std::string path =
+      file.name.empty() ? name : normalize_path(concat(file.path, '/', file.name));
+  if (!file.name.empty()) add_rows(path, rows);
+  add_rows(make_relative(path, data_.path), rows);
+  add_rows(make_relative(path, root), rows);
   if (has_absolute_paths_) add_rows(normalize_path(fs::absolute(name).string()), rows);
   std::sort(rows.begin(), rows.end());
   return rows;

@@ -1,0 +1,352 @@
+#include "data/images/listing/zip_folder.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "base/error.h"
+#include "base/formats/zip.h"
+#include "base/text.h"
+#include "data/images/listing/folders.h"
+#include "data/similar_names.h"
+#include "data/split_folders.h"
+
+namespace trainer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file in memory for as long as this object lives. Only the pages that are used are read.
+class MappedFile {
+ public:
+  explicit MappedFile(const Path& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+      throw DataError(path.string(), concat("cannot be opened: ", std::strerror(errno)));
+    struct stat status {};
+    ::fstat(file, &status);
+    size_ = static_cast<std::size_t>(status.st_size);
+    void* const start =
+        size_ == 0 ? MAP_FAILED : ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+    const int reason = errno;
+    ::close(file);
+    if (size_ == 0) throw DataError(path.string(), "is empty; expected a zip archive");
+    if (start == MAP_FAILED) {
+      throw DataError(path.string(), concat("cannot be read: ", std::strerror(reason)));
+    }
+    start_ = start;
+  }
+  ~MappedFile() { ::munmap(start_, size_); }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::uint8_t> bytes() const {
+    return {static_cast<const std::uint8_t*>(start_), size_};
+  }
+
+ private:
+  void* start_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Throws for a name that leads out of the folder of an archive.
+void check_entry_name(const std::string& archive, const std::string& name) {
+  const std::vector<std::string> parts = split_text(name, '/');
+  const bool leads_out = name.starts_with('/') ||
+                         std::find(parts.begin(), parts.end(), "..") != parts.end() ||
+                         (name.size() > 1 && name[1] == ':');
+  if (!leads_out && name.find('\0') == std::string::npos) return;
+  throw DataError(archive,
+                  concat("contains the entry '", escaped(name),
+                         "', whose name leads out of the archive; pack the images again, with "
+                         "names such as cats/1.jpg"));
+}
+
+bool is_hidden_entry(const std::string& name) {
+  const std::vector<std::string> parts = split_text(name, '/');
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const std::string& part) { return is_hidden_name(part); });
+}
+
+// The names of an archive and the places of its images.
+class ZipContents {
+ public:
+  explicit ZipContents(const Path& path) {
+    const std::string source = path.string();
+    const MappedFile file(path);
+    for (const ZipMember& member : zip_members(file.bytes(), source)) add(source, member);
+    std::sort(images_.begin(), images_.end(),
+              [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
+    const auto twice = std::adjacent_find(
+        images_.begin(), images_.end(),
+        [](const ListedFile& a, const ListedFile& b) { return a.name == b.name; });
+    if (twice == images_.end()) return;
+    throw DataError(source, concat("contains the entry ", printable(twice->name),
+                                   " twice; pack the images again"));
+  }
+
+  // Returns the images below a folder, sorted by name.
+  std::span<const ListedFile> images(const std::string& folder) const {
+    const std::string prefix = folder.empty() ? "" : folder + '/';
+    const auto begins_before = [](const ListedFile& file, const std::string& text) {
+      return file.name < text;
+    };
+    const auto first = std::lower_bound(images_.begin(), images_.end(), prefix, begins_before);
+    const auto last = std::find_if_not(first, images_.end(), [&](const ListedFile& file) {
+      return file.name.starts_with(prefix);
+    });
+    return {first, last};
+  }
+
+  // Returns the image of this name; null if there is none.
+  const ListedFile* find(const std::string& name) const {
+    const auto found = std::lower_bound(
+        images_.begin(), images_.end(), name,
+        [](const ListedFile& file, const std::string& text) { return file.name < text; });
+    return found != images_.end() && found->name == name ? &*found : nullptr;
+  }
+
+  // Returns the names of the folders in a folder, sorted.
+  std::vector<std::string> sub_folders(const std::string& folder) const {
+    const auto found = folders_.find(folder);
+    if (found == folders_.end()) return {};
+    return {found->second.begin(), found->second.end()};
+  }
+
+  bool has_folder(const std::string& folder) const {
+    return folder.empty() || folders_.contains(folder);
+  }
+  const std::vector<std::string>& others() const { return others_; }
+
+ private:
+  void add(const std::string& source, const ZipMember& member) {
+    std::string name = member.name;
+    std::replace(name.begin(), name.end(), '\\', '/');  // written by some programs of Windows
+    check_entry_name(source, name);
+    while (name.starts_with("./")) name.erase(0, 2);
+    if (name.empty() || is_hidden_entry(name)) return;
+    std::string parent;
+    for (std::size_t slash = name.find('/'); slash != std::string::npos;
+         slash = name.find('/', slash + 1)) {
+      const std::string folder = name.substr(0, slash);
+      folders_[parent].insert(folder.substr(parent.empty() ? 0 : parent.size() + 1));
+      folders_[folder];
+      parent = folder;
+    }
+    if (name.ends_with('/')) return;
+    if (!has_image_ending(name)) {
+      others_.push_back(name);
+      return;
+    }
+    check_packing(source, name, member);
+    ListedFile file{source};
+    file.offset = static_cast<std::int64_t>(member.data);
+    file.bytes = static_cast<std::int64_t>(member.packed);
+    file.zip = ZipPacking{member.method == kZipDeflated, static_cast<std::int64_t>(member.size),
+                          member.crc};
+    file.name = std::move(name);
+    images_.push_back(std::move(file));
+  }
+
+  static void check_packing(const std::string& source, const std::string& name,
+                            const ZipMember& member) {
+    if (member.is_encrypted()) {
+      throw DataError(concat(source, ": ", printable(name)),
+                      "is encrypted; unpack the archive with its password and give the folder as "
+                      "data.path");
+    }
+    if (member.method == kZipStored || member.method == kZipDeflated) return;
+    throw DataError(concat(source, ": ", printable(name)),
+                    concat("is compressed with zip method ", member.method,
+                           "; only stored and deflated entries can be read: unpack the archive, "
+                           "or pack it again with zip -0"));
+  }
+
+  std::vector<ListedFile> images_;  // sorted by name
+  std::vector<std::string> others_;
+  std::map<std::string, std::set<std::string>> folders_;  // by folder, the names of those in it
+};
+
+// Reads an archive, or returns what was read before if the file has not changed since: a listing
+// asks for each of its folders.
+std::shared_ptr<const ZipContents> open_zip(const Path& path) {
+  struct Known {
+    std::uintmax_t size = 0;
+    fs::file_time_type time;
+    std::shared_ptr<const ZipContents> contents;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, Known> known;
+  constexpr std::size_t kMaxArchives = 4;
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  const auto time = fs::last_write_time(path, error);
+  const std::lock_guard lock(mutex);
+  const std::string key = fs::absolute(path).string() + '\n' + path.string();
+  if (const auto found = known.find(key);
+      found != known.end() && found->second.size == size && found->second.time == time) {
+    return found->second.contents;
+  }
+  auto contents = std::make_shared<const ZipContents>(path);
+  if (known.size() >= kMaxArchives) known.clear();
+  known[key] = {size, time, contents};
+  return contents;
+}
+
+std::string join_names(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : concat(folder, '/', name);
+}
+
+std::string describe_place(const ZipPlace& place) {
+  return place.folder.empty() ? place.archive.string()
+                              : concat(place.archive.string(), ": ", place.folder);
+}
+
+// Returns the names of files directly in a folder.
+bool lies_in(const std::string& name, const std::string& folder) {
+  const std::size_t start = folder.empty() ? 0 : folder.size() + 1;
+  return name.find('/', start) == std::string::npos;
+}
+
+void note_loose_images(const ZipContents& zip, const ZipPlace& place, ImageList& list) {
+  std::int64_t count = 0;
+  std::string example;
+  for (const ListedFile& file : zip.images(place.folder)) {
+    if (lies_in(file.name, place.folder) && count++ == 0) example = file.name;
+  }
+  if (count == 0) return;
+  list.note_left_aside(concat(describe_place(place), ": ", count,
+                              count == 1 ? " image file is" : " image files are",
+                              " left aside, lying in no folder of a class, e.g. ", example));
+}
+
+}  // namespace
+
+std::optional<ZipPlace> find_zip_place(const Path& path) {
+  // Most paths need no look at the file system.
+  if (to_lower(path.string()).find(".zip") == std::string::npos) return std::nullopt;
+  std::error_code error;
+  if (fs::is_directory(path, error)) return std::nullopt;
+  Path archive, inner;
+  for (const Path& part : path) {
+    if (!inner.empty() || fs::is_regular_file(archive, error)) {
+      inner /= part;
+      continue;
+    }
+    archive /= part;
+  }
+  if (!fs::is_regular_file(archive, error)) return std::nullopt;
+  if (to_lower(archive.extension().string()) != ".zip") return std::nullopt;
+  std::string folder = inner.lexically_normal().string();
+  while (folder.ends_with('/')) folder.pop_back();
+  return ZipPlace{archive, folder == "." ? "" : folder};
+}
+
+bool is_folder(const Path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return true;
+  const std::optional<ZipPlace> place = find_zip_place(path);
+  return place && open_zip(place->archive)->has_folder(place->folder);
+}
+
+std::string find_zip_root(const std::string& path, OnlyFolder only) {
+  const std::optional<ZipPlace> place = find_zip_place(path);
+  if (!place) return path;
+  const auto zip = open_zip(place->archive);
+  std::string folder = place->folder;
+  for (;;) {
+    const std::vector<std::string> names = zip->sub_folders(folder);
+    if (names.size() != 1) break;
+    const std::string inner = join_names(folder, names[0]);
+    const auto images = zip->images(folder);
+    const bool has_class_folders = !zip->sub_folders(inner).empty();
+    const bool has_loose_images =
+        std::any_of(images.begin(), images.end(),
+                    [&](const ListedFile& file) { return lies_in(file.name, folder); });
+    if (!has_class_folders || has_loose_images) break;
+    if (only == OnlyFolder::kKeepSplit && find_split_in_name(names[0])) break;
+    folder = inner;
+  }
+  return folder.empty() ? place->archive.string() : (place->archive / folder).string();
+}
+
+std::vector<std::string> sub_folders(const ZipPlace& place) {
+  const auto zip = open_zip(place.archive);
+  if (!zip->has_folder(place.folder)) {
+    throw DataError(place.archive.string(),
+                    concat("has no folder '", printable(place.folder), "'; its folders are ",
+                           printable(join_first(zip->sub_folders(""), 6))));
+  }
+  return zip->sub_folders(place.folder);
+}
+
+bool holds_images(const ZipPlace& place) {
+  return !open_zip(place.archive)->images(place.folder).empty();
+}
+
+std::vector<ListedFile> list_images(const ZipPlace& place) {
+  const auto zip = open_zip(place.archive);
+  const auto images = zip->images(place.folder);
+  return {images.begin(), images.end()};
+}
+
+ListedFile find_image(const ZipPlace& place) {
+  const auto zip = open_zip(place.archive);
+  if (const ListedFile* found = zip->find(place.folder)) return *found;
+  throw DataError(place.archive.string(),
+                  concat("does not contain the image ", printable(place.folder)));
+}
+
+ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& classes) {
+  const auto zip = open_zip(place.archive);
+  ImageList result;
+  result.source = describe_place(place);
+  const std::map<std::string, std::int32_t> labels = map_class_names(classes);
+  std::vector<std::vector<std::string>> folders(classes.size());  // by class
+  for (const std::string& name : sub_folders(place)) {
+    const std::string folder = join_names(place.folder, name);
+    if (const auto found = labels.find(name); found != labels.end()) {
+      folders[static_cast<std::size_t>(found->second)].push_back(folder);
+    } else if (!zip->images(folder).empty()) {
+      throw DataError(concat(place.archive.string(), ": ", folder),
+                      concat("is not a class: the classes are ", join(classes),
+                             describe_similar_class(name, classes),
+                             "; name it in data.classes or remove it from the archive"));
+    }
+  }
+  note_loose_images(*zip, place, result);
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const std::size_t before = result.files.size();
+    for (const std::string& folder : folders[label]) {
+      for (const ListedFile& file : zip->images(folder)) {
+        result.files.push_back(file);
+        result.files.back().label = static_cast<std::int32_t>(label);
+      }
+    }
+    if (result.files.size() > before) continue;
+    result.note_left_aside(concat(result.source, ": has no images in a folder ", classes[label],
+                                  "; no image of this class is in this split"));
+  }
+  if (result.files.empty()) {
+    throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
+                                          join(classes)));
+  }
+  const auto other = static_cast<std::int64_t>(zip->others().size());
+  if (other > 0) {
+    result.notes.push_back(concat(place.archive.string(), ": ", other,
+                                  other == 1 ? " file is" : " files are",
+                                  " left aside, not being images, e.g. ", zip->others().front()));
+  }
+  return result;
+}
+
+}  // namespace trainer::data

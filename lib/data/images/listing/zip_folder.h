@@ -1,0 +1,45 @@
+// Image files in class folders of a zip archive, which is read without unpacking it.
+// Reasons: lib/decisions/data.md#images-in-zip-archives.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/files.h"
+#include "data/images/listing/image_list.h"
+
+namespace trainer::data {
+
+// A folder in an archive; "" for its top.
+struct ZipPlace {
+  Path archive;
+  std::string folder;
+};
+
+// Divides a path such as photos.zip/train at the first file whose name ends in .zip. Returns
+// nullopt if there is none, and for a folder of the file system.
+std::optional<ZipPlace> find_zip_place(const Path& path);
+
+// Returns whether a path leads to a folder, of the file system or in an archive.
+bool is_folder(const Path& path);
+
+// Returns the folder with the class folders or split folders of an archive: the top, or its only
+// folder if no images lie beside it. `keep_split` keeps a top whose only folder is named like a
+// split. Returns paths that do not lead to an archive unchanged.
+enum class OnlyFolder { kEnter, kKeepSplit };
+std::string find_zip_root(const std::string& path, OnlyFolder only);
+
+// The functions below do what those of their names in folders.h and image_list.h do, for a folder
+// in an archive. They throw DataError for an archive that is damaged, and name the entry that is
+// encrypted, compressed in an unknown way, or named with `..`.
+std::vector<std::string> sub_folders(const ZipPlace& place);
+bool holds_images(const ZipPlace& place);
+ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& classes);
+// Returns the images below a folder, sorted by name, as files of class 0.
+std::vector<ListedFile> list_images(const ZipPlace& place);
+// Returns an image whose name is in place.folder. Throws DataError if the archive does not contain
+// it.
+ListedFile find_image(const ZipPlace& place);
+
+}  // namespace trainer::data

@@ -1,0 +1,384 @@
+#include "data/images/listing/zip_folder.h"
+
+#include <doctest/doctest.h>
+#include <libdeflate.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "commands/data/check_print.h"
+#include "data/check.h"
+#include "data/images/image_files.h"
+#include "data/open_images.h"
+#include "support/skip.h"
+
+namespace trainer::data::zip_folder_test {
+namespace {
+
+struct Entry {
+  std::string name;
+  std::string content;
+  std::uint16_t method = 0;  // 8: deflated
+  std::uint16_t flags = 0;
+};
+
+void put(std::string& out, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 255);
+}
+
+std::string deflate(const std::string& content) {
+  libdeflate_compressor* const compressor = libdeflate_alloc_compressor(6);
+  std::string packed(libdeflate_deflate_compress_bound(compressor, content.size()), '\0');
+  packed.resize(libdeflate_deflate_compress(compressor, content.data(), content.size(),
+                                            packed.data(), packed.size()));
+  libdeflate_free_compressor(compressor);
+  return packed;
+}
+
+enum class Zip64 { kNo, kYes };
+
+// Returns an archive. With kYes, sizes and places are in zip64 fields of the directory.
+std::string pack(const std::vector<Entry>& entries, Zip64 zip64 = Zip64::kNo) {
+  const bool wide = zip64 == Zip64::kYes;
+  std::string zip, directory;
+  for (const Entry& entry : entries) {
+    const std::string packed = entry.method == 8 ? deflate(entry.content) : entry.content;
+    const std::uint32_t crc = libdeflate_crc32(0, entry.content.data(), entry.content.size());
+    const std::size_t place = zip.size();
+    for (std::string* out : {&zip, &directory}) {
+      const bool central = out == &directory;
+      put(*out, central ? 0x02014b50 : 0x04034b50, 4);
+      if (central) put(*out, 45, 2);
+      put(*out, 45, 2);
+      put(*out, entry.flags, 2);
+      put(*out, entry.method, 2);
+      put(*out, 0, 4);  // time
+      put(*out, crc, 4);
+      const bool moved = central && wide;
+      put(*out, moved ? 0xFFFFFFFF : packed.size(), 4);
+      put(*out, moved ? 0xFFFFFFFF : entry.content.size(), 4);
+      put(*out, entry.name.size(), 2);
+      put(*out, moved ? 28 : 0, 2);  // extra field
+      if (central) {
+        put(*out, 0, 10);  // comment, disk, attributes
+        put(*out, wide ? 0xFFFFFFFF : place, 4);
+      }
+      *out += entry.name;
+      if (!moved) continue;
+      put(*out, 1, 2);
+      put(*out, 24, 2);
+      put(*out, entry.content.size(), 8);
+      put(*out, packed.size(), 8);
+      put(*out, place, 8);
+    }
+    zip += packed;
+  }
+  const std::size_t start = zip.size();
+  zip += directory;
+  if (wide) {
+    const std::size_t end = zip.size();
+    put(zip, 0x06064b50, 4);
+    put(zip, 44, 8);
+    put(zip, 45, 2);
+    put(zip, 45, 2);
+    put(zip, 0, 8);
+    put(zip, entries.size(), 8);
+    put(zip, entries.size(), 8);
+    put(zip, directory.size(), 8);
+    put(zip, start, 8);
+    put(zip, 0x07064b50, 4);
+    put(zip, 0, 4);
+    put(zip, end, 8);
+    put(zip, 1, 4);
+  }
+  put(zip, 0x06054b50, 4);
+  put(zip, 0, 4);
+  put(zip, wide ? 0xFFFF : entries.size(), 2);
+  put(zip, wide ? 0xFFFF : entries.size(), 2);
+  put(zip, wide ? 0xFFFFFFFF : directory.size(), 4);
+  put(zip, wide ? 0xFFFFFFFF : start, 4);
+  put(zip, 0, 2);
+  return zip;
+}
+
+// Returns an image of 9 x 9 pixels, which differs by `seed`.
+std::string make_image(int seed) {
+  std::string text = "P6 9 9 255\n";
+  Random random(static_cast<std::uint64_t>(seed), Stream::kSynthetic);
+  for (int i = 0; i < 9 * 9 * 3; ++i) text += static_cast<char>(random.below(64));
+  return text;
+}
+
+// Class folders cat and dog below `prefix`, half of the images deflated.
+std::vector<Entry> make_entries(const std::string& prefix, int count, int seed = 0) {
+  std::vector<Entry> entries;
+  for (const char* name : {"dog", "cat"}) {
+    for (int i = count; i >= 1; --i) {
+      entries.push_back({concat(prefix, name, '/', i, ".ppm"), make_image(++seed),
+                         static_cast<std::uint16_t>(i % 2 == 0 ? 8 : 0)});
+    }
+  }
+  return entries;
+}
+
+struct Archive {
+  TemporaryFolder files;
+  fs::path path = files.path() / "photos.zip";
+  config::Data config = config_of(path);
+
+  void write(const std::vector<Entry>& entries, Zip64 zip64 = Zip64::kNo) const {
+    write_text(path, pack(entries, zip64));
+  }
+  std::string find_error(const std::vector<Entry>& entries) const {
+    write(entries);
+    return find_open_error(config);
+  }
+};
+
+// Returns the samples of a split without the path of the archive: "cat/1=0".
+std::string list_samples(const Dataset& set) {
+  std::string text;
+  for (std::int64_t i = 0; i < set.size(); ++i) {
+    const std::string name = set.describe(i);
+    text += concat(i == 0 ? "" : " ", name.substr(name.find(".zip: ") + 6), '=', set.label_at(i));
+  }
+  return text;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("data.path of a zip: the images have the pixels and labels of the unpacked folder") {
+  for (const Zip64 zip64 : {Zip64::kNo, Zip64::kYes}) {
+    const Archive archive;
+    const std::vector<Entry> entries = make_entries("", 3);
+    archive.write(entries, zip64);
+    const Datasets sets = open_datasets(archive.config, 1);
+    CHECK(sets.classes == std::vector<std::string>{"cat", "dog"});
+    CHECK(list_samples(*sets.train) ==
+          "cat/1.ppm=0 cat/2.ppm=0 cat/3.ppm=0 dog/1.ppm=1 dog/2.ppm=1 dog/3.ppm=1");
+    const TemporaryFolder folder;
+    for (const Entry& entry : entries) write_text(folder.path() / entry.name, entry.content);
+    const Datasets unpacked = open_datasets(config_of(folder.path()), 1);
+    REQUIRE(unpacked.train->size() == 6);
+    for (std::int64_t i = 0; i < 6; ++i) {
+      CHECK(image_of(*sets.train, i) == image_of(*unpacked.train, i));
+    }
+    CHECK(labels(*sets.train) == labels(*unpacked.train));
+    CHECK(batches(*sets.train, 4) == batches(*unpacked.train, 1));
+  }
+}
+
+TEST_CASE("data.path of a zip: folders of splits, and one folder that holds all others") {
+  for (const char* top : {"", "photos/", "photos-main/photos/"}) {
+    CAPTURE(top);
+    const Archive archive;
+    std::vector<Entry> entries = make_entries(concat(top, "Training/"), 3);
+    for (Entry& entry : make_entries(concat(top, "Testing/"), 1, 50)) entries.push_back(entry);
+    entries.push_back({"__MACOSX/Training/cat/._1.ppm", "x"});
+    entries.push_back({concat(top, "readme.txt"), "x"});
+    entries.push_back({concat(top, "Training/empty/"), ""});
+    archive.write(entries);
+    const Datasets sets = open_datasets(archive.config, 1);
+    CHECK(sets.train->size() == 6);
+    CHECK(list_samples(*sets.test) ==
+          concat(top, "Testing/cat/1.ppm=0 ", top, "Testing/dog/1.ppm=1"));
+    config::Data test = archive.config;
+    test.path = "";
+    test.train.path = (archive.path / top / "Training").string();
+    CHECK(open_datasets(test, 1).train->size() == 6);
+  }
+  const Archive classes;
+  classes.write(make_entries("photos/", 2));
+  CHECK(list_samples(*open_datasets(classes.config, 1).train) ==
+        "photos/cat/1.ppm=0 photos/cat/2.ppm=0 photos/dog/1.ppm=1 photos/dog/2.ppm=1");
+}
+
+TEST_CASE("data.train.path and data.test.path: each split is an archive of its own") {
+  Archive archive;
+  archive.write(make_entries("train/", 2));
+  const fs::path test = archive.files.path() / "TEST.ZIP";
+  write_text(test, pack(make_entries("", 1, 50)));
+  archive.config.path = "";
+  archive.config.train.path = archive.path.string();
+  archive.config.test.path = test.string();
+  const Datasets sets = open_datasets(archive.config, 1);
+  CHECK(sets.train->size() == 4);
+  CHECK(sets.test->size() == 2);
+}
+
+TEST_CASE("check_images: a zip is checked as a folder, with the names of entries") {
+  const Archive archive;
+  std::vector<Entry> entries = make_entries("", 2);
+  entries.push_back({"cat/7.ppm", entries[0].content, 8});  // dog/2
+  entries.push_back({"cat/8.ppm", "P6 9 9 255\nshort"});
+  entries.push_back({"cat\\9.ppm", make_image(99)});
+  archive.write(entries);
+  const DataCheck check = check_images(archive.config, 1, "");
+  REQUIRE(check.splits.size() == 1);
+  CHECK(check.splits[0].per_class == std::vector<std::int64_t>{5, 2});
+  REQUIRE(check.splits[0].damaged.size() == 1);
+  CHECK(contains(check.splits[0].damaged[0], "photos.zip: cat/8.ppm: "));
+  CHECK(check.conflicts == 1);
+  Archive dropping;
+  dropping.write(entries);
+  dropping.config.on_conflict = config::OnConflict::kDrop;
+  CHECK(list_samples(*open_datasets(dropping.config, 1).train) ==
+        "cat/1.ppm=0 cat/2.ppm=0 cat/8.ppm=0 cat/9.ppm=0 dog/1.ppm=1");
+}
+
+TEST_CASE(
+    "data.path of a zip: a damaged entry is named when it is read, and data.on_error decides") {
+  Archive archive;
+  const std::vector<Entry> entries = make_entries("", 10);
+  std::string zip = pack(entries);
+  const std::string& damaged = entries[11].content;  // cat/9.ppm, stored
+  const std::size_t place = zip.find(damaged);
+  REQUIRE(place != std::string::npos);
+  zip[place + damaged.size() - 1] ^= 1;
+  write_text(archive.path, zip);
+  const DataCheck check = check_images(archive.config, 1, "");
+  REQUIRE(check.splits[0].damaged.size() == 1);
+  CHECK(contains(check.splits[0].damaged[0], "photos.zip: cat/9.ppm: its checksum does not match"));
+  const Datasets sets = open_datasets(archive.config, 1);
+  CHECK_THROWS_WITH_AS(image_of(*sets.train, 9), doctest::Contains("photos.zip: cat/9.ppm: "),
+                       DataError);
+  archive.config.on_error = config::OnError::kSkip;
+  archive.config.error_budget = 1;
+  archive.config.cache_dir = (archive.files.path() / "cache").string();
+  CHECK(open_datasets(archive.config, 1).train->size() == 19);
+}
+
+TEST_CASE("data.path of a zip: entries that cannot be read are named") {
+  const Archive archive;
+  std::vector<Entry> entries = make_entries("", 2);
+  entries[3].flags = 1;
+  std::string error = archive.find_error(entries);
+  CHECK(contains(error, "photos.zip: cat/1.ppm: is encrypted; unpack the archive"));
+  entries[3].flags = 0;
+  entries[3].method = 12;
+  error = archive.find_error(entries);
+  CHECK(contains(error, "photos.zip: cat/1.ppm: is compressed with zip method 12"));
+  entries[3].method = 0;
+  for (const char* name :
+       {"../cat/1.ppm", "cat/../../1.ppm", "/cat/1.ppm", "C:/cat/1.ppm", "..\\cat\\1.ppm"}) {
+    CAPTURE(name);
+    entries[3].name = name;
+    CHECK(contains(archive.find_error(entries), "whose name leads out of the archive"));
+  }
+  entries[3].name = entries[2].name;
+  CHECK(contains(archive.find_error(entries), "contains the entry cat/2.ppm twice"));
+}
+
+TEST_CASE(
+    "data.path of a zip: a file that is not an archive, is cut short or has no class folders") {
+  const Archive archive;
+  write_text(archive.path, "no archive");
+  CHECK(contains(find_open_error(archive.config), "photos.zip: is not a zip archive"));
+  write_text(archive.path, "");
+  CHECK(contains(find_open_error(archive.config), "photos.zip: is empty"));
+  const std::string whole = pack(make_entries("", 3));
+  write_text(archive.path, whole.substr(0, whole.size() - 30));
+  CHECK(contains(find_open_error(archive.config), "is not a zip archive or is truncated"));
+  CHECK(contains(archive.find_error({{"1.ppm", make_image(1)}, {"2.ppm", make_image(2)}}),
+                 "photos.zip: contains no folders that name classes of images"));
+  std::string other = archive.find_error(make_entries("", 1));
+  CHECK(other.empty());
+  config::Data config = archive.config;
+  config.classes = {"cat", "fox"};
+  CHECK(contains(find_open_error(config), "photos.zip: dog: is not a class"));
+  config.path = "";
+  config.train.path = (archive.path / "birds").string();
+  CHECK(contains(find_open_error(config), "has no folder 'birds'; its folders are cat, dog"));
+}
+
+TEST_CASE("data.path of a zip: a directory with fewer entries than its end states is an error") {
+  const Archive archive;
+  std::string zip = pack(make_entries("", 3));
+  const std::size_t second = zip.find("PK\1\2", zip.find("PK\1\2") + 4);
+  zip[second + 2] = 3;
+  write_text(archive.path, zip);
+  CHECK(contains(find_open_error(archive.config),
+                 "is a damaged zip archive: its directory has 1 of 6 entries"));
+}
+
+TEST_CASE("data.relabel and data.group_by: the names of entries are paths") {
+  Archive archive;
+  archive.write(make_entries("photos/", 2));
+  archive.config.relabel = (archive.files.path() / "fixes.csv").string();
+  write_text(archive.config.relabel,
+             concat("path,label\nphotos/cat/1.ppm,dog\n", archive.path.string(),
+                    ": photos/dog/2.ppm,\ncat/2.ppm,cat\n"));
+  archive.config.group_by = "/(\\d)\\.ppm";
+  const Datasets sets = open_datasets(archive.config, 1);
+  CHECK(list_samples(*sets.train) == "photos/cat/1.ppm=1 photos/cat/2.ppm=0 photos/dog/1.ppm=1");
+  CHECK(sets.train->group_at(1) == "2");
+}
+
+TEST_CASE(
+    "image_files: a zip of images lists them for predictions, an archive of arrays does not") {
+  const Archive archive;
+  archive.write(make_entries("", 1));
+  CHECK(!is_array_file(archive.path.string()));
+  const std::vector<std::string> files = image_files(archive.path.string());
+  REQUIRE(files.size() == 2);
+  CHECK(files[0] == (archive.path / "cat/1.ppm").string());
+  config::Data config = archive.config;
+  const Images images = open_image_files(config, files, false);
+  const Datasets sets = open_datasets(archive.config, 1);
+  CHECK(image_of(*images.dataset, 1) == image_of(*sets.train, 1));
+  CHECK(contains(images.dataset->describe(0), "photos.zip: cat/1.ppm"));
+  archive.write({{"x.npy", "x"}});
+  CHECK(is_array_file(archive.path.string()));
+}
+
+TEST_CASE("data.path of a zip: several threads read the same archive") {
+  const Archive archive;
+  archive.write(make_entries("", 20));
+  const Datasets sets = open_datasets(archive.config, 1);
+  std::vector<Bytes> wanted;
+  for (std::int64_t i = 0; i < sets.train->size(); ++i) wanted.push_back(image_of(*sets.train, i));
+  std::atomic<int> differences = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::int64_t i = 0; i < sets.train->size(); ++i) {
+        if (image_of(*sets.train, i) != wanted[static_cast<std::size_t>(i)]) ++differences;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(differences == 0);
+}
+
+TEST_CASE("data.train.path and data.test.path: CIFAR-10 as JPEGs in two archives") {
+  const char* const shared = std::getenv("TRAINER_SHARED_DATA");
+  const fs::path folder = fs::path(shared == nullptr ? "" : shared) / "cifar10_jpeg";
+  if (!fs::exists(folder / "train.zip")) {
+    TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with cifar10_jpeg");
+  }
+  config::Data config = config_of("");
+  config.resize = {32, 32};
+  config.train.path = (folder / "train.zip").string();
+  config.test.path = (folder / "test.zip").string();
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(sets.classes.size() == 10);
+  CHECK(sets.classes[0] == "airplane");
+  CHECK(sets.train->size() == 50'000);
+  CHECK(sets.test->size() == 10'000);
+  const std::vector<std::int32_t> all = list_labels(*sets.test);
+  for (std::int32_t label = 0; label < 10; ++label) {
+    CHECK(std::count(all.begin(), all.end(), label) == 1000);
+  }
+  CHECK(sets.test->describe(9'999) == (folder / "test.zip: truck/0999.jpg").string());
+  const Bytes image = image_of(*sets.test, 9'999);
+  CHECK(std::set<std::uint8_t>(image.begin(), image.end()).size() > 20);
+}
+
+}  // namespace trainer::data::zip_folder_test
