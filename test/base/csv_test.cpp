@@ -16,6 +16,16 @@ TEST_CASE("csv_cell: commas and quotes, the field is quoted") {
   CHECK(csv_cell("a\nb").find('\n') == std::string::npos);
 }
 
+TEST_CASE("split_csv_row: the texts of csv_cell") {
+  using Cells = std::vector<std::string>;
+  const Cells cells{"cat", "", "cat, black", "the \"cat\"", ",", "\"", " a ", ""};
+  std::string row;
+  for (const std::string& cell : cells) row += (row.empty() ? "" : ",") + csv_cell(cell);
+  CHECK(split_csv_row(row) == cells);
+  CHECK(split_csv_row("") == Cells{""});
+  CHECK(split_csv_row(",a") == Cells{"", "a"});
+}
+
 TEST_CASE("csv_number: nine digits, which identify a float") {
   CHECK(csv_number(0.5) == "0.5");
   CHECK(csv_number(1.0 / 3) == "0.333333333");

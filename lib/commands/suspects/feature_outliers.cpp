@@ -30,14 +30,15 @@ struct SplitFeatures {
   std::size_t width = 0;
 };
 
-SplitFeatures compute_features(const LabelledImages& images, const OpenedModel& opened,
+// `split` is that of the samples in the config.
+SplitFeatures compute_features(const LabelledImages& images, Split split, const OpenedModel& opened,
                                const std::vector<PredictionInput>& inputs) {
   FeatureEngine engine = make_feature_engine(opened, inputs, "");
   SplitFeatures features;
   features.width = static_cast<std::size_t>(engine.engine->outputs());
   for_each_output(*engine.engine, inputs.front(), {}, [&](const Output& output) {
     const std::vector<std::size_t> found =
-        images.find(inputs.front().dataset().describe(output.index));
+        images.find(inputs.front().dataset().describe(output.index), split);
     if (found.empty()) return;
     features.images.push_back(found.front());
     features.values.insert(features.values.end(), output.logits.begin(), output.logits.end());
@@ -81,7 +82,8 @@ std::vector<FeatureOutlier> find_feature_outliers(const LabelledImages& images,
                        "with weights, whose output could be compared"));
       return {};
     }
-    add_outliers(compute_features(images, opened, inputs), outliers);
+    const Split split = runs.is_crossval ? Split::kTrain : Split::kValidation;
+    add_outliers(compute_features(images, split, opened, inputs), outliers);
   }
   std::stable_sort(
       outliers.begin(), outliers.end(),

@@ -15,11 +15,13 @@ namespace {
 // Collects the probabilities of samples by their names.
 class ProbabilityCollector {
  public:
-  explicit ProbabilityCollector(const LabelledImages& images) : images_(images) {}
+  // `split` is that of the samples in the config.
+  ProbabilityCollector(const LabelledImages& images, Split split)
+      : images_(images), split_(split) {}
 
   // If several images have this name, the first one gets the first row, and so on.
   void add(const std::string& name, const std::vector<double>& probabilities) {
-    const std::vector<std::size_t> found = images_.find(name);
+    const std::vector<std::size_t> found = images_.find(name, split_);
     for (const std::size_t image : found) {
       if (rows_.emplace(image, probabilities).second) return;
     }
@@ -44,6 +46,7 @@ class ProbabilityCollector {
 
  private:
   const LabelledImages& images_;
+  Split split_;
   std::map<std::size_t, std::vector<double>> rows_;  // by image
   std::int64_t unknown_ = 0;
 };
@@ -74,7 +77,7 @@ JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
     classes.push_back(header[i].substr(2));
   }
   check_run_classes(file.string(), classes, images);
-  ProbabilityCollector collector(images);
+  ProbabilityCollector collector(images, Split::kTrain);
   for (std::size_t line = 1; line < lines.size(); ++line) {
     if (lines[line].empty()) continue;
     const std::vector<std::string> cells = split_csv_row(lines[line]);
@@ -102,7 +105,7 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
   const auto engine = make_engine(opened, inputs);
   PredictOptions options;
   options.loss = opened.config.model.loss;
-  ProbabilityCollector collector(images);
+  ProbabilityCollector collector(images, Split::kValidation);
   predict(*engine, inputs.front(), options, [&](const Prediction& prediction) {
     collector.add(inputs.front().dataset().describe(prediction.index), prediction.probabilities);
   });

@@ -1,5 +1,7 @@
 #include "commands/suspects/labelled_images.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "data/samples/splits.h"
@@ -33,10 +35,12 @@ std::string LabelledImages::class_name(std::int32_t label) const {
   return index < sets_.classes.size() ? sets_.classes[index] : std::to_string(label);
 }
 
-std::vector<std::size_t> LabelledImages::find(const std::string& path) const {
+std::vector<std::size_t> LabelledImages::find(const std::string& path, Split first) const {
   std::vector<std::size_t> found;
-  const auto [first, last] = by_path_.equal_range(printable(path));
-  for (auto at = first; at != last; ++at) found.push_back(at->second);
+  const auto [begin, end] = by_path_.equal_range(printable(path));
+  for (auto at = begin; at != end; ++at) found.push_back(at->second);
+  std::stable_partition(found.begin(), found.end(),
+                        [&](std::size_t image) { return images_[image].split == first; });
   return found;
 }
 

@@ -35,9 +35,10 @@ class LabelledImages {
   // The shape and type of all images.
   const data::DatasetSpec& spec() const { return dataset(images_.front().split).spec(); }
 
-  // Returns the images with the path, which may be printable(); of a list that names a file several
-  // times, there are several.
-  std::vector<std::size_t> find(const std::string& path) const;
+  // Returns the images with the path, which may be printable(), those of the split `first` first.
+  // There are several of a list that names a file several times, and of arrays, whose images have
+  // numbers in each split.
+  std::vector<std::size_t> find(const std::string& path, Split first) const;
 
  private:
   data::Datasets sets_;

@@ -59,10 +59,31 @@ TEST_CASE("find_wrong_labels: a class without samples is never suggested") {
   CHECK(find_wrong_labels(labels, probabilities, 3).empty());
 }
 
-TEST_CASE("find_wrong_labels: labels that are all likeliest are not suspect") {
+TEST_CASE("find_wrong_labels: a label that is likeliest is not suspect") {
+  // The thresholds are 0.75 and 0.4, and the last sample only reaches that of class 1.
   const std::vector<std::int32_t> labels{0, 1, 0};
-  const std::vector<double> probabilities{0.9, 0.1, 0.45, 0.55, 0.5, 0.5};
+  const std::vector<double> probabilities{0.95, 0.05, 0.6, 0.4, 0.55, 0.45};
   CHECK(find_wrong_labels(labels, probabilities, 2).empty());
+}
+
+TEST_CASE("find_wrong_labels: the likeliest of several confident classes is suggested") {
+  const std::vector<std::int32_t> labels{0, 1, 2, 2};
+  const std::vector<double> probabilities{0.3, 0.4, 0.3, 0.5, 0.3, 0.2, 0, 0, 1, 0.4, 0.5, 0.1};
+  const std::vector<WrongLabel> found = find_wrong_labels(labels, probabilities, 3);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].sample == 3);
+  CHECK(found[0].suggested == 1);
+}
+
+TEST_CASE("find_wrong_labels: a probability that is the threshold but for rounding reaches it") {
+  // The mean of 0.1 and 0.2 is larger than 0.15.
+  const std::vector<std::int32_t> labels{0, 0, 1, 1};
+  const std::vector<double> probabilities{0.9, 0.05, 0.05, 0.1, 0.15, 0.75,
+                                          0.4, 0.1,  0.5,  0.4, 0.2,  0.4};
+  const std::vector<WrongLabel> found = find_wrong_labels(labels, probabilities, 3);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].sample == 1);
+  CHECK(found[0].suggested == 1);
 }
 
 }  // namespace trainer::commands
