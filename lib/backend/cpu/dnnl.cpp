@@ -1,5 +1,7 @@
 #include "backend/cpu/dnnl.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -63,12 +65,17 @@ class Reorder {
   Reorder(const memory::desc& from_desc, const float* from, const memory::desc& to_desc, void* to)
       : source_(from_desc, dnnl_engine(), const_cast<float*>(from)),
         target_(to_desc, dnnl_engine(), to),
-        primitive_(source_, target_),
+        primitive_(make_primitive(source_, target_)),
         stream_(dnnl_engine()),
         arguments_{{DNNL_ARG_FROM, source_.get()}, {DNNL_ARG_TO, target_.get()}} {}
   void run() const { execute(primitive_, stream_, arguments_); }
 
  private:
+  static dnnl::reorder make_primitive(const memory& source, const memory& target) {
+    require_code_memory();
+    return {source, target};
+  }
+
   memory source_, target_;
   dnnl::reorder primitive_;
   dnnl::stream stream_;
@@ -193,6 +200,17 @@ dnnl::primitive_attr dnnl_attributes(const graph::Activation& activation) {
   return attributes;
 }
 
+void require_code_memory() {
+  constexpr std::size_t kBytes = 16 << 20;  // several kernels of 256 KiB, and their tables
+  void* data = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    throw DeviceError(concat("cannot get ", kBytes >> 20,
+                             " MiB of memory for the code of a layer; raise the limit on the "
+                             "address space (ulimit -v), or use fewer lanes"));
+  }
+  ::munmap(data, kBytes);
+}
+
 void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments) {
   const memory::desc scratchpad = descriptor.scratchpad_desc();
@@ -223,8 +241,8 @@ void dnnl_reorder_step(Lowering& l, const memory::desc& from, BufferId from_buff
                        const memory::desc& to, BufferId to_buffer) {
   const dnnl::reorder::primitive_desc descriptor(dnnl_engine(), from, dnnl_engine(), to,
                                                  dnnl_attributes({}));
-  dnnl_step(l, dnnl::reorder(descriptor), descriptor,
-            {{DNNL_ARG_FROM, from, from_buffer}, {DNNL_ARG_TO, to, to_buffer}});
+  dnnl_step<dnnl::reorder>(l, descriptor,
+                           {{DNNL_ARG_FROM, from, from_buffer}, {DNNL_ARG_TO, to, to_buffer}});
 }
 
 }  // namespace trainer::backend::cpu

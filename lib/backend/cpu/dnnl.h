@@ -33,9 +33,19 @@ struct DnnlArgument {
   BufferId buffer;
 };
 
-// Adds a step that executes a primitive, with its scratchpad.
+// Throws DeviceError if this process cannot get the memory for the code of a primitive. oneDNN does
+// not check its own allocation, and writes to a null pointer.
+void require_code_memory();
+
 void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments);
+// Adds a step that executes a primitive, with its scratchpad.
+template <class Primitive>
+void dnnl_step(Lowering& l, const typename Primitive::primitive_desc& descriptor,
+               std::vector<DnnlArgument> arguments) {
+  require_code_memory();
+  dnnl_step(l, Primitive(descriptor), descriptor, std::move(arguments));
+}
 
 // Returns a persistent input in the format `wanted` of a primitive. `plain` describes the float32
 // values as the variables hold them.

@@ -24,8 +24,8 @@ void activate(Lowering& l, const graph::Activation& activation, const Operand& x
               const Operand& y) {
   const dnnl::memory::desc desc = dnnl_desc(x, l);
   const auto descriptor = forward(desc, dnnl_eltwise(activation, false), activation);
-  dnnl_step(l, dnnl::eltwise_forward(descriptor), descriptor,
-            {{DNNL_ARG_SRC, desc, x.buffer}, {DNNL_ARG_DST, desc, y.buffer}});
+  dnnl_step<dnnl::eltwise_forward>(
+      l, descriptor, {{DNNL_ARG_SRC, desc, x.buffer}, {DNNL_ARG_DST, desc, y.buffer}});
 }
 
 void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
@@ -36,10 +36,11 @@ void activate_backward(Lowering& l, const graph::Activation& activation, const O
   const dnnl::eltwise_backward::primitive_desc descriptor(
       {algorithm, desc, desc, dnnl_alpha(activation), dnnl_beta(activation)}, dnnl_attributes({}),
       dnnl_engine(), forward(desc, algorithm, activation));
-  dnnl_step(l, dnnl::eltwise_backward(descriptor), descriptor,
-            {{from_output ? DNNL_ARG_DST : DNNL_ARG_SRC, desc, saved.buffer},
-             {DNNL_ARG_DIFF_DST, desc, dy.buffer},
-             {DNNL_ARG_DIFF_SRC, desc, dx.buffer}});
+  dnnl_step<dnnl::eltwise_backward>(
+      l, descriptor,
+      {{from_output ? DNNL_ARG_DST : DNNL_ARG_SRC, desc, saved.buffer},
+       {DNNL_ARG_DIFF_DST, desc, dy.buffer},
+       {DNNL_ARG_DIFF_SRC, desc, dx.buffer}});
 }
 
 namespace {

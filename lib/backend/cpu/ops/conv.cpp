@@ -130,7 +130,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   if (op.bias) {
     arguments.push_back({DNNL_ARG_BIAS, bias_desc(kernel[3]), l.input(2, Layout::kPlain).buffer});
   }
-  dnnl_step(l, dnnl::convolution_forward(choice.descriptor), choice.descriptor, arguments);
+  dnnl_step<dnnl::convolution_forward>(l, choice.descriptor, arguments);
 }
 
 template <>
@@ -156,10 +156,11 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dy = l.input(0, choice.y);
   const BufferId weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand dx = l.output(0, choice.x);
-  dnnl_step(l, dnnl::convolution_backward_data(choice.descriptor), choice.descriptor,
-            {{DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
-             {DNNL_ARG_WEIGHTS, choice.descriptor.weights_desc(), weights},
-             {DNNL_ARG_DIFF_SRC, choice.descriptor.diff_src_desc(), dx.buffer}});
+  dnnl_step<dnnl::convolution_backward_data>(
+      l, choice.descriptor,
+      {{DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
+       {DNNL_ARG_WEIGHTS, choice.descriptor.weights_desc(), weights},
+       {DNNL_ARG_DIFF_SRC, choice.descriptor.diff_src_desc(), dx.buffer}});
 }
 
 template <>
@@ -196,7 +197,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
     arguments.push_back(
         {DNNL_ARG_DIFF_BIAS, bias_desc(kernel[3]), l.output(1, Layout::kPlain).buffer});
   }
-  dnnl_step(l, dnnl::convolution_backward_weights(choice.descriptor), choice.descriptor, arguments);
+  dnnl_step<dnnl::convolution_backward_weights>(l, choice.descriptor, arguments);
   if (!direct) {
     l.use(target);
     l.use(dkernel.buffer);

@@ -58,7 +58,7 @@ void lower(const graph::Dense& op, Lowering& l) {
     arguments.push_back(
         {DNNL_ARG_BIAS, dense_bias_desc(kernel[1]), l.input(2, Layout::kPlain).buffer});
   }
-  dnnl_step(l, dnnl::inner_product_forward(descriptor), descriptor, arguments);
+  dnnl_step<dnnl::inner_product_forward>(l, descriptor, arguments);
 }
 
 template <>
@@ -74,10 +74,11 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const BufferId weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
   l.use(dy);
   l.use(dx.buffer);
-  dnnl_step(l, dnnl::inner_product_backward_data(descriptor), descriptor,
-            {{DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
-             {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
-             {DNNL_ARG_DIFF_SRC, descriptor.diff_src_desc(), dx.buffer}});
+  dnnl_step<dnnl::inner_product_backward_data>(
+      l, descriptor,
+      {{DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
+       {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
+       {DNNL_ARG_DIFF_SRC, descriptor.diff_src_desc(), dx.buffer}});
 }
 
 template <>
@@ -104,7 +105,7 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   l.use(x.buffer);
   l.use(dy);
   l.use(dkernel.buffer);
-  dnnl_step(l, dnnl::inner_product_backward_weights(descriptor), descriptor, arguments);
+  dnnl_step<dnnl::inner_product_backward_weights>(l, descriptor, arguments);
   if (!direct) {
     l.use(target);
     l.use(dkernel.buffer);
