@@ -8,6 +8,7 @@
 #include "config/decode.h"
 #include "config/describe/schema.h"
 #include "config/extends.h"
+#include "config/paths.h"
 #include "config/pretrained.h"
 
 namespace trainer::config {
@@ -156,7 +157,9 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
                       exists ? "this is not a file; give the path of a YAML config"
                              : "no such file; give the path of a YAML config");
   }
-  return parse_config(read_text_file(path), path, overrides, environment);
+  LoadedConfig loaded = parse_config(read_text_file(path), path, overrides, environment);
+  find_paths_beside_file(loaded);
+  return loaded;
 }
 
 }  // namespace trainer::config

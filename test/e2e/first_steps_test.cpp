@@ -88,6 +88,19 @@ TEST_CASE("train: a list of images, writes a config with its classes and balance
   CHECK(result.event("finished")["run"] == "runs/list");
 }
 
+TEST_CASE("new: without weights, a network with batch norm that follows in a short run") {
+  const Here here;
+  REQUIRE(here.run({"new", "photos", "--output", "photos.yaml"}).code == 0);
+  const std::string text = here.text("photos.yaml");
+  int layers = 0;
+  const std::string layer = "use_bias: false, batch_norm: {momentum: 0.9}, activation: relu}";
+  for (auto at = text.find(layer); at != std::string::npos; at = text.find(layer, at + 1)) ++layers;
+  CHECK(layers == 4);
+  const Result plan = here.run({"plan", "photos.yaml"});
+  CHECK(plan.code == 0);
+  CHECK_FALSE(contains(plan.err, "warning"));
+}
+
 TEST_CASE("new: classes of up to twice the size, no weights of classes") {
   const Here here;
   for (int i = 0; i < 6; ++i) fs::remove(here.folder / concat("photos/right/", i, ".ppm"));
@@ -183,6 +196,37 @@ TEST_CASE("train: a run folder that was copied, is not trained in the folder of 
   CHECK(here.text("runs/photos/run.json") == before);
   CHECK(here.run(train("copy", {"--resume", "--run-dir=copy"})).code == 0);
   CHECK(here.text("runs/photos/run.json") == before);
+}
+
+TEST_CASE("train: paths of a config, are also found in the folder of the config") {
+  const Here here;
+  fs::create_directories(here.folder / "project");
+  fs::rename(here.folder / "photos", here.folder / "project/photos");
+  REQUIRE(here.run({"new", "project/photos", "--output", "project/photos.yaml"}).code == 0);
+  std::string text = here.text("project/photos.yaml");
+  const std::string written = "train: {path: project/photos,";
+  REQUIRE(contains(text, written));
+  text.replace(text.find(written), written.size(), "train: {path: photos,");
+  write_file_atomic(here.folder / "project/photos.yaml", text);
+  const Result found = here.run(train("project/photos.yaml"));
+  INFO(found.err);
+  CHECK(found.code == 0);
+  CHECK(contains(here.text("runs/photos/config.yaml"), "path: project/photos"));
+  CHECK(here.run({"evaluate", "runs/photos"}).code == 0);
+
+  // The current folder comes first, and a path of --set is not searched beside the config.
+  write_images(here.folder / "photos", 12, 1);
+  CHECK(here.run(train("project/photos.yaml", {"--run-dir=runs/here"})).code == 0);
+  CHECK(contains(here.text("runs/here/config.yaml"), "path: photos"));
+  fs::rename(here.folder / "photos", here.folder / "other");
+  CHECK(here.run(train("project/photos.yaml", {"--set", "data.train.path=photos"})).code == 3);
+
+  fs::rename(here.folder / "project/photos", here.folder / "project/moved");
+  const Result missing = here.run(train("project/photos.yaml", {"--run-dir=runs/none"}));
+  CHECK(missing.code == 3);
+  CHECK(contains(missing.err,
+                 "photos: no such file or folder, named by data.train.path; nor is there "
+                 "project/photos beside the config. Give its place with"));
 }
 
 TEST_CASE("commands: a folder that is neither a run nor one of images, is rejected as neither") {
