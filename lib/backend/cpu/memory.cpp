@@ -16,7 +16,7 @@ Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    throw DeviceError(concat("cannot get ", bytes >> 20,
+    throw DeviceError(concat("cannot get ", (bytes + (1 << 20) - 1) >> 20,
                              " MiB of memory; use a smaller train.batch_size or fewer lanes"));
   }
   if (bytes >= kHugePage) ::madvise(data, size, MADV_HUGEPAGE);
