@@ -97,6 +97,9 @@ TEST_CASE("check_arrays: equal samples in two splits or with different labels ar
   arrays.write(Split::kTest, {1, 2, 7, 8, 5, 6}, {1, 1, 1});
   const ArrayCheck check = check_arrays(arrays.config, 1);
   CHECK(!check.clean());
+  REQUIRE(check.splits.size() == 2);
+  CHECK(check.splits[0].copies == 1);
+  CHECK(check.splits[1].copies == 0);  // the equal samples are in the other split
   CHECK(check.shared ==
         std::vector<std::string>{"train 1 (1) = test 1 (1)", "train 3 (0) = test 2 (1)"});
   CHECK(check.conflicts ==
