@@ -128,6 +128,8 @@ std::string results(const RunFiles& run) {
     entries.emplace_back(name, value);
   };
   add("state", run.finished ? run.finished->reason : "not finished");
+  if (!run.started.empty()) add("started", run.started);
+  if (!run.command.empty()) add("command", run.command);
   const std::int64_t seen = run.ledger.empty() ? 0 : run.ledger.back().step;
   add("steps", concat(run.finished ? run.finished->steps : seen, " of ", run.total_steps));
   if (const auto& best = run.best) {
@@ -173,6 +175,7 @@ std::string results(const RunFiles& run) {
 struct ShownResult {
   Split split = Split::kTest;
   SplitResult result;
+  std::int64_t step = 0;   // of the checkpoint
   std::string checkpoint;  // "the best checkpoint, step 33"
 };
 
@@ -181,11 +184,12 @@ std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes
   if (!split) return std::nullopt;
   const SplitResult& last = run.finished->splits.at(*split);
   if (!mistakes.result || parse_split(mistakes.split) != split) {
-    return ShownResult{*split, last, concat("the last checkpoint, step ", run.finished->steps)};
+    return ShownResult{*split, last, run.finished->steps,
+                       concat("the last checkpoint, step ", run.finished->steps)};
   }
   const bool is_best = mistakes.checkpoint == CheckpointChoice::kBest;
   return ShownResult{
-      *split, *mistakes.result,
+      *split, *mistakes.result, mistakes.step,
       concat("the ", is_best ? "best" : "last", " checkpoint, step ", mistakes.step)};
 }
 
@@ -213,12 +217,21 @@ std::string headline(const RunFiles& run, const std::optional<ShownResult>& show
 }
 
 // The means over the classes that `evaluate` prints.
-std::string print_class_means(const SplitResult& result) {
+std::string print_class_means(const SplitResult& result, double auc) {
   const engine::ClassMeans means = engine::class_means(result.classes);
   if (std::isnan(means.f1_weighted)) return "";  // no samples
   return concat("<p>F1 macro ", fixed(means.f1_macro, 4), ", weighted ",
                 fixed(means.f1_weighted, 4), "; balanced accuracy ",
-                percent(means.balanced_accuracy), "</p>\n");
+                percent(means.balanced_accuracy),
+                std::isfinite(auc) ? concat("; AUC ", fixed(auc, 4)) : "", "</p>\n");
+}
+
+// Returns the AUC that training measured at the step of the shown checkpoint; NaN without one.
+double find_auc(const RunFiles& run, const ShownResult& shown) {
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == shown.split && row.step == shown.step) return row.auc;
+  }
+  return std::nan("");
 }
 
 // Returns the tables of several labels: their metrics, and a confusion matrix of each.
@@ -251,7 +264,7 @@ std::string classes_section(const RunFiles& run, const std::optional<ShownResult
   if (!shown || shown->result.classes.empty()) return "";
   const SplitResult& result = shown->result;
   return heading(concat("Classes (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
-         print_class_means(result) +
+         print_class_means(result, find_auc(run, *shown)) +
          (result.classes.size() <= kMaxPageClasses ? matrix(run, result) : mistakes(run, result)) +
          per_class(run, result);
 }

@@ -93,7 +93,7 @@ void read_metrics(const Path& path, RunFiles& run) {
     if (!split) continue;
     run.metrics.push_back({file.step(i), real("epoch"), *split, real("loss"), real("accuracy"),
                            real("learning_rate"), real("images_per_second"), real("wait_share"),
-                           real("seconds")});
+                           real("seconds"), real("auc")});
   }
 }
 
@@ -231,6 +231,20 @@ void read_step_times(const SortedJson& json, RunFiles& run) {
       means, std::clamp<std::int64_t>(get_or<std::int64_t>(json, "steps", 0), 0, kMaxCount));
 }
 
+// Reads when and with which command the run was started.
+void read_start(const SortedJson& session, RunFiles& run) {
+  run.started = get_or<std::string>(session, "started", "");
+  const auto command = session.find("command");
+  if (command == session.end() || !command->is_array()) return;
+  std::vector<std::string> words;
+  for (const SortedJson& word : *command) {
+    if (word.is_string()) words.push_back(printable(word.get<std::string>()));
+  }
+  // The folder of the program does not matter.
+  if (!words.empty()) words.front() = Path(words.front()).filename().string();
+  run.command = join(words, " ");
+}
+
 void read_record(const SortedJson& json, RunFiles& run) {
   run.name = get_or<std::string>(json, "name", "");
   for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
@@ -263,7 +277,7 @@ void read_record(const SortedJson& json, RunFiles& run) {
   double images = 0;
   run.energy_joules = 0;
   for (const SortedJson& session : json.at("sessions")) {
-    ++run.sessions;
+    if (++run.sessions == 1) read_start(session, run);
     const double energy = get_or(session, "energy_joules", kNone);
     run.energy_joules = *run.energy_joules + energy;
     images += energy / get_or(session, "joules_per_image", kNone);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct MetricsRow {
   Split split = Split::kTrain;
   double loss = 0, accuracy = 0, learning_rate = 0, images_per_second = 0, wait_share = 0;
   double seconds = 0;  // of the steps since the row before, or of the evaluation
+  double auc = std::numeric_limits<double>::quiet_NaN();  // of an evaluation
 };
 
 // A row of ledger.csv: one step.
@@ -69,8 +71,10 @@ struct RunFiles {
   std::optional<double> price_per_hour;
   std::vector<std::string> classes;
   std::int64_t replicas = 1, global_batch = 0, steps_per_epoch = 0, total_steps = 0;
-  std::int64_t sessions = 0;           // processes that trained it, one after the other
-  double wall_seconds = 0;             // of all sessions
+  std::int64_t sessions = 0;  // processes that trained it, one after the other
+  std::string started;        // of the first session, in UTC: "2026-11-27T00:06:12Z"; "" if unknown
+  std::string command;        // of the first session; "" if unknown
+  double wall_seconds = 0;    // of all sessions
   std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
   engine::StepTimes step_times;    // of the sessions that have them; empty without such a session
   std::vector<std::string> ranks;  // names of the ranks of the last session

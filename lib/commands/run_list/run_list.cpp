@@ -70,14 +70,6 @@ std::optional<RunValue> find_run_value(const RunFiles& run) {
                   has_accuracy ? result.accuracy : result.loss, run.finished->steps, false};
 }
 
-std::string find_start(const Path& folder) {
-  const auto json = nlohmann::json::parse(read_text_file(folder / "run.json"), nullptr,
-                                          /*allow_exceptions=*/false);
-  const nlohmann::json::json_pointer started("/sessions/0/started");
-  if (!json.is_object() || !json.contains(started) || !json.at(started).is_string()) return "";
-  return printable(json.at(started).get<std::string>());
-}
-
 // Returns the checkpoints that take up space on the disk, without second names of one file.
 std::int64_t measure_checkpoints(const Path& run) {
   std::int64_t bytes = 0;
@@ -104,8 +96,8 @@ RunRow read_row(const Path& folder) {
   row.folder = folder;
   row.checkpoint_bytes = measure_checkpoints(folder);
   try {
-    row.started = find_start(folder);
     const RunFiles run = read_run(folder);
+    row.started = run.started;
     row.name = run.name;
     row.state = checkpoint::is_in_use(folder) ? "running"
                 : run.finished                ? printable(run.finished->reason)

@@ -77,7 +77,16 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
   SplitResult& result = run.finished->splits[Split::kTest];
   result.classes = {{7, 6, 5}, {4, 5, 3}};
   result.confusions = {{0, 1, 2}, {1, 0, 1}};
+  run.finished->steps = 60;
+  MetricsRow earlier, of_end;
+  earlier.split = of_end.split = Split::kTest;
+  earlier.step = 30;
+  earlier.auc = 0.5;
+  of_end.step = 60;
+  of_end.auc = 0.875;
+  run.metrics = {earlier, of_end};
   const std::string page = page_of(run);
+  CHECK(contains(page, "balanced accuracy 73.21 %; AUC 0.8750"));
   for (const char* cell : {">5 <small>71 %</small></td>", ">2 <small>29 %</small></td></tr>",
                            ">1 <small>25 %</small></td>", ">3 <small>75 %</small></td></tr>"}) {
     CHECK(contains(page, cell));

@@ -39,6 +39,18 @@ TEST_CASE("times, throughput and cost follow from the ledger") {
   CHECK(run.finished->splits.at(Split::kTest).correct == 90);
 }
 
+TEST_CASE("read_run: when and with which command the first session began") {
+  FakeRun fake;
+  fake.sessions = {{{"started", "2026-11-27T00:06:12Z"},
+                    {"command", {"/usr/bin/trainer", "train", "photos"}},
+                    {"seconds", 1}},
+                   {{"started", "2026-11-28T00:06:12Z"}, {"command", {"other"}}, {"seconds", 1}}};
+  const RunFiles run = Folder().read(fake);
+  CHECK(run.started == "2026-11-27T00:06:12Z");
+  CHECK(run.command == "trainer train photos");
+  CHECK(Folder().read({}).started.empty());
+}
+
 TEST_CASE("without a ledger the metrics have to do") {
   const Folder folder;
   test::write_run(folder.path(), {});
