@@ -1,6 +1,10 @@
 #include "train/warnings.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
+#include <span>
 
 #include "base/error.h"
 #include "config/keys.h"
@@ -47,6 +51,53 @@ void warn_of_freeze(const config::Model& model, const std::vector<graph::Graph>&
   warnings.push_back(line(backbone.loc, keys::kBackboneFreeze,
                           "the frozen layers keep the random numbers that they start with; give "
                           "model.backbone.weights, or train them"));
+}
+
+// Returns the highest momentum of the moving statistics that start from weights and change in
+// training; 0 without such statistics.
+double find_pretrained_momentum(std::span<const graph::Graph> models) {
+  double momentum = 0;
+  for (const graph::Graph& model : models) {
+    std::set<std::string> pretrained;
+    for (const graph::LayerInfo& layer : model.layers) {
+      const bool updates = layer.trainable && !layer.moving_statistics;
+      if (updates && !layer.weights.empty()) pretrained.insert(layer.name);
+    }
+    for (const graph::Node& node : model.nodes) {
+      const auto* update = std::get_if<graph::UpdateStatistics>(&node.op);
+      if (update == nullptr || !pretrained.contains(node.name)) continue;
+      momentum = std::max(momentum, static_cast<double>(update->momentum));
+    }
+  }
+  return momentum;
+}
+
+// Batches of fewer samples have noisy statistics.
+constexpr std::int64_t kMinBatchOfStatistics = 16;
+// A run is short if more than this share of the statistics at its end is that of the weights.
+constexpr double kMaxOldShare = 0.05;
+
+// Warns about a backbone with weights whose batch norm uses the statistics of small batches, or
+// whose moving statistics are a mixture of two data sets at the end.
+void warn_of_batch_norm(const config::Backbone& backbone, std::span<const graph::Graph> models,
+                        const TrainingPlan& steps, std::vector<std::string>& warnings) {
+  const double momentum = find_pretrained_momentum(models);
+  if (momentum == 0) return;
+  const std::int64_t batch = steps.batch / std::max<std::int64_t>(1, steps.replicas);
+  const double old_share = std::pow(momentum, static_cast<double>(steps.total_steps));
+  std::string reason;
+  if (old_share > kMaxOldShare) {
+    reason =
+        concat("after the ", steps.total_steps, " steps of this run ", std::lround(100 * old_share),
+               " % of the moving statistics are still those of the weights (momentum ",
+               std::round(momentum * 1e6) / 1e6, ")");
+  } else if (batch < kMinBatchOfStatistics) {
+    reason = concat("batches of ", batch, " samples have noisy statistics");
+  }
+  if (reason.empty()) return;
+  warnings.push_back(line(backbone.loc, "model.backbone.batch_norm",
+                          concat("trains on the statistics of batches, and ", reason,
+                                 "; write batch_norm: eval to keep those of the weights")));
 }
 
 // Returns whether the run ends before `at`; false if that is unknown.
@@ -99,7 +150,15 @@ std::vector<std::string> config_warnings(const config::Config& config,
   if (sample && (sample->classes > 0 || sample->label_is_index)) {
     std::vector<std::int64_t> first(backbone.unfreeze.size() + 1);
     std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
-    warn_of_freeze(config.model, stage_models(config, *sample, first), warnings);
+    const std::vector<graph::Graph> models = stage_models(config, *sample, first);
+    warn_of_freeze(config.model, models, warnings);
+    if (steps) {
+      const std::vector<std::int64_t> starts = Stages(config, *steps).first_steps();
+      const auto reached = std::ranges::count_if(
+          starts, [&](std::int64_t start) { return start < steps->total_steps; });
+      warn_of_batch_norm(backbone, std::span(models).first(static_cast<std::size_t>(reached)),
+                         *steps, warnings);
+    }
   }
   warn_of_late_stages(config, steps, warnings);
   return warnings;

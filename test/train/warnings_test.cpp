@@ -7,15 +7,15 @@
 namespace trainer::train {
 namespace {
 
-// The warnings of a backbone with these keys, for 5 steps an epoch, 10 in all, and without data.
+// The warnings of a backbone with these keys, for 5 steps per epoch, and without data.
 struct Warnings {
-  explicit Warnings(const std::string& keys) {
+  explicit Warnings(const std::string& keys, std::int64_t epochs = 2, std::int64_t batch = 4) {
     config::Config config = trainer::test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35" +
                                                      keys + "}, head: [flatten, dense: 3]}");
-    config.train.batch_size = 4;
-    config.train.epochs = 2;
-    with_data =
-        config_warnings(config, trainer::test::sample({32, 32, 3}, 3), plan_steps(config, 20));
+    config.train.batch_size = batch;
+    config.train.epochs = static_cast<double>(epochs);
+    with_data = config_warnings(config, trainer::test::sample({32, 32, 3}, 3),
+                                plan_steps(config, 5 * batch));
     without_data = config_warnings(config, std::nullopt, std::nullopt);
   }
   std::vector<std::string> with_data, without_data;
@@ -45,12 +45,29 @@ TEST_CASE("warnings: layers frozen at random numbers, and a selection of none") 
   CHECK(Warnings(", freeze: all").without_data.empty());
 }
 
+TEST_CASE("warnings: pretrained batch norm in a short run or on small batches, unless it is eval") {
+  const std::string pretrained = ", weights: w.h5";
+  // 0.999^10
+  check_one(
+      Warnings(pretrained).with_data,
+      "model.backbone.batch_norm: trains on the statistics of batches, and after the 10 steps "
+      "of this run 99 % of the moving statistics are still those of the weights (momentum "
+      "0.999)");
+  check_one(Warnings(pretrained + ", freeze: '[:-3]'").with_data, "write batch_norm: eval");
+  CHECK(Warnings(pretrained + ", batch_norm: eval").with_data.empty());
+  CHECK(Warnings(pretrained).without_data.empty());
+  // 0.999^3000 is 5.0 %
+  check_one(Warnings(pretrained, 600).with_data, "batches of 4 samples have noisy statistics");
+  CHECK(Warnings(pretrained, 600, 16).with_data.empty());
+}
+
 TEST_CASE("warnings: a stage that comes after the end of the run, with its place") {
   const std::string late = ", freeze: all, weights: w.h5, unfreeze: [{at: 2 epochs, freeze: none}]";
   check_one(Warnings(late).with_data,
             "model.backbone.unfreeze[0].at: the run ends before 2 epochs");
   check_one(Warnings(late).without_data, "test.yaml:1:");
-  const std::string early = ", freeze: all, weights: w.h5, unfreeze: [{at: 9 steps, freeze: none}]";
+  const std::string early =
+      ", freeze: all, weights: w.h5, batch_norm: eval, unfreeze: [{at: 9 steps, freeze: none}]";
   CHECK(Warnings(early).with_data.empty());
   CHECK(Warnings(early).without_data.empty());
 }
