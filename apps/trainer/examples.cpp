@@ -57,7 +57,7 @@ constexpr struct {
      "  trainer data photos/\n"
      "  trainer data configs/cats_dogs_mobilenet_v2.yaml --sheet sheet.png --samples 100\n"
      "  trainer data configs/oct_vgg16.yaml --group-by '([A-Z]+-[0-9]+)-[0-9]+'\n"
-     "  trainer data photos.yaml --suspects runs/photos_crossval --sheet suspects.png\n"},
+     "  trainer data xrays.yaml --suspects runs/xrays_crossval --sheet suspects.png\n"},
     {"plan",
      "  trainer plan configs/mnist.yaml\n"
      "  trainer plan configs/mnist.yaml --all --plot lr.svg\n"

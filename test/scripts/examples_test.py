@@ -26,6 +26,9 @@ REPLACED = {
     # Tests use no network.
     "trainer weights resnet50 vgg16": "trainer weights",
     "WEIGHTS_DIR=~/.keras/models trainer weights resnet50 vgg16": "trainer weights",
+    # A run in place of a folder of crossval; the guide runs crossval.
+    "trainer data xrays.yaml --suspects runs/xrays_crossval --sheet suspects.png":
+        "trainer data cats_dogs.yaml --suspects runs/cats_dogs --sheet suspects.png",
 }
 RESULTS = {"trainer diff": (0, 5)}  # 5: the runs differ
 DOCUMENTS = [support.ROOT / "README.md", *sorted((support.ROOT / "configs").glob("*.md"))]
@@ -129,6 +132,9 @@ class Examples(unittest.TestCase):
         (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
         shutil.copytree(state / "new_photos/left", state / "new")
+        shutil.make_archive(state / "photos", "zip", state, "photos")
+        shutil.make_archive(state / "new_photos", "zip", state, "new_photos")
+        (state / "fixes.csv").write_text(f"path,label\n{files[0].relative_to(state)},right\n")
         # A list of two labels per image.
         rows = [f"{file},{i % 2},{i // 2 % 2}\n" for i, file in enumerate(files)]
         (state / "lists").mkdir()

@@ -155,14 +155,13 @@ TEST_CASE("servers: a chief that saves often, its steps have the samples of all 
   Servers servers(config, 1);
   SampleCounter::Counts counts;
   servers.trial.make_hook = [&] { return std::make_unique<SampleCounter>(counts); };
-  std::int64_t stopped_after = 0;
+  // How many steps the chief makes is chance; the worker may make all that are left.
   SUBCASE("in one go") { servers.run(); }
   SUBCASE("stopped and resumed") {
     servers.trial.at_step = [](std::int64_t step) {
       return step >= 100 ? Request::kStop : Request::kContinue;
     };
     servers.run();
-    stopped_after = counts.last;
     CHECK(counts.steps == counts.last);
     Servers resumed(config, 1);
     std::filesystem::copy(servers.trial.folder.path() / "run", resumed.trial.folder.path() / "run",
@@ -172,7 +171,6 @@ TEST_CASE("servers: a chief that saves often, its steps have the samples of all 
     CHECK(resumed.failure == "");
   }
   CHECK(servers.failure == "");
-  CHECK(counts.last > stopped_after);
   CHECK(counts.steps == counts.last);
   CHECK(counts.samples == counts.last * config.train.batch_size);
 }
