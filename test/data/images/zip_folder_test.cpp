@@ -25,8 +25,9 @@ struct Entry {
   std::uint16_t flags = 0;
 };
 
+// Appends the lowest byte first; bytes beyond the eighth are 0.
 void put(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 255);
+  for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value & 255);
 }
 
 std::string deflate(const std::string& content) {
