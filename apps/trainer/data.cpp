@@ -37,6 +37,13 @@ int check_array_samples(const DataArguments& arguments, const config::Config& co
 
 int find_suspects(const DataArguments& arguments, const config::Config& config) {
   check_output_path("--output", arguments.output, arguments.overwrite);
+  std::error_code error;
+  if (!config.data.relabel.empty() &&
+      std::filesystem::equivalent(arguments.output, config.data.relabel, error)) {
+    throw ConfigError({}, concat("--output: ", printable(arguments.output),
+                                 " is the file of data.relabel, whose corrections would be lost; "
+                                 "give another file"));
+  }
   if (!arguments.sheet.empty()) {
     check_output_path("--sheet", arguments.sheet, arguments.overwrite);
   }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/text.h"
 #include "config/pretrained.h"
 
 namespace trainer::config {
@@ -9,12 +10,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the part of a glob before its first wildcard, which must exist; other paths unchanged.
+// Returns the part of a path that must exist: of a glob that before its first wildcard, and of a
+// folder in a zip archive the archive.
 fs::path fixed_part(const std::string& path) {
   fs::path fixed;
   for (const fs::path& part : fs::path(path)) {
     if (part.string().find_first_of("*?[") != std::string::npos) break;
     fixed /= part;
+    if (to_lower(part.extension().string()) == ".zip") break;
   }
   return fixed;
 }
@@ -45,6 +48,7 @@ void find_paths_beside_file(LoadedConfig& loaded) {
   Data& data = loaded.config.data;
   finder.find("data.path", data.path);
   finder.find("data.csv.root", data.csv.root);
+  finder.find("data.relabel", data.relabel);
   for (const auto& [name, files] : {std::pair<std::string, SplitFiles*>{"data.train", &data.train},
                                     {"data.validation", &data.validation},
                                     {"data.test", &data.test}}) {

@@ -182,6 +182,12 @@ TEST_CASE("data --suspects: what is not of these images is an error") {
   CHECK(twice.code == 2);
   CHECK(contains(twice.err, "--overwrite"));
   CHECK(read_text_file(colours.output()) == "edited");
+  const Result applied =
+      run({"data", colours.config, "--suspects", colours.folder(), "--output", colours.output(),
+           "--overwrite", "--set", concat("data.relabel=", colours.output().string())});
+  CHECK(applied.code == 2);
+  CHECK(contains(applied.err, "is the file of data.relabel, whose corrections would be lost"));
+  CHECK(read_text_file(colours.output()) == "edited");
 }
 
 }  // namespace trainer::e2e::suspects_test

@@ -26,13 +26,13 @@ constexpr double kBytesPerMegabyte = 1e6;
 
 // Adds the runs in a folder and below it. Folders that cannot be read are left out.
 void find_runs(const Path& folder, int depth, std::vector<Path>& found) {
-  if (fs::exists(folder / "run.json")) {
+  std::error_code error;
+  if (fs::exists(folder / "run.json", error)) {
     found.push_back(folder);
     return;
   }
   if (depth == kMaxRunDepth) return;
   std::vector<Path> children;
-  std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;
