@@ -1,6 +1,8 @@
 #include "config/paths.h"
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "config/pretrained.h"
@@ -10,12 +12,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A path of the config, which find() may replace.
+struct PathKey {
+  std::string key;
+  std::string* path = nullptr;
+  bool is_glob = false;
+};
+
 // Returns the part of a path that must exist: of a glob that before its first wildcard, and of a
 // folder in a zip archive the archive.
-fs::path fixed_part(const std::string& path) {
+fs::path fixed_part(const PathKey& one) {
   fs::path fixed;
-  for (const fs::path& part : fs::path(path)) {
-    if (part.string().find_first_of("*?[") != std::string::npos) break;
+  for (const fs::path& part : fs::path(*one.path)) {
+    if (one.is_glob && part.string().find_first_of("*?[") != std::string::npos) break;
     fixed /= part;
     if (to_lower(part.extension().string()) == ".zip") break;
   }
@@ -26,18 +35,31 @@ class PathFinder {
  public:
   explicit PathFinder(const std::map<std::string, Origin>& origins) : origins_(origins) {}
 
-  void find(const std::string& key, std::string& path) const {
-    if (path.empty() || fs::path(path).is_absolute()) return;
-    const auto origin = origins_.find(key);
-    if (origin == origins_.end() || origin->second.kind != Origin::Kind::kFile) return;
-    const fs::path folder = fs::path(origin->second.loc.file).parent_path();
-    const fs::path fixed = fixed_part(path);
+  // Looks for all paths in one place, so that no split comes from another data set: beside the
+  // config only if the current folder has none of them.
+  void find(std::vector<PathKey> keys) const {
+    std::erase_if(keys, [&](const PathKey& one) { return find_folder(one).empty(); });
     std::error_code error;
-    if (folder.empty() || fixed.empty() || fs::exists(fixed, error)) return;
-    if (fs::exists(folder / fixed, error)) path = (folder / path).lexically_normal().string();
+    for (const PathKey& one : keys) {
+      if (fs::exists(fixed_part(one), error)) return;
+    }
+    for (const PathKey& one : keys) {
+      const fs::path folder = find_folder(one);
+      if (!fs::exists(folder / fixed_part(one), error)) continue;
+      *one.path = (folder / *one.path).lexically_normal().string();
+    }
   }
 
  private:
+  // Returns the folder of the file that has the path; empty for a path that is not relative to it.
+  fs::path find_folder(const PathKey& one) const {
+    if (one.path->empty() || fs::path(*one.path).is_absolute()) return {};
+    const auto origin = origins_.find(one.key);
+    if (origin == origins_.end() || origin->second.kind != Origin::Kind::kFile) return {};
+    if (fixed_part(one).empty()) return {};
+    return fs::path(origin->second.loc.file).parent_path();
+  }
+
   const std::map<std::string, Origin>& origins_;
 };
 
@@ -46,23 +68,24 @@ class PathFinder {
 void find_paths_beside_file(LoadedConfig& loaded) {
   const PathFinder finder(loaded.origins);
   Data& data = loaded.config.data;
-  finder.find("data.path", data.path);
-  finder.find("data.csv.root", data.csv.root);
-  finder.find("data.relabel", data.relabel);
+  std::vector<PathKey> keys{{"data.path", &data.path},
+                            {"data.csv.root", &data.csv.root},
+                            {"data.relabel", &data.relabel}};
   for (const auto& [name, files] : {std::pair<std::string, SplitFiles*>{"data.train", &data.train},
                                     {"data.validation", &data.validation},
                                     {"data.test", &data.test}}) {
-    finder.find(name + ".path", files->path);
+    keys.push_back({name + ".path", &files->path});
     // Globs and names of files are below the path where one is given.
     if (!files->path.empty()) continue;
-    finder.find(name + ".images", files->images);
-    finder.find(name + ".labels", files->labels);
-    finder.find(name + ".glob", files->glob);
+    keys.push_back({name + ".images", &files->images});
+    keys.push_back({name + ".labels", &files->labels});
+    keys.push_back({name + ".glob", &files->glob, true});
   }
+  finder.find(keys);
   Model& model = loaded.config.model;
-  finder.find("model.weights", model.weights);
+  finder.find({{"model.weights", &model.weights}});
   if (model.backbone && model.backbone->weights != kImagenet) {
-    finder.find("model.backbone.weights", model.backbone->weights);
+    finder.find({{"model.backbone.weights", &model.backbone->weights}});
   }
 }
 

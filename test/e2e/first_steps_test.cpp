@@ -214,6 +214,17 @@ TEST_CASE("train: paths of a config, are also found in the folder of the config"
   CHECK(contains(here.text("runs/photos/config.yaml"), "path: project/photos"));
   CHECK(here.run({"evaluate", "runs/photos"}).code == 0);
 
+  // Corrections are found too, and no data comes from two places.
+  std::ofstream(here.folder / "project/fixes.csv") << "path,label\n";
+  const std::string data = "data:\n";
+  text.replace(text.find(data), data.size(), data + "  relabel: fixes.csv\n");
+  write_file_atomic(here.folder / "project/fixed.yaml", text);
+  CHECK(contains(here.run({"data", "project/fixed.yaml"}).out,
+                 "data.relabel: project/fixes.csv changes 0 labels"));
+  fs::rename(here.folder / "project/fixes.csv", here.folder / "fixes.csv");
+  CHECK(here.run({"data", "project/fixed.yaml"}).code == 3);
+  fs::remove(here.folder / "fixes.csv");
+
   // The current folder comes first, and a path of --set is not searched beside the config.
   write_images(here.folder / "photos", 12, 1);
   CHECK(here.run(train("project/photos.yaml", {"--run-dir=runs/here"})).code == 0);
