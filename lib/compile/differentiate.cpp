@@ -5,12 +5,43 @@
 namespace trainer::compile {
 namespace {
 
+// Returns which input is a bias that a node adds to each channel after all else; -1 if none is.
+int find_bias(const Graph& graph, const Node& node) {
+  if (const auto* conv = std::get_if<graph::Conv>(&node.op)) {
+    return conv->bias && conv->activation.linear() ? 2 : -1;
+  }
+  if (const auto* dense = std::get_if<graph::Dense>(&node.op)) {
+    return dense->bias && dense->activation.linear() ? 2 : -1;
+  }
+  const bool adds = std::holds_alternative<graph::AddBias>(node.op);
+  return adds && graph[node.inputs[1]].shape.rank() == 1 ? 1 : -1;
+}
+
+// Returns for each node the input that is a bias whose gradient is zero, or -1: batch norm over the
+// batch subtracts the mean of each channel, and with it a bias that only batch norm reads. Summed
+// over the batch, the gradient would be what rounding leaves of zero, which Adam scales up to steps
+// of the learning rate.
+std::vector<int> find_biases_without_effect(const Graph& graph) {
+  std::vector<int> biases;
+  for (const Node& node : graph.nodes) {
+    int bias = find_bias(graph, node);
+    const std::optional<int> reader =
+        bias < 0 ? std::nullopt : only_consumer(graph, node.outputs[0]);
+    if (!reader || !std::holds_alternative<graph::BatchNorm>(graph.nodes[*reader].op)) bias = -1;
+    biases.push_back(bias);
+  }
+  return biases;
+}
+
 // Walks backwards from the loss or the logits, and collects the gradients of each value.
 class Walk {
  public:
   // `wanted` has an entry per value, true if the gradient of the value is needed.
   Walk(Graph graph, std::vector<bool> wanted)
-      : graph_(std::move(graph)), wanted_(std::move(wanted)), parts_(graph_.values.size()) {}
+      : graph_(std::move(graph)),
+        wanted_(std::move(wanted)),
+        biases_without_effect_(find_biases_without_effect(graph_)),
+        parts_(graph_.values.size()) {}
 
   // Adds the gradients of the loss with respect to the parameters.
   Graph differentiate_loss() && {
@@ -63,10 +94,24 @@ class Walk {
     const bool flows = std::ranges::any_of(gradients, [](ValueId id) { return id != kNoValue; });
     if (!flows && !std::holds_alternative<graph::Loss>(node.op)) return;
 
+    const int bias = biases_without_effect_[i];
+    const bool wants_zero = bias >= 0 && wanted[bias];
+    if (wants_zero) wanted[bias] = false;
     const std::vector<ValueId> made = graph::differentiate(graph_, i, gradients, wanted);
     for (std::size_t k = 0; k < made.size(); ++k) {
       if (made[k] != kNoValue) parts_[node.inputs[k]].push_back(made[k]);
     }
+    if (wants_zero) {
+      parts_[node.inputs[bias]].push_back(add_zero_gradient(node.inputs[bias], node));
+    }
+  }
+
+  ValueId add_zero_gradient(ValueId parameter, const Node& node) {
+    const ValueId zero = graph_.add1(graph::ZeroGradient{graph_[parameter].shape}, {}, node.name,
+                                     node.loc, Phase::kBackward);
+    graph_[zero].role = Role::kGradient;
+    graph_[zero].name = graph_[parameter].name + "/gradient";
+    return zero;
   }
 
   // Returns the sum of the gradients of a value, or kNoValue if it has none.
@@ -85,6 +130,7 @@ class Walk {
 
   Graph graph_;
   std::vector<bool> wanted_;                 // by value of the forward graph
+  std::vector<int> biases_without_effect_;   // by node of the forward graph
   std::vector<std::vector<ValueId>> parts_;  // by value of the forward graph
 };
 

@@ -31,6 +31,7 @@
 #include "graph/ops/softmax.h"
 #include "graph/ops/up_sample.h"
 #include "graph/ops/update.h"
+#include "graph/ops/zero_gradient.h"
 #include "graph/ops/zero_pad.h"
 
 namespace trainer::graph {
@@ -42,7 +43,7 @@ using Op = std::variant<Preprocess, Conv, ConvBackwardData, ConvBackwardWeights,
                         UpdateStatistics, BatchNormInference, BatchNormInferenceBackward,
                         FoldBatchNorm, GroupNorm, GroupNormBackward, Dropout, Multiply, AddBias,
                         SumProduct, UpSample, UpSampleBackward, Add, Concat, Slice, Reshape,
-                        ZeroPad, Crop, Loss, ClassRank, L2Penalty, Update>;
+                        ZeroPad, Crop, Loss, ClassRank, L2Penalty, ZeroGradient, Update>;
 
 const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
 std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"

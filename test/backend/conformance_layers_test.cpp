@@ -187,6 +187,15 @@ TEST_CASE("dropped channels and samples") {
   }
 }
 
+TEST_CASE("zero gradient") {
+  check({"zero gradient", [](Builder& b) {
+           // The product before it leaves other numbers in the memory of the program.
+           const ValueId x = b.add1(graph::Activate{}, {b.input({kBatch, 64}, {1, 2})});
+           b.output(b.add1(graph::Activate{}, {x}));
+           b.output(b.add1(graph::ZeroGradient{{40}}, {}));
+         }});
+}
+
 TEST_CASE("penalty of absolute values") {
   const auto penalty = [](const graph::L2Penalty& op) {
     return [op](Builder& b) { b.output(b.add1(op, {b.parameter({3, 3, 5, 7})})); };

@@ -231,4 +231,49 @@ TEST_CASE("gradients of models equal central differences") {
   }
 }
 
+// The second model has a dense layer that lanes would compute together, if its bias had a gradient.
+TEST_CASE("training: a bias before batch norm, its bits kept by every rule") {
+  const Net nets[] = {{"small", R"({layers: [conv: {filters: 8}, batch_norm, activation: relu,
+                          flatten, dense: 6, batch_norm, dense: 4]})"},
+                      {"large",
+                       R"({layers: [conv: {filters: 20}, flatten, dense: 400,
+                          batch_norm: {center: false, scale: false}]})",
+                       {8, 8, 3},
+                       400}};
+  for (const Net& net : nets) {
+    for (const graph::UpdateRule& rule :
+         {graph::UpdateRule(graph::SgdRule{0.9f}), graph::UpdateRule(graph::AdamRule{}),
+          graph::UpdateRule(graph::LionRule{}), graph::UpdateRule(graph::LambRule{})}) {
+      graph::Update update;
+      update.rule = rule;
+      const graph::Graph graph = training_graph(net, DType::kFloat32, update);
+      auto values = starting_values(graph);
+      for (const graph::Value& value : graph.values) {
+        if (value.role != graph::Role::kSlot) continue;
+        std::fill(values.at(value.name).begin(), values.at(value.name).end(), 0.0);
+      }
+      for (const Setup& setup : setups()) {
+        if (setup.type != DType::kFloat32) continue;
+        CAPTURE(net.name);
+        CAPTURE(rule.index());
+        CAPTURE(to_string(setup));
+        backend::CompileOptions options;
+        options.max_samples = kSamples;
+        Runner runner(open(setup), graph, options);
+        start(runner, values);
+        backend::Scalars scalars = gradient_scalars(kSamples);
+        scalars.learning_rate = 0.01;
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          runner.run(kSamples, batch(graph, kSamples, net, step), scalars);
+        }
+        for (const std::string name : {"conv2d", "dense"}) {
+          if (name == "conv2d" && net.name == "large") continue;
+          CHECK(distance(runner.read(name + "/bias"), values.at(name + "/bias")) == 0);
+          CHECK(distance(runner.read(name + "/kernel"), values.at(name + "/kernel")) > 1e-4);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace trainer::test::gradient_test

@@ -37,6 +37,42 @@ TEST_CASE("differentiate: nothing is added where nothing is trained") {
   CHECK(differentiate(frozen, sgd()).nodes.size() == frozen.nodes.size());
 }
 
+TEST_CASE("differentiate: a bias that only batch norm over the batch reads, a gradient of zeros") {
+  const std::string end = "dense_backward_data dense_backward_weights reshape batch_norm_backward ";
+  CHECK(backward("conv: {filters: 2}, batch_norm") == end + "conv_backward_weights zero_gradient");
+  CHECK(backward("flatten, dense: 3, batch_norm") == end + "dense_backward_weights zero_gradient");
+  CHECK(backward("conv_transpose: {filters: 2}, batch_norm") ==
+        end + "zero_gradient conv_backward_weights");
+  const Graph graph = training_graph(model("conv: {filters: 2}, batch_norm"), sgd());
+  for (const graph::Node& node : graph.nodes) {
+    if (const auto* weights = std::get_if<graph::ConvBackwardWeights>(&node.op)) {
+      CHECK(!weights->bias);
+    }
+    if (std::holds_alternative<graph::ZeroGradient>(node.op)) {
+      CHECK(graph[node.outputs[0]].name == "conv2d/bias/gradient");
+      CHECK(graph[node.outputs[0]].shape == Shape{2});
+      CHECK(node.name == "conv2d");
+    }
+  }
+}
+
+TEST_CASE("differentiate: a bias that changes the loss, its own gradient") {
+  for (const std::string layers : {
+           "conv: {filters: 2, activation: relu}, batch_norm",
+           "conv: {filters: 2, activation: gelu}, batch_norm",
+           "conv: {filters: 2}, max_pool: 2, batch_norm",
+           "conv: {filters: 2, name: a}, batch_norm: {name: b}, add: {inputs: [a, b]}",
+           "conv: {filters: 2}, group_norm: {groups: 1}",
+       }) {
+    CAPTURE(layers);
+    CHECK(backward(layers).find("zero_gradient") == std::string::npos);
+  }
+  Graph frozen = model("conv: {filters: 2}, batch_norm");
+  freeze_layer(frozen, "batch_normalization");
+  CHECK(ops(training_graph(frozen, sgd()), Phase::kBackward).find("zero_gradient") ==
+        std::string::npos);
+}
+
 TEST_CASE("logit_gradient_graph: inference form, and the gradient of one value alone") {
   const Graph whole = model(
       "conv: {filters: 2, activation: gelu, name: a}, batch_norm, "

@@ -200,6 +200,7 @@ TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
   CHECK(shape(Loss{LossKind::kMeanSquaredError, 0, true}, {logits, f32({kBatch, 10})}) ==
         "[batch] float32 [batch, 10] bfloat16");
   CHECK(shape(L2Penalty{}, {f32({3, 3})}) == "[1] float32");
+  CHECK(shape(ZeroGradient{{7}}, {}) == "[7] float32");
   CHECK(shape(ClassRank{}, {f32({kBatch, 5}), f32({kBatch, 5})}) == "[batch] int32");
   CHECK(shape(ClassRank{0, true}, {f32({kBatch, 5}), f32({kBatch, 6})}) == "[batch] int32");
   CHECK(wrong(ClassRank{0, true}, {f32({kBatch, 5}), f32({kBatch, 4})}) ==

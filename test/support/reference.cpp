@@ -146,6 +146,10 @@ void evaluate(const graph::Slice& op, const Site& s) {
   }
 }
 
+void evaluate(const graph::ZeroGradient&, const Site& s) {
+  std::fill(s.out(0).data.begin(), s.out(0).data.end(), 0.0);
+}
+
 void evaluate(const graph::Reshape&, const Site& s) { s.out(0).data = s.in(0).data; }
 
 // Calls f(element of the small image, element of the large one).

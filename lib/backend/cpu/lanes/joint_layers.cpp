@@ -48,7 +48,8 @@ Candidates find_candidates(const graph::Graph& graph, const CpuVariables& variab
     const auto layer = all.find(parameter_name(graph[node.outputs[0]].name));
     if (layer == all.end()) continue;
     ++layer->second.gradients;
-    if (!is_float(graph, node.inputs[1])) layer->second.fits = false;
+    const bool computes_all = node.outputs.size() == layer->second.parameters.size();
+    if (!computes_all || !is_float(graph, node.inputs[1])) layer->second.fits = false;
   }
   std::erase_if(all, [](const auto& entry) {
     const Candidate& layer = entry.second;
