@@ -25,7 +25,7 @@ constexpr Extent kExtents[] = {{2, 1}, {300, 3}, {2500, 24}, {77, 264}, {9001, 8
 
 // What the forward pass leaves.
 struct Statistics {
-  Array mean, inverse_std, all_rows;
+  Array mean, inverse_std;
 };
 
 Statistics statistics_of(Array& x, std::int64_t rows, std::int64_t c, float epsilon) {
@@ -37,9 +37,15 @@ Statistics statistics_of(Array& x, std::int64_t rows, std::int64_t c, float epsi
                           nullptr);
     return made;
   });
-  Statistics s{Array(kF32, Shape{c}), Array(kF32, Shape{c}), Array(kF32, Shape{1})};
+  Statistics s{Array(kF32, Shape{c}), Array(kF32, Shape{c})};
   cuda::combine_moments(moments[0].as<float>(), 1, c, epsilon, s.mean.as<float>(),
-                        s.inverse_std.as<float>(), s.all_rows.as<float>(), nullptr);
+                        s.inverse_std.as<float>(), nullptr);
+  Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
+  Array mean(kF32, Shape{c}), inverse_std(kF32, Shape{c});
+  cuda::channel_statistics(x.data(), x.type(), rows, c, epsilon, mean.as<float>(),
+                           inverse_std.as<float>(), scratch.data(), nullptr);
+  CHECK(mean.bytes() == s.mean.bytes());
+  CHECK(inverse_std.bytes() == s.inverse_std.bytes());
   return s;
 }
 
@@ -62,7 +68,6 @@ TEST_CASE("cuda batch norm: forward and backward in training form") {
                         {x.tensor(), gamma.tensor(), beta.tensor()}, {shape, {c}, {c}});
         check_close(s.mean, want[1], 1e-6);
         check_close(s.inverse_std, want[2], 1e-5);
-        CHECK(s.all_rows[0] == static_cast<double>(rows));
 
         Array y(type, shape, shift);
         cuda::normalize(x.data(), gamma.as<float>(), beta.as<float>(), s.mean.as<float>(),
@@ -74,10 +79,14 @@ TEST_CASE("cuda batch norm: forward and backward in training form") {
         const std::vector<Array> sums = check_repeats([&, rows = rows, c = c] {
           std::vector<Array> made;
           Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
-          made.emplace_back(kF32, Shape{2, c});
-          cuda::norm_backward_sums(x.data(), dy.data(), saved, s.mean.as<float>(),
-                                   s.inverse_std.as<float>(), activation, type, rows, c,
-                                   made[0].as<float>(), scratch.data(), nullptr);
+          made.emplace_back(kF32, Shape{2 * c + 1});
+          made.emplace_back(kF32, Shape{c});
+          made.emplace_back(kF32, Shape{c});
+          cuda::norm_backward_sums(
+              x.data(), {dy.data(), nullptr, saved, nullptr}, s.mean.as<float>(),
+              s.inverse_std.as<float>(), activation, type, rows, c,
+              {made[1].as<float>(), made[2].as<float>(), made[0].as<float>(), true}, scratch.data(),
+              nullptr);
           return made;
         });
         const std::vector<Tensor> back =
@@ -85,16 +94,43 @@ TEST_CASE("cuda batch norm: forward and backward in training form") {
                         {x.tensor(), dy.tensor(), gamma.tensor(), s.mean.tensor(),
                          s.inverse_std.tensor(), y.tensor()},
                         {shape, {c}, {c}});
-        Tensor both = back[2];
-        both.data.insert(both.data.end(), back[1].data.begin(), back[1].data.end());
-        check_close(sums[0], both, 2e-6 * static_cast<double>(rows));
+        Tensor all = back[2];
+        all.data.insert(all.data.end(), back[1].data.begin(), back[1].data.end());
+        all.data.push_back(static_cast<double>(rows));
+        check_close(sums[0], all, 2e-6 * static_cast<double>(rows));
+        for (std::int64_t i = 0; i < c; ++i) {
+          CHECK(sums[1][i] == sums[0][i]);
+          CHECK(sums[2][i] == sums[0][c + i]);
+        }
         Array dx(type, shape, shift), sum(kF32, sums[0].tensor());
         cuda::norm_backward(x.data(), dy.data(), saved, gamma.as<float>(), s.mean.as<float>(),
-                            s.inverse_std.as<float>(), sum.as<float>(), s.all_rows.as<float>(),
-                            activation, dx.data(), type, rows, c, nullptr);
+                            s.inverse_std.as<float>(), sum.as<float>(), activation, dx.data(), type,
+                            rows, c, nullptr);
         check_close(dx, back[0], 2e-5);
       }
     }
+  }
+}
+
+TEST_CASE("norm_backward_sums: rows that do not count, zeros and the sum of the gradients") {
+  const std::int64_t rows = 300, c = 3;
+  Array x = Array::random(kF32, {rows, c}, 1), dy = Array::random(kF32, {rows, c}, 2);
+  Array dy2 = Array::random(kF32, {rows, c}, 3), sum(kF32, Shape{rows, c});
+  Statistics s = statistics_of(x, rows, c, 1e-3f);
+  Array dbeta = Array::random(kF32, {c}, 4), dgamma = Array::random(kF32, {c}, 5);
+  Array all = Array::random(kF32, {2 * c + 1}, 6);
+  Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
+  cuda::norm_backward_sums(x.data(), {dy.data(), dy2.data(), nullptr, sum.data()},
+                           s.mean.as<float>(), s.inverse_std.as<float>(), {}, kF32, rows, c,
+                           {dbeta.as<float>(), dgamma.as<float>(), all.as<float>(), false},
+                           scratch.data(), nullptr);
+  for (std::int64_t i = 0; i < c; ++i) {
+    CHECK(dbeta[i] == 0);
+    CHECK(dgamma[i] == 0);
+  }
+  for (std::int64_t i = 0; i < 2 * c + 1; ++i) CHECK(all[i] == 0);
+  for (std::int64_t i = 0; i < rows * c; ++i) {
+    CHECK(sum[i] == static_cast<double>(dy.as<float>()[i] + dy2.as<float>()[i]));
   }
 }
 
@@ -121,15 +157,14 @@ TEST_CASE("cuda batch norm: the moments of ranks combine to those of all, empty 
                           scratch.data(), nullptr);
     first += rows[rank];
   }
-  Array mean(kF32, Shape{c}), inverse_std(kF32, Shape{c}), all_rows(kF32, Shape{1});
+  Array mean(kF32, Shape{c}), inverse_std(kF32, Shape{c});
   cuda::combine_moments(moments.as<float>(), 5, c, 1e-3f, mean.as<float>(), inverse_std.as<float>(),
-                        all_rows.as<float>(), nullptr);
+                        nullptr);
   const Tensor ones{{c}, std::vector<double>(37, 1)}, zeros{{c}, std::vector<double>(37, 0)};
   const std::vector<Tensor> want =
       evaluate_op(graph::BatchNorm{1e-3f, {}}, {x.tensor(), ones, zeros}, {{341, c}, {c}, {c}});
   check_close(mean, want[1], 1e-6);
   check_close(inverse_std, want[2], 1e-6);
-  CHECK(all_rows[0] == 341);
 }
 
 TEST_CASE("cuda batch norm: inference form") {

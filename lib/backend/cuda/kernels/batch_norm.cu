@@ -114,9 +114,40 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// moments[3][c] of all parts.
+// Writes the statistics of a channel. In double, so that the number of ranks costs no digits.
+struct WriteStatistics {
+  float epsilon;
+  float *mean, *inverse_std;
+
+  __device__ void operator()(std::int64_t channel, const Spread<double>& all) const {
+    const double variance = all.square / all.count;
+    mean[channel] = static_cast<float>(all.mean);
+    inverse_std[channel] = static_cast<float>(
+        1.0 / sqrt((variance < 0 ? 0.0 : variance) + static_cast<double>(epsilon)));
+  }
+};
+
+// Writes moments[3][c].
+struct WriteMoments {
+  float* moments;
+  std::int64_t c;
+
+  __device__ void operator()(std::int64_t channel, const Spread<double>& all) const {
+    moments[channel] = static_cast<float>(all.count);
+    moments[c + channel] = static_cast<float>(all.mean);
+    moments[2 * c + channel] = static_cast<float>(all.square);
+  }
+};
+
+__device__ inline Spread<double> to_double(const Spread<float>& spread) {
+  return {static_cast<double>(spread.count), static_cast<double>(spread.mean),
+          static_cast<double>(spread.square)};
+}
+
+// Calls write(channel, the spread of all parts) for each channel.
+template <class Write>
 __global__ void __launch_bounds__(1024)
-    combine_parts_kernel(const float* partial, std::int64_t parts, std::int64_t c, float* moments) {
+    combine_parts_kernel(const float* partial, std::int64_t parts, std::int64_t c, Write write) {
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   Spread<float> all = {};
   if (channel < c) {
@@ -131,28 +162,20 @@ __global__ void __launch_bounds__(1024)
   float mean[1] = {all.mean}, square[1] = {all.square};
   combine_over_y<1>(all.count, mean, square, shared_memory<float>());
   if (threadIdx.y != 0 || channel >= c) return;
-  moments[channel] = all.count;
-  moments[c + channel] = mean[0];
-  moments[2 * c + channel] = square[0];
+  write(channel, to_double(Spread<float>{all.count, mean[0], square[0]}));
 }
 
-// In double, so that the number of ranks costs no digits.
 __global__ void __launch_bounds__(kThreads)
-    combine_moments_kernel(const float* moments, std::int64_t ranks, std::int64_t c, float epsilon,
-                           float* mean, float* inverse_std, float* all_rows) {
+    combine_moments_kernel(const float* moments, std::int64_t ranks, std::int64_t c,
+                           WriteStatistics write) {
   const std::int64_t channel = first_element<1>();
   if (channel >= c) return;
   Spread<double> all = {};
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const float* from = moments + rank * 3 * c + channel;
-    all.add({static_cast<double>(from[0]), static_cast<double>(from[c]),
-             static_cast<double>(from[2 * c])});
+    all.add(to_double({from[0], from[c], from[2 * c]}));
   }
-  const double variance = all.square / all.count;
-  mean[channel] = static_cast<float>(all.mean);
-  inverse_std[channel] = static_cast<float>(
-      1.0 / sqrt((variance < 0 ? 0.0 : variance) + static_cast<double>(epsilon)));
-  if (channel == 0) all_rows[0] = static_cast<float>(all.count);
+  write(channel, all);
 }
 
 // The mean is taken off first: channels that hardly vary would lose their digits otherwise. Each
@@ -258,12 +281,32 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Sums the parts[parts][2][c] of backward_sums_kernel. Each column keeps the order of sum_parts().
+__global__ void __launch_bounds__(1024)
+    finish_sums_kernel(const float* partial, std::int64_t parts, std::int64_t rows, std::int64_t c,
+                       NormSums to) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  float sum[1] = {};
+  if (column < 2 * c) {
+    for_parts(
+        parts, [&](std::int64_t part) { return partial[part * 2 * c + column]; },
+        [&](float value) { sum[0] += value; });
+  }
+  sum_over_y<1>(sum, shared_memory<float>());
+  if (threadIdx.y != 0 || column >= 2 * c) return;
+  const float value = to.counted ? sum[0] : 0.0f;
+  (column < c ? to.dbeta[column] : to.dgamma[column - c]) = value;
+  if (to.all == nullptr) return;
+  to.all[column] = value;
+  if (column == 0) to.all[2 * c] = to.counted ? static_cast<float>(rows) : 0.0f;
+}
+
 // dx = p * g + (q * (x - mean) + r). Without sums, as for the inference form, dx = p * g.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(const T* x, Gradient<T> gradient, const float* gamma, const float* mean,
-                    const float* inverse_std, const float* sums, const float* all_rows,
-                    Activation activation, T* dx, std::int64_t rows, std::int64_t c) {
+                    const float* inverse_std, const float* sums, Activation activation, T* dx,
+                    std::int64_t rows, std::int64_t c) {
   const std::int64_t channel = tile_channel<N>();
   if (channel >= c) return;
   float p[N], q[N], r[N] = {}, m[N] = {};
@@ -275,7 +318,7 @@ __global__ void __launch_bounds__(kThreads)
     load<N>(mean + channel, m);
     load<N>(sums + channel, sum);
     load<N>(sums + c + channel, product);
-    const float share = 1.0f / all_rows[0];
+    const float share = 1.0f / sums[2 * c];
     for (int k = 0; k < N; ++k) {
       q[k] = -p[k] * q[k] * (product[k] * share);
       r[k] = -p[k] * (sum[k] * share);
@@ -352,6 +395,24 @@ RowTiles pass_tiles(std::int64_t rows, std::int64_t groups) {
   return row_tiles(rows, groups, 8, std::int64_t{1} << 40);
 }
 
+template <class Write>
+void find_moments(const void* x, DType type, std::int64_t rows, std::int64_t c, const Write& write,
+                  void* scratch, cudaStream_t stream) {
+  auto* partial = static_cast<float*>(scratch);
+  std::int64_t parts = 0;
+  with_row_vectors(type, c, aligned({x}), [&]<class T, int N>() {
+    const RowTiles tiles = partial_tiles(rows, c / N);
+    parts = tiles.grid.x;
+    launch("channel_moments", moments_kernel<T, N>, tiles.grid, tiles.block,
+           tiles.threads() * (2 * N + 1) * sizeof(float), stream, static_cast<const T*>(x), rows, c,
+           partial);
+  });
+  const dim3 block(kWarp, static_cast<unsigned>(std::clamp<std::int64_t>(parts, 1, 32)));
+  launch("combine_parts", combine_parts_kernel<Write>, static_cast<unsigned>(divide_up(c, kWarp)),
+         block, std::size_t{block.x} * block.y * 3 * sizeof(float), stream, partial, parts, c,
+         write);
+}
+
 template <class T>
 const T* saved_output(const void* y, const Activation& activation) {
   return needs_saved(activation) ? static_cast<const T*>(y) : nullptr;
@@ -365,24 +426,18 @@ std::int64_t batch_norm_scratch(std::int64_t rows, std::int64_t c) {
 
 void channel_moments(const void* x, DType type, std::int64_t rows, std::int64_t c, float* moments,
                      void* scratch, cudaStream_t stream) {
-  auto* partial = static_cast<float*>(scratch);
-  std::int64_t parts = 0;
-  with_row_vectors(type, c, aligned({x}), [&]<class T, int N>() {
-    const RowTiles tiles = partial_tiles(rows, c / N);
-    parts = tiles.grid.x;
-    launch("channel_moments", moments_kernel<T, N>, tiles.grid, tiles.block,
-           tiles.threads() * (2 * N + 1) * sizeof(float), stream, static_cast<const T*>(x), rows, c,
-           partial);
-  });
-  const dim3 block(kWarp, static_cast<unsigned>(std::clamp<std::int64_t>(parts, 1, 32)));
-  launch("combine_parts", combine_parts_kernel, static_cast<unsigned>(divide_up(c, kWarp)), block,
-         std::size_t{block.x} * block.y * 3 * sizeof(float), stream, partial, parts, c, moments);
+  find_moments(x, type, rows, c, WriteMoments{moments, c}, scratch, stream);
+}
+
+void channel_statistics(const void* x, DType type, std::int64_t rows, std::int64_t c, float epsilon,
+                        float* mean, float* inverse_std, void* scratch, cudaStream_t stream) {
+  find_moments(x, type, rows, c, WriteStatistics{epsilon, mean, inverse_std}, scratch, stream);
 }
 
 void combine_moments(const float* moments, std::int64_t ranks, std::int64_t c, float epsilon,
-                     float* mean, float* inverse_std, float* all_rows, cudaStream_t stream) {
+                     float* mean, float* inverse_std, cudaStream_t stream) {
   launch("combine_moments", combine_moments_kernel, grid_over(c, 1), kThreads, 0, stream, moments,
-         ranks, c, epsilon, mean, inverse_std, all_rows);
+         ranks, c, WriteStatistics{epsilon, mean, inverse_std});
 }
 
 void normalize(const void* x, const float* gamma, const float* beta, const float* mean,
@@ -403,19 +458,12 @@ void normalize_add(const void* x, const void* addend, const float* gamma, const 
   });
 }
 
-void norm_backward_sums(const void* x, const void* dy, const void* y, const float* mean,
-                        const float* inverse_std, const Activation& activation, DType type,
-                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
-                        cudaStream_t stream) {
-  norm_backward_sums(x, {dy, nullptr, y, nullptr}, mean, inverse_std, activation, type, rows, c,
-                     sums, scratch, stream);
-}
-
 void norm_backward_sums(const void* x, const NormGradient& gradient, const float* mean,
                         const float* inverse_std, const Activation& activation, DType type,
-                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
+                        std::int64_t rows, std::int64_t c, const NormSums& to, void* scratch,
                         cudaStream_t stream) {
   auto* partial = static_cast<float*>(scratch);
+  std::int64_t parts = 0;
   const bool vectors =
       aligned({x, gradient.dy, gradient.dy2, gradient.y, gradient.sum, mean, inverse_std});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
@@ -426,21 +474,24 @@ void norm_backward_sums(const void* x, const NormGradient& gradient, const float
     launch("norm_backward_sums", backward_sums_kernel<T, N>, tiles.grid, tiles.block,
            tiles.threads() * N * sizeof(float), stream, static_cast<const T*>(x), from, mean,
            inverse_std, activation, rows, c, partial);
-    sum_parts(partial, tiles.grid.x, 2 * c, sums, stream);
+    parts = tiles.grid.x;
   });
+  const dim3 block(kWarp, static_cast<unsigned>(std::clamp<std::int64_t>(parts, 1, 32)));
+  launch("finish_sums", finish_sums_kernel, static_cast<unsigned>(divide_up(2 * c, kWarp)), block,
+         std::size_t{block.x} * block.y * sizeof(float), stream, partial, parts, rows, c, to);
 }
 
 void norm_backward(const void* x, const void* dy, const void* y, const float* gamma,
                    const float* mean, const float* inverse_std, const float* sums,
-                   const float* all_rows, const Activation& activation, void* dx, DType type,
-                   std::int64_t rows, std::int64_t c, cudaStream_t stream) {
+                   const Activation& activation, void* dx, DType type, std::int64_t rows,
+                   std::int64_t c, cudaStream_t stream) {
   const bool vectors = aligned({x, dy, y, gamma, mean, inverse_std, sums, dx});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
     const RowTiles tiles = pass_tiles(rows, c / N);
     launch("norm_backward", backward_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
            static_cast<const T*>(x),
            Gradient<T>{static_cast<const T*>(dy), nullptr, saved_output<T>(y, activation), nullptr},
-           gamma, mean, inverse_std, sums, all_rows, activation, static_cast<T*>(dx), rows, c);
+           gamma, mean, inverse_std, sums, activation, static_cast<T*>(dx), rows, c);
   });
 }
 
@@ -453,8 +504,8 @@ void compute_inverse_std(const float* variance, float epsilon, float* inverse_st
 void norm_inference_backward(const void* dy, const void* y, const float* gamma,
                              const float* inverse_std, const Activation& activation, void* dx,
                              DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream) {
-  norm_backward(nullptr, dy, y, gamma, nullptr, inverse_std, nullptr, nullptr, activation, dx, type,
-                rows, c, stream);
+  norm_backward(nullptr, dy, y, gamma, nullptr, inverse_std, nullptr, activation, dx, type, rows, c,
+                stream);
 }
 
 void update_statistics(const graph::UpdateStatistics& op, float* moving_mean,

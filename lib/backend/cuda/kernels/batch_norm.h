@@ -22,11 +22,13 @@ std::int64_t batch_norm_scratch(std::int64_t rows, std::int64_t c);
 // moments[3][c]. One pass over x (Welford, combined by Chan's formula).
 void channel_moments(const void* x, DType type, std::int64_t rows, std::int64_t c, float* moments,
                      void* scratch, cudaStream_t stream);
-// Combines `ranks` moments[3][c], one after another in memory, in rank order: mean,
-// 1 / sqrt(biased variance + epsilon) and all_rows[0], the count. Ranks with a count of 0 do not
-// count.
+// Combines `ranks` moments[3][c], one after another in memory, in rank order: mean and
+// 1 / sqrt(biased variance + epsilon). Ranks with a count of 0 do not count.
 void combine_moments(const float* moments, std::int64_t ranks, std::int64_t c, float epsilon,
-                     float* mean, float* inverse_std, float* all_rows, cudaStream_t stream);
+                     float* mean, float* inverse_std, cudaStream_t stream);
+// The statistics of one rank, with the bits of channel_moments() and combine_moments().
+void channel_statistics(const void* x, DType type, std::int64_t rows, std::int64_t c, float epsilon,
+                        float* mean, float* inverse_std, void* scratch, cudaStream_t stream);
 // y = activation((x - mean) * (gamma * inverse_std) + beta).
 void normalize(const void* x, const float* gamma, const float* beta, const float* mean,
                const float* inverse_std, const graph::Activation& activation, void* y, DType type,
@@ -38,12 +40,6 @@ void normalize_add(const void* x, const void* addend, const float* gamma, const 
                    const float* mean, const float* inverse_std, const graph::Activation& activation,
                    void* y, DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream);
 
-// With g = dy * activation'(y) (y null without an activation): sums[0][c] = sum g,
-// sums[1][c] = sum g * (x - mean) * inverse_std, float32, of this rank.
-void norm_backward_sums(const void* x, const void* dy, const void* y, const float* mean,
-                        const float* inverse_std, const graph::Activation& activation, DType type,
-                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
-                        cudaStream_t stream);
 // The gradient g = (dy + dy2) * activation'(y), all of [rows, c].
 struct NormGradient {
   const void* dy = nullptr;
@@ -51,18 +47,25 @@ struct NormGradient {
   const void* y = nullptr;    // null: no activation
   void* sum = nullptr;        // g is written to it, unless it is null; may be dy or dy2
 };
-// The same sums of this g, with the bits of add(), activate_backward() and norm_backward_sums() one
-// after the other.
+// Where the sums over the rows of this rank are written, float32.
+struct NormSums {
+  float* dbeta = nullptr;   // [c]: sum g
+  float* dgamma = nullptr;  // [c]: sum g * (x - mean) * inverse_std
+  // [2 c + 1]: dbeta, dgamma and the number of rows, for the other ranks; null: not written
+  float* all = nullptr;
+  bool counted = true;  // false: zeros are written, since the rows count as none
+};
+// Has the bits of add(), activate_backward() and the sums one after the other.
 void norm_backward_sums(const void* x, const NormGradient& gradient, const float* mean,
                         const float* inverse_std, const graph::Activation& activation, DType type,
-                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
+                        std::int64_t rows, std::int64_t c, const NormSums& to, void* scratch,
                         cudaStream_t stream);
-// dx = gamma * inverse_std * (g - sums[0] / all_rows[0] - xhat * sums[1] / all_rows[0]), the sums
-// and all_rows being of all ranks.
+// dx = gamma * inverse_std * (g - dbeta / n - xhat * dgamma / n), where `sums` holds dbeta, dgamma
+// and the number of rows n of all ranks, [2 c + 1].
 void norm_backward(const void* x, const void* dy, const void* y, const float* gamma,
                    const float* mean, const float* inverse_std, const float* sums,
-                   const float* all_rows, const graph::Activation& activation, void* dx, DType type,
-                   std::int64_t rows, std::int64_t c, cudaStream_t stream);
+                   const graph::Activation& activation, void* dx, DType type, std::int64_t rows,
+                   std::int64_t c, cudaStream_t stream);
 
 // 1 / sqrt(variance + epsilon), for the inference forms, which are normalize() and the two below
 // with it.

@@ -7,12 +7,6 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-void copy_floats(const float* from, float* to, std::int64_t count, cudaStream_t stream) {
-  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count * kFloat),
-                        cudaMemcpyDeviceToDevice, stream),
-        "cudaMemcpyAsync on the device");
-}
-
 void clear_floats(float* to, std::int64_t count, cudaStream_t stream) {
   check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count * kFloat), stream),
         "cudaMemsetAsync");
@@ -29,23 +23,27 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
   const float epsilon = std::get<graph::BatchNorm>(norm.op).epsilon;
   const std::int64_t rows = x.rows(), channels = x.c();
   CudaCollective* ranks = l.statistics_ranks();
-  const std::int64_t size = ranks == nullptr ? 1 : ranks->size();
+  const std::int64_t size = ranks == nullptr ? 0 : ranks->size();
   const BufferId moments = l.scratch(3 * channels * kFloat);
-  const BufferId all_moments = ranks == nullptr ? moments : l.scratch(size * 3 * channels * kFloat);
-  const BufferId all_rows = l.scratch(kFloat);
+  const BufferId all_moments = l.scratch(size * 3 * channels * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
-  l.step(implementation, [=](const StepContext& c) {
+  const auto find_statistics = [=](const StepContext& c) {
+    if (ranks == nullptr) {
+      return channel_statistics(c.at(x.buffer), x.type, rows, channels, epsilon, c.at<float>(mean),
+                                c.at<float>(inverse_std), c.at(scratch), c.stream);
+    }
     if (c.counted) {
       channel_moments(c.at(x.buffer), x.type, rows, channels, c.at<float>(moments), c.at(scratch),
                       c.stream);
     } else {
       clear_floats(c.at<float>(moments), 3 * channels, c.stream);
     }
-    if (ranks != nullptr) {
-      ranks->all_gather(c.at<float>(moments), c.at<float>(all_moments), 3 * channels, c.stream);
-    }
+    ranks->all_gather(c.at<float>(moments), c.at<float>(all_moments), 3 * channels, c.stream);
     combine_moments(c.at<float>(all_moments), size, channels, epsilon, c.at<float>(mean),
-                    c.at<float>(inverse_std), c.at<float>(all_rows), c.stream);
+                    c.at<float>(inverse_std), c.stream);
+  };
+  l.step(implementation, [=](const StepContext& c) {
+    find_statistics(c);
     normalize_add(c.at(x.buffer), addend < 0 ? nullptr : c.at(addend), c.at<float>(gamma),
                   c.at<float>(beta), c.at<float>(mean), c.at<float>(inverse_std), activation,
                   c.at(y.buffer), x.type, rows, channels, c.stream);
@@ -62,29 +60,23 @@ void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradient
   const BufferId inverse_std = l.value(norm.inputs[4]).buffer;
   const std::int64_t rows = dx.rows(), channels = dx.c();
   CudaCollective* ranks = l.statistics_ranks();
-  // sum g, sum g * xhat, and the number of rows.
   const BufferId sums = l.scratch((2 * channels + 1) * kFloat);
-  const BufferId row_count = l.constant({static_cast<float>(rows)});
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
   l.step(implementation, [=](const StepContext& c) {
     const auto at = [&c](BufferId buffer) { return buffer < 0 ? nullptr : c.at(buffer); };
-    float* all_rows = c.at<float>(sums) + 2 * channels;
-    // A rank whose samples do not count writes the sum all the same: its later steps read it.
-    norm_backward_sums(c.at(x),
-                       {at(gradient.dy), at(gradient.dy2), at(gradient.y), at(gradient.sum)},
-                       c.at<float>(mean), c.at<float>(inverse_std), gradient.activation, dx.type,
-                       rows, channels, c.at<float>(sums), c.at(scratch), c.stream);
-    copy_floats(c.at<float>(row_count), all_rows, 1, c.stream);
-    if (!c.counted) clear_floats(c.at<float>(sums), 2 * channels + 1, c.stream);
-    // This rank's share; the update sums the ranks' gradients.
-    copy_floats(c.at<float>(sums), c.at<float>(dbeta), channels, c.stream);
-    copy_floats(c.at<float>(sums) + channels, c.at<float>(dgamma), channels, c.stream);
+    // A rank whose samples do not count writes the sum all the same: its later steps read it. The
+    // gradients of the parameters are this rank's share; the update sums those of all ranks.
+    norm_backward_sums(
+        c.at(x), {at(gradient.dy), at(gradient.dy2), at(gradient.y), at(gradient.sum)},
+        c.at<float>(mean), c.at<float>(inverse_std), gradient.activation, dx.type, rows, channels,
+        {c.at<float>(dbeta), c.at<float>(dgamma), c.at<float>(sums), c.counted}, c.at(scratch),
+        c.stream);
     if (ranks != nullptr) ranks->all_reduce(c.at<float>(sums), 2 * channels + 1, c.stream);
     // With the sum in memory, its terms and the activation are in it.
     const bool summed = gradient.sum >= 0;
     norm_backward(c.at(x), at(summed ? gradient.sum : gradient.dy),
                   summed ? nullptr : at(gradient.y), c.at<float>(gamma), c.at<float>(mean),
-                  c.at<float>(inverse_std), c.at<float>(sums), all_rows,
+                  c.at<float>(inverse_std), c.at<float>(sums),
                   summed ? graph::Activation{} : gradient.activation, c.at(dx.buffer), dx.type,
                   rows, channels, c.stream);
   });
@@ -143,17 +135,15 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const BufferId y = op.activation.linear() ? -1 : l.input(5, dx.type).buffer;
   const std::int64_t rows = dx.rows(), channels = dx.c();
   const BufferId inverse_std = l.scratch(channels * kFloat);
-  const BufferId sums = l.scratch(2 * channels * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
   l.step("kernel", [=](const StepContext& c) {
     const void* output = y < 0 ? nullptr : c.at(y);
     compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,
                         c.stream);
-    norm_backward_sums(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(mean),
-                       c.at<float>(inverse_std), op.activation, dx.type, rows, channels,
-                       c.at<float>(sums), c.at(scratch), c.stream);
-    copy_floats(c.at<float>(sums), c.at<float>(dbeta), channels, c.stream);
-    copy_floats(c.at<float>(sums) + channels, c.at<float>(dgamma), channels, c.stream);
+    norm_backward_sums(c.at(x.buffer), {c.at(dy.buffer), nullptr, output, nullptr},
+                       c.at<float>(mean), c.at<float>(inverse_std), op.activation, dx.type, rows,
+                       channels, {c.at<float>(dbeta), c.at<float>(dgamma)}, c.at(scratch),
+                       c.stream);
     norm_inference_backward(c.at(dy.buffer), output, c.at<float>(gamma), c.at<float>(inverse_std),
                             op.activation, c.at(dx.buffer), dx.type, rows, channels, c.stream);
   });
