@@ -52,7 +52,7 @@ struct EvaluateArguments : ModelArguments {
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
   bool flip = false;       // with mirror images
-  std::string thresholds;  // of labels, to be found: f1 or sensitivity=S
+  std::string thresholds;  // of labels, to be found: f1, sensitivity=S, ...
   std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
   bool follow = false;     // evaluates new checkpoints until the run ends
   commands::DecisionOptions decisions;
@@ -61,11 +61,11 @@ struct EvaluateArguments : ModelArguments {
 };
 int evaluate(const EvaluateArguments& arguments);
 
-// Returns the config file that the argument of a command names: the file itself, or that of a run.
-// For images (a folder, or a CSV list) it is <name>.yaml in the current folder, which is written
-// unless it exists; a note names it. Of the settings, only those of data.csv are written: without
-// them a list might not be readable. Throws DataError for other folders, and ConfigError if the
-// file exists and reads other data.
+// Returns the config file that the argument of a command names: the file itself. For images (a
+// folder, or a CSV list) it is <name>.yaml in the current folder, which is written unless it
+// exists; a note names it. Of the settings, only those of data.csv are written: without them a list
+// might not be readable. Throws DataError for other folders, and ConfigError if the file exists and
+// reads other data, and for a run, whose config has fewer rights (load_recorded()).
 std::string find_config(const std::string& source, const std::vector<config::Override>& settings);
 
 // Downloads the ImageNet weights of a backbone, as `trainer weights NAME` does: with progress on a

@@ -7,6 +7,7 @@
 
 #include "backend/open.h"
 #include "base/error.h"
+#include "base/process/shell.h"
 #include "commands.h"
 #include "commands/new/starter.h"
 #include "commands/open_model/source.h"
@@ -146,9 +147,10 @@ std::string text_for(const NewArguments& arguments) {
                                  source.string(), is_config ? " is a file" : " is a run",
                                  ", whose model.backbone names the backbone"));
   }
-  const Path file = is_config ? source : train::config_file(source);
-  return config::commented_yaml(
-      config::load_config(file, arguments.settings, environment()).config);
+  const config::LoadedConfig loaded =
+      is_config ? config::load_config(arguments.source, arguments.settings, environment())
+                : load_recorded(arguments.source, arguments.settings);
+  return config::commented_yaml(loaded.config);
 }
 
 void write_config(const std::string& text, const std::string& output) {
@@ -199,7 +201,12 @@ void check_reads(const std::string& file, const std::string& source) {
 std::string find_config(const std::string& source, const std::vector<config::Override>& settings) {
   const SourceKind kind = commands::find_source_kind(source);
   if (kind == SourceKind::kConfig) return source;
-  if (kind == SourceKind::kRun) return train::config_file(source).string();
+  if (kind == SourceKind::kRun) {
+    throw ConfigError({}, concat(source,
+                                 " is a run; this command takes a config: write one with `trainer "
+                                 "new ",
+                                 shell_word(source), " --output FILE`"));
+  }
   const std::string file = default_output(source);
   if (std::filesystem::exists(file)) {
     check_reads(file, source);

@@ -4,8 +4,11 @@
 
 #include "backend/open.h"
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "commands.h"
+#include "commands/open_model/source.h"
+#include "train/run_dir.h"
 
 namespace trainer::app {
 
@@ -18,13 +21,24 @@ void add_config(const Command& command, ConfigArguments& arguments) {
 }
 
 config::LoadedConfig load(const ConfigArguments& arguments) {
+  if (is_run(arguments.path)) return load_recorded(arguments.path, arguments.overrides);
   return config::load_config(find_config(arguments.path, arguments.overrides), arguments.overrides,
                              environment());
 }
 
+bool is_run(const std::string& source) {
+  return commands::find_source_kind(source) == commands::SourceKind::kRun;
+}
+
+config::LoadedConfig load_recorded(const std::string& run,
+                                   const std::vector<config::Override>& overrides) {
+  const std::string file = train::config_file(run).string();
+  return config::parse_recorded_config(read_text_file(file), file, overrides, environment());
+}
+
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size) {
   ConfigArguments every = arguments;
-  every.path = find_config(arguments.path, arguments.overrides);
+  if (!is_run(every.path)) every.path = find_config(arguments.path, arguments.overrides);
   config::LoadedConfig loaded = load(every);
   const config::Parallel& parallel = loaded.config.parallel;
   if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||

@@ -23,8 +23,15 @@ void add_config(const Command& command, ConfigArguments& arguments);
 // Describes the argument that find_config() takes.
 inline constexpr const char* kConfigHelp =
     "Config file (YAML), or a folder or CSV list of images, whose config is written as by `new`";
-// The config that they name, in this process's environment. See find_config(). Throws ConfigError.
+// The config that they name, in this process's environment: a file, the recorded config of a run
+// (load_recorded()), or that of images (find_config()). Throws ConfigError.
 config::LoadedConfig load(const ConfigArguments& arguments);
+// Returns whether a source is a run folder.
+bool is_run(const std::string& source);
+// Returns the config that a run folder records, whose author is not trusted: see
+// config::parse_recorded_config(). The overrides are the user's own.
+config::LoadedConfig load_recorded(const std::string& run,
+                                   const std::vector<config::Override>& overrides);
 // The same for this machine's devices: `parallel.gpus: all` without parallel.replicas becomes a
 // replica for every GPU, which `local_size` processes of this machine share evenly. Opens the CUDA
 // backend for it.

@@ -22,7 +22,6 @@
 #include "commands.h"
 #include "commands/data/sheet.h"
 #include "commands/measure/measured.h"
-#include "commands/open_model/source.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
@@ -339,12 +338,12 @@ int train(TrainArguments arguments) {
   cluster::Identity who = cluster::identify(arguments.identity, environment());
   who.build = version();
   config::LoadedConfig loaded = load_for_devices(arguments, find_place(who).size);
-  const bool is_run = commands::find_source_kind(arguments.path) == commands::SourceKind::kRun;
-  if (is_run) check_is_own_folder(arguments.path, loaded);
+  const bool is_of_run = is_run(arguments.path);
+  if (is_of_run) check_is_own_folder(arguments.path, loaded);
   // The config of a run gives every value, also those that nobody has set.
   const config::Origin::Kind log_every = loaded.origins.at("run.log_every").kind;
   arguments.has_log_every = log_every != config::Origin::Kind::kDefault &&
-                            !(is_run && log_every == config::Origin::Kind::kFile);
+                            !(is_of_run && log_every == config::Origin::Kind::kFile);
   config::Config config = std::move(loaded.config);
   train::check_workers(config, who);
   if (cluster::accepts_unauthenticated_peers(who) && who.rank <= 0) {

@@ -68,7 +68,14 @@ struct Crafted {
             {"export", run, "--format", "keras_h5", "--output", out + "/a.h5", "--overwrite"},
             {"report", run, "--output", out + "/a.html", "--overwrite"},
             {"compare", run, run},
-            {"diff", run, run}};
+            {"diff", run, run},
+            {"plan", run},
+            {"data", run},
+            {"benchmark", run, "--seconds", "0.1"},
+            {"new", run, "--output", out + "/a.yaml", "--overwrite"},
+            {"sweep", run, "--over", "seed=1,2"},
+            {"crossval", run, "--folds", "2"},
+            {"train", run, "--resume"}};
   }
 
   // Runs all commands; `secret` is in none of their outputs, and no file appears but those that the
@@ -85,7 +92,8 @@ struct Crafted {
       for (const std::string& path : files_below(work / "")) {
         const bool is_named = path.starts_with((work / "out").string()) ||
                               path.starts_with((run_folder / "evaluator").string()) ||
-                              path.starts_with((run_folder / "report").string());
+                              path.starts_with((run_folder / "report").string()) ||
+                              (command[0] == "train" && path.starts_with(run_folder.string()));
         const bool is_lock = path == run_folder / "lock";
         CHECK_MESSAGE((is_named || is_lock || before.contains(path)), path << " was written");
         if (is_named && fs::is_regular_file(path)) {
