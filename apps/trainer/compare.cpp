@@ -13,13 +13,17 @@ namespace {
 struct CompareArguments {
   std::vector<std::string> runs;
   std::optional<double> to_accuracy;
+  double seconds = 60;  // to predict the images of a run
   bool json = false;
 };
 
 int compare(const CompareArguments& arguments) {
   std::vector<commands::RunFiles> runs;
   for (const std::string& folder : arguments.runs) runs.push_back(commands::read_run(folder));
-  const commands::Comparison comparison = commands::compare(runs, arguments.to_accuracy);
+  const commands::Comparison comparison =
+      commands::compare(runs, arguments.to_accuracy, [&](const Path& run) {
+        return commands::predict_run(run, arguments.seconds, environment(), warn);
+      });
   (arguments.json ? commands::print_comparison_json : commands::print_comparison)(comparison,
                                                                                   std::cout);
   return kExitOk;
@@ -45,6 +49,10 @@ void add_compare(CommandLine& line) {
       .add_option("--to-accuracy", arguments->to_accuracy,
                   "Also time and cost to this accuracy (0 to 1)")
       .in_range(0.0, 1.0);
+  command
+      .add_option("--seconds", arguments->seconds,
+                  "Predict the images of each run for McNemar's test so long; default 60")
+      .not_negative();
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
   command.run([arguments] { return compare(*arguments); });
 }

@@ -42,6 +42,25 @@ Json evaluated(const Arguments& more) {
 
 }  // namespace
 
+TEST_CASE("evaluate, report, compare: a run that was moved, and a copy of it, open as before") {
+  const BestRun best;
+  const Json before = evaluated({best.folder});
+  const Path moved = best.pictures.work / "elsewhere" / "moved run";
+  const Path copied = best.pictures.work / "copied";
+  fs::create_directories(moved.parent_path());
+  fs::copy(best.folder, copied, fs::copy_options::recursive);
+  fs::rename(best.folder, moved);
+  for (const Path& folder : {moved, copied}) {
+    CAPTURE(folder);
+    CHECK(evaluated({folder})["loss"] == before["loss"]);
+    CHECK(run({"report", folder, "--mistakes", "2"}).code == 0);
+  }
+  const Json compared = run({"compare", moved, copied, "--json"}).event("compared");
+  CHECK(compared["results"][0]["checkpoint"] == "best");
+  CHECK(compared["results"][0]["loss"] == compared["results"][1]["loss"]);
+  CHECK(compared["mcnemar"][0]["only_first"] == 0);
+}
+
 TEST_CASE("evaluate, predict, export: a run with a best checkpoint, take it and print its step") {
   const BestRun best;
   const Json first = evaluated({best.checkpoint("00000005")});

@@ -185,21 +185,29 @@ TEST_CASE("runs of two seeds part at the first step, and compare says by what") 
   CHECK(found["step"] == 0);
   CHECK(found["fields"].contains("parameters"));
   CHECK(found["settings"].contains("seed"));
-  for (const Path& folder : {a, b}) {
-    const Result predicted = run({"predict", folder, "--json"});
-    REQUIRE(predicted.code == 0);
-    write_file_atomic(folder / "predictions.jsonl", predicted.out);
-  }
   const Result compared = run({"compare", a, b, "--json"});
   INFO(compared.err);
   CHECK(compared.code == 0);
   const Json comparison = compared.event("compared");
   CHECK(comparison["settings"].size() == 1);
   REQUIRE(comparison["mcnemar"].size() == 1);
-  const Json& pair = comparison["mcnemar"][0];
+  const Json pair = comparison["mcnemar"][0];
   CHECK(pair["both_right"].get<int>() + pair["only_first"].get<int>() +
             pair["only_second"].get<int>() + pair["both_wrong"].get<int>() ==
         250);
+  // Stored predictions give the same counts.
+  for (const Path& folder : {a, b}) {
+    const Result predicted = run({"predict", folder, "--json"});
+    REQUIRE(predicted.code == 0);
+    write_file_atomic(folder / "predictions.jsonl", predicted.out);
+  }
+  CHECK(run({"compare", a, b, "--json"}).event("compared")["mcnemar"][0] == pair);
+  // A run that cannot be opened has no part in the test, and the rest is compared.
+  std::filesystem::remove(b / "predictions.jsonl");
+  std::filesystem::remove_all(b / "checkpoints");
+  const Result rest = run({"compare", a, b});
+  CHECK(rest.code == 0);
+  CHECK(contains(rest.out, "has no part in McNemar's test: "));
 }
 
 }  // namespace trainer::e2e::sweep_test

@@ -56,12 +56,14 @@ void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
 Comparison::Result make_result(const RunFiles& run, std::optional<double> wanted) {
   Comparison::Result result;
   result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
-  result.split = scored_split(run);
-  if (result.split) {
-    const SplitResult& split = run.finished->splits.at(*result.split);
-    result.loss = split.loss;
-    result.accuracy = split.accuracy;
-    if (std::isfinite(split.accuracy)) result.interval = engine::wilson(split.correct, split.count);
+  if (const auto scored = find_scored_result(run, ScoredCheckpoint::kBest)) {
+    result.split = scored->split;
+    result.checkpoint = scored->checkpoint;
+    result.loss = scored->metrics.loss;
+    result.accuracy = scored->metrics.accuracy;
+    if (std::isfinite(result.accuracy)) {
+      result.interval = engine::wilson(scored->metrics.correct, scored->metrics.count);
+    }
   }
   result.images_per_second = images_per_second(run);
   result.total_seconds = step_seconds(run);
@@ -74,16 +76,15 @@ Comparison::Result make_result(const RunFiles& run, std::optional<double> wanted
   return result;
 }
 
-void compare_pairs(const std::vector<RunFiles>& runs, Comparison& comparison) {
+void compare_pairs(const std::vector<RunFiles>& runs, const PredictRun& predict,
+                   Comparison& comparison) {
   std::vector<std::optional<Predictions>> predictions;
   for (const RunFiles& run : runs) {
-    predictions.push_back(read_predictions(run.folder));
+    RunPredictions made = predict(run.folder);
+    predictions.push_back(std::move(made.predictions));
     if (predictions.back()) continue;
-    comparison.notes.push_back(concat(run.folder.string(),
-                                      " has no stored predictions; for McNemar's test: trainer "
-                                      "predict ",
-                                      run.folder.string(), " --json > ",
-                                      (run.folder / "predictions.jsonl").string()));
+    comparison.notes.push_back(
+        concat(run.folder.string(), " has no part in McNemar's test: ", made.reason));
   }
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (std::size_t j = i + 1; j < runs.size(); ++j) {
@@ -123,7 +124,8 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>&
   return settings;
 }
 
-Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy) {
+Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy,
+                   const PredictRun& predict) {
   Comparison comparison;
   comparison.wanted_accuracy = wanted_accuracy;
   for (const RunFiles& run : runs) comparison.runs.push_back(run.folder.string());
@@ -134,7 +136,7 @@ Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> want
     add_curve(runs, split, "accuracy", &MetricsRow::accuracy, comparison.curve);
   }
   for (const RunFiles& run : runs) comparison.results.push_back(make_result(run, wanted_accuracy));
-  compare_pairs(runs, comparison);
+  compare_pairs(runs, predict, comparison);
   return comparison;
 }
 

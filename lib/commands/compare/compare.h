@@ -1,12 +1,13 @@
 // Compares several runs.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "commands/compare/predictions.h"
+#include "commands/compare/predict_run.h"
 #include "commands/run_files/run_files.h"
 #include "engine/metrics/metrics.h"
 
@@ -27,6 +28,7 @@ struct Comparison {
   };
   struct Result {
     std::optional<Split> split;  // nothing for a run that was not evaluated
+    ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;  // that loss and accuracy are of
     double loss = 0, accuracy = 0;
     engine::Interval interval;  // Wilson's, 95 %
     double images_per_second = 0, total_seconds = 0, wall_seconds = 0;
@@ -41,7 +43,7 @@ struct Comparison {
   std::vector<CurvePoint> curve;  // by metric, then by step
   std::vector<Result> results;    // by run
   std::optional<double> wanted_accuracy;
-  std::vector<Pair> pairs;         // of runs with stored predictions of the same samples
+  std::vector<Pair> pairs;         // of runs with predictions for the same samples
   std::vector<std::string> notes;  // why there are fewer pairs than runs would give
 };
 
@@ -49,8 +51,11 @@ struct Comparison {
 // host).
 std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>& runs);
 
-// At least two runs. Reads their predictions.
-Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy);
+// Returns the predictions of the run in a folder: see predict_run().
+using PredictRun = std::function<RunPredictions(const Path& run)>;
+// At least two runs.
+Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy,
+                   const PredictRun& predict);
 
 void print_comparison(const Comparison& comparison, std::ostream& out);
 // {"event":"compared",...}, one line.

@@ -73,6 +73,7 @@ void print_results(const Comparison& comparison, std::ostream& out) {
   };
   using Result = Comparison::Result;
   add("split", [](const Result& r) { return r.split ? to_string(*r.split) : "-"; });
+  add("checkpoint", [](const Result& r) { return r.split ? to_string(r.checkpoint) : "-"; });
   add("loss", [](const Result& r) { return or_dash(r.loss, 4); });
   add("accuracy", [](const Result& r) { return or_dash(r.accuracy, 4); });
   add("95 % interval", [](const Result& r) {
@@ -113,6 +114,7 @@ Json number(std::optional<double> value) { return value ? Json(*value) : Json();
 
 Json result_json(const Comparison::Result& result) {
   Json json{{"split", result.split ? to_string(*result.split) : ""},
+            {"checkpoint", result.split ? to_string(result.checkpoint) : ""},
             {"loss", result.loss},
             {"accuracy", result.accuracy}};
   if (std::isfinite(result.accuracy)) {

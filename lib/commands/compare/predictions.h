@@ -18,7 +18,7 @@ struct StoredPrediction {
 // By file and index.
 using Predictions = std::map<std::pair<std::string, std::int64_t>, StoredPrediction>;
 
-// <run>/predictions.jsonl, which `trainer predict RUN --json` prints; nothing when it is absent.
+// <run>/predictions.jsonl, lines of `trainer predict RUN --json`; nothing when it is absent.
 // Throws DataError when a line is not a prediction of a labelled sample.
 std::optional<Predictions> read_predictions(const Path& run);
 

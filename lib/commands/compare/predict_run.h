@@ -1,0 +1,26 @@
+// Predictions of a run for comparisons, made where none are stored.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/notice.h"
+#include "commands/compare/predictions.h"
+#include "config/config.h"
+
+namespace trainer::commands {
+
+struct RunPredictions {
+  std::optional<Predictions> predictions;
+  std::string reason;  // why there are none
+};
+
+// Returns those of <run>/predictions.jsonl, or else predicts the split of open_split_or_default()
+// by the checkpoint that `evaluate` takes; the likeliest class counts. There are none if this takes
+// longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
+// DataError for a damaged predictions.jsonl.
+RunPredictions predict_run(const Path& run, double seconds, const config::Environment& environment,
+                           const std::function<void(const Notice&)>& warn);
+
+}  // namespace trainer::commands
