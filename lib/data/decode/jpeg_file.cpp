@@ -192,13 +192,12 @@ void check_complete(LibjpegDecoder& decoder, const std::string& path, std::size_
 }
 
 int find_jpeg_orientation(const jpeg_decompress_struct& cinfo) {
+  JpegOrientation orientation;
   for (const jpeg_marker_struct* marker = cinfo.marker_list; marker != nullptr;
        marker = marker->next) {
-    if (marker->marker != JPEG_APP0 + 1) continue;
-    const int orientation = exif_orientation({marker->data, marker->data_length});
-    if (orientation != 1) return orientation;
+    if (marker->marker == JPEG_APP0 + 1) orientation.add({marker->data, marker->data_length});
   }
-  return 1;
+  return orientation.value();
 }
 
 ImageInfo make_info(int height, int width, int components, int orientation) {

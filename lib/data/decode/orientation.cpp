@@ -32,9 +32,14 @@ constexpr std::uint32_t kOrientationTag = 0x0112, kShort = 3;
 
 }  // namespace
 
-int exif_orientation(std::span<const std::uint8_t> app1) {
-  if (app1.size() < 6 || std::memcmp(app1.data(), "Exif\0\0", 6) != 0) return 1;
-  return tiff_orientation(app1.subspan(6)).value_or(1);
+void JpegOrientation::add(std::span<const std::uint8_t> app1) {
+  constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+  const std::string_view text(reinterpret_cast<const char*>(app1.data()), app1.size());
+  if (text.starts_with(kExif) && !exif_) {
+    exif_ = tiff_orientation(app1.subspan(kExif.size()));
+  } else if (text.starts_with(kXmp) && !xmp_) {
+    xmp_ = xmp_orientation(app1.subspan(kXmp.size()));
+  }
 }
 
 std::optional<int> tiff_orientation(std::span<const std::uint8_t> block) {

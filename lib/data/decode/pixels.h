@@ -50,12 +50,22 @@ struct MirroredAxes {
   bool vertical = false, horizontal = false;
 };
 MirroredAxes mirrored_axes(int orientation);
-// Returns the orientation of the EXIF block of a JPEG (its APP1 marker), 1 if it has none.
-int exif_orientation(std::span<const std::uint8_t> app1);
 // Returns the EXIF orientation of a TIFF block, as PNG (eXIf) and WebP (EXIF) files contain it;
 // nothing if it lacks the tag, so that the orientation of XMP counts.
 std::optional<int> tiff_orientation(std::span<const std::uint8_t> block);
 // Returns the orientation of an XMP packet (tiff:Orientation), 1 if it has none.
 int xmp_orientation(std::span<const std::uint8_t> packet);
+
+// The orientation of a JPEG file, of whose APP1 markers one may hold EXIF and one XMP. As in
+// Pillow, XMP counts only if EXIF has none.
+class JpegOrientation {
+ public:
+  // Takes the content of an APP1 marker.
+  void add(std::span<const std::uint8_t> app1);
+  int value() const { return exif_.value_or(xmp_.value_or(1)); }
+
+ private:
+  std::optional<int> exif_, xmp_;  // of the first marker that has one
+};
 
 }  // namespace trainer::data

@@ -141,7 +141,8 @@ class Reader {
     return segment[5] == 1;
   }
   bool app1(File segment) {
-    if (header_.orientation == 1) header_.orientation = exif_orientation(segment);
+    orientation_.add(segment);
+    header_.orientation = orientation_.value();
     return true;
   }
   bool app14(File segment) {
@@ -189,6 +190,7 @@ class Reader {
 
   File file_;
   Header& header_;
+  JpegOrientation orientation_;
   bool frame_ = false, jfif_ = false, adobe_ = false;
   int transform_ = 0;
 };

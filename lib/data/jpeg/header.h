@@ -39,7 +39,7 @@ struct Header {
   std::array<HuffmanCode, 4> dc{}, ac{};
   int restart_interval = 0;  // in MCUs; 0 for none
   std::size_t scan = 0;      // the offset of the entropy-coded bytes
-  int orientation = 1;       // EXIF
+  int orientation = 1;       // of EXIF or XMP
 };
 
 // Returns false if the file is not plain, or if libjpeg would warn of its markers or reject them:

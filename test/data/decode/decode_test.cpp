@@ -347,15 +347,47 @@ TEST_CASE("orient: orientations 0 to 8, the pixels in their places") {
   }
 }
 
-TEST_CASE("exif_orientation: either byte order, found within the block only") {
+TEST_CASE("JpegOrientation: EXIF in either byte order, found within the marker only") {
   const std::string little("Exif\0\0II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 28);
   const std::string big("Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\10\0\0\0\0\0\0", 28);
   const auto found = [](const std::string& text) {
-    return exif_orientation({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    JpegOrientation orientation;
+    orientation.add({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    return orientation.value();
   };
   CHECK(found(little) == 6);
   CHECK(found(big) == 8);
   for (std::size_t size = 0; size < 28; ++size) CHECK(found(little.substr(0, size)) == 1);
+}
+
+TEST_CASE("JPEG: the orientation of XMP turns the image, unless EXIF has one") {
+  const std::string exif("Exif\0\0II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\3\0\0\0\0\0\0\0", 32);
+  const std::string without("Exif\0\0II*\0\10\0\0\0\0\0\0\0\0\0", 20);
+  const std::string xmp =
+      std::string("http://ns.adobe.com/xap/1.0/\0", 29) + "<x tiff:Orientation=\"6\"/>";
+  for (const bool progressive : {false, true}) {
+    CAPTURE(progressive);
+    JpegKind kind{16, 24, 3};
+    kind.progressive = progressive;
+    Random random(5, Stream::kSynthetic);
+    const Bytes plain = encode_jpeg(kind, 20, random);
+    const auto with = [&](const std::vector<std::string>& markers) {
+      Bytes file(plain.begin(), plain.begin() + 2);
+      for (const std::string& content : markers) {
+        const std::size_t length = content.size() + 2;
+        file.insert(file.end(), {0xFF, 0xE1, static_cast<std::uint8_t>(length >> 8),
+                                 static_cast<std::uint8_t>(length)});
+        file.insert(file.end(), content.begin(), content.end());
+      }
+      file.insert(file.end(), plain.begin() + 2, plain.end());
+      return ImageFile(file, "x.jpg", {}).info().orientation;
+    };
+    CHECK(with({}) == 1);
+    CHECK(with({xmp}) == 6);
+    CHECK(with({without, xmp}) == 6);
+    CHECK(with({exif, xmp}) == 3);
+    CHECK(with({xmp, exif}) == 3);
+  }
 }
 
 TEST_CASE("image file: a side longer than any image has, refused whatever max_pixels is") {
