@@ -189,7 +189,8 @@ void add_evaluate(CommandLine& line) {
   command
       .add_option("--thresholds", arguments->thresholds,
                   "Several labels per image: find a threshold for each label on the validation "
-                  "split, and keep it in the run for evaluate and predict: f1, or sensitivity=S")
+                  "split, and keep it in the run for evaluate and predict: f1, or a goal as of "
+                  "--operating-point")
       .type_name("GOAL");
   command.add_flag("--curves", arguments->decisions.curves,
                    "Also ROC and precision-recall curves with their areas; stored in the run, for "

@@ -212,14 +212,23 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("find_threshold: the largest F1, and the highest threshold of a sensitivity") {
+TEST_CASE("find_threshold: the largest F1, and the goals of an operating point") {
+  const auto goal = [](const char* text) { return *parse_threshold_goal(text); };
   const float scores[] = {3, 2, 1, 0, -1, -2, 5};
   const float targets[] = {1, 0, 1, 1, 0, 0, kUnknown};
   // F1 above 0 is 2 * 3 / (3 + 4).
   CHECK(find_threshold(scores, targets, {}) == -0.5);
-  CHECK(find_threshold(scores, targets, {0.3}) == 2.5);
-  CHECK(find_threshold(scores, targets, {0.6}) == 0.5);
-  CHECK(find_threshold(scores, targets, {1.0}) == -0.5);
+  CHECK(find_threshold(scores, targets, goal("sensitivity=0.3")) == 2.5);
+  CHECK(find_threshold(scores, targets, goal("sensitivity=0.6")) == 0.5);
+  CHECK(find_threshold(scores, targets, goal("sensitivity=1")) == -0.5);
+  CHECK(find_threshold(scores, targets, goal("specificity=1")) == 2.5);
+  CHECK(find_threshold(scores, targets, goal("specificity=0.6")) == -0.5);
+  // Above 2.5, two positives are missed; above -0.5, one negative is called positive.
+  CHECK(find_threshold(scores, targets, goal("cost=3:1")) == 2.5);
+  CHECK(find_threshold(scores, targets, goal("cost=1:1")) == -0.5);
+  // All samples are called positive, the one with the lowest score too.
+  const float last_is_positive[] = {0, 0, 0, 0, 0, 1, kUnknown};
+  CHECK(find_threshold(scores, last_is_positive, goal("sensitivity=1")) == -3);
   const float equal[] = {1, 1, 1};
   const float of_equal[] = {1, 0, 1};
   CHECK(find_threshold(equal, of_equal, {}) == 0);
@@ -229,12 +238,15 @@ TEST_CASE("find_threshold: the largest F1, and the highest threshold of a sensit
   CHECK(find_threshold(bad, of_equal, {}) == std::nullopt);
 }
 
-TEST_CASE("parse_threshold_goal: f1 and sensitivities, and nothing else") {
-  CHECK(to_string(*parse_threshold_goal("f1")) == "f1");
-  CHECK(to_string(*parse_threshold_goal("sensitivity=0.95")) == "sensitivity=0.95");
-  CHECK(parse_threshold_goal("sensitivity=1")->sensitivity == 1.0);
-  for (const char* text : {"", "F1", "sensitivity", "sensitivity=", "sensitivity=0",
-                           "sensitivity=1.01", "sensitivity=nan", "sensitivity=0.9x", "f2"}) {
+TEST_CASE("parse_threshold_goal: f1 and the goals of an operating point, and nothing else") {
+  for (const char* text :
+       {"f1", "sensitivity=0.95", "sensitivity=1", "specificity=0.9", "cost=1:20"}) {
+    CHECK(to_string(*parse_threshold_goal(text)) == text);
+  }
+  CHECK(parse_threshold_goal("sensitivity=1")->criterion->share == 1.0);
+  for (const char* text :
+       {"", "F1", "sensitivity", "sensitivity=", "sensitivity=0", "f2", "sensitivity=1.01",
+        "sensitivity=nan", "sensitivity=0.9x", "cost=1", "cost=0:1"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_threshold_goal(text));
   }

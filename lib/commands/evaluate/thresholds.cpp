@@ -29,7 +29,8 @@ engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedMode
   const auto goal = engine::parse_threshold_goal(text);
   if (!goal) {
     throw ConfigError({}, concat("--thresholds is ", text,
-                                 "; expected f1, or sensitivity=S with S above 0 and at most 1"));
+                                 "; expected f1, sensitivity=S or specificity=S with S above 0 and "
+                                 "at most 1, or cost=FP:FN"));
   }
   if (!opened.is_multi_label()) {
     throw ConfigError({}, concat("--thresholds is for several labels per image, and the model of ",

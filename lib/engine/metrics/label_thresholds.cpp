@@ -11,20 +11,34 @@
 namespace trainer::engine {
 namespace {
 
-constexpr char kSensitivity[] = "sensitivity=";
+// Returns the threshold with the largest F1, and 1 below the smallest score where all samples are
+// to be above it.
+double find_f1_threshold(const std::vector<ScoreGroup>& groups, std::int64_t positives) {
+  double best_f1 = -1, best = 0;
+  std::int64_t above = 0, true_above = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    above += groups[i].positives + groups[i].negatives;
+    true_above += groups[i].positives;
+    const double f1 = share(2 * true_above, above + positives);
+    if (f1 <= best_f1) continue;
+    const double score = groups[i].score;
+    best_f1 = f1;
+    best = i + 1 < groups.size() ? (score + groups[i + 1].score) / 2 : score - 1;
+  }
+  return best;
+}
 
 }  // namespace
 
 std::string to_string(const ThresholdGoal& goal) {
-  return goal.sensitivity ? concat(kSensitivity, *goal.sensitivity) : "f1";
+  return goal.criterion ? to_string(*goal.criterion) : "f1";
 }
 
 std::optional<ThresholdGoal> parse_threshold_goal(const std::string& text) {
   if (text == "f1") return ThresholdGoal{};
-  if (!text.starts_with(kSensitivity)) return std::nullopt;
-  const std::optional<double> value = parse_real(text.substr(sizeof kSensitivity - 1));
-  if (!value || !(*value > 0 && *value <= 1)) return std::nullopt;
-  return ThresholdGoal{value};
+  const std::optional<OperatingCriterion> criterion = parse_operating_criterion(text);
+  if (!criterion) return std::nullopt;
+  return ThresholdGoal{criterion};
 }
 
 std::optional<double> find_threshold(std::span<const float> scores, std::span<const float> targets,
@@ -39,21 +53,10 @@ std::optional<double> find_threshold(std::span<const float> scores, std::span<co
   const std::int64_t positives = known.positives();
   if (positives == 0) return std::nullopt;
   const std::vector<ScoreGroup> groups = group_by_score(known);
-  double best_f1 = -1, best = 0;
-  std::int64_t above = 0, true_above = 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    above += groups[i].positives + groups[i].negatives;
-    true_above += groups[i].positives;
-    const double score = groups[i].score;
-    const double below = i + 1 < groups.size() ? (score + groups[i + 1].score) / 2 : score - 1;
-    if (goal.sensitivity) {
-      if (share(true_above, positives) >= *goal.sensitivity) return below;
-    } else if (const double f1 = share(2 * true_above, above + positives); f1 > best_f1) {
-      best_f1 = f1;
-      best = below;
-    }
-  }
-  return best;
+  if (!goal.criterion) return find_f1_threshold(groups, positives);
+  // A score equal to an operating threshold is called positive; here only those above are.
+  const double threshold = find_operating_threshold(known, *goal.criterion);
+  return threshold == groups.back().score ? threshold - 1 : threshold;
 }
 
 }  // namespace trainer::engine

@@ -6,15 +6,17 @@
 #include <span>
 #include <string>
 
+#include "engine/metrics/operating_point.h"
+
 namespace trainer::engine {
 
-// What a threshold is to reach: the largest F1, or the smallest false positive rate with at least
-// this sensitivity (recall).
+// What a threshold is to reach: the largest F1, or what find_operating_threshold() chooses.
 struct ThresholdGoal {
-  std::optional<double> sensitivity = {};  // in (0, 1]; F1 if empty
+  std::optional<OperatingCriterion> criterion = {};  // F1 if empty
 };
 
-// Returns "f1" or "sensitivity=0.95".
+// Returns "f1", "sensitivity=0.95", "specificity=0.9" or "cost=1:20", of false positives and false
+// negatives.
 std::string to_string(const ThresholdGoal& goal);
 // Reads what to_string() writes; nullopt for other texts.
 std::optional<ThresholdGoal> parse_threshold_goal(const std::string& text);

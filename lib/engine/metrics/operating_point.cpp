@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/error.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
 
@@ -72,6 +73,18 @@ std::optional<OperatingCriterion> parse_operating_criterion(std::string_view tex
   if (!share || !(*share > 0 && *share <= 1)) return std::nullopt;
   return OperatingCriterion{name == "sensitivity" ? Kind::kSensitivity : Kind::kSpecificity, *share,
                             0, 0};
+}
+
+std::string to_string(const OperatingCriterion& criterion) {
+  switch (criterion.kind) {
+    case OperatingCriterion::Kind::kSensitivity:
+      return concat("sensitivity=", criterion.share);
+    case OperatingCriterion::Kind::kSpecificity:
+      return concat("specificity=", criterion.share);
+    case OperatingCriterion::Kind::kCost:
+      break;
+  }
+  return concat("cost=", criterion.false_positive_cost, ":", criterion.false_negative_cost);
 }
 
 double OperatingCounts::sensitivity() const {

@@ -20,6 +20,8 @@ struct OperatingCriterion {
 };
 // Reads "sensitivity=0.95", "specificity=0.9" or "cost=FP:FN". Returns nothing for another text.
 std::optional<OperatingCriterion> parse_operating_criterion(std::string_view text);
+// Returns a text that parse_operating_criterion() reads.
+std::string to_string(const OperatingCriterion& criterion);
 
 // Samples by their label and by what they are called.
 struct OperatingCounts {
