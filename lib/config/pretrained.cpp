@@ -126,12 +126,14 @@ PreprocessPreset default_preprocess(Backbone::Name name) { return find_pretraine
 
 std::vector<std::string> weight_folders(const Environment& environment) {
   std::vector<std::string> folders;
-  if (const std::string folder = variable(environment, "WEIGHTS_DIR"); !folder.empty()) {
-    folders.push_back(folder);
-  }
-  folders.emplace_back("weights");
+  const auto add = [&](const std::string& folder) {
+    const bool is_listed = std::find(folders.begin(), folders.end(), folder) != folders.end();
+    if (!is_listed) folders.push_back(folder);
+  };
+  if (const std::string folder = variable(environment, "WEIGHTS_DIR"); !folder.empty()) add(folder);
+  add("weights");
   if (const std::string home = variable(environment, "HOME"); !home.empty()) {
-    folders.push_back(in_folder(home, ".keras/models"));
+    add(in_folder(home, ".keras/models"));
   }
   return folders;
 }
