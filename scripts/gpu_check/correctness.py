@@ -192,18 +192,19 @@ def accuracy_of(finished):
 
 
 def training(check):
-    """A whole training in each precision, and on the CPU: accuracy and the parameters' checksum."""
+    """A whole training without graphs, with them, in each precision, and on the CPU: accuracy and the parameters' checksum."""
     path, settings = config(check)
     wanted = check.size.accuracy
     lines, wrong = [], []
     gpu = ["parallel.device=cuda", "parallel.gpus=1"]
-    runs = {"gpu": gpu, "gpu_again": gpu, "gpu_autotune": [*gpu, "parallel.autotune=true"],
+    runs = {"gpu_eager": gpu, "gpu": gpu, "gpu_again": gpu, "gpu_autotune": [*gpu, "parallel.autotune=true"],
             "gpu_tf32": [*gpu, "train.precision=tf32"], "gpu_bf16": [*gpu, "train.precision=bfloat16"],
             "gpu_fp16": [*gpu, "train.precision=float16"], "cpu": ["parallel.device=cpu", "parallel.gpus=0"]}
     hashes = {}
     for name, where in runs.items():
+        graphs = "0" if name == "gpu_eager" else "1"
         try:
-            finished = train(check, path, name, *settings, *where)
+            finished = train(check, path, name, *settings, *where, TRAINER_CUDA_GRAPHS=graphs)
         except Failure as failure:
             wrong.append(f"{name}: {failure}")
             check.note(name, "failed")
@@ -217,6 +218,8 @@ def training(check):
             wrong.append(f"{name}: accuracy {accuracy_of(finished)}, expected {wanted} or more")
     if hashes.get("gpu") != hashes.get("gpu_again"):
         wrong.append("two runs of the same config ended with different parameters")
+    if hashes.get("gpu") != hashes.get("gpu_eager"):
+        wrong.append("runs with and without graphs ended with different parameters")
     if wrong:
         raise Failure(path.name, [*wrong, *lines])
     return {"lines": lines, "text": path.name}

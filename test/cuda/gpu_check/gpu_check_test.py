@@ -73,8 +73,9 @@ def check_whole(build, folder):
     assert "1 passed | 0 failed" in log, log
     items = {(line["step"], line["item"]): line for line in lines_in(out) if "item" in line}
     trainings = {item for step, item in items if step == "training"}
-    assert trainings == {"gpu", "gpu_again", "gpu_autotune", "gpu_tf32", "gpu_bf16", "gpu_fp16", "cpu"}, trainings
+    assert trainings == {"gpu_eager", "gpu", "gpu_again", "gpu_autotune", "gpu_tf32", "gpu_bf16", "gpu_fp16", "cpu"}, trainings
     assert items["training", "gpu"]["parameters_sha256"] == items["training", "gpu_again"]["parameters_sha256"], items
+    assert items["training", "gpu"]["parameters_sha256"] == items["training", "gpu_eager"]["parameters_sha256"], items
     assert items["measure_cnn_8", "cnn_8"]["benchmark"] == figures["benchmark"], items
     assert any(step == "conformance" and "dense" in item for step, item in items), items
     peers = steps["peers_cnn_8"]
