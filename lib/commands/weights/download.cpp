@@ -1,6 +1,5 @@
 #include "commands/weights/download.h"
 
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,11 +11,13 @@
 #include "base/error.h"
 #include "base/system_error.h"
 #include "commands/weights/part_file.h"
+#include "http/client.h"
 
 namespace trainer::commands {
 namespace {
 
 namespace fs = std::filesystem;
+
 Digest::Algorithm find_algorithm(const Checksum& checksum) {
   return checksum.kind == Checksum::Kind::kMd5 ? Digest::Algorithm::kMd5
                                                : Digest::Algorithm::kSha256;
@@ -43,84 +44,39 @@ std::string describe_difference(const std::string& actual, const std::string& ex
 
 // What one request came to.
 struct TransferOutcome {
-  CURLcode code = CURLE_OK;
-  long status = 0;  // of HTTP
+  http::Response response;
   int write_error = 0;
   bool is_too_long = false;
-  std::string text;
-
-  bool is_transient() const {
-    return code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
-           code == CURLE_GOT_NOTHING || code == CURLE_OPERATION_TIMEDOUT || status >= 500;
-  }
-  // The server does not continue at this place.
-  bool has_no_range() const { return code == CURLE_RANGE_ERROR || status == 416; }
 };
 
-struct PartTransfer {
-  PartFile* part;
-  std::int64_t start, bytes, max_bytes;
-  const DownloadProgress* progress;
-  TransferOutcome* outcome;
-};
-
-std::size_t append_received(char* data, std::size_t, std::size_t count, void* target) {
-  auto& transfer = *static_cast<PartTransfer*>(target);
-  transfer.bytes += static_cast<std::int64_t>(count);
-  transfer.outcome->is_too_long = transfer.bytes > transfer.max_bytes;
-  if (transfer.outcome->is_too_long) return CURL_WRITEFUNC_ERROR;
-  transfer.outcome->write_error = transfer.part->append(data, count);
-  return transfer.outcome->write_error == 0 ? count : CURL_WRITEFUNC_ERROR;
-}
-
-int report_bytes(void* target, curl_off_t total, curl_off_t, curl_off_t, curl_off_t) {
-  const auto& transfer = *static_cast<PartTransfer*>(target);
-  if (*transfer.progress && total > 0) {
-    (*transfer.progress)(transfer.bytes, transfer.start + total);
-  }
-  return 0;
-}
-
-using Connection = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
-
-Connection open_connection(const Download& what) {
-  static const CURLcode kStarted = curl_global_init(CURL_GLOBAL_DEFAULT);
-  Connection connection(kStarted == CURLE_OK ? curl_easy_init() : nullptr, &curl_easy_cleanup);
-  if (!connection) throw DataError(what.url, "libcurl cannot be started");
-  CURL* curl = connection.get();
-  curl_easy_setopt(curl, CURLOPT_URL, what.url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 10L);
-  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 20L);
+http::Request make_request(const Download& what, std::int64_t start) {
+  http::Request request;
+  request.url = what.url;
+  request.follows_redirects = true;
+  request.first_byte = start;
   // A connection that brings nothing for a minute is broken.
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 60L);
-  if (!what.certificates.empty()) {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, what.certificates.c_str());
-  }
-  return connection;
+  request.max_stall = std::chrono::seconds(60);
+  return request;
 }
 
-TransferOutcome send_request(CURL* curl, const Download& what, PartFile& part,
+TransferOutcome send_request(http::Client& client, const Download& what, PartFile& part,
                              const DownloadProgress& progress) {
   TransferOutcome outcome;
-  PartTransfer transfer{&part, part.bytes(), part.bytes(), what.max_bytes, &progress, &outcome};
-  char text[CURL_ERROR_SIZE] = "";
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, text);
-  curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.start));
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &append_received);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &report_bytes);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
-  outcome.code = curl_easy_perform(curl);
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &outcome.status);
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
-  outcome.text = *text == '\0' ? curl_easy_strerror(outcome.code) : text;
+  const std::int64_t start = part.bytes();
+  std::int64_t bytes = start;
+  http::Request request = make_request(what, start);
+  request.receive = [&](std::string_view piece) {
+    bytes += static_cast<std::int64_t>(piece.size());
+    outcome.is_too_long = bytes > what.max_bytes;
+    if (outcome.is_too_long) return false;
+    outcome.write_error = part.append(piece.data(), piece.size());
+    return outcome.write_error == 0;
+  };
+  request.proceed = [&](std::int64_t total) {
+    if (progress && total > 0) progress(bytes, start + total);
+    return true;
+  };
+  outcome.response = client.send(request);
   return outcome;
 }
 
@@ -141,9 +97,10 @@ TransferOutcome send_request(CURL* curl, const Download& what, PartFile& part,
         part.path().string(),
         concat("cannot be written: ", describe_system_error(outcome.write_error), kept));
   }
-  const std::string answer = outcome.status >= 400
-                                 ? concat("the server answers with status ", outcome.status)
-                                 : outcome.text;
+  const http::Response& response = outcome.response;
+  const std::string answer = response.status >= 400
+                                 ? concat("the server answers with status ", response.status)
+                                 : response.error;
   throw DataError(what.url, concat("cannot be downloaded: ", answer, kept,
                                    "; name another server that has the file in the environment "
                                    "variable WEIGHTS_MIRROR"));
@@ -151,16 +108,16 @@ TransferOutcome send_request(CURL* curl, const Download& what, PartFile& part,
 
 // Transfers what is missing.
 void transfer_rest(const Download& what, PartFile& part, const DownloadProgress& progress) {
-  const Connection connection = open_connection(what);
+  http::Client client({what.certificates});
   for (int retries = 0;; ++retries) {
     const std::int64_t start = part.bytes();
-    const TransferOutcome outcome = send_request(connection.get(), what, part, progress);
+    const TransferOutcome outcome = send_request(client, what, part, progress);
     // libcurl does not take status 416 for an error: usually nothing is missing.
-    if (start > 0 && outcome.has_no_range()) {
+    if (start > 0 && outcome.response.has_no_range) {
       part.clear();
-    } else if (outcome.code == CURLE_OK) {
+    } else if (outcome.response.error.empty()) {
       return;
-    } else if (outcome.is_transient() && retries < what.max_retries) {
+    } else if (outcome.response.is_transient && retries < what.max_retries) {
       std::this_thread::sleep_for(what.pause);
     } else {
       reject_transfer(what, part, outcome);

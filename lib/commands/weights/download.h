@@ -1,4 +1,4 @@
-// Downloads of one file each over HTTP, with libcurl.
+// Downloads of one file each over HTTP.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ struct Download {
   Checksum checksum;
   std::string start;  // the first bytes of the file; "" for any
   std::int64_t max_bytes = 0;
-  Path certificates;  // a file; empty for libcurl's own choice
+  Path certificates;  // see http::ClientOptions
   // After a connection that breaks off, the transfer goes on after `pause`, so often.
   int max_retries = 4;
   std::chrono::milliseconds pause = std::chrono::seconds(1);

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
-#include "commands/weights/certificates.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
 #include "config/values.h"
+#include "http/certificates.h"
 
 namespace trainer::commands {
 namespace {
@@ -132,7 +132,7 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
   what.checksum = weights.checksum;
   what.start = "\x89HDF\r\n\x1a\n";
   what.max_bytes = std::int64_t{weights.megabytes} * 2'000'000;
-  what.certificates = find_certificates(environment);
+  what.certificates = http::find_certificates(environment);
   return download(what, progress);
 }
 

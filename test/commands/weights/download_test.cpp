@@ -6,20 +6,17 @@
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <optional>
 
 #include "base/error.h"
-#include "base/process/process.h"
-#include "base/process/spawn.h"
-#include "commands/weights/certificates.h"
 #include "commands/weights/weights.h"
 #include "support/contains.h"
-#include "support/source_files.h"
+#include "support/loopback_server.h"
 
 namespace trainer::commands::download_test {
 namespace {
@@ -45,36 +42,14 @@ class Server {
     fs::create_directory(folder_.path() / "served");
     fs::create_directory(folder_.path() / "cache");
     write_file_atomic(folder_.path() / "served" / "file.h5", content);
-    int ends[2];
-    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-    SpawnOptions options;
-    options.command = {"/usr/bin/env", "python3",
-                       test::source_file("test/commands/weights/server.py"),
-                       (folder_.path() / "served").string(), log().string()};
-    for (const auto& [name, value] : environment_variables()) {
-      options.environment.push_back(concat(name, '=', value));
-    }
-    sigemptyset(&options.signals);
-    options.output = ends[1];
-    process_ = spawn(options);
-    ::close(ends[1]);
-    char digit = 0;
-    while (::read(ends[0], &digit, 1) == 1 && digit != '\n') port_ += digit;
-    ::close(ends[0]);
-    REQUIRE(!port_.empty());
-    ::setenv("no_proxy", "127.0.0.1", 1);
-  }
-  ~Server() {
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
+    server_.emplace("test/commands/weights/server.py",
+                    std::vector<std::string>{(folder_.path() / "served").string(), log().string()});
   }
 
   Path file() const { return folder_.path() / "cache" / "file.h5"; }
   Path part() const { return folder_.path() / "cache" / ".file.h5.part"; }
   Path log() const { return folder_.path() / "log"; }
-  std::string url(const std::string& path) const {
-    return concat("http://127.0.0.1:", port_, "/", path);
-  }
+  std::string url(const std::string& path) const { return concat(server_->url(), "/", path); }
   // `path` as server.py describes it.
   Download describe(const std::string& path) const {
     Download what;
@@ -106,8 +81,7 @@ class Server {
 
  private:
   TemporaryFolder folder_;
-  std::string port_;
-  pid_t process_ = -1;
+  std::optional<test::LoopbackServer> server_;
 };
 
 std::string read_error(const Download& what) {
@@ -342,20 +316,6 @@ TEST_CASE("weights: a mirror, has the files in the folders of Keras's server") {
                        DataError);
   CHECK(download_folder(none) == "weights");
   CHECK(download_folder({{"WEIGHTS_DIR", "/cache"}}) == "/cache");
-}
-
-TEST_CASE("find_certificates: each distribution's place, is found") {
-  const TemporaryFolder root;
-  CHECK(find_certificates({}, root.path()).empty());
-  const Path fedora = root.path() / "etc/pki/tls/certs/ca-bundle.crt";
-  fs::create_directories(fedora.parent_path());
-  std::ofstream(fedora) << "x";
-  CHECK(find_certificates({}, root.path()) == fedora);
-  const Path debian = root.path() / "etc/ssl/certs/ca-certificates.crt";
-  fs::create_directories(debian.parent_path());
-  std::ofstream(debian) << "x";
-  CHECK(find_certificates({}, root.path()) == debian);
-  CHECK(find_certificates({{"SSL_CERT_FILE", "/mine"}}, root.path()) == "/mine");
 }
 
 }  // namespace trainer::commands::download_test

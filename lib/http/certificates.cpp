@@ -1,8 +1,8 @@
-#include "commands/weights/certificates.h"
+#include "http/certificates.h"
 
-namespace trainer::commands {
+namespace trainer::http {
 
-Path find_certificates(const config::Environment& environment, const Path& root) {
+Path find_certificates(const std::map<std::string, std::string>& environment, const Path& root) {
   const auto chosen = environment.find("SSL_CERT_FILE");
   if (chosen != environment.end() && !chosen->second.empty()) return chosen->second;
   for (const char* place : {
@@ -19,4 +19,4 @@ Path find_certificates(const config::Environment& environment, const Path& root)
   return {};
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::http
