@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -14,6 +13,7 @@
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
+#include "hooks/training_values.h"
 
 namespace trainer::hooks {
 namespace {
@@ -28,6 +28,12 @@ double seconds_since_1970() {
 // Returns the tag of a metric. "Loss" is the first tag, because TensorBoard sorts capitals first.
 std::string make_tag(std::string_view metric) {
   return metric == "loss" ? "Loss" : concat("Metrics/", metric);
+}
+
+// Returns the tag of a value of list_training_values().
+std::string make_training_tag(const std::string& name) {
+  if (name == "loss" || name == "accuracy") return make_tag(name);
+  return name == "steps_per_second" ? "global_step/sec" : name;  // as TensorFlow's Estimator
 }
 
 // Writes events of the whole run into its folder, and those of each split into a folder below,
@@ -112,47 +118,10 @@ class TensorBoardHook : public Hook {
  private:
   void write_window() {
     const std::int64_t step = window_.last().step;
-    scalar(make_tag("loss"), step, window_.loss());
-    if (!std::isnan(window_.accuracy())) scalar(make_tag("accuracy"), step, window_.accuracy());
-    scalar("learning_rate", step, window_.last().learning_rate);
-    scalar("images_per_second", step, window_.images_per_second());
-    scalar("global_step/sec", step, window_.steps_per_second());
-    scalar("wait_share", step, window_.wait_share());
-    if (has_servers_) {
-      scalar("staleness", step, window_.staleness());
-      scalar("staleness_max", step, static_cast<double>(window_.staleness_max()));
+    for (const auto& [name, value] : list_training_values(window_, devices_, has_servers_)) {
+      scalar(make_training_tag(name), step, value);
     }
-    write_times(step);
-    if (const auto gap = devices_.take_gap()) scalar("gap_seconds", step, *gap);
-    for (const engine::DeviceUse& use : devices_.take()) write_device(step, use);
     window_ = {};
-  }
-
-  // Writes the medians over the ranks, and for several ranks the smallest and largest times too.
-  void write_times(std::int64_t step) {
-    const engine::StepTimes& times = window_.times();
-    if (times.empty()) return;
-    for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      const engine::StepTimes::Spread spread = times.spread(phase);
-      const std::string tag = "step_time/" + engine::column_name(phase);
-      scalar(tag, step, spread.median);
-      if (times.ranks() == 1) continue;
-      scalar(tag + "_min", step, spread.min);
-      scalar(tag + "_max", step, spread.max);
-    }
-    if (times.ranks() == 1) return;
-    const auto straggler = times.straggler();
-    scalar("step_time/straggler", step, straggler ? static_cast<double>(straggler->rank) : -1);
-  }
-
-  void write_device(std::int64_t step, const engine::DeviceUse& use) {
-    const auto write = [&](const char* name, const std::optional<double>& value) {
-      if (value) scalar(concat(use.device, "/", name), step, *value);
-    };
-    for (std::size_t i = 0; i < use.means.size(); ++i) {
-      write(engine::kDeviceMetrics[i].name, use.means[i]);
-    }
-    write(engine::kDeviceEnergy, use.energy_joules);
   }
 
   // Writes a value of the training split.
