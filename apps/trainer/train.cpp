@@ -158,7 +158,18 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
     job.hooks.push_back(hooks::make_ledger_hook(
         [&engine = job.engine] { return engine.parameters_sha256(); }, warn));
   }
-  job.hooks.push_back(hooks::make_run_record_hook(make_origin(job)));
+  const hooks::RunOrigin origin = make_origin(job);
+  job.hooks.push_back(hooks::make_run_record_hook(origin));
+  if (!job.config.run.mlflow.empty()) {
+    hooks::MlflowOptions options;
+    options.tags = {{"trainer.version", origin.program},
+                    {"trainer.host", host_name()},
+                    {"trainer.device", origin.device},
+                    {"trainer.data", origin.data_fingerprint}};
+    options.environment = environment();
+    options.warn = warn;
+    job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));
+  }
   if (arguments.json) {
     commands::print_model_json(commands::measured_keys(model::layer_table(model), job.config),
                                std::cout);

@@ -142,7 +142,9 @@ LoadedConfig parse_recorded_config(const std::string& text, const std::string& f
   decoded.config.data.folders = FolderAccess::kReadOnly;
   // The file has the weights itself, so that no weight file is searched.
   take_preprocess_from_backbone(decoded.config);
-  return with_name(std::move(decoded), file);
+  LoadedConfig loaded = with_name(std::move(decoded), file);
+  if (loaded.origins.at("run.mlflow").kind == Origin::Kind::kFile) loaded.config.run.mlflow.clear();
+  return loaded;
 }
 
 LoadedConfig load_config(const std::string& path, const std::vector<Override>& overrides,

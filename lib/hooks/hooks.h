@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/files/files.h"
@@ -216,6 +218,19 @@ struct TensorBoardOptions {
   std::function<void(const std::string&)> warn = {};
 };
 std::unique_ptr<Hook> make_tensorboard_hook(TensorBoardOptions options);
+// What an MLflow server receives of a run besides its metrics and its config.
+struct MlflowOptions {
+  std::vector<std::pair<std::string, std::string>> tags;  // by name
+  std::map<std::string, std::string> environment;         // has MLflow's variables
+  std::function<void(const std::string&)> warn;
+  std::chrono::milliseconds pause{1000};     // between requests, and before the first retry
+  std::chrono::milliseconds patience{5000};  // see mlflow::Timing
+};
+// Sends the run to the server of run.mlflow from a thread of its own: settings, the rows of
+// metrics.csv, the end, and a few small files. "mlflow.json" in the run directory names the run on
+// the server, which a resumed run continues. A server that fails costs the run rows on it and one
+// warning, which comes with the next step.
+std::unique_ptr<Hook> make_mlflow_hook(const config::Config& config, MlflowOptions options);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 // Asks to stop when the metric has reached the value.

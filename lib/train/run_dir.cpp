@@ -29,9 +29,10 @@ namespace {
 
 // The names of the files that a run replaces or continues. Other programs may have files of these
 // names in the folder.
-constexpr const char* kOwn[] = {
-    "config.yaml", "metrics.csv",      "metrics.jsonl", "ledger.csv",           "run.json",
-    "tensorboard", "calibration.json", "curves.json",   "operating_point.json", "thresholds.json"};
+constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",      "metrics.jsonl",
+                                "ledger.csv",           "run.json",         "mlflow.json",
+                                "tensorboard",          "calibration.json", "curves.json",
+                                "operating_point.json", "thresholds.json"};
 constexpr const char* kDataReport = "data_report.txt";
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {

@@ -33,6 +33,15 @@ TEST_CASE("parse_recorded_config: a written config, the same values and read-onl
   }
 }
 
+TEST_CASE("parse_recorded_config: run.mlflow, no server") {
+  const std::string text = kSmall + "run: {mlflow: 'http://localhost:5000'}\n";
+  CHECK(parse(text).config.run.mlflow == "http://localhost:5000");
+  CHECK(parse_recorded_config(text, "a:config").config.run.mlflow.empty());
+  const Override own{"run.mlflow", "http://localhost:6000", "--set"};
+  CHECK(parse_recorded_config(text, "a:config", {own}).config.run.mlflow ==
+        "http://localhost:6000");
+}
+
 TEST_CASE("parse_recorded_config: extends, an error that opens no file") {
   const TemporaryFolder folder;
   const Path secret = folder.path() / "secret.yaml";

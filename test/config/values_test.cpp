@@ -18,6 +18,22 @@ TEST_CASE("durations are read with their unit and printed back") {
   CHECK(to_string(Duration{100, Duration::Unit::kSteps}) == "100 steps");
 }
 
+TEST_CASE("run.mlflow: the URL of a server without secrets, is read") {
+  for (const char* url :
+       {"http://localhost:5000", "https://host/mlflow/", "http://[::1]:5000", ""}) {
+    CAPTURE(url);
+    CHECK(parse_run(concat("mlflow: '", url, "'")).mlflow == url);
+  }
+  for (const char* wrong : {"mlruns", "file:///mlruns", "http://", "http:///a", "ftp://host",
+                            "http://user:hunter2@host", "http://host?token=a", "http://host#a",
+                            "http://a b", "databricks"}) {
+    CAPTURE(wrong);
+    const std::string found = mistakes(concat(kSmall, "run: {mlflow: '", wrong, "'}\n"));
+    CHECK(found.find("run.mlflow: ") != std::string::npos);
+    CHECK(found.find("hunter2") == std::string::npos);
+  }
+}
+
 TEST_CASE("numbers are decimal, of full precision, and never octal") {
   CHECK(parse("seed: 18446744073709551615\n" + kSmall).config.seed == 18446744073709551615u);
   CHECK(parse("seed: +7\n" + kSmall).config.seed == 7);

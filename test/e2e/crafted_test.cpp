@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "program.h"
 #include "support/contains.h"
+#include "support/loopback_server.h"
 
 namespace trainer::e2e {
 namespace {
@@ -172,6 +173,25 @@ TEST_CASE("commands on a crafted run: variables, no value in outputs or exports"
   const Result result = run({"evaluate", crafted.run_folder}, {{"TOKEN", "hunter2"}});
   CHECK(result.code == 2);
   CHECK(contains(result.err, "cannot read the environment"));
+}
+
+TEST_CASE("commands on a crafted run: run.mlflow, no request to the server that it names") {
+  const Crafted crafted;
+  const Path log = crafted.work / "log";  // appears with the first request
+  const test::LoopbackServer server("test/hooks/mlflow_server.py", {log});
+  const std::string url = server.url() + "/good";
+  const Environment environment{{"MLFLOW_TRACKING_TOKEN", "hunter2"}};
+  crafted.set_config(replace_once(crafted.config, "mlflow: \"\"", "mlflow: " + url));
+  crafted.check_harmless("hunter2", environment);
+  const std::string own = crafted.work / "config.yaml";
+  const Arguments resume{"train", own, "--run-dir", crafted.run_folder, "--resume", "--quiet"};
+  CHECK(run(resume, environment).code == 0);
+  CHECK_FALSE(fs::exists(log));
+  // The server receives runs of the user's own config.
+  CHECK(run({"train", own, "--run-dir", crafted.work / "own", "--set", "run.mlflow=" + url},
+            environment)
+            .code == 0);
+  CHECK(contains(read_text_file(log), "FINISHED"));
 }
 
 TEST_CASE("train --resume of a crafted run: its config is compared, and not obeyed") {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "config/checks/checks.h"
 #include "config/values.h"
 
@@ -198,6 +200,25 @@ void check_ramp_up(Checks& checks) {
   }
 }
 
+// The URL is a part of the run's files, which must not have secrets.
+void check_mlflow(Checks& checks) {
+  const std::string& url = checks.config().run.mlflow;
+  if (url.empty()) return;
+  const std::size_t scheme = url.starts_with("https://") ? 8 : url.starts_with("http://") ? 7 : 0;
+  const std::string host = url.substr(scheme, url.find('/', scheme) - scheme);
+  if (url.find('@') != std::string::npos) {
+    checks.report("run.mlflow",
+                  "must not contain a name or a password; set the environment variables "
+                  "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or "
+                  "MLFLOW_TRACKING_TOKEN, instead");
+  } else if (scheme == 0 || host.empty() || url.find_first_of("?# ") != std::string::npos ||
+             !is_line_of_text(url)) {
+    checks.report("run.mlflow",
+                  concat("expected the URL of a server, such as http://localhost:5000, found ",
+                         printable(url)));
+  }
+}
+
 }  // namespace
 
 void check_training(Checks& checks) {
@@ -226,6 +247,7 @@ void check_training(Checks& checks) {
   if (!checks.config().run.best.empty()) {
     check_metric(checks, "run.best", checks.config().run.best);
   }
+  check_mlflow(checks);
 }
 
 }  // namespace trainer::config

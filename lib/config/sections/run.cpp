@@ -17,6 +17,10 @@ void fields(FieldVisitor& v, Run& s) {
     any());
   v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
   v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
+  v("mlflow", s.mlflow,
+    "URL of an MLflow server that receives the config, metrics and end of the run, \"\" for none. "
+    "The experiment has the name of the config, or that in MLFLOW_EXPERIMENT_NAME.",
+    any());
   v("ledger", s.ledger, "Whether ledger.csv is written: a row per step, for trainer diff.", any());
   v("price_per_hour", s.price_per_hour,
     "Price of an hour of one replica's device, in any currency, for the costs in reports and "

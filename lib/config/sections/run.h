@@ -22,6 +22,7 @@ struct Run {
   Duration summary_every{10, Duration::Unit::kSteps};  // TensorBoard and metrics files
   Duration evaluate_every{1, Duration::Unit::kEpochs};
   bool tensorboard = true;
+  std::string mlflow;                    // the URL of a tracking server; "" for none
   bool ledger = true;                    // ledger.csv: a row per step
   std::optional<double> price_per_hour;  // of one replica's device
   SourceLoc loc;
