@@ -53,44 +53,67 @@ void warn_of_freeze(const config::Model& model, const std::vector<graph::Graph>&
                           "model.backbone.weights, or train them"));
 }
 
-// Returns the highest momentum of the moving statistics that start from weights and change in
-// training; 0 without such statistics.
-double find_pretrained_momentum(std::span<const graph::Graph> models) {
-  double momentum = 0;
+// The moving statistics that follow the batches slowest.
+struct SlowStatistics {
+  double momentum = 0;  // 0: no such statistics change in training
+  SourceLoc loc;        // of the layer
+};
+
+enum class Origin { kWeights, kInitialisers };  // of the first values of statistics
+
+SlowStatistics find_slowest(std::span<const graph::Graph> models, Origin origin) {
+  SlowStatistics slowest;
   for (const graph::Graph& model : models) {
-    std::set<std::string> pretrained;
+    std::set<std::string> updated;
     for (const graph::LayerInfo& layer : model.layers) {
+      const Origin of_layer = layer.weights.empty() ? Origin::kInitialisers : Origin::kWeights;
       const bool updates = layer.trainable && !layer.moving_statistics;
-      if (updates && !layer.weights.empty()) pretrained.insert(layer.name);
+      if (updates && of_layer == origin) updated.insert(layer.name);
     }
     for (const graph::Node& node : model.nodes) {
       const auto* update = std::get_if<graph::UpdateStatistics>(&node.op);
-      if (update == nullptr || !pretrained.contains(node.name)) continue;
-      momentum = std::max(momentum, static_cast<double>(update->momentum));
+      if (update == nullptr || !updated.contains(node.name)) continue;
+      // Without the digits that the conversion to float has added.
+      const double momentum = std::round(static_cast<double>(update->momentum) * 1e6) / 1e6;
+      if (momentum > slowest.momentum) slowest = {momentum, node.loc};
     }
   }
-  return momentum;
+  return slowest;
 }
 
 // Batches of fewer samples have noisy statistics.
 constexpr std::int64_t kMinBatchOfStatistics = 16;
-// A run is short if more than this share of the statistics at its end is that of the weights.
+// Moving statistics lag if they keep more than this share of their first values until the end of
+// the run.
 constexpr double kMaxOldShare = 0.05;
+// The momentum to recommend; a run of 29 steps replaces the first values with it.
+constexpr double kFastMomentum = 0.9;
+
+// Returns the share of their first values that moving statistics keep after all steps of the run.
+double old_share(const SlowStatistics& statistics, const TrainingPlan& steps) {
+  return std::pow(statistics.momentum, static_cast<double>(steps.total_steps));
+}
+
+// Returns "after the 10 steps of this run 99 % of the moving statistics are still WHAT (momentum
+// 0.999)".
+std::string describe_lag(const SlowStatistics& statistics, const TrainingPlan& steps,
+                         const std::string& what) {
+  return concat("after the ", steps.total_steps, " steps of this run ",
+                std::lround(100 * old_share(statistics, steps)),
+                " % of the moving statistics are still ", what, " (momentum ", statistics.momentum,
+                ")");
+}
 
 // Warns about a backbone with weights whose batch norm uses the statistics of small batches, or
 // whose moving statistics are a mixture of two data sets at the end.
-void warn_of_batch_norm(const config::Backbone& backbone, std::span<const graph::Graph> models,
-                        const TrainingPlan& steps, std::vector<std::string>& warnings) {
-  const double momentum = find_pretrained_momentum(models);
-  if (momentum == 0) return;
+void warn_of_pretrained_norm(const config::Backbone& backbone, std::span<const graph::Graph> models,
+                             const TrainingPlan& steps, std::vector<std::string>& warnings) {
+  const SlowStatistics statistics = find_slowest(models, Origin::kWeights);
+  if (statistics.momentum == 0) return;
   const std::int64_t batch = steps.batch / std::max<std::int64_t>(1, steps.replicas);
-  const double old_share = std::pow(momentum, static_cast<double>(steps.total_steps));
   std::string reason;
-  if (old_share > kMaxOldShare) {
-    reason =
-        concat("after the ", steps.total_steps, " steps of this run ", std::lround(100 * old_share),
-               " % of the moving statistics are still those of the weights (momentum ",
-               std::round(momentum * 1e6) / 1e6, ")");
+  if (old_share(statistics, steps) > kMaxOldShare) {
+    reason = describe_lag(statistics, steps, "those of the weights");
   } else if (batch < kMinBatchOfStatistics) {
     reason = concat("batches of ", batch, " samples have noisy statistics");
   }
@@ -98,6 +121,32 @@ void warn_of_batch_norm(const config::Backbone& backbone, std::span<const graph:
   warnings.push_back(line(backbone.loc, "model.backbone.batch_norm",
                           concat("trains on the statistics of batches, and ", reason,
                                  "; write batch_norm: eval to keep those of the weights")));
+}
+
+// Warns about batch norm without weights whose moving statistics, which evaluation uses, lag behind
+// those of the batches at the end of the run. `backbone` may be null.
+void warn_of_slow_norm(const config::Backbone* backbone, std::span<const graph::Graph> models,
+                       const TrainingPlan& steps, std::vector<std::string>& warnings) {
+  const SlowStatistics statistics = find_slowest(models, Origin::kInitialisers);
+  if (statistics.momentum == 0 || steps.total_steps == 0) return;
+  if (old_share(statistics, steps) <= kMaxOldShare) return;
+  std::string advice;
+  if (statistics.momentum < 1) {
+    const double enough = std::ceil(std::log(kMaxOldShare) / std::log(statistics.momentum));
+    advice = concat("train for ", static_cast<std::int64_t>(enough), " steps or more");
+  }
+  const bool is_of_backbone =
+      backbone != nullptr && to_string(backbone->loc) == to_string(statistics.loc);
+  if (!is_of_backbone) {  // the momentum of a backbone is not a key
+    const double root = std::pow(kMaxOldShare, 1 / static_cast<double>(steps.total_steps));
+    const double fast = std::min(kFastMomentum, std::floor(100 * root) / 100);
+    advice =
+        concat("write batch_norm: {momentum: ", fast, "}", advice.empty() ? "" : ", or ", advice);
+  }
+  warnings.push_back(
+      line(statistics.loc, is_of_backbone ? keys::kBackbone : "batch_norm",
+           concat(describe_lag(statistics, steps, "their first values, 0 and 1"),
+                  ", so that evaluation normalises differently from training; ", advice)));
 }
 
 // Returns whether the run ends before `at`; false if that is unknown.
@@ -145,22 +194,24 @@ std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<TrainingPlan>& steps) {
   std::vector<std::string> warnings;
   warn_of_high_rate(config, warnings);
-  if (!config.model.backbone) return warnings;
-  const config::Backbone& backbone = *config.model.backbone;
-  if (sample && (sample->classes > 0 || sample->label_is_index)) {
-    std::vector<std::int64_t> first(backbone.unfreeze.size() + 1);
+  const auto* backbone = config.model.backbone ? &*config.model.backbone : nullptr;
+  // A plain model has no warnings without the steps.
+  const bool needs_models = backbone != nullptr || steps;
+  if (needs_models && sample && (sample->classes > 0 || sample->label_is_index)) {
+    std::vector<std::int64_t> first(backbone == nullptr ? 1 : backbone->unfreeze.size() + 1);
     std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
     const std::vector<graph::Graph> models = stage_models(config, *sample, first);
-    warn_of_freeze(config.model, models, warnings);
+    if (backbone != nullptr) warn_of_freeze(config.model, models, warnings);
     if (steps) {
       const std::vector<std::int64_t> starts = Stages(config, *steps).first_steps();
       const auto reached = std::ranges::count_if(
           starts, [&](std::int64_t start) { return start < steps->total_steps; });
-      warn_of_batch_norm(backbone, std::span(models).first(static_cast<std::size_t>(reached)),
-                         *steps, warnings);
+      const auto trained = std::span(models).first(static_cast<std::size_t>(reached));
+      if (backbone != nullptr) warn_of_pretrained_norm(*backbone, trained, *steps, warnings);
+      warn_of_slow_norm(backbone, trained, *steps, warnings);
     }
   }
-  warn_of_late_stages(config, steps, warnings);
+  if (backbone != nullptr) warn_of_late_stages(config, steps, warnings);
   return warnings;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/text.h"
 #include "base/threads/cores.h"
 #include "pictures.h"
 #include "program.h"
@@ -368,11 +369,18 @@ TEST_CASE("profile replaces no trace unasked") {
 TEST_CASE("freezing that is hardly meant is told of by validate, plan and train alike") {
   const auto warnings = [](const std::string& freeze) {
     const Pictures pictures(freeze);
-    const std::string told = run({"validate", pictures.config}).err;
-    CHECK(run({"plan", pictures.config}).err == told);
-    CHECK(run({"train", pictures.config, "--run-dir", pictures.work / "run", "--set",
-               "train.max_steps=1"})
-              .err == told);
+    // Without the warning on batch norm, which needs the number of steps.
+    const auto err = [](const Arguments& arguments) {
+      std::string kept;
+      for (const std::string& line : split_text(run(arguments).err, '\n')) {
+        if (!line.empty() && !contains(line, "moving statistics")) kept += line + '\n';
+      }
+      return kept;
+    };
+    const std::string told = err({"validate", pictures.config});
+    CHECK(err({"plan", pictures.config}) == told);
+    CHECK(err({"train", pictures.config, "--run-dir", pictures.work / "run", "--set",
+               "train.max_steps=1"}) == told);
     CHECK(std::count(told.begin(), told.end(), '\n') == (told.empty() ? 0 : 1));
     return told;
   };

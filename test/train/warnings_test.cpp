@@ -33,14 +33,14 @@ TEST_CASE("warnings: a plain model has none, nor one whose frozen layers have we
   CHECK(config_warnings(trainer::test::config_of("{layers: [flatten, dense: 3]}"),
                         trainer::test::sample({4, 4, 1}, 3), std::nullopt)
             .empty());
-  CHECK(Warnings("").with_data.empty());
+  CHECK(Warnings("", 600).with_data.empty());  // 3,000 steps
   CHECK(Warnings(", freeze: all, weights: w.h5").with_data.empty());
 }
 
 TEST_CASE("warnings: layers frozen at random numbers, and a selection of none") {
   check_one(Warnings(", freeze: all").with_data,
             "model.backbone.freeze: the frozen layers keep the random numbers");
-  check_one(Warnings(", freeze: [out_relu]").with_data,
+  check_one(Warnings(", freeze: [out_relu]", 600).with_data,
             "model.backbone.freeze: selects no layer that has weights");
   CHECK(Warnings(", freeze: all").without_data.empty());
 }
@@ -59,6 +59,45 @@ TEST_CASE("warnings: pretrained batch norm in a short run or on small batches, u
   // 0.999^3000 is 5.0 %
   check_one(Warnings(pretrained, 600).with_data, "batches of 4 samples have noisy statistics");
   CHECK(Warnings(pretrained, 600, 16).with_data.empty());
+}
+
+TEST_CASE("warnings: batch norm without weights, up to the last step at which its statistics lag") {
+  const auto warnings = [](const std::string& layers, std::int64_t steps) {
+    config::Config config = trainer::test::config_of("{layers: [" + layers + "]}");
+    config.train.epochs.reset();
+    config.train.max_steps = steps;
+    return config_warnings(config, trainer::test::sample({4, 4, 1}, 3), plan_steps(config, 320));
+  };
+  const std::string layers = "flatten, dense: 4, batch_norm: {momentum: 0.99}, dense: 3";
+  // 0.99^298 is 5.003 %, 0.99^299 is 4.953 %.
+  check_one(warnings(layers, 298),
+            "batch_norm: after the 298 steps of this run 5 % of the moving statistics are still "
+            "their first values, 0 and 1 (momentum 0.99), so that evaluation normalises "
+            "differently from training; write batch_norm: {momentum: 0.9}, or train for 299 steps "
+            "or more");
+  check_one(warnings(layers, 298), "test.yaml:1:");
+  CHECK(warnings(layers, 299).empty());
+  check_one(warnings("conv: {filters: 2, batch_norm: true}, flatten, dense: 3", 100), "37 %");
+  // The slowest layer counts; 0.9^28 is 5.2 %, 0.9^29 is 4.7 %.
+  const std::string two =
+      "flatten, batch_norm: {momentum: 0.5}, batch_norm: {momentum: 0.9}, dense: 3";
+  check_one(warnings(two, 28), "write batch_norm: {momentum: 0.89}, or train for 29 steps or more");
+  CHECK(warnings(two, 29).empty());
+  CHECK(warnings("flatten, batch_norm: {momentum: 0.89}, dense: 3", 28).empty());
+  // Statistics that never change.
+  const std::vector<std::string> constant =
+      warnings("flatten, batch_norm: {momentum: 1}, dense: 3", 1000);
+  check_one(constant, "100 % of the moving statistics");
+  CHECK(constant[0].ends_with("write batch_norm: {momentum: 0.9}"));
+}
+
+TEST_CASE("warnings: batch norm of a backbone without weights, whose momentum is not a key") {
+  check_one(Warnings("").with_data,
+            "model.backbone: after the 10 steps of this run 99 % of the moving statistics are "
+            "still their first values, 0 and 1 (momentum 0.999), so that evaluation normalises "
+            "differently from training; train for 2995 steps or more");
+  CHECK(Warnings(", batch_norm: eval").with_data.empty());
+  CHECK(Warnings("").without_data.empty());
 }
 
 TEST_CASE("warnings: a stage that comes after the end of the run, with its place") {
