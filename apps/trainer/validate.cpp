@@ -22,20 +22,21 @@ int validate(const ValidateArguments& arguments) {
     try {
       const config::Config config =
           config::load_config(path, arguments.overrides, environment()).config;
-      train::check_model(config);
+      const train::ModelCheck checked = train::check_model(config);
       for (const std::string& line :
            train::config_warnings(config, train::expected_sample(config), std::nullopt)) {
         warn(line);
       }
       warn(model::missing_weights(config.model, environment()));
+      const std::vector<commands::Unchecked> unchecked = commands::list_unchecked(config, checked);
       if (arguments.json) {
-        commands::print_validated_json(path, nullptr, std::cout);
+        commands::print_validated_json(path, unchecked, std::cout);
       } else {
-        std::cout << path << ": ok\n";
+        std::cout << path << ": ok; " << commands::to_text(unchecked) << '\n';
       }
     } catch (const Error& error) {
       if (arguments.json) {
-        commands::print_validated_json(path, &error, std::cout);
+        commands::print_validated_json(path, error, std::cout);
       } else {
         std::cerr << error.what() << '\n';
       }

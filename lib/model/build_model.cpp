@@ -11,6 +11,7 @@
 #include "model/backbones/depth_groups.h"
 #include "model/dense_classifier.h"
 #include "model/expand_layers.h"
+#include "model/last_layer.h"
 #include "model/layers.h"
 #include "model/names.h"
 
@@ -105,8 +106,12 @@ class Builder {
   // Returns the outputs per sample that the last layer must have; 0 if the classes are unknown.
   std::int64_t expected_logits() const { return binary_index() ? 1 : sample_.classes; }
 
+  bool is_binary_of_other_classes() const {
+    return binary_index() && sample_.classes > 0 && sample_.classes != 2;
+  }
+
   void check_binary_classes() {
-    if (binary_index() && sample_.classes > 0 && sample_.classes != 2) {
+    if (is_binary_of_other_classes()) {
       error(model_.loc, "binary_cross_entropy needs two classes, the data set has ",
             sample_.classes, "; use loss: softmax_cross_entropy");
     }
@@ -235,35 +240,16 @@ class Builder {
     }
   }
 
-  // Softmax before the softmax loss trains badly without an error.
-  bool loss_repeats_activation(ValueId logits, const config::Layer& last) {
-    const graph::Op& op = graph_.nodes[graph_.producer(logits)].op;
-    const auto* activate = std::get_if<graph::Activate>(&op);
-    const bool sigmoid = activate && activate->activation.kind == graph::Activation::Kind::kSigmoid;
-    const char* loss = nullptr;
-    const char* function = nullptr;
-    if (model_.loss == LossKind::kSoftmaxCrossEntropy) {
-      loss = "softmax_cross_entropy";
-      if (std::holds_alternative<graph::Softmax>(op)) function = "softmax";
-    } else if (model_.loss == LossKind::kBinaryCrossEntropy) {
-      loss = "binary_cross_entropy";
-    }
-    if (loss && sigmoid) function = "sigmoid";
-    if (!loss || !function) return false;
-    error(last.loc, names_.back(), ": ", loss,
-          " takes logits and applies its own function to them; remove the ", function,
-          " at the end of the model");
-    return true;
-  }
-
   bool logits_fit(ValueId logits, const config::Layer& last) {
     const Shape& shape = graph_[logits].shape;
+    if (is_binary_of_other_classes()) return false;  // see check_binary_classes()
     const std::int64_t expected = expected_logits();
     if (shape.rank() == 2 && (expected <= 0 || shape[1] == expected)) return true;
     const std::string what = binary_index()
                                  ? "one logit for binary_cross_entropy"
                                  : concat("one number for each of the ", sample_.classes,
                                           sample_.label_is_index ? " classes" : " labels");
+    const bool may_have_more_classes = binary_index() && shape.rank() == 2 && shape[1] > 2;
     error(last.loc, names_.back(), ": the last layer gives ", to_string(shape), ", expected ",
           to_string(Shape{kBatch, expected}), ", ", what, "; ",
           shape.rank() == 2 ? "set units: " : "end the model with flatten and dense: {units: ",
@@ -271,6 +257,9 @@ class Builder {
           shape.rank() == 2 && shape[1] == 1 && expected == 2 &&
                   model_.loss != LossKind::kBinaryCrossEntropy
               ? ", or model.loss: binary_cross_entropy"
+              : "",
+          may_have_more_classes
+              ? concat(", or for ", shape[1], " classes model.loss: softmax_cross_entropy")
               : "");
     return false;
   }
@@ -279,7 +268,10 @@ class Builder {
     if (layers_.empty()) return;
     const config::Layer& last = layers_.back();
     const ValueId logits = outputs_[names_.back()];
-    if (logits == kNoValue || loss_repeats_activation(logits, last)) return;
+    if (logits == kNoValue) return;
+    if (const std::string wrong = describe_repeated_function(last, model_.loss); !wrong.empty()) {
+      return error(last.loc, names_.back(), ": ", wrong);
+    }
     if (!logits_fit(logits, last) || !errors_.empty()) return;
     graph::Loss loss{model_.loss, static_cast<float>(model_.label_smoothing), false};
     loss.focal = focal();

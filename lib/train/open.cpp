@@ -25,6 +25,7 @@ std::vector<std::int64_t> expected_image(const config::Config& config) {
     return {data.resize[0], data.resize[1], data.channels.value_or(3)};
   }
   if (data.format == config::DataFormat::kDigits) return {28, 28, 1};
+  if (data.format == config::DataFormat::kCifar) return {32, 32, 3};
   return config.model.input;
 }
 
@@ -67,16 +68,20 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
   return sample;
 }
 
-void check_model(const config::Config& config) {
+ModelCheck check_model(const config::Config& config) {
   const std::optional<model::SampleSpec> sample = expected_sample(config);
-  if (!sample) return;
-  check_classes(config, sample->classes, sample->label_is_index);
-  const bool needs_classes = config.model.dense_classifier.has_value() || !sample->label_is_index;
-  if (needs_classes && sample->classes < 1) return;
+  if (sample) check_classes(config, sample->classes, sample->label_is_index);
+  const bool needs_classes =
+      config.model.dense_classifier.has_value() || (sample && !sample->label_is_index);
+  if (!sample || (needs_classes && sample->classes < 1)) {
+    model::check_last_layer(config.model);
+    return ModelCheck::kNoShape;
+  }
   const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
   std::vector<std::int64_t> first(later + 1);
   std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
   check_trainable(config, stage_models(config, *sample, first).front());
+  return sample->classes < 1 ? ModelCheck::kNoClasses : ModelCheck::kWhole;
 }
 
 void check_trainable(const config::Config& config, const graph::Graph& model) {

@@ -40,8 +40,14 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample);
 // if the size of the images follows from the data only.
 std::optional<model::SampleSpec> expected_sample(const config::Config& config);
 
+// What check_model() could check without the data.
+enum class ModelCheck {
+  kWhole,
+  kNoClasses,  // all but the number of outputs, because the number of classes is unknown
+  kNoShape,    // the last layer alone, because the shape of images or labels is unknown
+};
 // Builds the models of all stages of the config without its data. Throws ConfigError with the
 // errors that can be found without the sizes of the data.
-void check_model(const config::Config& config);
+ModelCheck check_model(const config::Config& config);
 
 }  // namespace trainer::train

@@ -81,7 +81,12 @@ TEST_CASE("validate looks at every config") {
   const std::string bad = test::source_file("test/bad/five_mistakes.yaml");
   const Result mixed = run({"validate", bad, configs + "mnist.yaml"});
   CHECK(mixed.code == 2);
-  CHECK(contains(mixed.out, "mnist.yaml: ok"));
+  CHECK(contains(mixed.out, "mnist.yaml: ok; not checked: samples and labels (trainer data), "));
+  // Weights that are named are not read.
+  const Result weights = run({"validate", configs + "cats_dogs_mobilenet_v2.yaml"},
+                             {{"WEIGHTS_DIR", ""}, {"HOME", "/nowhere"}});
+  CHECK(weights.code == 0);
+  CHECK(contains(weights.out, "shapes in the file of weights (trainer train), "));
 }
 
 TEST_CASE("a wrong command line is a config error") {

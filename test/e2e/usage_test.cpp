@@ -95,9 +95,17 @@ TEST_CASE("validate --json: one object a config, its mistakes with their places"
   CHECK(result.err.empty());
   const std::vector<Json> lines = result.lines();
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0] ==
-        Json{{"event", "validated"}, {"config", good}, {"ok", true}, {"errors", Json::array()}});
+  const Json of_data{{"what", "samples and labels"}, {"command", "data"}};
+  const Json of_shapes{{"what", "shapes of layers, which follow from the data"},
+                       {"command", "plan"}};
+  const Json of_machine{{"what", "memory and devices"}, {"command", "plan"}};
+  CHECK(lines[0] == Json{{"event", "validated"},
+                         {"config", good},
+                         {"ok", true},
+                         {"errors", Json::array()},
+                         {"not_checked", {of_data, of_shapes, of_machine}}});
   CHECK(lines[1].at("ok") == false);
+  CHECK_FALSE(lines[1].contains("not_checked"));
   REQUIRE(lines[1].at("errors").size() >= 2);
   bool placed = false;
   for (const Json& error : lines[1].at("errors")) {

@@ -47,6 +47,14 @@ TEST_CASE("the last layer has to give one number a class") {
   CHECK(mistakes("{layers: [flatten, dense: {units: 1}], loss: binary_cross_entropy}",
                  test::sample({4, 4, 1}, 2))
             .empty());
+  // One error for five classes, whose number may be unknown.
+  const std::string five = "{layers: [flatten, dense: {units: 5}], loss: binary_cross_entropy}";
+  CHECK(mistakes(five, test::sample({4, 4, 1}, 5)) ==
+        "binary_cross_entropy needs two classes, the data set has 5; use loss: "
+        "softmax_cross_entropy");
+  CHECK(mistakes(five, test::sample({4, 4, 1}, 0)) ==
+        "dense: the last layer gives [batch, 5], expected [batch, 1], one logit for "
+        "binary_cross_entropy; set units: 1, or for 5 classes model.loss: softmax_cross_entropy");
 }
 
 TEST_CASE("losses that take logits refuse a softmax or sigmoid before them") {

@@ -201,6 +201,34 @@ TEST_CASE("a model with nothing to train is an error, unless layers are unfrozen
   check("{layers: [flatten, dense: 3]}");
 }
 
+TEST_CASE("check_model: configs without shapes or classes, what was checked") {
+  const auto check = [](const std::string& layers, const std::string& data,
+                        const std::string& loss = "softmax_cross_entropy") {
+    return check_model(Floats::parsed("model: {layers: [" + layers + "], loss: " + loss +
+                                      "}\ntrain: {epochs: 2}\ndata: " + data + "\n"));
+  };
+  const std::string idx = "{format: idx, path: nowhere}", cifar = "{format: cifar, path: nowhere}";
+  CHECK(check("flatten, dense: 10", "{format: digits, path: nowhere}") == ModelCheck::kWhole);
+  CHECK(check("flatten, dense: 7", cifar) == ModelCheck::kNoClasses);
+  CHECK(check("flatten, dense: 7", idx) == ModelCheck::kNoShape);
+  // The end of the model needs no shapes.
+  for (const char* end : {"dense: {units: 3, activation: softmax}", "dense: 3, activation: softmax",
+                          "residual: {layers: [dense: 3], activation: softmax}"}) {
+    CAPTURE(end);
+    CHECK_THROWS_WITH_AS(check(std::string("flatten, ") + end, idx),
+                         doctest::Contains("remove the softmax at the end of the model"),
+                         ConfigError);
+  }
+  CHECK_THROWS_WITH_AS(
+      check("flatten, dense: {units: 1, activation: sigmoid}", idx, "binary_cross_entropy"),
+      doctest::Contains("floats.yaml:1:"), ConfigError);
+  CHECK(check("flatten, dense: {units: 3, activation: softmax}", idx, "mean_squared_error") ==
+        ModelCheck::kNoShape);
+  CHECK_THROWS_WITH_AS(check("flatten, dense: 5", cifar, "binary_cross_entropy"),
+                       doctest::Contains("for 5 classes model.loss: softmax_cross_entropy"),
+                       ConfigError);
+}
+
 TEST_CASE("test images that are not numbers are named when their loss is none") {
   const TemporaryFolder folder;
   write_floats(folder.path() / "images", {8, 2, 2}, 0, 0.1f);
