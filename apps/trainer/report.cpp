@@ -82,9 +82,10 @@ void add_report(CommandLine& line) {
                   "this nor --output is given")
       .type_name("FOLDER");
   command
-      .add_option("--mistakes", arguments->mistakes,
-                  "Of a run: show so many of its worst mistakes, found with its best checkpoint, "
-                  "else its last; default 24")
+      .add_option(
+          "--mistakes", arguments->mistakes,
+          "Of a run: show so many of its mistakes, by true and predicted class, and half as "
+          "many right answers; found with its best checkpoint, else its last; default 24")
       .type_name("N")
       .not_negative();
   command.add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")

@@ -64,6 +64,14 @@ train::Start choose_start(const TrainArguments& arguments) {
                                : train::Start::kFresh;
 }
 
+// Returns what is to be printed about the data before the model is built.
+std::vector<Notice> list_notices(const data::Datasets& data) {
+  std::vector<Notice> notices{data.range_notice, data.relabel_notice};
+  notices.insert(notices.end(), data.group_notices.begin(), data.group_notices.end());
+  std::erase_if(notices, [](const Notice& notice) { return notice.text.empty(); });
+  return notices;
+}
+
 hooks::RunOrigin make_origin(const train::Job& job) {
   hooks::RunOrigin origin;
   origin.program = version();
@@ -86,6 +94,10 @@ hooks::RunOrigin make_origin(const train::Job& job) {
     if (dataset == nullptr) continue;
     origin.splits.push_back(
         {split, dataset->size(), data::class_counts(*dataset, job.data.num_classes)});
+  }
+  origin.data_notices = list_notices(job.data);
+  for (const std::string& warning : hooks::data_warnings(job.data)) {
+    origin.data_notices.emplace_back(warning);
   }
   origin.on_cpu = job.engine.reads_host_memory();
   origin.price_per_hour = job.config.run.price_per_hour;
@@ -291,9 +303,7 @@ int train_here(const TrainArguments& arguments, config::Config& config,
   const data::Datasets data = train::open_training_data(config);
   const Notice normalize = train::resolve_normalize(config, data);
   if (who.rank == 0) {
-    warn(data.range_notice);
-    warn(data.relabel_notice);
-    for (const Notice& notice : data.group_notices) warn(notice);
+    for (const Notice& notice : list_notices(data)) warn(notice);
     warn(normalize);
   }
   const graph::Graph model =

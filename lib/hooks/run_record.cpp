@@ -57,6 +57,11 @@ class RunRecordHook final : public Hook {
     for (const auto& [split, samples, classes] : origin.splits) {
       record_["splits"][to_string(split)] = {{"samples", samples}, {"classes", classes}};
     }
+    for (const Notice& notice : origin.data_notices) {
+      const bool is_note = notice.kind == Notice::Kind::kNote;
+      record_["data_notices"].push_back(
+          {{"kind", is_note ? "note" : "warning"}, {"text", notice.text}});
+    }
     for (const auto& [what, bytes] : origin.memory) record_["memory"][what] = bytes;
     record_["price_per_hour"] = origin.price_per_hour ? Json(*origin.price_per_hour) : Json();
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/notice.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {
@@ -28,6 +29,7 @@ struct RunOrigin {
     std::vector<std::int64_t> classes;
   };
   std::vector<SplitSize> splits;
+  std::vector<Notice> data_notices;  // that were printed at the start
   // The bytes that the model takes on a device, by purpose: the plan of one rank of this process.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   bool on_cpu = true;

@@ -163,8 +163,13 @@ TEST_CASE("a class without images in a split is told, and no mistake") {
   INFO(trained.err);
   REQUIRE(trained.code == 0);
   CHECK(trained.event("finished")["metrics"]["validation"]["count"] == 3);
-  CHECK(trained.err.find("has no folder right; no image of this class is in this split") !=
-        std::string::npos);
+  const char* const warning = "has no folder right; no image of this class is in this split";
+  CHECK(trained.err.find(warning) != std::string::npos);
+  const Json notice = Json::parse(read_text_file(work / "run/run.json")).at("data_notices").at(0);
+  CHECK(notice.at("kind") == "warning");
+  CHECK(notice.at("text").get<std::string>().find(warning) != std::string::npos);
+  REQUIRE(run({"report", work / "run"}).code == 0);
+  CHECK(read_text_file(work / "run/report.html").find(warning) != std::string::npos);
 }
 
 TEST_CASE("a backbone without a size takes images as its weights do") {

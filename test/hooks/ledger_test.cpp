@@ -262,6 +262,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   origin.price_per_hour = 1.5;
   origin.splits = {{Split::kTrain, 30, {10, 20}}, {Split::kTest, 9, {}}};
   origin.memory = {{"gradients", 12}};
+  origin.data_notices = {Notice("no sample of: cow"), Notice::note("a range")};
   {
     const auto hook = make_run_record_hook(origin);
     hook->on_start(run_info(folder.path()));
@@ -284,6 +285,9 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   CHECK(record["splits"]["train"]["classes"] == std::vector<int>{10, 20});
   CHECK(record["splits"]["test"]["classes"].empty());
   CHECK(record["memory"]["gradients"] == 12);
+  const nlohmann::json warning{{"kind", "warning"}, {"text", "no sample of: cow"}};
+  const nlohmann::json note{{"kind", "note"}, {"text", "a range"}};
+  CHECK(record["data_notices"] == nlohmann::json::array({warning, note}));
   REQUIRE(record["sessions"].size() == 2);
   CHECK(record["sessions"][0]["first_step"] == 0);
   CHECK(record["sessions"][0]["started"].get<std::string>().size() > 10);

@@ -10,9 +10,10 @@ namespace {
 
 constexpr const char* kStyle = R"(
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--paper:#ffffff;--line:#d0d7de;--band:#f3f5f7;--link:#0b62c4}
-@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#a6b0bb;--paper:#0f1318;--line:#343b44;--band:#181d24;--link:#6cb2ff}}
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#a6b0bb;--paper:#0f1318;--line:#343b44;--band:#181d24;--link:#6cb2ff}}
 body{margin:0 auto;max-width:76rem;padding:1rem;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.6rem;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line)}
+h3{font-size:1rem;margin:1.25rem 0 .5rem}
 p.lead{color:var(--soft);margin:0 0 1rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
 figure{margin:0;min-width:0}
@@ -33,14 +34,27 @@ ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5r
 .bar span{display:block;min-width:1px}
 .phase0{background:#d55e00}.phase1{background:#cc79a7}.phase2{background:#56b4e9}.phase3{background:#0072b2}
 .phase4{background:#e69f00}.phase6{background:#009e73}.phase7{background:#8c959f}
-ul.mistakes{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem}
-ul.mistakes li{min-width:0;overflow-wrap:anywhere;font-size:.875rem;line-height:1.35}
-ul.mistakes img{display:block;max-width:100%;height:auto;margin-bottom:.35rem;border:1px solid var(--line)}
-ul.mistakes.pairs{grid-template-columns:repeat(auto-fill,minmax(15rem,1fr))}
-ul.mistakes div{display:flex;gap:.25rem}ul.mistakes div img{min-width:0;max-width:50%}
-ul.mistakes img.pixels{image-rendering:pixelated}ul.mistakes small{color:var(--soft)}
+ul.samples{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem}
+ul.samples li{min-width:0;overflow-wrap:anywhere;font-size:.875rem;line-height:1.35}
+ul.samples img{display:block;max-width:100%;height:auto;margin-bottom:.35rem;border:1px solid var(--line)}
+ul.samples.pairs{grid-template-columns:repeat(auto-fill,minmax(15rem,1fr))}
+ul.samples div{display:flex;gap:.25rem}ul.samples div img{min-width:0;max-width:50%}
+ul.samples img.pixels{image-rendering:pixelated}ul.samples small{color:var(--soft)}
+ul.samples li.wrong{border-left:4px solid #d55e00;padding-left:.5rem}
 p.finding{border-left:4px solid #d55e00;padding-left:.75rem}
-@media print{details{display:block}}
+@page{margin:1.5cm}
+@media print{
+body{max-width:none;padding:0;font-size:11pt}
+*{-webkit-print-color-adjust:exact;print-color-adjust:exact}
+.scroll,pre{overflow:visible}pre{white-space:pre-wrap;overflow-wrap:anywhere}
+table{max-width:100%;font-size:9pt}th,td{padding:.15rem .35rem;overflow-wrap:anywhere}
+.charts{grid-template-columns:1fr 1fr}svg.chart{min-width:0}
+figure,tr,li,.steptime,p.finding{break-inside:avoid}
+h1,h2,h3,caption{break-after:avoid}thead{display:table-header-group}
+figure details{display:none}
+ul.samples,ul.samples.pairs{grid-template-columns:repeat(auto-fill,minmax(10rem,1fr));gap:.5rem}
+ul.samples li{font-size:8pt}
+}
 )";
 
 std::string cell(const char* tag, const std::string& text, bool is_number, const char* more = "") {
@@ -62,6 +76,8 @@ std::string page(const std::string& title, const std::string& body) {
 }
 
 std::string heading(const std::string& text) { return "<h2>" + escape_markup(text) + "</h2>\n"; }
+
+std::string subheading(const std::string& text) { return "<h3>" + escape_markup(text) + "</h3>\n"; }
 
 // What is wider than the screen scrolls, also by the keyboard.
 std::string table(const std::string& caption, const Cells& cells, std::size_t numbers) {

@@ -6,6 +6,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/page/page.h"
+#include "commands/page/picture.h"
 #include "commands/report/sections.h"
 
 namespace trainer::commands {
@@ -60,12 +61,23 @@ std::string files(const RunFiles& run) {
          join(lines, "\n") + "</pre>\n";
 }
 
+std::string notices(const RunFiles& run) {
+  if (run.data_notices.empty()) return "";
+  std::string text = "<ul class=\"notices\">\n";
+  for (const Notice& notice : run.data_notices) {
+    const bool is_note = notice.kind == Notice::Kind::kNote;
+    text += concat("<li>", bold(is_note ? "Note" : "Warning"), ": ", escape_markup(notice.text),
+                   "</li>\n");
+  }
+  return text + "</ul>\n";
+}
+
 }  // namespace
 
 std::string data_section(const RunFiles& run) {
   const bool has_report = std::filesystem::exists(run.folder / "data_report.txt");
-  if (run.splits.empty() && !has_report) return "";
-  std::string text = heading("Data");
+  if (run.splits.empty() && run.data_notices.empty() && !has_report) return "";
+  std::string text = heading("Data") + notices(run);
   if (!run.splits.empty()) text += sizes(run) + counts(run);
   return text + files(run);
 }

@@ -1,11 +1,9 @@
 #include "commands/report/mistakes.h"
 
-#include <openssl/evp.h>
-#include <stb/stb_image_write.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -17,36 +15,8 @@
 namespace trainer::commands {
 namespace {
 
-constexpr int kMaxSide = 256;
-constexpr int kMaxPngSide = 64;  // sides up to which PNG is the smaller file
-constexpr int kJpegQuality = 85;
-
-std::string base64(const Bytes& bytes) {
-  std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // OpenSSL adds a zero
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(),
-                                   static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
-
-// The mean of squares of pixels, so many on a side.
-std::vector<std::uint8_t> shrunk(const std::vector<std::uint8_t>& pixels, int height, int width,
-                                 int channels, int side) {
-  std::vector<std::uint8_t> small;
-  for (int y = 0; y + side <= height; y += side) {
-    for (int x = 0; x + side <= width; x += side) {
-      for (int c = 0; c < channels; ++c) {
-        int sum = 0;
-        for (int i = 0; i < side * side; ++i) {
-          const int at = ((y + i / side) * width + x + i % side) * channels + c;
-          sum += pixels[static_cast<std::size_t>(at)];
-        }
-        small.push_back(static_cast<std::uint8_t>(sum / (side * side)));
-      }
-    }
-  }
-  return small;
-}
+constexpr std::size_t kMaxGroups = 8;         // with pictures
+constexpr std::size_t kMaxNamedSamples = 40;  // of a group, without a picture
 
 // Makes heatmaps of the last feature map or, of a model that has none, by occlusion.
 HeatmapMaker make_heatmaps(const OpenedModel& trained, const std::vector<PredictionInput>& inputs,
@@ -60,50 +30,141 @@ HeatmapMaker make_heatmaps(const OpenedModel& trained, const std::vector<Predict
   }
 }
 
-// Keeps the mistakes whose own class got the least probability.
-class Worst {
- public:
-  explicit Worst(std::size_t most) : most_(most) {}
+// A prediction that may be shown.
+struct Kept {
+  double of_label, of_predicted;
+  std::int64_t index;
+  std::size_t label, predicted;
+  bool operator<(const Kept& other) const {
+    return std::tie(of_label, index) < std::tie(other.of_label, other.index);
+  }
+};
 
-  void add(const Prediction& prediction) {
-    const auto label = static_cast<std::size_t>(*prediction.label);
-    const auto predicted = static_cast<std::size_t>(prediction.predicted);
-    kept_.insert({prediction.probabilities[label], prediction.probabilities[predicted],
-                  prediction.index, label, predicted});
-    if (kept_.size() > most_) kept_.erase(std::prev(kept_.end()));
+Kept to_kept(const Prediction& prediction) {
+  const auto label = static_cast<std::size_t>(*prediction.label);
+  const auto predicted = static_cast<std::size_t>(prediction.predicted);
+  return {prediction.probabilities[label], prediction.probabilities[predicted], prediction.index,
+          label, predicted};
+}
+
+// Makes what a page shows of a sample.
+class SampleRenderer {
+ public:
+  SampleRenderer(const PredictionInput& input, const std::vector<std::string>& classes,
+                 HeatmapMaker& heatmaps)
+      : input_(input), classes_(classes), heatmaps_(heatmaps) {}
+
+  std::string name(const Kept& one) const {
+    return input_.one_per_file ? input_.name_of(one.index) : concat("number ", one.index);
   }
 
-  std::vector<Mistake> take(const PredictionInput& input, const std::vector<std::string>& classes,
-                            HeatmapMaker& maker) const {
-    const data::DatasetSpec& spec = input.dataset().spec();
-    std::vector<Mistake> mistakes;
-    for (const Kept& one : kept_) {
-      const std::vector<std::byte> image = read_image(input.dataset(), one.index);
-      const std::vector<std::uint8_t> pixels = to_pixels(image, spec);
-      Picture picture = encode_picture(pixels, spec.image_shape);
-      const engine::PositionMap map =
-          maker.compute(image, static_cast<std::int64_t>(one.predicted));
-      const HeatmapPicture heatmap = lay_over(pixels, spec.image_shape[2], map);
-      const std::string sample =
-          input.one_per_file ? input.name_of(one.index) : concat("number ", one.index);
-      mistakes.push_back({sample, classes[one.label], classes[one.predicted], one.of_label,
-                          one.of_predicted, picture.width, picture.height, std::move(picture.url),
-                          encode_picture(heatmap.pixels, {heatmap.height, heatmap.width, 3}).url});
-    }
-    return mistakes;
+  ShownSample render(const Kept& one) const {
+    const data::DatasetSpec& spec = input_.dataset().spec();
+    const std::vector<std::byte> image = read_image(input_.dataset(), one.index);
+    const std::vector<std::uint8_t> pixels = to_pixels(image, spec);
+    const engine::PositionMap map =
+        heatmaps_.compute(image, static_cast<std::int64_t>(one.predicted));
+    const HeatmapPicture heatmap = lay_over(pixels, spec.image_shape[2], map);
+    return {name(one),
+            classes_[one.label],
+            classes_[one.predicted],
+            one.of_label,
+            one.of_predicted,
+            encode_picture(pixels, spec.image_shape),
+            encode_picture(heatmap.pixels, {heatmap.height, heatmap.width, 3})};
   }
 
  private:
-  struct Kept {
-    double of_label, of_predicted;
-    std::int64_t index;
-    std::size_t label, predicted;
-    bool operator<(const Kept& other) const {
-      return std::tie(of_label, index) < std::tie(other.of_label, other.index);
+  const PredictionInput& input_;
+  const std::vector<std::string>& classes_;
+  HeatmapMaker& heatmaps_;
+};
+
+// Groups mistakes by true and predicted class, and keeps those of each group whose own class got
+// the least probability.
+class GroupedMistakes {
+ public:
+  explicit GroupedMistakes(std::size_t most) : most_(most) {}
+
+  void add(const Kept& one) {
+    Group& group = groups_[{one.label, one.predicted}];
+    ++group.count;
+    group.kept.insert(one);
+    if (group.kept.size() > most_ + kMaxNamedSamples) group.kept.erase(std::prev(group.kept.end()));
+  }
+
+  std::int64_t count() const { return std::ssize(groups_); }
+
+  // Shows `most` samples in all, about as many of each of the largest groups.
+  std::vector<MistakeGroup> take(const SampleRenderer& renderer) const {
+    std::vector<const Group*> largest;
+    for (const auto& [classes, group] : groups_) largest.push_back(&group);
+    std::stable_sort(largest.begin(), largest.end(),
+                     [](const Group* a, const Group* b) { return a->count > b->count; });
+    largest.resize(std::min({largest.size(), kMaxGroups, most_}));
+    std::vector<MistakeGroup> result;
+    std::size_t left = most_;
+    for (std::size_t i = 0; i < largest.size(); ++i) {
+      const std::size_t groups_left = largest.size() - i;
+      const std::size_t share = (left + groups_left - 1) / groups_left;
+      result.push_back(take(*largest[i], share, renderer));
+      left -= result.back().shown.size();
     }
+    return result;
+  }
+
+ private:
+  struct Group {
+    std::int64_t count = 0;
+    std::set<Kept> kept;
   };
+
+  static MistakeGroup take(const Group& group, std::size_t pictures,
+                           const SampleRenderer& renderer) {
+    MistakeGroup result;
+    result.count = group.count;
+    for (const Kept& one : group.kept) {
+      if (result.shown.size() < pictures) {
+        result.shown.push_back(renderer.render(one));
+      } else if (result.more.size() < kMaxNamedSamples) {
+        result.more.push_back(renderer.name(one));
+      }
+    }
+    result.label = result.shown.front().label;
+    result.predicted = result.shown.front().predicted;
+    return result;
+  }
+
   std::size_t most_;
-  std::set<Kept> kept_;
+  std::map<std::pair<std::size_t, std::size_t>, Group> groups_;  // by true and predicted class
+};
+
+// Keeps the first right answers of each class.
+class RightAnswers {
+ public:
+  explicit RightAnswers(std::size_t most) : most_(most) {}
+
+  void add(const Kept& one) {
+    std::vector<Kept>& of_class = classes_[one.label];
+    if (of_class.size() < most_) of_class.push_back(one);
+  }
+
+  // Returns the first of each class, then the second of each, and so on, ordered by class.
+  std::vector<Kept> take() const {
+    std::vector<Kept> result;
+    for (std::size_t round = 0; round < most_; ++round) {
+      for (const auto& [label, of_class] : classes_) {
+        if (round < of_class.size() && result.size() < most_) result.push_back(of_class[round]);
+      }
+    }
+    std::stable_sort(result.begin(), result.end(),
+                     [](const Kept& a, const Kept& b) { return a.label < b.label; });
+    return result;
+  }
+
+ private:
+  std::size_t most_;
+  std::map<std::size_t, std::vector<Kept>> classes_;
 };
 
 SplitResult count_result(const engine::Confusion& confusion) {
@@ -140,15 +201,16 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
     return found;
   }
   const auto engine = make_engine(trained, inputs);
-  Worst worst(options.most);
+  GroupedMistakes mistakes(options.most);
+  RightAnswers right(options.most / 2);
   engine::Confusion confusion(static_cast<std::int64_t>(trained.classes.size()));
   const auto each = [&](const Prediction& prediction) {
     ++found.looked_at;
     if (!prediction.error.empty()) return;
     confusion.add(*prediction.label, prediction.predicted);
-    if (prediction.predicted == *prediction.label) return;
+    if (prediction.predicted == *prediction.label) return right.add(to_kept(prediction));
     ++found.wrong;
-    worst.add(prediction);
+    mistakes.add(to_kept(prediction));
   };
   const auto start = std::chrono::steady_clock::now();
   const auto enough = [&] {
@@ -156,43 +218,19 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
     return passed.count() >= options.seconds;
   };
   predict(*engine, input, {trained.config.model.loss}, each, enough);
-  if (found.wrong > 0) {
-    HeatmapMaker maker = make_heatmaps(trained, inputs, found.heatmap_method);
-    found.worst = worst.take(input, trained.classes, maker);
+  const std::vector<Kept> right_answers = right.take();
+  if (found.wrong > 0 || !right_answers.empty()) {
+    HeatmapMaker heatmaps = make_heatmaps(trained, inputs, found.heatmap_method);
+    const SampleRenderer renderer(input, trained.classes, heatmaps);
+    found.groups = mistakes.take(renderer);
+    for (const Kept& one : right_answers) found.right.push_back(renderer.render(one));
   }
+  found.all_groups = mistakes.count();
   if (found.looked_at == found.samples) found.result = count_result(confusion);
   return found;
 }
 
 }  // namespace
-
-Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape) {
-  const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
-  const int all = static_cast<int>(shape[2]), channels = all == 3 ? 3 : 1;
-  std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width * channels));
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    shown[i] = channels == all ? pixels[i] : pixels[i * static_cast<std::size_t>(all)];
-  }
-  const int longest = std::max(height, width);
-  const int side = std::min({(longest + kMaxSide - 1) / kMaxSide, height, width});
-  if (side > 1) shown = shrunk(shown, height, width, channels, side);
-  Picture picture{width / side, height / side, {}};
-  Bytes file;
-  const auto append = [](void* context, void* bytes, int size) {
-    const auto* from = static_cast<const std::uint8_t*>(bytes);
-    static_cast<Bytes*>(context)->insert(static_cast<Bytes*>(context)->end(), from, from + size);
-  };
-  const bool small = std::max(picture.width, picture.height) <= kMaxPngSide;
-  if (small) {
-    stbi_write_png_to_func(append, &file, picture.width, picture.height, channels, shown.data(),
-                           picture.width * channels);
-  } else {
-    stbi_write_jpg_to_func(append, &file, picture.width, picture.height, channels, shown.data(),
-                           kJpegQuality);
-  }
-  picture.url = concat("data:image/", small ? "png" : "jpeg", ";base64,", base64(file));
-  return picture;
-}
 
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
   try {

@@ -1,4 +1,5 @@
-// The samples that a run is most wrong about, found with its best checkpoint, else its last.
+// The samples that a run predicts wrongly, found with its best checkpoint, else its last, and some
+// that it predicts rightly.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +10,39 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
-#include "base/types.h"
 #include "commands/open_model/open_model.h"
+#include "commands/page/picture.h"
 #include "commands/run_files/run_files.h"
 #include "config/config.h"
 
 namespace trainer::commands {
 
-struct Mistake {
+struct ShownSample {
   std::string sample;                     // its file, or its number in the split
   std::string label, predicted;           // classes
   double of_label = 0, of_predicted = 0;  // their probabilities or outputs
-  int width = 0, height = 0;              // of the picture
-  std::string picture;                    // a data: URL
-  // A data: URL of the picture with a heatmap of the predicted class over it, of the same size.
-  std::string heatmap = {};
+  Picture picture;
+  Picture heatmap = {};  // the picture with a heatmap of the predicted class over it
+};
+
+// The mistakes with the same true and the same predicted class.
+struct MistakeGroup {
+  std::string label, predicted;
+  std::int64_t count = 0;
+  // The samples whose own class got the least probability, the least first.
+  std::vector<ShownSample> shown;
+  std::vector<std::string> more;  // names of the next ones, at most 40
 };
 
 struct Mistakes {
   std::string split;
-  std::int64_t samples = 0;    // of the split
-  std::int64_t looked_at = 0;  // of these, before the time was up
-  std::int64_t wrong = 0;      // of those looked at
-  // The samples whose own class got the least probability, the least first.
-  std::vector<Mistake> worst;
-  std::string heatmap_method;     // of their heatmaps: "Grad-CAM" or "occlusion"
+  std::int64_t samples = 0;          // of the split
+  std::int64_t looked_at = 0;        // of these, before the time was up
+  std::int64_t wrong = 0;            // of those looked at
+  std::vector<MistakeGroup> groups;  // the largest first, at most 8
+  std::int64_t all_groups = 0;       // the number of all
+  std::vector<ShownSample> right;    // the first right answers of each class, in turn
+  std::string heatmap_method;        // of the heatmaps: "Grad-CAM" or "occlusion"
   bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
   std::string reason;             // why nothing was looked at; "" when something was
   CheckpointChoice checkpoint = CheckpointChoice::kLast;  // with which they were found
@@ -43,7 +52,7 @@ struct Mistakes {
 };
 
 struct MistakeOptions {
-  std::size_t most = 24;
+  std::size_t most = 24;  // mistakes to show; at most half as many right answers are shown
   double seconds = 60;
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   std::vector<config::Override> overrides;  // of the run's config, for other devices or data
@@ -54,14 +63,5 @@ struct MistakeOptions {
 // Predicts the test split, or else the validation split, of the run in `folder`. When a checkpoint,
 // the data, the device or classes are missing, the result has the reason.
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options);
-
-// Encodes an image of bytes in [height, width, channels] as a data: URL, PNG when small and JPEG
-// otherwise. The longer side is shrunk to 256 pixels as far as the shorter one allows. Of an image
-// that has neither 1 nor 3 channels, the first channel is shown.
-struct Picture {
-  int width = 0, height = 0;
-  std::string url;
-};
-Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape);
 
 }  // namespace trainer::commands

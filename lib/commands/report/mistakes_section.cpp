@@ -2,59 +2,68 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "commands/page/page.h"
+#include "commands/page/picture.h"
 #include "commands/report/sections.h"
 
 namespace trainer::commands {
 namespace {
 
-// Small pictures are enlarged by a whole factor, so that their pixels stay squares.
-constexpr int kShownSide = 112;
-
-std::string picture(const Mistake& mistake, const std::string& url, const std::string& text) {
-  const int side = std::max(mistake.width, mistake.height);
-  const int factor = std::max(1, kShownSide / side);
-  return concat("<img src=\"", url, "\" width=\"", mistake.width * factor, "\" height=\"",
-                mistake.height * factor, "\"", factor > 1 ? " class=\"pixels\"" : "", " alt=\"",
-                escape_markup(text), "\"/>");
+std::string class_line(const std::string& before, const std::string& name, double value,
+                       bool has_probabilities) {
+  return concat(before, bold(name), " (",
+                has_probabilities ? percent(value) : "output " + fixed(value, 4), ")");
 }
 
-// The sample and beside it its heatmap.
-std::string pictures(const Mistake& mistake) {
-  if (mistake.picture.empty()) return "";
-  const std::string sample = picture(
-      mistake, mistake.picture,
-      concat("Sample ", mistake.sample, ": ", mistake.label, " taken for ", mistake.predicted));
-  if (mistake.heatmap.empty()) return sample;
-  return concat("<div>", sample,
-                picture(mistake, mistake.heatmap,
-                        concat("Heatmap of ", mistake.predicted, " for sample ", mistake.sample)),
-                "</div>");
+SampleTile mistake_tile(const ShownSample& shown, bool has_probabilities) {
+  return {shown.picture,
+          shown.heatmap,
+          concat("Sample ", shown.sample, ": ", shown.label, " taken for ", shown.predicted),
+          concat("Heatmap of ", shown.predicted, " for sample ", shown.sample),
+          {class_line("", shown.label, shown.of_label, has_probabilities),
+           class_line("taken for ", shown.predicted, shown.of_predicted, has_probabilities)},
+          shown.sample};
 }
 
-// Shortens a long path to its end.
-std::string short_name(const std::string& sample) {
-  constexpr std::size_t kMaxLength = 28;
-  const std::string name = std::filesystem::path(sample).filename().string();
-  return name.size() <= kMaxLength ? name : "..." + name.substr(name.size() - kMaxLength);
+SampleTile right_tile(const ShownSample& shown, bool has_probabilities) {
+  return {shown.picture,
+          shown.heatmap,
+          concat("Sample ", shown.sample, ": ", shown.label),
+          concat("Heatmap of ", shown.predicted, " for sample ", shown.sample),
+          {class_line("", shown.label, shown.of_label, has_probabilities)},
+          shown.sample};
 }
 
-std::string item(const Mistake& mistake, bool has_probabilities) {
-  const auto number = [&](double value) {
-    return has_probabilities ? percent(value) : "output " + fixed(value, 4);
-  };
-  return concat("<li>", pictures(mistake), "<span><b>", escape_markup(mistake.label), "</b> (",
-                number(mistake.of_label), ")<br/>taken for <b>", escape_markup(mistake.predicted),
-                "</b> (", number(mistake.of_predicted), ")<br/><small title=\"",
-                escape_markup(mistake.sample), "\">", escape_markup(short_name(mistake.sample)),
-                "</small></span></li>\n");
+std::string group_part(const MistakeGroup& group, bool has_probabilities) {
+  std::vector<SampleTile> tiles;
+  for (const ShownSample& shown : group.shown) {
+    tiles.push_back(mistake_tile(shown, has_probabilities));
+  }
+  std::string text = subheading(concat(group.label, ", taken for ", group.predicted, " (",
+                                       grouped(group.count), ")")) +
+                     sample_list(tiles);
+  if (group.more.empty()) return text;
+  return text + folded(concat("Names of ", group.more.size(), " more"),
+                       "<p class=\"names\">" + escape_markup(join(group.more)) + "</p>\n");
+}
+
+// States what the groups are and which of their samples are shown.
+std::string explain_groups(const Mistakes& mistakes) {
+  const auto shown = std::ssize(mistakes.groups);
+  return concat(" Grouped by true and predicted class, the largest group first",
+                shown < mistakes.all_groups
+                    ? concat(" (", shown, " of ", mistakes.all_groups, " groups)")
+                    : std::string(),
+                "; of each group those whose own class got the least ",
+                mistakes.has_probabilities ? "probability." : "output.");
 }
 
 }  // namespace
 
 std::string mistakes_section(const Mistakes& mistakes) {
-  std::string text = heading(mistakes.split.empty() ? "Worst mistakes"
-                                                    : "Worst mistakes (" + mistakes.split + ")");
+  const std::string split = mistakes.split.empty() ? "" : " (" + mistakes.split + ")";
+  std::string text = heading("Mistakes" + split);
   if (!mistakes.reason.empty()) {
     return text + "<p>No pictures: " + escape_markup(mistakes.reason) + "</p>\n";
   }
@@ -64,17 +73,24 @@ std::string mistakes_section(const Mistakes& mistakes) {
                      : " samples",
                  " are wrong with the ",
                  mistakes.checkpoint == CheckpointChoice::kBest ? "best" : "last", " checkpoint.");
-  if (mistakes.worst.empty()) return text + "</p>\n";
-  text += concat(" Shown: the ", mistakes.worst.size(), " whose own class got the least ",
-                 mistakes.has_probabilities ? "probability" : "output", ".");
-  const bool has_heatmaps = !mistakes.heatmap_method.empty();
-  if (has_heatmaps) {
-    text += concat(" Beside each, red marks where the model sees the class that it predicted (",
-                   mistakes.heatmap_method, ").");
+  if (!mistakes.groups.empty()) text += explain_groups(mistakes);
+  if (!mistakes.heatmap_method.empty()) {
+    text +=
+        concat(" Beside each sample, red marks where the model sees the class that it predicted (",
+               mistakes.heatmap_method, ").");
   }
-  text += concat("</p>\n<ul class=\"mistakes", has_heatmaps ? " pairs" : "", "\">\n");
-  for (const Mistake& mistake : mistakes.worst) text += item(mistake, mistakes.has_probabilities);
-  return text + "</ul>\n";
+  text += "</p>\n";
+  for (const MistakeGroup& group : mistakes.groups) {
+    text += group_part(group, mistakes.has_probabilities);
+  }
+  if (mistakes.right.empty()) return text;
+  std::vector<SampleTile> tiles;
+  for (const ShownSample& shown : mistakes.right) {
+    tiles.push_back(right_tile(shown, mistakes.has_probabilities));
+  }
+  return concat(text, heading("Right answers" + split), "<p>", mistakes.right.size(), " of ",
+                grouped(mistakes.looked_at - mistakes.wrong),
+                ": the first of each class, in the order of the data.</p>\n", sample_list(tiles));
 }
 
 }  // namespace trainer::commands

@@ -245,6 +245,16 @@ void read_start(const SortedJson& session, RunFiles& run) {
   run.command = join(words, " ");
 }
 
+void read_data_notices(const SortedJson& json, RunFiles& run) {
+  if (!json.contains("data_notices")) return;
+  for (const SortedJson& one : json["data_notices"]) {
+    const std::string text = get_or<std::string>(one, "text", "");
+    if (text.empty()) continue;
+    const bool is_note = get_or<std::string>(one, "kind", "") == "note";
+    run.data_notices.push_back(is_note ? Notice::note(text) : Notice(text));
+  }
+}
+
 void read_record(const SortedJson& json, RunFiles& run) {
   run.name = get_or<std::string>(json, "name", "");
   for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
@@ -272,6 +282,7 @@ void read_record(const SortedJson& json, RunFiles& run) {
     run.splits.push_back(
         {which, get_or<std::int64_t>(split, "samples", 0), read_counts(split.at("classes"))});
   }
+  read_data_notices(json, run);
   run.steps_per_epoch = get_or<std::int64_t>(json, "steps_per_epoch", 0);
   run.total_steps = get_or<std::int64_t>(json, "total_steps", 0);
   double images = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/notice.h"
 #include "base/split.h"
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/multi_label.h"
@@ -88,6 +89,7 @@ struct RunFiles {
     std::vector<std::int64_t> classes;  // samples of each class; empty if run.json lacks them
   };
   std::vector<SplitSize> splits;
+  std::vector<Notice> data_notices;  // that the run printed about its data at its start
   // Bytes that the model takes on a device, by what for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   // What its devices were measured to do: (step, value) by column of metrics.csv, e.g.

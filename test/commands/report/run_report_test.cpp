@@ -278,7 +278,7 @@ TEST_CASE("run report: mistakes of mean_squared_error, outputs instead of percen
   mistakes.split = "test";
   mistakes.samples = mistakes.looked_at = 9;
   mistakes.wrong = 1;
-  mistakes.worst = {{"number 3", "cat", "dog", -0.5, 5.123, 0, 0, ""}};
+  mistakes.groups = {{"cat", "dog", 1, {{"number 3", "cat", "dog", -0.5, 5.123, {}}}, {}}};
   CHECK(contains(page_of({}, mistakes), "<b>cat</b> (-50.00 %)"));
   mistakes.has_probabilities = false;
   const std::string page = page_of({}, mistakes);

@@ -269,12 +269,16 @@ TEST_CASE("run files: control characters of a crafted run.json, spelled out") {
   record["sessions"][0]["step_times"] =
       test::step_times({test::rank_times("r\n0", test::Json::object())});
   record["finished"]["reason"] = "done\x1b";
+  record["data_notices"] = {{{"kind", "note"}, {"text", "a\nb"}}, {{"kind", 7}}, "c", 5};
   write_file_atomic(folder.path() / "run.json", record.dump());
   const RunFiles run = read_run(folder.path());
   CHECK(run.name == "a\\x0ab\\x1b[31m");
   CHECK(run.classes == std::vector<std::string>{"cat\\x0d", "d\xc3\xb6g"});
   CHECK(run.ranks == std::vector<std::string>{"r\\x0a0"});
   CHECK(run.finished->reason == "done\\x1b");
+  REQUIRE(run.data_notices.size() == 1);
+  CHECK(run.data_notices[0].text == "a\\x0ab");
+  CHECK(run.data_notices[0].kind == Notice::Kind::kNote);
 }
 
 }  // namespace trainer::commands
