@@ -86,6 +86,30 @@ class ReportTest(unittest.TestCase):
         for row in rows:
             self.assertIn(row["verdict"], verdicts)
 
+    def test_sweep_has_the_best_first(self):
+        table = json.loads((self.sweep_dir / "table.json").read_text())
+        best = max(table["rows"], key=lambda row: row["accuracy"])
+        label = " ".join(f"{key.split('.')[1]}={value}" for key, value in best["values"].items())
+        self.assertIn(f"Best: {label}, accuracy {100 * best['accuracy']:.2f} %", "".join(self.pages["sweep"].itertext()))
+        rows = next(table for table in self.pages["sweep"].iter(HTML + "table")
+                    if table.find(HTML + "caption").text.startswith("Means over the seeds"))
+        headings = [cell.text for cell in rows.find(HTML + "thead").iter(HTML + "th")]
+        column = headings.index("accuracy")
+        self.assertEqual(headings[column:column + 3], ["accuracy", "95 % interval", "loss"])
+        accuracies = [float(row[column].text) for row in rows.find(HTML + "tbody")]
+        self.assertEqual(accuracies, sorted(accuracies, reverse=True))
+        for chart, metric in (("accuracy-curves", "accuracy"), ("loss-curves", "loss")):
+            found = self.points(self.pages["sweep"], chart)
+            for point in table["points"]:
+                with (self.sweep_dir / point["name"] / "metrics.csv").open(newline="") as file:
+                    values = [row for row in csv.DictReader(file) if row["split"] == "test"]
+                name = " ".join(f"{key.split('.')[1]}={value}" for key, value in point["values"].items())
+                self.assertEqual(len([1 for series, _, _ in found if series == name]), len(values))
+                for row in values:
+                    close = [y for series, x, y in found if series == name and abs(x - float(row["epoch"])) < 1e-4
+                             and abs(y - float(row[metric])) <= 1e-5 * abs(y)]
+                    self.assertTrue(close, f"{chart}: {name} at epoch {row['epoch']}")
+
     def test_nothing_is_fetched_or_run(self):
         for name, text in self.texts.items():
             self.assertNotRegex(text, r"<script|<iframe|@import|url\(", name)
@@ -114,25 +138,45 @@ class ReportTest(unittest.TestCase):
     def test_names_are_escaped(self):
         self.assertEqual(self.pages["run"].find(f".//{HTML}h1").text, 'Run a <report> & "more"')
 
-    def test_worst_mistakes_are_those_of_the_predictions(self):
+    def test_mistakes_are_those_of_the_predictions(self):
         done = support.trainer("predict", self.run_dir, "--split", "test", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         predictions = support.events(done.stdout)
-        wrong = [one for one in predictions if one["class"] != one["label"]]
-        worst = sorted(wrong, key=lambda one: one["probabilities"][one["label"]])[:24]
-        (shown,) = [e for e in self.pages["run"].iter(HTML + "ul") if "mistakes" in classes_of(e)]
-        images = list(shown.iter(HTML + "img"))
-        # A picture of each sample, and a heatmap beside it.
-        pictures, heatmaps = images[::2], images[1::2]
-        self.assertEqual([image.get("alt") for image in heatmaps],
-                         [f"Heatmap of {one['class']} for sample number {one['index']}" for one in worst])
-        self.assertEqual(len({image.get("src") for image in heatmaps}), len(worst))
-        self.assertIn("the class that it predicted (occlusion)", "".join(self.pages["run"].itertext()))
-        self.assertEqual([image.get("alt") for image in pictures],
-                         [f"Sample number {one['index']}: {one['label']} taken for {one['class']}" for one in worst])
-        self.assertIn(f"{len(wrong):,} of {len(predictions):,} samples are wrong", "".join(self.pages["run"].itertext()))
-        for image, one in zip(pictures, worst):
-            self.assertEqual(self.pixels(image), self.digit(one["index"]))
+        groups, right = {}, {}
+        for one in predictions:
+            if one["class"] == one["label"]:
+                right.setdefault(one["label"], []).append(one)
+            else:
+                groups.setdefault((int(one["label"]), int(one["class"])), []).append(one)
+        largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))[:8]
+        wrong = sum(map(len, groups.values()))
+        text = "".join(self.pages["run"].itertext())
+        self.assertIn(f"{wrong:,} of {len(predictions):,} samples are wrong", text)
+        self.assertIn("the class that it predicted (occlusion)", text)
+        self.assertEqual([heading.text for heading in self.pages["run"].iter(HTML + "h3")],
+                         [f"{label}, taken for {taken} ({len(group)})" for (label, taken), group in largest])
+        expected = []  # 24 mistakes, 3 of each group, with the least probability of their class
+        for _, group in largest:
+            expected.append(sorted(group, key=lambda one: one["probabilities"][one["label"]])[:3])
+        # 12 right answers: the first of each class, and the second of the first two classes.
+        expected.append([one for label in sorted(right) for one in right[label][:2 if int(label) < 2 else 1]])
+        self.assertEqual(sum(map(len, expected)), 36)
+        lists = [e for e in self.pages["run"].iter(HTML + "ul") if "samples" in classes_of(e)]
+        self.assertEqual(len(lists), len(expected))
+        for shown, samples in zip(lists, expected):
+            images = list(shown.iter(HTML + "img"))
+            # A picture of each sample, and a heatmap beside it.
+            pictures, heatmaps = images[::2], images[1::2]
+            self.assertEqual([image.get("alt") for image in heatmaps],
+                             [f"Heatmap of {one['class']} for sample number {one['index']}" for one in samples])
+            self.assertEqual([image.get("alt") for image in pictures], [self.alt(one) for one in samples])
+            for image, one in zip(pictures, samples):
+                self.assertEqual(self.pixels(image), self.digit(one["index"]))
+
+    @staticmethod
+    def alt(one):
+        taken = "" if one["class"] == one["label"] else f" taken for {one['class']}"
+        return f"Sample number {one['index']}: {one['label']}{taken}"
 
     @staticmethod
     def pixels(image):

@@ -38,6 +38,9 @@ RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dat
 // The suggestion for points that are smoothed.
 std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points);
 
+// Returns the rate with three significant digits, as the printed suggestion has it.
+std::string format_rate(double rate);
+
 // `key` is the key of the config that the printed suggestion sets.
 void print_range_test(const RangeTest& test, const std::string& key, std::ostream& out);
 // {"event":"found","what":"learning-rate",...}, one line.

@@ -1,5 +1,7 @@
 #include "commands/find/find_chart.h"
 
+#include "base/error.h"
+
 namespace trainer::commands {
 
 Chart make_chart(const RangeTest& test) {
@@ -12,6 +14,9 @@ Chart make_chart(const RangeTest& test) {
   for (const RangeTest::Point& point : test.points) {
     chart.series[0].points.emplace_back(point.rate, point.loss);
     chart.series[1].points.emplace_back(point.rate, point.smoothed);
+  }
+  if (test.suggestion) {
+    chart.mark = Chart::Mark{*test.suggestion, "suggestion " + format_rate(*test.suggestion)};
   }
   return chart;
 }
@@ -26,6 +31,9 @@ Chart make_chart(const BatchSizes& sizes) {
   for (const BatchSizes::Point& point : sizes.points) {
     chart.series[0].points.emplace_back(static_cast<double>(point.batch_size),
                                         point.images_per_second);
+  }
+  if (sizes.knee > 0) {
+    chart.mark = Chart::Mark{static_cast<double>(sizes.knee), concat("suggestion ", sizes.knee)};
   }
   return chart;
 }

@@ -18,13 +18,13 @@ constexpr double kMemory = 0.85;   // of the average, a step
 constexpr double kDivergence = 4;  // times the lowest smoothed loss
 constexpr std::size_t kShownRows = 20;
 
-std::string format_rate(double value) {
+}  // namespace
+
+std::string format_rate(double rate) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
+  std::snprintf(text, sizeof text, "%.3g", rate);
   return text;
 }
-
-}  // namespace
 
 RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options) {

@@ -18,6 +18,8 @@ constexpr double kChartLeft = 86, kChartTop = 64, kChartRight = kChartWidth - 18
 constexpr std::size_t kMaxSeriesPoints = 400;
 constexpr std::size_t kColours = 6;
 constexpr double kLegendLetter = 7.2;  // width of a letter, about
+constexpr double kLegendLine = 18;     // height of a line of names
+constexpr std::size_t kMaxLegendLines = 8;
 
 constexpr const char* kChartStyle = R"(<style>
 svg.chart{--ink:#1b1f24;--soft:#59636e;--grid:#d8dee4;--s0:#0b62c4;--s1:#b93a0a;--s2:#1a7f37;--s3:#7a3fd1;--s4:#8a5a00;--s5:#b02a7a;color:var(--ink);font:13px system-ui,sans-serif}
@@ -112,23 +114,24 @@ class LineChart {
     }
     if (low_x > high_x) low_x = low_y = 0, high_x = high_y = 1;
     if (chart.y_from_zero) low_y = std::min(low_y, 0.0);
+    arrange_legend();
     x_ = chart.log_x ? log_scale(low_x, high_x, kChartLeft, kChartRight)
                      : linear_scale(low_x, high_x, kChartLeft, kChartRight, false, whole);
-    y_ = linear_scale(low_y, high_y, kChartBottom, kChartTop, true, false);
+    y_ = linear_scale(low_y, high_y, bottom(), top(), true, false);
   }
 
   std::string svg() {
     out_ = concat("<svg class=\"chart\" id=\"", chart_.id,
                   "\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kChartWidth, ' ',
-                  kChartHeight, "\" width=\"", kChartWidth, "\" height=\"", kChartHeight,
+                  height(), "\" width=\"", kChartWidth, "\" height=\"", height(),
                   "\" role=\"img\" aria-labelledby=\"", chart_.id, "-title ", chart_.id,
                   "-description\">\n<title id=\"", chart_.id, "-title\">",
                   escape_markup(chart_.title), "</title>\n<desc id=\"", chart_.id,
                   "-description\">", escape_markup(description()), "</desc>\n", kChartStyle);
     text(kChartLeft, 22, "start", "title", chart_.title);
-    text((kChartLeft + kChartRight) / 2, kChartHeight - 10, "middle", "x-label", chart_.x_label);
-    text(14, (kChartTop + kChartBottom) / 2, "middle", "y-label", chart_.y_label,
-         concat(" transform=\"rotate(-90 14 ", chart_pixel((kChartTop + kChartBottom) / 2), ")\""));
+    text((kChartLeft + kChartRight) / 2, height() - 10, "middle", "x-label", chart_.x_label);
+    text(14, (top() + bottom()) / 2, "middle", "y-label", chart_.y_label,
+         concat(" transform=\"rotate(-90 14 ", chart_pixel((top() + bottom()) / 2), ")\""));
     draw_ticks();
     draw_mark();
     draw_legend();
@@ -169,8 +172,8 @@ class LineChart {
       text(kChartLeft - 8, y_(tick) + 4, "end", "tick y-tick", tick_text(tick));
     }
     for (const double tick : x_.ticks) {
-      grid(x_(tick), kChartBottom, x_(tick), kChartBottom + 5);
-      text(x_(tick), kChartBottom + 19, "middle", "tick x-tick", tick_text(tick));
+      grid(x_(tick), bottom(), x_(tick), bottom() + 5);
+      text(x_(tick), bottom() + 19, "middle", "tick x-tick", tick_text(tick));
     }
   }
 
@@ -178,11 +181,11 @@ class LineChart {
     if (!chart_.mark) return;
     const double x = x_(chart_.mark->x);
     if (!(x >= kChartLeft && x <= kChartRight)) return;
-    out_ += concat("<line class=\"mark\" x1=\"", chart_pixel(x), "\" y1=\"", chart_pixel(kChartTop),
-                   "\" x2=\"", chart_pixel(x), "\" y2=\"", chart_pixel(kChartBottom),
+    out_ += concat("<line class=\"mark\" x1=\"", chart_pixel(x), "\" y1=\"", chart_pixel(top()),
+                   "\" x2=\"", chart_pixel(x), "\" y2=\"", chart_pixel(bottom()),
                    "\" stroke=\"var(--soft)\" stroke-dasharray=\"2 3\"/>\n");
     const bool is_right = x > (kChartLeft + kChartRight) / 2;
-    text(x + (is_right ? -5 : 5), kChartBottom - 6, is_right ? "end" : "start", "tick mark",
+    text(x + (is_right ? -5 : 5), top() - 4, is_right ? "end" : "start", "tick mark",
          chart_.mark->label);
   }
 
@@ -191,10 +194,18 @@ class LineChart {
     return concat("var(--s", series % kColours, ")");
   }
 
-  // One line of names, of as many series as it has room for; references, which look alike, have one
-  // name together.
-  void draw_legend() {
+  // The name of a series in the legend.
+  struct LegendName {
+    std::size_t series;
+    std::string name;
+    double x;
+    std::size_t line;
+  };
+
+  // Arranges the names in lines. References, which look alike, have one name together.
+  void arrange_legend() {
     double x = kChartLeft;
+    std::size_t line = 0;
     bool has_reference = false;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       std::string name = chart_.series[i].name;
@@ -202,17 +213,38 @@ class LineChart {
         if (std::exchange(has_reference, true)) continue;
         name = name.substr(0, name.find(','));
       }
-      const double end = x + 24 + kLegendLetter * static_cast<double>(name.size());
-      if (end > kChartRight && i > 0) {
-        text(x, 46, "start", "legend", "...");
-        return;
+      const double width = 24 + kLegendLetter * static_cast<double>(name.size());
+      if (x + width > kChartRight && x > kChartLeft) {
+        if (line + 1 == kMaxLegendLines) {
+          has_more_names_ = true;
+          return;
+        }
+        ++line;
+        x = kChartLeft;
       }
-      const char* dash = chart_.series[i].is_reference ? " stroke-dasharray=\"5 4\"" : "";
-      out_ += concat("<line x1=\"", chart_pixel(x), "\" y1=\"42\" x2=\"", chart_pixel(x + 18),
-                     "\" y2=\"42\" stroke-width=\"3\" stroke=\"", colour(i), "\"", dash, "/>\n");
-      text(x + 24, 46, "start", "legend", name);
-      x = end + 16;
+      legend_.push_back({i, name, x, line});
+      x += width + 16;
     }
+  }
+
+  double extra_height() const {
+    return legend_.empty() ? 0 : kLegendLine * static_cast<double>(legend_.back().line);
+  }
+  double top() const { return kChartTop + extra_height(); }
+  double bottom() const { return kChartBottom + extra_height(); }
+  double height() const { return kChartHeight + extra_height(); }
+
+  void draw_legend() {
+    for (const LegendName& one : legend_) {
+      const double y = 42 + kLegendLine * static_cast<double>(one.line);
+      const char* dash = chart_.series[one.series].is_reference ? " stroke-dasharray=\"5 4\"" : "";
+      out_ += concat("<line x1=\"", chart_pixel(one.x), "\" y1=\"", chart_pixel(y), "\" x2=\"",
+                     chart_pixel(one.x + 18), "\" y2=\"", chart_pixel(y),
+                     "\" stroke-width=\"3\" stroke=\"", colour(one.series), "\"", dash, "/>\n");
+      text(one.x + 24, y + 4, "start", "legend", one.name);
+    }
+    if (!has_more_names_) return;
+    text(kChartRight, 46 + extra_height(), "end", "legend", "...");
   }
 
   void draw_series(std::size_t index) {
@@ -243,8 +275,8 @@ class LineChart {
                      escape_markup(chart_.x_label), " ", chart_number(x), ": ", chart_number(y),
                      "</title><circle class=\"hit\"", at, " r=\"7\"/><circle class=\"dot\"", at,
                      " r=\"", radius, "\" fill=\"", colour(index), "\"/>");
-      const bool right = x_(x) > (kChartLeft + kChartRight) / 2, top = y_(y) < kChartTop + 20;
-      text(x_(x), y_(y) + (top ? 20 : -10), right ? "end" : "start", "value",
+      const bool right = x_(x) > (kChartLeft + kChartRight) / 2, top_edge = y_(y) < top() + 20;
+      text(x_(x), y_(y) + (top_edge ? 20 : -10), right ? "end" : "start", "value",
            chart_number(x) + ": " + chart_number(y));
       out_ += "</g>\n";
     }
@@ -252,6 +284,8 @@ class LineChart {
 
   const Chart& chart_;
   std::vector<std::vector<std::pair<double, double>>> points_;  // by series
+  std::vector<LegendName> legend_;
+  bool has_more_names_ = false;
   Scale x_, y_;
   std::string out_;
 };

@@ -13,15 +13,18 @@ namespace trainer::commands {
 // Returns the charts of loss, accuracy, learning rate and throughput over the steps, as far as the
 // run has rows of them.
 std::vector<Chart> run_charts(const RunFiles& run);
-// Returns two charts: images/second and total time over the number of replicas, each with an ideal
-// line. When all runs have the same number of replicas, the x axis is the first key with numbers
-// for values. Without such a key there are no charts.
+// Returns charts of accuracy and loss, where the runs have them, images/second and total time over
+// the number of replicas; the last two have an ideal line. When all runs have the same number of
+// replicas, the x axis is the first key with numbers for values. Without such a key there are no
+// charts.
 std::vector<Chart> sweep_charts(const Summary& summary);
+// Returns charts with the accuracy and the loss of the best points over the epochs, at most 6.
+std::vector<Chart> sweep_curves(const Summary& summary);
 
 // Results, curves, confusion matrix, per-class table, mistakes, step time, devices, data,
 // environment and config.
 std::string run_report(const RunFiles& run, const Mistakes& mistakes);
-// Plots, table with verdicts, points and environment.
+// The best combination, table, curves, plots, verdicts, points and environment.
 std::string sweep_report(const Summary& summary);
 
 // Each replaces `html`; a sweep's plots also become <id>.svg in its folder.

@@ -77,15 +77,23 @@ Lines group_lines(const Summary& summary, const ChartAxis& axis) {
   return lines;
 }
 
-std::vector<Series> measured(const Lines& lines, const ChartAxis& axis, double SummaryRow::*value) {
+// Returns a line of the finite values of each group; none for a group without any.
+template <class Value>
+std::vector<Series> measured(const Lines& lines, const ChartAxis& axis, const Value& value) {
   std::vector<Series> all;
   for (const auto& [name, rows] : lines) {
     Series series{name, {}};
-    for (const SummaryRow* row : rows) series.points.emplace_back(find_x(*row, axis), row->*value);
-    all.push_back(std::move(series));
+    for (const SummaryRow* row : rows) {
+      const double y = value(*row);
+      if (std::isfinite(y)) series.points.emplace_back(find_x(*row, axis), y);
+    }
+    if (!series.points.empty()) all.push_back(std::move(series));
   }
   return all;
 }
+
+double mean_accuracy(const SummaryRow& row) { return row.accuracy ? row.accuracy->mean : NAN; }
+double mean_loss(const SummaryRow& row) { return row.loss; }
 
 // Adds the ideal lines: throughput grows with the number of replicas from that of the fewest, and
 // time falls accordingly.
@@ -105,35 +113,105 @@ void add_ideals(const Lines& lines, Chart& throughput, Chart& time) {
   }
 }
 
-std::string points_table(const Summary& summary) {
-  Cells cells{{"point", "state", "images/second", "total time, s"}};
-  for (const PointState& point : summary.points) {
+// The points whose curves are drawn: as many as there are colours.
+constexpr std::size_t kMaxCurves = 6;
+
+// Returns the values of a point with its seed as "gpus=2 seed=1".
+std::string make_point_label(const Summary& summary, const Point& point) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : point.values) {
+    const auto found = std::find(summary.keys.begin(), summary.keys.end(), key);
+    const bool is_known = found != summary.keys.end();
+    words.push_back(concat(
+        is_known ? summary.short_names[static_cast<std::size_t>(found - summary.keys.begin())]
+                 : key,
+        "=", value));
+  }
+  return words.empty() ? summary.name : join(words, " ");
+}
+
+// Returns the metric of the scored split over the epochs of the run.
+Series make_curve(const std::string& name, const RunFiles& run, double MetricsRow::*value) {
+  Series series{name, {}};
+  const std::optional<Split> split = scored_split(run);
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split != split || !std::isfinite(row.*value)) continue;
+    series.points.emplace_back(row.epoch, row.*value);
+  }
+  return series;
+}
+
+Cells point_cells(const Summary& summary) {
+  Cells cells{{"point", "state", "accuracy", "loss", "images/second", "total time, s"}};
+  const auto or_dash = [](double value) { return std::isfinite(value) ? fixed(value, 4) : "-"; };
+  for (const std::size_t i : rank_points(summary)) {
+    const PointState& point = summary.points[i];
     std::string state = point.is_done() ? "finished" : to_string(point.kind);
     if (!point.message.empty()) state += ": " + point.message;
-    cells.push_back({point.point.name, state,
+    const auto result = find_scored_result(summary, point);
+    cells.push_back({point.point.name, state, or_dash(result ? result->metrics.accuracy : NAN),
+                     or_dash(result ? result->metrics.loss : NAN),
                      point.run ? fixed(images_per_second(*point.run), 1) : "-",
                      point.run ? fixed(step_seconds(*point.run), 2) : "-"});
   }
-  return table("Every run of the sweep", cells, 2);
+  return cells;
 }
 
 // The verdicts, which are sentences, stand below the numbers.
 std::string summary_table(const Summary& summary) {
-  Cells cells = make_cells(summary);
+  Cells cells = make_cells(summary, rank_rows(summary));
   for (auto& row : cells) row.pop_back();
   if (summary.keys.empty()) {
     for (auto& row : cells)
       row.insert(row.begin(), &row == &cells.front() ? "sweep" : summary.name);
   }
-  return table("Means over the seeds of each combination", cells, 0);
+  return table("Means over the seeds of each combination, the best first", cells, 0);
 }
 
+// Returns the verdict that most combinations share in a sentence, and a table of those that differ.
 std::string verdicts(const Summary& summary) {
+  if (summary.rows.empty()) return "";
+  std::map<std::string, std::int64_t> counts;
+  for (const SummaryRow& row : summary.rows) ++counts[row.verdict];
+  const auto common =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto total = std::ssize(summary.rows);
+  std::string text;
+  if (common->second > 1) {
+    text = concat("<p>", common->second == total ? "All " : "", common->second,
+                  common->second == total ? "" : concat(" of ", total),
+                  " combinations: ", escape_markup(common->first), ".</p>\n");
+  }
   Cells cells{{"combination", "verdict"}};
-  for (const SummaryRow& row : summary.rows) {
+  for (const std::size_t i : rank_rows(summary)) {
+    const SummaryRow& row = summary.rows[i];
+    if (common->second > 1 && row.verdict == common->first) continue;
     cells.push_back({make_label(summary, row), row.verdict});
   }
-  return table("What limits each combination, from what was measured", cells, 2);
+  if (cells.size() == 1) return text;
+  return text + table(text.empty() ? "What limits each combination, from what was measured"
+                                   : "The other combinations",
+                      cells, 2);
+}
+
+std::string chart_grid(const std::vector<Chart>& charts) {
+  std::string text = "<div class=\"charts\">\n";
+  for (const Chart& chart : charts) text += figure(chart);
+  return text + "</div>\n";
+}
+
+std::string curves_section(const Summary& summary) {
+  const std::vector<Chart> charts = sweep_curves(summary);
+  if (charts.empty()) return "";
+  const auto finished =
+      std::count_if(summary.points.begin(), summary.points.end(),
+                    [](const PointState& point) { return point.run.has_value(); });
+  std::string text = heading("Curves");
+  if (finished > static_cast<std::int64_t>(kMaxCurves)) {
+    text += concat("<p>The best ", kMaxCurves, " of ", finished, " points.</p>\n");
+  }
+  return text + chart_grid(charts);
 }
 
 }  // namespace
@@ -143,37 +221,62 @@ std::vector<Chart> sweep_charts(const Summary& summary) {
   if (axis.keys.empty()) return {};
   const bool is_log = axis.label.find("learning_rate") != std::string::npos;
   const Lines lines = group_lines(summary, axis);
-  Chart throughput{"throughput",
-                   "Throughput",
-                   axis.label,
-                   "images/second",
-                   measured(lines, axis, &SummaryRow::images_per_second),
-                   true,
-                   is_log};
-  Chart time{"total-time",
-             "Total time",
-             axis.label,
-             "total time of the steps (seconds)",
-             measured(lines, axis, &SummaryRow::total_seconds),
-             true,
-             is_log};
+  const auto make = [&](const char* id, const char* title, const char* y_label, auto value) {
+    Chart chart{id, title, axis.label, y_label, measured(lines, axis, value)};
+    chart.log_x = is_log;
+    return chart;
+  };
+  std::vector<Chart> charts{
+      make("accuracy", "Accuracy", "accuracy (share of samples)", mean_accuracy),
+      make("loss", "Loss", "loss (mean over samples)", mean_loss)};
+  std::erase_if(charts, [](const Chart& chart) { return chart.series.empty(); });
+  Chart throughput = make("throughput", "Throughput", "images/second",
+                          [](const SummaryRow& row) { return row.images_per_second; });
+  Chart time = make("total-time", "Total time", "total time of the steps (seconds)",
+                    [](const SummaryRow& row) { return row.total_seconds; });
+  throughput.y_from_zero = time.y_from_zero = true;
   if (axis.counts_replicas) add_ideals(lines, throughput, time);
-  return {throughput, time};
+  charts.push_back(std::move(throughput));
+  charts.push_back(std::move(time));
+  return charts;
+}
+
+std::vector<Chart> sweep_curves(const Summary& summary) {
+  Chart accuracy{
+      "accuracy-curves", "Accuracy of the points", "epoch", "accuracy (share of samples)", {}};
+  Chart loss{"loss-curves", "Loss of the points", "epoch", "loss (mean over samples)", {}};
+  std::size_t points = 0;
+  for (const std::size_t i : rank_points(summary)) {
+    const PointState& point = summary.points[i];
+    if (!point.run || points == kMaxCurves) continue;
+    ++points;
+    const std::string name = make_point_label(summary, point.point);
+    accuracy.series.push_back(make_curve(name, *point.run, &MetricsRow::accuracy));
+    loss.series.push_back(make_curve(name, *point.run, &MetricsRow::loss));
+  }
+  std::vector<Chart> charts{std::move(accuracy), std::move(loss)};
+  std::erase_if(charts, [](Chart& chart) {
+    std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });
+    return chart.series.empty();
+  });
+  return charts;
 }
 
 std::string sweep_report(const Summary& summary) {
-  std::string body = heading("Plots") + "<div class=\"charts\">\n";
-  const std::vector<Chart> charts = sweep_charts(summary);
-  for (const Chart& chart : charts) body += figure(chart);
-  body += "</div>\n";
-  if (charts.empty()) {
-    body += "<p>No plots: the points that finished differ in no number.</p>\n";
+  std::string body;
+  if (const std::string best = best_sentence(summary); !best.empty()) {
+    body += "<p class=\"lead\"><b>" + escape_markup(best) + "</b></p>\n";
   }
-  body += heading("Table") + summary_table(summary);
   for (const std::string& sentence : {summary.scored, accuracy_sentence(summary)}) {
     if (!sentence.empty()) body += "<p>" + escape_markup(sentence) + "</p>\n";
   }
-  body += heading("Verdicts") + verdicts(summary) + heading("Points") + points_table(summary);
+  body += heading("Table") + summary_table(summary) + curves_section(summary) + heading("Plots");
+  const std::vector<Chart> charts = sweep_charts(summary);
+  body += charts.empty()
+              ? std::string("<p>No plots: the points that finished differ in no number.</p>\n")
+              : chart_grid(charts);
+  body += heading("Verdicts") + verdicts(summary) + heading("Points") +
+          table("Every run of the sweep, the best first", point_cells(summary), 2);
   for (const PointState& point : summary.points) {
     if (!point.run) continue;
     body += heading("Environment") + list("What made the first run", point.run->origin);
@@ -183,8 +286,10 @@ std::string sweep_report(const Summary& summary) {
 }
 
 void write_sweep_report(const Summary& summary, const Path& folder, const Path& html) {
-  for (const Chart& chart : sweep_charts(summary)) {
-    write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
+  for (const std::vector<Chart>& charts : {sweep_curves(summary), sweep_charts(summary)}) {
+    for (const Chart& chart : charts) {
+      write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
+    }
   }
   write_file_atomic(html, sweep_report(summary));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -247,6 +248,28 @@ std::optional<std::size_t> find_cheapest(const std::vector<SummaryRow>& rows) {
   return best;
 }
 
+// What a row or a point is ranked by: not a number where it is unknown.
+struct Score {
+  double accuracy = std::nan(""), loss = std::nan("");
+};
+
+// Returns the indices of the scores, the best first: by accuracy, of equal ones by loss. If none
+// has an accuracy, the loss alone decides.
+std::vector<std::size_t> rank_scores(const std::vector<Score>& scores) {
+  const bool has_accuracy = std::any_of(scores.begin(), scores.end(), [](const Score& score) {
+    return std::isfinite(score.accuracy);
+  });
+  const auto finite = [](double value) { return std::isfinite(value) ? value : INFINITY; };
+  const auto cost = [&](std::size_t i) {
+    return std::pair(has_accuracy ? finite(-scores[i].accuracy) : 0, finite(scores[i].loss));
+  };
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return cost(a) < cost(b); });
+  return order;
+}
+
 // A row for each combination of values, and its points.
 std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
   const auto is_seed = [](const std::string& key) { return key == "seed"; };
@@ -316,6 +339,53 @@ std::string make_label(const Summary& summary, const SummaryRow& row) {
     words.push_back(summary.short_names[i] + "=" + row.values[i].second);
   }
   return words.empty() ? summary.name : join(words, " ");
+}
+
+std::vector<std::size_t> rank_rows(const Summary& summary) {
+  std::vector<Score> scores;
+  for (const SummaryRow& row : summary.rows) {
+    Score& score = scores.emplace_back();
+    if (row.runs == 0) continue;
+    score.loss = row.loss;
+    if (row.accuracy) score.accuracy = row.accuracy->mean;
+  }
+  return rank_scores(scores);
+}
+
+std::optional<ScoredResult> find_scored_result(const Summary& summary, const PointState& point) {
+  if (!point.run) return std::nullopt;
+  return find_scored_result(*point.run, summary.checkpoint);
+}
+
+std::vector<std::size_t> rank_points(const Summary& summary) {
+  std::vector<Score> scores;
+  for (const PointState& point : summary.points) {
+    Score& score = scores.emplace_back();
+    const auto result = find_scored_result(summary, point);
+    if (result) score = {result->metrics.accuracy, result->metrics.loss};
+  }
+  return rank_scores(scores);
+}
+
+std::string best_sentence(const Summary& summary) {
+  if (summary.rows.size() < 2) return "";
+  const SummaryRow& best = summary.rows[rank_rows(summary).front()];
+  if (best.runs == 0) return "";
+  const std::string name = "Best: " + make_label(summary, best);
+  if (!best.accuracy) {
+    return std::isfinite(best.loss) ? concat(name, ", loss ", fixed(best.loss, 4), ".") : "";
+  }
+  const Estimate& accuracy = *best.accuracy;
+  const auto rivals =
+      std::count_if(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
+        return &row != &best && row.runs > 0 && row.accuracy && row.accuracy->high >= accuracy.mean;
+      });
+  return concat(name, ", accuracy ", percent(accuracy.mean), " (95 % interval ",
+                percent(accuracy.low), " to ", percent(accuracy.high), ")",
+                rivals == 0   ? ""
+                : rivals == 1 ? "; the interval of 1 other contains it"
+                              : concat("; the intervals of ", rivals, " others contain it"),
+                ".");
 }
 
 std::string accuracy_sentence(const Summary& summary) {

@@ -57,9 +57,10 @@ std::string SweepPrinter::place(std::size_t index) const {
 
 void print_summary(const Summary& summary, const Path& folder, std::ostream& out) {
   print_table(summary, out);
-  if (!summary.scored.empty()) out << summary.scored << '\n';
-  const std::string sentence = accuracy_sentence(summary);
-  if (!sentence.empty()) out << sentence << '\n';
+  for (const std::string& sentence :
+       {best_sentence(summary), summary.scored, accuracy_sentence(summary)}) {
+    if (!sentence.empty()) out << sentence << '\n';
+  }
   for (const PointState& point : summary.points) {
     if (point.kind != PointState::Kind::kFailed) continue;
     out << "failed: " << point.point.name << ": " << printable(point.message) << " (see "

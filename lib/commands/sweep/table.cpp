@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <ostream>
 
 #include "base/error.h"
@@ -48,15 +49,15 @@ std::vector<Column> all_columns() {
           {"replicas", "replicas", 0, runs_only([](const Row& row) {
              return std::optional(static_cast<double>(row.replicas));
            })},
+          {"accuracy", "accuracy", 4, accuracy(&Estimate::mean)},
+          {kIntervalLow, "95 % interval", 4, accuracy(&Estimate::low)},
+          {kIntervalHigh, "", 4, accuracy(&Estimate::high)},
+          {"loss", "loss", 4, real(&Row::loss)},
           {"images_per_second", "images/s", 1, real(&Row::images_per_second)},
           {"total_seconds", "total time, s", 2, real(&Row::total_seconds)},
           {"wall_seconds", "wall time, s", 2, real(&Row::wall_seconds)},
           {"speed_up", "speed-up", 2, maybe(&Row::speed_up)},
           {"efficiency", "efficiency", 0, maybe(&Row::efficiency), true},
-          {"accuracy", "accuracy", 4, accuracy(&Estimate::mean)},
-          {kIntervalLow, "95 % interval", 4, accuracy(&Estimate::low)},
-          {kIntervalHigh, "", 4, accuracy(&Estimate::high)},
-          {"loss", "loss", 4, real(&Row::loss)},
           {"peak_memory_mib", "peak memory, MiB", 0, real(&Row::peak_memory_bytes, kMebibyte)},
           {"wait_share", "data wait", 0, real(&Row::wait_share), true},
           {"all_reduce_share", "all-reduce", 0, maybe(&Row::all_reduce_share), true},
@@ -123,7 +124,8 @@ std::vector<Column> choose_columns(const Summary& summary) {
   return columns;
 }
 
-std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
+std::vector<std::vector<std::string>> make_cells(const Summary& summary,
+                                                 const std::vector<std::size_t>& rows) {
   std::vector<Column> columns = choose_columns(summary);
   std::erase_if(columns, [&](const Column& column) {
     return column.key == kIntervalHigh || repeats_value(column, summary);
@@ -131,7 +133,8 @@ std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
   std::vector<std::vector<std::string>> cells{summary.short_names};
   for (const Column& column : columns) cells.front().push_back(column.heading);
   cells.front().push_back("verdict");
-  for (const SummaryRow& row : summary.rows) {
+  for (const std::size_t i : rows) {
+    const SummaryRow& row = summary.rows[i];
     std::vector<std::string> line;
     for (const std::string& key : summary.keys) line.push_back(find_value(row, key));
     for (const Column& column : columns) line.push_back(format_cell(column, row));
@@ -139,6 +142,12 @@ std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
     cells.push_back(std::move(line));
   }
   return cells;
+}
+
+std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
+  std::vector<std::size_t> rows(summary.rows.size());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  return make_cells(summary, rows);
 }
 
 void print_table(const Summary& summary, std::ostream& out) {
@@ -188,7 +197,8 @@ std::string table_markdown(const Summary& summary) {
     for (std::size_t i = 0; i + 1 < line.size(); ++i) text += "| ---: ";
     text += "| :--- |\n";
   }
-  for (const std::string& sentence : {summary.scored, accuracy_sentence(summary)}) {
+  for (const std::string& sentence :
+       {best_sentence(summary), summary.scored, accuracy_sentence(summary)}) {
     if (!sentence.empty()) text += "\n" + sentence + "\n";
   }
   return text;

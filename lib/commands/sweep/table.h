@@ -24,6 +24,9 @@ std::vector<Column> choose_columns(const Summary& summary);
 // Returns, for people, the heading and the rows as text: the values, the columns and the verdict.
 // Columns that repeat a value are left out, and an interval is one column.
 std::vector<std::vector<std::string>> make_cells(const Summary& summary);
+// The same for the rows of these indices, in their order.
+std::vector<std::vector<std::string>> make_cells(const Summary& summary,
+                                                 const std::vector<std::size_t>& rows);
 
 // Aligned columns, the verdicts below them.
 void print_table(const Summary& summary, std::ostream& out);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "commands/find/find_chart.h"
+
 namespace trainer::commands {
 namespace {
 
@@ -60,6 +62,22 @@ TEST_CASE("a loss that never falls suggests nothing") {
   print_range_test(test, "optimizer.adam.learning_rate", out);
   CHECK(out.str().find("the loss diverges beyond 100") != std::string::npos);
   CHECK(out.str().find("no suggestion") != std::string::npos);
+}
+
+TEST_CASE("find charts: the suggestion is marked") {
+  RangeTest test;
+  test.points = valley();
+  CHECK_FALSE(make_chart(test).mark);
+  test.suggestion = 0.00316228;
+  const Chart rates = make_chart(test);
+  REQUIRE(rates.mark);
+  CHECK(rates.mark->x == 0.00316228);
+  CHECK(line_chart(rates).find(">suggestion 0.00316</text>") != std::string::npos);
+  BatchSizes sizes;
+  sizes.points = {{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}};
+  CHECK_FALSE(make_chart(sizes).mark);
+  sizes.knee = 16;
+  CHECK(line_chart(make_chart(sizes)).find(">suggestion 16</text>") != std::string::npos);
 }
 
 TEST_CASE("the knee is the smallest batch that is nearly as fast as the best") {

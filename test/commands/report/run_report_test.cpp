@@ -191,6 +191,7 @@ TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
     row.replicas = replicas;
     row.images_per_second = replicas == 1 ? 100 : 150;
     row.total_seconds = replicas == 1 ? 10 : 8;
+    row.loss = NAN;
     summary.rows.push_back(row);
   }
   const std::vector<Chart> charts = sweep_charts(summary);
@@ -285,6 +286,172 @@ TEST_CASE("run report: mistakes of mean_squared_error, outputs instead of percen
   CHECK(contains(page, "<b>cat</b> (output -0.5000)"));
   CHECK(contains(page, "<b>dog</b> (output 5.1230)"));
   CHECK(contains(page, "got the least output."));
+}
+
+TEST_CASE(
+    "run report: mistakes grouped by true and predicted class, with names, and right answers") {
+  Mistakes mistakes;
+  mistakes.split = "validation";
+  mistakes.samples = mistakes.looked_at = 60;
+  mistakes.wrong = 9;
+  mistakes.all_groups = 3;
+  const Picture picture{8, 4, "data:image/png;base64,AAAA"};
+  MistakeGroup large{"tulip", "rose", 7, {}, {"c.jpg", "d<e>.jpg"}};
+  large.shown = {{"photos/tulip/a.jpg", "tulip", "rose", 0.01, 0.9, picture, picture},
+                 {"photos/tulip/b.jpg", "tulip", "rose", 0.02, 0.8, picture, picture}};
+  MistakeGroup small{"rose", "daisy", 1, {}, {}};
+  small.shown = {{"photos/rose/f.jpg", "rose", "daisy", 0.3, 0.6, picture, picture}};
+  mistakes.groups = {large, small};
+  mistakes.right = {{"photos/daisy/g.jpg", "daisy", "daisy", 0.7, 0.7, picture, picture}};
+  const std::string page = page_of({}, mistakes);
+  CHECK(contains(page, "<h2>Mistakes (validation)</h2>"));
+  CHECK(contains(page,
+                 "9 of 60 samples are wrong with the last checkpoint. Grouped by true and "
+                 "predicted class, the largest group first (2 of 3 groups); of each group "
+                 "those whose own class got the least probability."));
+  const std::size_t first = page.find("<h3>tulip, taken for rose (7)</h3>");
+  const std::size_t second = page.find("<h3>rose, taken for daisy (1)</h3>");
+  REQUIRE(first != std::string::npos);
+  REQUIRE(second != std::string::npos);
+  CHECK(first < page.find("title=\"photos/tulip/a.jpg\">a.jpg</small>"));
+  CHECK(page.find("title=\"photos/tulip/b.jpg\">b.jpg</small>") < second);
+  CHECK(second < page.find("title=\"photos/rose/f.jpg\">f.jpg</small>"));
+  CHECK(contains(page,
+                 "<summary>Names of 2 more</summary>\n<p class=\"names\">c.jpg, "
+                 "d&lt;e&gt;.jpg</p>"));
+  CHECK(contains(page, "<b>tulip</b> (1.00 %)<br/>taken for <b>rose</b> (90.00 %)<br/>"));
+  // A picture of 8 x 4 pixels is enlarged 14 times.
+  CHECK(contains(page,
+                 "width=\"112\" height=\"56\" class=\"pixels\" alt=\"Sample "
+                 "photos/tulip/a.jpg: tulip taken for rose\"/>"));
+  const std::size_t right = page.find("<h2>Right answers (validation)</h2>");
+  REQUIRE(right != std::string::npos);
+  CHECK(contains(page, "<p>1 of 51: the first of each class"));
+  CHECK(right < page.find("<b>daisy</b> (70.00 %)<br/><small title=\"photos/daisy/g.jpg\""));
+}
+
+TEST_CASE("run report: the warnings and notes about the data") {
+  RunFiles run;
+  run.folder = "nowhere";
+  run.data_notices = {Notice("the training data has no sample of: <cow>"),
+                      Notice::note("data.range: auto is 0 to 4095")};
+  const std::string page = page_of(run);
+  CHECK(contains(page,
+                 "<h2>Data</h2>\n<ul class=\"notices\">\n<li><b>Warning</b>: the training "
+                 "data has no sample of: &lt;cow&gt;</li>\n<li><b>Note</b>: data.range: auto "
+                 "is 0 to 4095</li>"));
+  CHECK_FALSE(contains(page_of({}), "<ul class=\"notices\">"));
+}
+
+TEST_CASE("line chart: a legend of long names has several lines, and the plot lies below them") {
+  Chart chart;
+  chart.id = "curves";
+  const auto top_of_plot = [&] {
+    const std::string svg = line_chart(chart);
+    CHECK_FALSE(contains(svg, ">...</text>"));
+    const std::string box = " 560 ";
+    const std::size_t at = svg.find("viewBox=\"0 0 560 ") + 17;
+    return std::stod(svg.substr(at));
+  };
+  for (int i = 0; i < 6; ++i) {
+    chart.series.push_back({concat("learning_rate=0.001 seed=", i), {{0, 1}, {1, 2}}});
+  }
+  // Two names of 25 letters fit into a line.
+  CHECK(top_of_plot() == 340 + 2 * 18);
+  chart.series.resize(2);
+  CHECK(top_of_plot() == 340);
+  for (int i = 0; i < 40; ++i) chart.series.push_back(chart.series.front());
+  CHECK(contains(line_chart(chart), ">...</text>"));
+}
+
+TEST_CASE("sweep report: the best row first and named, curves overlaid, verdicts that differ") {
+  Summary summary;
+  summary.name = "rates";
+  summary.keys = {"optimizer.sgd.learning_rate"};
+  summary.short_names = {"learning_rate"};
+  const auto add = [&](const char* rate, double accuracy, const char* verdict) {
+    SummaryRow row;
+    row.values = {{"optimizer.sgd.learning_rate", rate}};
+    row.runs = 1;
+    row.accuracy = Estimate{accuracy, accuracy - 0.03, accuracy + 0.03};
+    row.loss = 1 - accuracy;
+    row.images_per_second = 100;
+    row.verdict = verdict;
+    summary.rows.push_back(row);
+    PointState point;
+    point.kind = PointState::Kind::kFinished;
+    point.point = {concat("learning_rate=", rate), row.values, {}};
+    RunFiles run;
+    run.finished.emplace();
+    run.finished->splits[Split::kTest].accuracy = accuracy;
+    run.finished->splits[Split::kTest].loss = 1 - accuracy;
+    for (const std::int64_t epoch : {1, 2}) {
+      MetricsRow metrics;
+      metrics.split = Split::kTest;
+      metrics.epoch = static_cast<double>(epoch);
+      metrics.accuracy = accuracy * static_cast<double>(epoch) / 2;
+      metrics.loss = 0.5;
+      run.metrics.push_back(metrics);
+    }
+    point.run = run;
+    summary.points.push_back(point);
+  };
+  add("0.1", 0.5, "compute");
+  add("0.01", 0.8, "compute");
+  add("0.001", 0.78, "input: 30 % of a step waits for data");
+  add("0.0001", 0.2, "compute");
+  SummaryRow failed;
+  failed.values = {{"optimizer.sgd.learning_rate", "9"}};
+  failed.missing = 1;
+  failed.verdict = "failed: diverged";
+  summary.rows.push_back(failed);
+
+  CHECK(rank_rows(summary) == std::vector<std::size_t>{1, 2, 0, 3, 4});
+  CHECK(rank_points(summary) == std::vector<std::size_t>{1, 2, 0, 3});
+  CHECK(best_sentence(summary) ==
+        "Best: learning_rate=0.01, accuracy 80.00 % (95 % interval 77.00 % to 83.00 %); the "
+        "interval of 1 other contains it.");
+  Summary tie = summary;
+  tie.rows[0].accuracy->mean = 0.8;
+  tie.rows[0].loss = 0.1;
+  CHECK(rank_rows(tie)[0] == 0);
+  const std::string page = sweep_report(summary);
+  CHECK(contains(page, "<p class=\"lead\"><b>Best: learning_rate=0.01, accuracy 80.00 %"));
+  const auto row_of = [&](const char* rate) {
+    return page.find(concat("<th scope=\"row\" class=\"n\">", rate, "</th>"));
+  };
+  CHECK(row_of("0.01") < row_of("0.001"));
+  CHECK(row_of("0.001") < row_of("0.1"));
+  CHECK(row_of("0.0001") < row_of("9"));
+  const std::size_t accuracy = page.find(">accuracy</th>"), rate = page.find(">images/s</th>");
+  CHECK(accuracy < page.find(">loss</th>"));
+  CHECK(page.find(">loss</th>") < rate);
+  CHECK(page.find("<h2>Table</h2>") < page.find("id=\"accuracy-curves\""));
+  CHECK(page.find("id=\"accuracy-curves\"") < page.find("id=\"accuracy\""));
+  CHECK(page.find("id=\"accuracy\"") < page.find("id=\"throughput\""));
+  CHECK(contains(page, "<p>3 of 5 combinations: compute.</p>"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">learning_rate=0.001</th><td>input: 30 % of a step waits "
+                 "for data</td>"));
+  CHECK_FALSE(contains(page, "<td>compute</td>"));
+
+  const std::vector<Chart> curves = sweep_curves(summary);
+  REQUIRE(curves.size() == 2);
+  REQUIRE(curves[0].series.size() == 4);
+  CHECK(curves[0].series[0].name == "learning_rate=0.01");
+  CHECK(curves[0].series[0].points == decltype(Series::points){{1, 0.4}, {2, 0.8}});
+  CHECK(curves[1].series[3].name == "learning_rate=0.0001");
+  for (int i = 0; i < 4; ++i) summary.points.push_back(summary.points[0]);
+  CHECK(sweep_curves(summary)[0].series.size() == 6);
+  CHECK(contains(sweep_report(summary), "<p>The best 6 of 8 points.</p>"));
+
+  // Without accuracies, by loss.
+  for (SummaryRow& row : summary.rows) row.accuracy.reset();
+  summary.rows[3].loss = 0.1;
+  CHECK(rank_rows(summary) == std::vector<std::size_t>{3, 1, 2, 0, 4});
+  CHECK(best_sentence(summary) == "Best: learning_rate=0.0001, loss 0.1000.");
+  for (SummaryRow& row : summary.rows) row.verdict = "compute";
+  CHECK(contains(sweep_report(summary), "<p>All 5 combinations: compute.</p>"));
 }
 
 }  // namespace trainer::commands

@@ -288,13 +288,17 @@ TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
   sweep.write("gpus=1", with(1, 0.5));
   const Summary summary = sweep.summary();
   const std::string csv = table_csv(summary);
-  CHECK(csv.starts_with("parallel.gpus,runs,replicas,images_per_second,total_seconds,"));
-  CHECK(contains(csv, "\n1,1,1,64,2,10,"));
+  CHECK(csv.starts_with(
+      "parallel.gpus,runs,replicas,accuracy,accuracy_low,accuracy_high,loss,images_per_"
+      "second,total_seconds,"));
+  CHECK(contains(csv, "\n1,1,1,0.9,"));
+  CHECK(contains(csv, ",0.25,64,2,10,"));
   CHECK(contains(csv, "\n2,0,,,"));
   CHECK(contains(csv, ",not started\n"));
   const std::string markdown = table_markdown(summary);
-  CHECK(markdown.starts_with("| gpus | images/s |"));
-  CHECK(contains(markdown, "| 1 | 64.0 | 2.00 |"));
+  CHECK(markdown.starts_with("| gpus | accuracy | 95 % interval | loss | images/s |"));
+  CHECK(contains(markdown, "| 0.2500 | 64.0 | 2.00 |"));
+  CHECK(contains(markdown, "\nBest: gpus=1, accuracy 90.00 % ("));
   const auto json = nlohmann::json::parse(table_json(summary));
   CHECK(json["rows"][0]["images_per_second"] == 64);
   CHECK(json["rows"][1]["images_per_second"].is_null());
