@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -19,6 +20,7 @@ namespace trainer::commands {
 namespace {
 
 constexpr int kGap = 4;
+constexpr int kMaxTextWidth = 120;  // pixels for which a cell becomes wider than its image
 
 // Returns "cat", or for a mixed sample "cat 70% dog 30%" with the larger share first.
 std::string label_text(const std::vector<float>& shares, const std::vector<std::string>& classes) {
@@ -72,47 +74,110 @@ std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<
   return shares;
 }
 
-}  // namespace
+// Returns the first class with a share; the number of classes without any.
+std::size_t find_first_class(const std::vector<float>& shares) {
+  const auto found = std::find_if(shares.begin(), shares.end(),
+                                  [](float share) { return std::isfinite(share) && share > 0; });
+  return static_cast<std::size_t>(found - shares.begin());
+}
 
-Bytes draw_tiles(const data::DatasetSpec& spec, int count,
-                 const std::function<std::string(int tile, std::uint8_t* image)>& read) {
-  const Shape& shape = spec.image_shape;
+// Returns the class by which a sample is ordered: that of the largest share, of several labels the
+// first one.
+std::size_t find_class(const std::vector<float>& shares, bool is_multi_label) {
+  if (is_multi_label || shares.empty()) return find_first_class(shares);
+  return static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+}
+
+// Returns the end of a text that fits into a width.
+std::string fitting_end(const std::string& text, int width) {
+  // A letter has at least one pixel.
+  const auto most = static_cast<std::size_t>(width);
+  std::size_t first = text.size() > most ? text.size() - most : 0;
+  while (first < text.size() && Canvas::text_width(text.substr(first)) > width) ++first;
+  return text.substr(first);
+}
+
+// Returns the width of the longest line, at most kMaxTextWidth.
+int find_text_width(const std::vector<Tile>& tiles) {
+  int width = 0;
+  for (const Tile& tile : tiles) {
+    for (const std::string& line : tile.lines) {
+      // A letter has at least one pixel.
+      const std::string start = line.substr(0, static_cast<std::size_t>(kMaxTextWidth));
+      width = std::max(width, Canvas::text_width(start));
+    }
+  }
+  return std::min(width, kMaxTextWidth);
+}
+
+void draw_image(Canvas& sheet, int left, int top, const Shape& shape,
+                const std::vector<std::uint8_t>& image) {
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
   const auto channels = static_cast<std::size_t>(shape[2]);
+  const bool has_colours = channels == 3;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const std::uint8_t* pixel = image.data() + static_cast<std::size_t>(y * width + x) * channels;
+      sheet.set(left + x, top + y,
+                {pixel[0], pixel[has_colours ? 1 : 0], pixel[has_colours ? 2 : 0]});
+    }
+  }
+}
+
+}  // namespace
+
+Bytes draw_tiles(const Shape& shape, const std::vector<Tile>& tiles) {
+  const int count = static_cast<int>(tiles.size());
+  const int height = static_cast<int>(shape[0]);
+  const int width = std::max(static_cast<int>(shape[1]), find_text_width(tiles));
+  std::size_t lines = 1;
+  for (const Tile& tile : tiles) lines = std::max(lines, tile.lines.size());
   const int columns = std::max(1, static_cast<int>(std::ceil(std::sqrt(count))));
   const int rows = (count + columns - 1) / columns;
-  const int cell_width = width + kGap, cell_height = height + Canvas::kTextHeight + kGap;
+  const int cell_width = width + kGap;
+  const int cell_height = height + static_cast<int>(lines) * Canvas::kTextHeight + kGap;
   Canvas sheet(columns * cell_width + kGap, rows * cell_height + kGap);
-  std::vector<std::uint8_t> image(spec.image_bytes());
   for (int i = 0; i < count; ++i) {
-    const std::string caption = read(i, image.data());
+    const Tile& tile = tiles[static_cast<std::size_t>(i)];
     const int left = kGap + i % columns * cell_width, top = kGap + i / columns * cell_height;
-    for (int y = 0; y < height; ++y) {
-      for (int x = 0; x < width; ++x) {
-        const std::uint8_t* pixel =
-            image.data() + static_cast<std::size_t>(y * width + x) * channels;
-        const bool colours = channels == 3;
-        sheet.set(left + x, top + y, {pixel[0], pixel[colours ? 1 : 0], pixel[colours ? 2 : 0]});
-      }
+    draw_image(sheet, left, top, shape, tile.image);
+    int y = top + height + 2;
+    for (std::size_t line = 0; line < tile.lines.size(); ++line) {
+      const bool is_last = line > 0 && line + 1 == tile.lines.size();
+      sheet.text(left, y, width, is_last ? fitting_end(tile.lines[line], width) : tile.lines[line]);
+      y += Canvas::kTextHeight;
     }
-    sheet.text(left, top + height + 2, width, caption);
   }
   return sheet.png();
 }
 
 Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& classes,
                  const config::Data& config, std::uint64_t seed, std::int64_t samples) {
-  if (set.spec().image_type != DType::kUInt8) return {};
+  const data::DatasetSpec& spec = set.spec();
+  if (spec.image_type != DType::kUInt8) return {};
   const data::Sampler order = training_order(set, config, seed);
-  std::vector<std::byte> label(set.spec().label_bytes());
-  const auto read = [&](int i, std::uint8_t* image) -> std::string {
-    set.get(order.index(0, i / config.repeats), i % config.repeats, image, label.data());
-    const std::vector<float> shares = read_shares(set.spec(), label, classes.size());
-    if (shares.empty()) return "";
-    return set.spec().is_multi_label() ? several_labels_text(shares, classes)
-                                       : label_text(shares, classes);
-  };
-  return draw_tiles(set.spec(), static_cast<int>(std::min(samples, set.size())), read);
+  std::vector<std::byte> label(spec.label_bytes());
+  std::vector<std::pair<std::size_t, Tile>> tiles;  // by class
+  for (std::int64_t i = 0; i < std::min(samples, set.size()); ++i) {
+    const std::int64_t index = order.index(0, i / config.repeats);
+    Tile tile;
+    tile.image.resize(spec.image_bytes());
+    set.get(index, i % config.repeats, tile.image.data(), label.data());
+    const std::vector<float> shares = read_shares(spec, label, classes.size());
+    if (!shares.empty()) {
+      tile.lines.push_back(spec.is_multi_label() ? several_labels_text(shares, classes)
+                                                 : label_text(shares, classes));
+    }
+    if (config::is_image_format(config.format)) {
+      tile.lines.push_back(Path(set.describe(index)).filename().string());
+    }
+    tiles.emplace_back(find_class(shares, spec.is_multi_label()), std::move(tile));
+  }
+  std::stable_sort(tiles.begin(), tiles.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Tile> ordered;
+  for (auto& [label_class, tile] : tiles) ordered.push_back(std::move(tile));
+  return draw_tiles(spec.image_shape, ordered);
 }
 
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,

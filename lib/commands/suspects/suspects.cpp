@@ -186,16 +186,20 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
     throw ConfigError({}, "--sheet: a sheet can only be drawn of images of bytes");
   }
   std::vector<std::byte> label(images.spec().label_bytes());
-  const auto read = [&](int i, std::uint8_t* pixels) {
+  std::vector<Tile> tiles;
+  for (std::int64_t i = 0; i < std::min(samples, std::ssize(suspects.list)); ++i) {
     const Suspect& suspect = suspects.list[static_cast<std::size_t>(i)];
     const LabelledImage& image = images.all()[suspect.image];
-    images.dataset(image.split).get(image.index, pixels, label.data());
+    Tile& tile = tiles.emplace_back();
+    tile.image.resize(images.spec().image_bytes());
+    images.dataset(image.split).get(image.index, tile.image.data(), label.data());
     const std::string name = images.class_name(image.label);
-    if (suspect.suggested) return concat(name, " > ", images.class_name(*suspect.suggested));
-    return concat(name, suspect.copies.empty() ? " outlier" : " copy");
-  };
-  const auto count = static_cast<int>(std::min(samples, std::ssize(suspects.list)));
-  write_file_atomic(path, draw_tiles(images.spec(), count, read));
+    const char* const reason = suspect.copies.empty() ? " outlier" : " copy";
+    tile.lines = {suspect.suggested ? concat(name, " > ", images.class_name(*suspect.suggested))
+                                    : name + reason,
+                  Path(image.path).filename().string()};
+  }
+  write_file_atomic(path, draw_tiles(images.spec().image_shape, tiles));
 }
 
 }  // namespace trainer::commands

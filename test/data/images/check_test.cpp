@@ -6,11 +6,13 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/formats/canvas.h"
 #include "commands/data/check_print.h"
 #include "commands/data/sheet.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_files.h"
 #include "data/open.h"
+#include "data/samples/sampler.h"
 
 namespace trainer::data::check_test {
 
@@ -88,8 +90,40 @@ TEST_CASE("write_sheet: a PNG of the expected size") {
   const Bytes file = read_file(path);
   const ImageInfo info = ImageFile(file, path.string(), {}).info();
   CHECK(info.kind == ImageKind::kPng);
-  CHECK(info.width == 3 * (6 + 4) + 4);
-  CHECK(info.height == 2 * (8 + 12 + 4) + 4);
+  // A cell is as wide as the longest name.
+  const int name = std::max(Canvas::text_width("cat1.ppm"), Canvas::text_width("dog4.ppm"));
+  CHECK(name > 6);
+  CHECK(info.width == 3 * (name + 4) + 4);
+  CHECK(info.height == 2 * (8 + 2 * 12 + 4) + 4);
+}
+
+TEST_CASE("draw_sheet: shuffled images, ordered by class with the names of class and file") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 6);
+  const config::Data config = config_of(folder.path());
+  const Datasets sets = open_datasets(config, 3, Split::kTrain);
+  const Dataset& set = *sets.train;
+  const Sampler order(set.size(), 3, true);
+  std::vector<commands::Tile> expected;
+  std::vector<std::int32_t> labels;  // in the order of training
+  for (const std::int32_t wanted : {0, 1}) {
+    for (std::int64_t i = 0; i < 10; ++i) {
+      commands::Tile tile;
+      tile.image.resize(set.spec().image_bytes());
+      std::int32_t label = 0;
+      set.get(order.index(0, i), 0, tile.image.data(), &label);
+      if (wanted == 0) labels.push_back(label);
+      tile.lines = {label == 0 ? "cat" : "dog",
+                    fs::path(set.describe(order.index(0, i))).filename().string()};
+      if (label == wanted) expected.push_back(std::move(tile));
+    }
+  }
+  REQUIRE(expected.size() == 10);
+  CHECK_FALSE(std::is_sorted(labels.begin(), labels.end()));
+  const Bytes sheet = commands::draw_sheet(set, sets.classes, config, 3, 10);
+  CHECK(sheet == commands::draw_tiles(set.spec().image_shape, expected));
+  expected[0].lines[1] = "other.ppm";
+  CHECK(sheet != commands::draw_tiles(set.spec().image_shape, expected));
 }
 
 TEST_CASE("check_images: validation_split, the samples that training sets aside") {
