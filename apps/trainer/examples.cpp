@@ -38,6 +38,7 @@ constexpr struct {
      "  trainer predict runs/cats_dogs photos/ --top 2 --on-error skip\n"
      "  trainer predict configs/cats_dogs_mobilenet_v2.yaml photos/ --weights imagenet\n"
      "  trainer predict runs/cats_dogs photos/ --features photos.npy\n"
+     "  trainer predict runs/cats_dogs photos/ --sheet photos.html --samples 50\n"
      "  trainer predict runs/mnist digits.npy --format csv > digits.csv\n"},
     {"export",
      "  trainer export runs/mnist --format onnx --output mnist.onnx\n"

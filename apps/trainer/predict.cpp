@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/text.h"
 #include "commands.h"
 #include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/thresholds.h"
@@ -13,6 +14,7 @@
 #include "commands/predict/heatmap_writer.h"
 #include "commands/predict/labels.h"
 #include "commands/predict/prediction_writer.h"
+#include "commands/predict/sheet.h"
 #include "commands/predict/stored_decisions.h"
 #include "options.h"
 #include "train/open.h"
@@ -46,6 +48,8 @@ struct PredictArguments : ModelArguments {
   std::string features;            // the file for them, in place of predictions
   std::string layer;               // of the features
   commands::HeatmapOptions heatmaps;
+  std::string sheet;                 // an HTML page of predicted images
+  std::int64_t sheet_samples = 200;  // images on it
   bool overwrite = false;
 };
 
@@ -76,6 +80,23 @@ class SkippedFiles {
   std::int64_t count_ = 0;
 };
 
+// Makes the sheet; nothing unless one is asked for.
+std::optional<commands::PredictionSheet> make_sheet(
+    const PredictArguments& arguments, const commands::OpenedModel& opened,
+    const std::vector<commands::PredictionInput>& inputs) {
+  if (arguments.sheet.empty()) return std::nullopt;
+  return commands::PredictionSheet(inputs, opened.classes, arguments.limit,
+                                   arguments.sheet_samples);
+}
+
+void write_sheet(const PredictArguments& arguments,
+                 const std::optional<commands::PredictionSheet>& sheet) {
+  if (!sheet) return;
+  write_file_atomic(arguments.sheet, sheet->html("Predictions of " + arguments.model));
+  if (arguments.quiet) return;
+  warn(Notice::note(concat("wrote ", printable(arguments.sheet), ": ", sheet->count_text())));
+}
+
 int write_features(const PredictArguments& arguments, const commands::OpenedModel& opened,
                    const std::vector<commands::PredictionInput>& inputs) {
   commands::FeatureEngine features = commands::make_feature_engine(opened, inputs, arguments.layer);
@@ -97,6 +118,7 @@ int write_labels(const PredictArguments& arguments, const commands::OpenedModel&
   const std::pair<const char*, bool> unfit[] = {
       {"--top", arguments.top.has_value()},
       {"--heatmap", !arguments.heatmaps.folder.empty()},
+      {"--sheet", !arguments.sheet.empty()},
       {"--abstain", arguments.abstain.has_value()},
       {"--default-threshold", arguments.default_threshold}};
   for (const auto& [option, is_given] : unfit) {
@@ -133,23 +155,38 @@ int predict_mean(const PredictArguments& arguments) {
   }
   commands::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format,
                                     first.opened.classes, first.inputs, arguments.top, std::cout);
+  std::optional<commands::PredictionSheet> sheet =
+      make_sheet(arguments, first.opened, first.inputs);
   writer.header();
   SkippedFiles skipped(arguments);
   for (std::size_t input = 0; input < first.inputs.size(); ++input) {
     const auto each = [&](const commands::Prediction& prediction) {
-      if (prediction.error.empty()) return writer.write(first.inputs[input], prediction);
-      skipped.add("skipped: " + prediction.error);
+      if (!prediction.error.empty()) return skipped.add("skipped: " + prediction.error);
+      if (sheet) sheet->add(input, prediction);
+      writer.write(first.inputs[input], prediction);
     };
     commands::predict_ensemble(
         members, input, {first.opened.config.model.loss, arguments.limit, arguments.flip}, each);
   }
+  write_sheet(arguments, sheet);
   return skipped.exit_code(first.inputs);
 }
 
-int predict(const PredictArguments& arguments) {
-  if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.folder.empty()) {
-    reject_missing("--overwrite", "--features or --heatmap");
+void check_sheet_path(const PredictArguments& arguments) {
+  if (arguments.sheet.empty()) return;
+  const std::string ending = Path(arguments.sheet).extension().string();
+  if (ending != ".html" && ending != ".htm") {
+    reject_value("--sheet", "is an HTML page; give a name that ends in .html");
   }
+  check_output_path("--sheet", arguments.sheet, arguments.overwrite);
+}
+
+int predict(const PredictArguments& arguments) {
+  if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.folder.empty() &&
+      arguments.sheet.empty()) {
+    reject_missing("--overwrite", "--features, --heatmap or --sheet");
+  }
+  check_sheet_path(arguments);
   const bool is_occlusion = arguments.heatmaps.method == commands::HeatmapMethod::kOcclusion;
   if (is_occlusion && !arguments.heatmaps.layer.empty()) {
     reject_value("--heatmap-layer", "occlusion takes no layer; leave it out");
@@ -175,14 +212,13 @@ int predict(const PredictArguments& arguments) {
     heatmap.overwrite = arguments.overwrite;
     heatmaps.emplace(heatmap, opened, inputs, arguments.limit);
   }
+  std::optional<commands::PredictionSheet> sheet = make_sheet(arguments, opened, inputs);
   SkippedFiles skipped(arguments);
   const auto each = [&](std::size_t number, const commands::Prediction& prediction) {
     const commands::PredictionInput& input = inputs[number];
-    if (prediction.error.empty()) {
-      return writer.write(input, prediction,
-                          heatmaps ? heatmaps->write(number, input, prediction) : "");
-    }
-    skipped.add("skipped: " + prediction.error);
+    if (!prediction.error.empty()) return skipped.add("skipped: " + prediction.error);
+    if (sheet) sheet->add(number, prediction);
+    writer.write(input, prediction, heatmaps ? heatmaps->write(number, input, prediction) : "");
   };
   commands::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
   if (!arguments.uncalibrated) commands::use_temperature(opened, options, warn);
@@ -204,6 +240,7 @@ int predict(const PredictArguments& arguments) {
     });
   }
   if (abstention) warn(Notice::note(coverage.text()));
+  write_sheet(arguments, sheet);
   return skipped.exit_code(inputs);
 }
 
@@ -282,8 +319,19 @@ void add_results(const Command& command, PredictArguments& arguments) {
                   "weights")
       .needs(features);
   add_heatmaps(command, arguments.heatmaps);
+  const Option sheet =
+      command
+          .add_option("--sheet", arguments.sheet,
+                      "Also write an HTML page with pictures of the images, by predicted class")
+          .type_name("FILE.html")
+          .excludes(features);
+  command
+      .add_option("--samples", arguments.sheet_samples,
+                  "Images on the sheet at most, evenly spaced over all; default 200")
+      .needs(sheet)
+      .at_least_one();
   command.add_flag("--overwrite", arguments.overwrite,
-                   "Replace files of features or heatmaps that exist");
+                   "Replace files of features, heatmaps or a sheet that exist");
 }
 
 }  // namespace

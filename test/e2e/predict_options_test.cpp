@@ -192,7 +192,7 @@ TEST_CASE("predict --heatmap: writes a PNG per image, whose path the JSON line h
       fail({"--heatmap", folder, "--heatmap-method", "occlusion", "--heatmap-layer", "conv2d"}),
       "occlusion takes no layer"));
   CHECK(contains(fail({"--heatmap-class", "1"}), "--heatmap"));
-  CHECK(contains(fail({"--overwrite"}), "--features or --heatmap"));
+  CHECK(contains(fail({"--overwrite"}), "--features, --heatmap or --sheet"));
   // Each class has a map of its own.
   std::set<Bytes> maps;
   for (const char* name : {"0", "1", "2"}) {

@@ -1,0 +1,107 @@
+#include "commands/predict/sheet.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/page/page.h"
+#include "commands/predict/sample_pixels.h"
+
+namespace trainer::commands {
+
+PredictionSheet::PredictionSheet(const std::vector<PredictionInput>& inputs,
+                                 std::vector<std::string> classes,
+                                 std::optional<std::int64_t> limit, std::int64_t samples)
+    : inputs_(inputs), classes_(std::move(classes)) {
+  for (const PredictionInput& input : inputs) {
+    const DType type = input.dataset().spec().image_type;
+    if (type != DType::kUInt8 && type != DType::kFloat32) {
+      throw ConfigError({}, concat("--sheet: images of ", to_string(type), " cannot be shown"));
+    }
+    starts_.push_back(total_);
+    const std::int64_t size = input.dataset().size();
+    total_ += std::min(size, limit.value_or(size));
+  }
+  chosen_ = std::min(samples, total_);
+}
+
+bool PredictionSheet::is_chosen(std::size_t input, std::int64_t index) const {
+  const std::int64_t place = starts_[input] + index;
+  return (place + 1) * chosen_ / total_ > place * chosen_ / total_;
+}
+
+std::string PredictionSheet::class_name(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return i < classes_.size() ? classes_[i] : std::to_string(index);
+}
+
+SampleTile PredictionSheet::make_tile(const PredictionInput& input,
+                                      const Prediction& prediction) const {
+  const data::DatasetSpec& spec = input.dataset().spec();
+  const std::string name = class_name(prediction.predicted);
+  const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  SampleTile tile;
+  tile.picture = encode_picture(to_pixels(read_image(input.dataset(), prediction.index), spec),
+                                spec.image_shape);
+  tile.name = input.one_per_file ? input.name_of(prediction.index)
+                                 : concat(input.name, " number ", prediction.index);
+  tile.picture_text = concat("Sample ", tile.name, ": predicted ", name);
+  tile.lines.push_back(
+      concat(prediction.abstained ? "abstains; likeliest " : "", bold(name), ' ', fixed(p, 4)));
+  if (!prediction.label) return tile;
+  tile.is_wrong = *prediction.label != prediction.predicted && !prediction.abstained;
+  tile.lines.push_back(
+      concat(tile.is_wrong ? "wrong, true: " : "true: ", bold(class_name(*prediction.label))));
+  return tile;
+}
+
+void PredictionSheet::add(std::size_t input, const Prediction& prediction) {
+  std::optional<std::int32_t> key;
+  if (!prediction.abstained) key = prediction.predicted;
+  Group& group = groups_[key];
+  ++group.count;
+  ++predicted_;
+  if (prediction.label && !prediction.abstained) {
+    ++labelled_;
+    right_ += *prediction.label == prediction.predicted ? 1 : 0;
+  }
+  if (!is_chosen(input, prediction.index)) return;
+  group.shown.push_back({make_tile(inputs_[input], prediction),
+                         prediction.probabilities[static_cast<std::size_t>(prediction.predicted)]});
+}
+
+std::string PredictionSheet::count_text() const {
+  std::int64_t shown = 0;
+  for (const auto& [key, group] : groups_) shown += std::ssize(group.shown);
+  return concat(grouped(shown), " of ", grouped(predicted_),
+                predicted_ == 1 ? " image" : " images");
+}
+
+std::string PredictionSheet::html(const std::string& title) const {
+  std::string body =
+      concat("<p class=\"lead\"><b>", count_text(), chosen_ < total_ ? ", evenly spaced" : "");
+  if (labelled_ > 0) {
+    body += concat("; ", percent(static_cast<double>(right_) / static_cast<double>(labelled_)),
+                   " right (", grouped(right_), " of ", grouped(labelled_), ")");
+  }
+  body += "</b></p>\n<p>By predicted class; of each class the least certain first.";
+  if (right_ < labelled_) body += " Wrong ones have a bar at their left.";
+  body += "</p>\n";
+  for (const auto& [key, group] : groups_) {
+    body += heading(concat(key ? class_name(*key) : "No class (the model abstains)", " (",
+                           grouped(group.count), ")"));
+    std::vector<const Shown*> order;
+    for (const Shown& shown : group.shown) order.push_back(&shown);
+    std::stable_sort(order.begin(), order.end(), [](const Shown* a, const Shown* b) {
+      return a->probability < b->probability;
+    });
+    std::vector<SampleTile> tiles;
+    for (const Shown* shown : order) tiles.push_back(shown->tile);
+    body += tiles.empty() ? std::string("<p>None of them is shown.</p>\n") : sample_list(tiles);
+  }
+  return page(title, body);
+}
+
+}  // namespace trainer::commands

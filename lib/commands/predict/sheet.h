@@ -1,0 +1,55 @@
+// `trainer predict --sheet`: an HTML page with pictures of predicted images.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/files.h"
+#include "commands/page/picture.h"
+#include "commands/predict/predict.h"
+
+namespace trainer::commands {
+
+// Collects predictions and the pictures of some of them.
+class PredictionSheet {
+ public:
+  // `inputs` must outlive the sheet; `limit`: samples of each input. Shows at most `samples`
+  // images, evenly spaced over all. Throws ConfigError for images of a type that cannot be shown.
+  PredictionSheet(const std::vector<PredictionInput>& inputs, std::vector<std::string> classes,
+                  std::optional<std::int64_t> limit, std::int64_t samples);
+
+  // Adds a prediction without an error for `inputs[input]`. Reads its image if that is shown.
+  void add(std::size_t input, const Prediction& prediction);
+
+  // Returns the page: the shown images by predicted class, the least certain of each class first.
+  std::string html(const std::string& title) const;
+  // Returns "200 of 863 images".
+  std::string count_text() const;
+
+ private:
+  struct Shown {
+    SampleTile tile;
+    double probability = 0;  // of the predicted class
+  };
+  // The predictions of one class, or those without a class because the model abstained.
+  struct Group {
+    std::int64_t count = 0;
+    std::vector<Shown> shown;
+  };
+
+  bool is_chosen(std::size_t input, std::int64_t index) const;
+  std::string class_name(std::int64_t index) const;
+  SampleTile make_tile(const PredictionInput& input, const Prediction& prediction) const;
+
+  const std::vector<PredictionInput>& inputs_;
+  std::vector<std::string> classes_;
+  std::vector<std::int64_t> starts_;     // number of the first sample of each input among all
+  std::int64_t total_ = 0, chosen_ = 0;  // samples, and how many of them are to be shown
+  std::int64_t predicted_ = 0, labelled_ = 0, right_ = 0;
+  std::map<std::optional<std::int32_t>, Group> groups_;  // by class; nothing: no class
+};
+
+}  // namespace trainer::commands
