@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ostream>
+#include <set>
 #include <string_view>
 
 #include "base/formats/table.h"
@@ -70,7 +71,7 @@ bool is_transferred(const model::LayerRow& row) {
 
 std::string describe_weights(const model::LayerRow& row) {
   if (row.parameters == 0) return "";
-  return row.weights.empty() ? "initialisers" : Path(row.weights).filename().string();
+  return row.weights.empty() ? "initialisers" : "from a file";
 }
 
 std::string describe_training(const model::LayerRow& row) {
@@ -111,7 +112,7 @@ void add_to_block(PrintedLayer& block, const PrintedLayer& layer) {
   block.row.trainable = block.row.trainable && layer.row.trainable;
   if (block.row.weights.empty()) block.row.weights = layer.row.weights;
   if (layer.training.empty() || layer.training == block.training) return;
-  block.training = block.training.empty() ? layer.training : "differs by layer, see --layers";
+  block.training = block.training.empty() ? layer.training : "differs by layer";
 }
 
 std::vector<PrintedLayer> group_layers(const PlanReport& plan, LayerRows rows) {
@@ -168,6 +169,12 @@ void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
     out << "; --layers lists all " << plan.layers.size() << " layers";
   }
   out << '\n';
+  std::set<std::string> files;
+  for (const model::LayerRow& row : plan.layers) {
+    if (row.parameters > 0 && !row.weights.empty())
+      files.insert(Path(row.weights).filename().string());
+  }
+  for (const std::string& file : files) out << "  weights: " << printable(file) << '\n';
 }
 
 // "about 12.3 GFLOP: 4.1 forward, 8.2 backward"
