@@ -152,6 +152,10 @@ class ReportTest(unittest.TestCase):
         wrong = sum(map(len, groups.values()))
         text = "".join(self.pages["run"].itertext())
         self.assertIn(f"{wrong:,} of {len(predictions):,} samples are wrong", text)
+        # The AUC of the last step, which is the shown checkpoint.
+        with (self.run_dir / "metrics.csv").open(newline="") as file:
+            row = [row for row in csv.DictReader(file) if row["split"] == "test"][-1]
+        self.assertIn(f"; AUC {float(row['auc']):.4f}", text)
         self.assertIn("the class that it predicted (occlusion)", text)
         self.assertEqual([heading.text for heading in self.pages["run"].iter(HTML + "h3")],
                          [f"{label}, taken for {taken} ({len(group)})" for (label, taken), group in largest])

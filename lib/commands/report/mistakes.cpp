@@ -11,6 +11,7 @@
 #include "commands/predict/heatmap.h"
 #include "commands/predict/predict.h"
 #include "commands/predict/sample_pixels.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
 namespace {
@@ -204,10 +205,12 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   GroupedMistakes mistakes(options.most);
   RightAnswers right(options.most / 2);
   engine::Confusion confusion(static_cast<std::int64_t>(trained.classes.size()));
+  engine::RocAuc auc(trained.config.model.loss, engine->outputs(), engine::kMaxScores);
   const auto each = [&](const Prediction& prediction) {
     ++found.looked_at;
     if (!prediction.error.empty()) return;
     confusion.add(*prediction.label, prediction.predicted);
+    auc.add(prediction.logits, *prediction.label);
     if (prediction.predicted == *prediction.label) return right.add(to_kept(prediction));
     ++found.wrong;
     mistakes.add(to_kept(prediction));
@@ -226,7 +229,10 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
     for (const Kept& one : right_answers) found.right.push_back(renderer.render(one));
   }
   found.all_groups = mistakes.count();
-  if (found.looked_at == found.samples) found.result = count_result(confusion);
+  if (found.looked_at == found.samples) {
+    found.result = count_result(confusion);
+    found.auc = auc.area();
+  }
   return found;
 }
 

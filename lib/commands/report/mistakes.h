@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,7 @@ struct Mistakes {
   std::int64_t step = 0;                                  // of the checkpoint
   // The counts of the split with this checkpoint, if all samples were looked at; without a loss.
   std::optional<SplitResult> result;
+  double auc = std::numeric_limits<double>::quiet_NaN();  // with `result`; see engine::RocAuc
 };
 
 struct MistakeOptions {

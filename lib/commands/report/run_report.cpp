@@ -177,20 +177,30 @@ struct ShownResult {
   SplitResult result;
   std::int64_t step = 0;   // of the checkpoint
   std::string checkpoint;  // "the best checkpoint, step 33"
+  double auc = std::nan("");
 };
+
+// Returns the AUC that training measured for a split at a step; NaN without one.
+double find_auc(const RunFiles& run, Split split, std::int64_t step) {
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == split && row.step == step) return row.auc;
+  }
+  return std::nan("");
+}
 
 std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes& mistakes) {
   const std::optional<Split> split = scored_split(run);
   if (!split) return std::nullopt;
   const SplitResult& last = run.finished->splits.at(*split);
   if (!mistakes.result || parse_split(mistakes.split) != split) {
-    return ShownResult{*split, last, run.finished->steps,
-                       concat("the last checkpoint, step ", run.finished->steps)};
+    const std::int64_t step = run.finished->steps;
+    return ShownResult{*split, last, step, concat("the last checkpoint, step ", step),
+                       find_auc(run, *split, step)};
   }
   const bool is_best = mistakes.checkpoint == CheckpointChoice::kBest;
-  return ShownResult{
-      *split, *mistakes.result, mistakes.step,
-      concat("the ", is_best ? "best" : "last", " checkpoint, step ", mistakes.step)};
+  return ShownResult{*split, *mistakes.result, mistakes.step,
+                     concat("the ", is_best ? "best" : "last", " checkpoint, step ", mistakes.step),
+                     mistakes.auc};
 }
 
 // "68 % right (589 of 863 validation samples), 5 classes, 3,454 training samples".
@@ -226,14 +236,6 @@ std::string print_class_means(const SplitResult& result, double auc) {
                 std::isfinite(auc) ? concat("; AUC ", fixed(auc, 4)) : "", "</p>\n");
 }
 
-// Returns the AUC that training measured at the step of the shown checkpoint; NaN without one.
-double find_auc(const RunFiles& run, const ShownResult& shown) {
-  for (const MetricsRow& row : run.metrics) {
-    if (row.split == shown.split && row.step == shown.step) return row.auc;
-  }
-  return std::nan("");
-}
-
 // Returns the tables of several labels: their metrics, and a confusion matrix of each.
 std::string label_tables(const RunFiles& run, const engine::MultiLabelMetrics& metrics) {
   const auto or_dash = [](double value) { return std::isnan(value) ? "-" : fixed(value, 4); };
@@ -264,7 +266,7 @@ std::string classes_section(const RunFiles& run, const std::optional<ShownResult
   if (!shown || shown->result.classes.empty()) return "";
   const SplitResult& result = shown->result;
   return heading(concat("Classes (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
-         print_class_means(result, find_auc(run, *shown)) +
+         print_class_means(result, shown->auc) +
          (result.classes.size() <= kMaxPageClasses ? matrix(run, result) : mistakes(run, result)) +
          per_class(run, result);
 }

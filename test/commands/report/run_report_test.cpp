@@ -121,6 +121,10 @@ TEST_CASE("run report: a headline in plain words, of the checkpoint that was loo
   mistakes.result = last;
   mistakes.result->correct = 589;
   mistakes.result->accuracy = 589.0 / 863;
+  mistakes.result->classes = {{4, 5, 3}, {4, 3, 3}};
+  CHECK_FALSE(contains(page_of(run, mistakes), "; AUC "));
+  mistakes.auc = 0.8125;
+  CHECK(contains(page_of(run, mistakes), "; AUC 0.8125</p>"));
   CHECK(
       contains(page_of(run, mistakes),
                "<b>68 % right (589 of 863 validation samples), 3 classes, 3,454 training samples; "
