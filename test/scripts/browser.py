@@ -108,9 +108,10 @@ class Browser:
         """The addresses that the page has asked for since open()."""
         return [event["url"] for event in self.events if "url" in event]
 
-    def show(self, width, height=900, dark=False):
+    def show(self, width, height=900, dark=False, media="screen"):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setEmulatedMedia", media=media,
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def run(self, script):
         """The value of a JavaScript expression."""

@@ -11,7 +11,7 @@ import support
 
 # Whoever wants to look: screenshots are left in this folder.
 PICTURES = os.environ.get("TRAINER_TEST_PICTURES")
-NARROW, WIDE = 360, 1280
+NARROW, WIDE, PAPER = 360, 1280, 680  # PAPER: between the margins of A4
 
 # For every text that is shown: its contrast (WCAG) against what lies behind it, with the text.
 CONTRASTS = """(() => {
@@ -93,6 +93,24 @@ class ReportBrowserTest(unittest.TestCase):
                 self.browser.show(WIDE, dark=dark)
                 backgrounds.append(self.browser.run("getComputedStyle(document.body).backgroundColor"))
             self.assertEqual(backgrounds, ["rgb(255, 255, 255)", "rgb(15, 19, 24)"])
+
+    def test_prints_whole_and_with_colours(self):
+        self.addCleanup(self.browser.show, WIDE)
+        for name, file in self.pages.files.items():
+            with self.subTest(page=name):
+                self.browser.show(PAPER, dark=True, media="print")
+                self.browser.open(file.as_uri())
+                cut = self.browser.run("""[...document.querySelectorAll("body *")].filter(e => e.checkVisibility() && !e.closest("svg *"))
+                    .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 || e.scrollWidth > e.clientWidth + 1 &&
+                        getComputedStyle(e).overflowX != "visible").map(e => e.outerHTML.slice(0, 120))""")
+                self.assertEqual(cut, [])
+                self.assertEqual(self.browser.run("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
+                style = "getComputedStyle(document.querySelector('thead th'))"
+                self.assertEqual(self.browser.run(f"{style}.printColorAdjust"), "exact")
+                self.assertNotEqual(self.browser.run(f"{style}.backgroundColor"), "rgba(0, 0, 0, 0)")
+                self.assertEqual(self.browser.run("getComputedStyle(document.querySelector('svg.chart')).getPropertyValue('--ink')"),
+                                 "#1b1f24")
+                self.assertFalse(self.browser.run("[...document.querySelectorAll('figure details')].some(e => e.checkVisibility())"))
 
     def test_keyboard_reaches_and_opens_everything(self):
         self.browser.show(NARROW)

@@ -8,6 +8,8 @@
 namespace trainer::commands {
 namespace {
 
+constexpr std::size_t kMaxNarrowColumns = 10;  // that fit onto a printed page in the usual size
+
 constexpr const char* kStyle = R"(
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--paper:#ffffff;--line:#d0d7de;--band:#f3f5f7;--link:#0b62c4}
 @media screen and (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#a6b0bb;--paper:#0f1318;--line:#343b44;--band:#181d24;--link:#6cb2ff}}
@@ -47,7 +49,8 @@ p.finding{border-left:4px solid #d55e00;padding-left:.75rem}
 body{max-width:none;padding:0;font-size:11pt}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 .scroll,pre{overflow:visible}pre{white-space:pre-wrap;overflow-wrap:anywhere}
-table{max-width:100%;font-size:9pt}th,td{padding:.15rem .35rem;overflow-wrap:anywhere}
+table{max-width:100%;font-size:8pt}th,td{padding:.1rem .3rem;overflow-wrap:anywhere}
+thead th{overflow-wrap:break-word}table.wide{font-size:6.5pt}
 .charts{grid-template-columns:1fr 1fr}svg.chart{min-width:0}
 figure,tr,li,.steptime,p.finding{break-inside:avoid}
 h1,h2,h3,caption{break-after:avoid}thead{display:table-header-group}
@@ -82,8 +85,9 @@ std::string subheading(const std::string& text) { return "<h3>" + escape_markup(
 // What is wider than the screen scrolls, also by the keyboard.
 std::string table(const std::string& caption, const Cells& cells, std::size_t numbers) {
   std::string text = concat("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
-                            escape_markup(caption), "\">\n<table>\n<caption>",
-                            escape_markup(caption), "</caption>\n<thead><tr>");
+                            escape_markup(caption), "\">\n<table",
+                            cells.front().size() > kMaxNarrowColumns ? " class=\"wide\"" : "",
+                            ">\n<caption>", escape_markup(caption), "</caption>\n<thead><tr>");
   for (std::size_t i = 0; i < cells.front().size(); ++i) {
     text += cell("th", cells.front()[i], i >= numbers, " scope=\"col\"");
   }
