@@ -23,7 +23,8 @@ struct ReportArguments {
   std::vector<config::Override> overrides;
 };
 
-void report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
+// Returns whether all parts of the report were made.
+bool report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
   const commands::RunFiles run = commands::read_run(folder);
   commands::Mistakes mistakes;
   if (arguments.mistakes == 0) {
@@ -40,6 +41,11 @@ void report_run(const ReportArguments& arguments, const Path& folder, const Path
     commands::write_run_plots(run,
                               arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
   }
+  if (mistakes.failed) {
+    warn(concat("the report has no mistakes and no pictures: ", mistakes.reason,
+                "; --mistakes 0 leaves them out"));
+  }
+  return !mistakes.failed;
 }
 
 int report(const ReportArguments& arguments) {
@@ -51,15 +57,16 @@ int report(const ReportArguments& arguments) {
   } else {
     check_output_path("--output", output, arguments.overwrite);
   }
+  bool is_whole = true;
   if (std::filesystem::exists(folder / "sweep.json")) {
     const commands::SweepPlan plan = commands::read_plan(folder);
     commands::write_sweep_report(
         commands::summarize(plan, commands::collect(plan), arguments.to_accuracy), folder, output);
   } else {
-    report_run(arguments, folder, output);
+    is_whole = report_run(arguments, folder, output);
   }
   std::cout << printable(output.string()) << '\n';
-  return kExitOk;
+  return is_whole ? kExitOk : kExitData;
 }
 
 }  // namespace

@@ -224,7 +224,8 @@ class ReportTest(unittest.TestCase):
         copy = self.run_dir.parent / "without_checkpoints"
         shutil.copytree(self.run_dir, copy, ignore=shutil.ignore_patterns("checkpoints"))
         done = support.trainer("report", copy)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("the report has no mistakes and no pictures: ", done.stderr)
         self.assertRegex((copy / "report.html").read_text(), "No pictures: [^<]*without_checkpoints[^<]*checkpoint")
         done = support.trainer("report", copy, "--mistakes", "0", "--output", copy / "other.html")
         self.assertEqual(done.returncode, 0, done.stderr)

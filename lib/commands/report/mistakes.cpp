@@ -246,6 +246,7 @@ Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
   } catch (const Error& error) {
     Mistakes none;
     none.reason = error.what();
+    none.failed = true;
     return none;
   }
 }

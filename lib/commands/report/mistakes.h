@@ -46,6 +46,7 @@ struct Mistakes {
   std::string heatmap_method;        // of the heatmaps: "Grad-CAM" or "occlusion"
   bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
   std::string reason;             // why nothing was looked at; "" when something was
+  bool failed = false;            // whether the reason is an error
   CheckpointChoice checkpoint = CheckpointChoice::kLast;  // with which they were found
   std::int64_t step = 0;                                  // of the checkpoint
   // The counts of the split with this checkpoint, if all samples were looked at; without a loss.
@@ -63,7 +64,7 @@ struct MistakeOptions {
 };
 
 // Predicts the test split, or else the validation split, of the run in `folder`. When a checkpoint,
-// the data, the device or classes are missing, the result has the reason.
+// the data, the device or classes are missing, the result has the reason; for an error, `failed`.
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options);
 
 }  // namespace trainer::commands
