@@ -153,16 +153,6 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
       "model.loss: mean_squared_error");
 }
 
-// Throws ConfigError for keys that need one class per image.
-void check_multi_label(const config::Config& config) {
-  if (config.data.sampling == config::Sampling::kBalanced) {
-    throw ConfigError(
-        config.data.loc,
-        "data.sampling: balanced needs one class per image, but these images have "
-        "several labels; use uniform, with train.pos_weight: balanced for rare labels");
-  }
-}
-
 void reject_pos_weight(const config::Config& config, const data::Datasets& data) {
   if (!config.train.pos_weight) return;
   throw ConfigError(config.train.pos_weight->loc,
@@ -237,7 +227,6 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
   check_classes(config, data.num_classes, data.label_is_index);
   check_batch(config, sample_spec(data));
   if (data.train->spec().is_multi_label()) {
-    check_multi_label(config);
     data.target_weight = target_weights(config, data);
   } else {
     reject_pos_weight(config, data);

@@ -234,7 +234,8 @@ void fields(FieldVisitor& v, Data& s) {
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same());
   v("sampling", s.sampling,
     "uniform: an epoch has each training sample once; balanced: as many samples of each class, of "
-    "a rare class repeatedly, of a frequent one not all.",
+    "a rare class repeatedly, of a frequent one not all. With several labels per image, each label "
+    "and the images without one count as classes.",
     same());
   v("repeats", s.repeats,
     "Repeated augmentation: an epoch has this many versions of a sample one after the other, and "

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/numbers/random.h"
@@ -55,19 +56,55 @@ class Permutation {
   std::array<std::uint64_t, kRounds> keys_;
 };
 
+using Classes = std::vector<std::vector<std::int64_t>>;
+
+void add(Classes& classes, std::size_t number, std::size_t sample) {
+  if (number >= classes.size()) classes.resize(number + 1);
+  classes[number].push_back(static_cast<std::int64_t>(sample));
+}
+
+Classes group_by_class(const Dataset& dataset) {
+  const std::vector<std::int32_t> labels = list_labels(dataset);
+  const auto unknown =
+      std::find_if(labels.begin(), labels.end(), [](auto label) { return label < 0; });
+  if (unknown != labels.end()) {
+    throw DataError(concat("sample ", dataset.describe(unknown - labels.begin())),
+                    "has no known class, which data.sampling: balanced needs; use data.sampling: "
+                    "uniform");
+  }
+  Classes classes;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    add(classes, static_cast<std::size_t>(labels[i]), i);
+  }
+  return classes;
+}
+
+// The samples without a label are a class of their own, the first.
+Classes group_by_label(const Dataset& dataset) {
+  Classes classes;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const std::span<const float> targets = dataset.targets_at(i);
+    bool has_label = false;
+    for (std::size_t label = 0; label < targets.size(); ++label) {
+      // An unknown label is NaN, which is not at least 0.5.
+      if (!(targets[label] >= 0.5f)) continue;
+      has_label = true;
+      add(classes, label + 1, static_cast<std::size_t>(i));
+    }
+    if (!has_label) add(classes, 0, static_cast<std::size_t>(i));
+  }
+  return classes;
+}
+
 }  // namespace
 
 Sampler::Sampler(std::int64_t size, std::uint64_t seed, bool shuffle)
     : size_(size), seed_(seed), shuffle_(shuffle) {}
 
-Sampler::Sampler(std::span<const std::int32_t> labels, std::uint64_t seed)
-    : Sampler(static_cast<std::int64_t>(labels.size()), seed, true) {
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto label = static_cast<std::size_t>(labels[i]);
-    if (label >= classes_.size()) classes_.resize(label + 1);
-    classes_[label].push_back(static_cast<std::int64_t>(i));
-  }
-  std::erase_if(classes_, [](const auto& samples) { return samples.empty(); });
+Sampler::Sampler(std::vector<std::vector<std::int64_t>> classes, std::int64_t size,
+                 std::uint64_t seed)
+    : Sampler(size, seed, true) {
+  classes_ = std::move(classes);
 }
 
 void Sampler::indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const {
@@ -105,15 +142,10 @@ std::int64_t Sampler::index(std::int64_t epoch, std::int64_t position) const {
 }
 
 Sampler balanced_sampler(const Dataset& dataset, std::uint64_t seed) {
-  const std::vector<std::int32_t> labels = list_labels(dataset);
-  const auto unknown =
-      std::find_if(labels.begin(), labels.end(), [](auto label) { return label < 0; });
-  if (unknown != labels.end()) {
-    throw DataError(concat("sample ", dataset.describe(unknown - labels.begin())),
-                    "has no known class, which data.sampling: balanced needs; use data.sampling: "
-                    "uniform");
-  }
-  return {labels, seed};
+  Classes classes =
+      dataset.spec().is_multi_label() ? group_by_label(dataset) : group_by_class(dataset);
+  std::erase_if(classes, [](const auto& samples) { return samples.empty(); });
+  return {std::move(classes), dataset.size(), seed};
 }
 
 std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size) {

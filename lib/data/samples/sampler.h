@@ -14,12 +14,12 @@ namespace trainer::data {
 class Sampler {
  public:
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
-  // Shuffled and balanced: the numbers of samples of two classes in an epoch differ by at most one.
-  // The samples of a small class repeat, with counts that differ by at most one; an epoch has a
-  // random subset of a large class. Drawing with replacement (WeightedRandomSampler of PyTorch)
-  // would leave out a third of a rare class in each epoch. `labels` has the class of each sample,
-  // at least 0.
-  Sampler(std::span<const std::int32_t> labels, std::uint64_t seed);
+  // Shuffled and balanced: the numbers of samples that two classes give to an epoch differ by at
+  // most one. The samples of a small class repeat, with counts that differ by at most one; an epoch
+  // has a random subset of a large class. Drawing with replacement (WeightedRandomSampler of
+  // PyTorch) would leave out a third of a rare class in each epoch. `classes` has the samples of
+  // each class, at least one; a sample with several labels may be in several.
+  Sampler(std::vector<std::vector<std::int64_t>> classes, std::int64_t size, std::uint64_t seed);
   std::int64_t size() const { return size_; }
   std::int64_t index(std::int64_t epoch, std::int64_t position) const;
   // Gives the samples at positions first, first + 1, ...; cheaper than one by one.
@@ -31,10 +31,11 @@ class Sampler {
   std::int64_t size_;
   std::uint64_t seed_;
   bool shuffle_;
-  std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has any
+  std::vector<std::vector<std::int64_t>> classes_;
 };
 
-// Returns a balanced sampler of a data set. Throws DataError for a sample without a known class.
+// Returns a balanced sampler of a data set: over its classes, or over its labels and the images
+// without any. Throws DataError for a sample without a known class.
 Sampler balanced_sampler(const Dataset& dataset, std::uint64_t seed);
 
 // The positions of a batch in an epoch.

@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace trainer::data {
 namespace {
@@ -15,6 +20,33 @@ std::vector<std::int64_t> order(std::int64_t size, std::uint64_t seed, std::int6
   for (std::int64_t i = 0; i < size; ++i) result.push_back(sampler.index(epoch, i));
   return result;
 }
+
+// Labels without images: a class per sample, or rows of several labels.
+class Labelled final : public Dataset {
+ public:
+  explicit Labelled(std::vector<std::int32_t> classes)
+      : classes_(std::move(classes)), size_(static_cast<std::int64_t>(classes_.size())) {}
+  explicit Labelled(std::vector<std::vector<float>> targets)
+      : targets_(std::move(targets)), size_(static_cast<std::int64_t>(targets_.size())) {
+    spec_.label_kind = LabelKind::kMultiLabel;
+  }
+  std::int64_t size() const override { return size_; }
+  const DatasetSpec& spec() const override { return spec_; }
+  void get(std::int64_t, std::int64_t, void*, void*) const override {}
+  std::int32_t label_at(std::int64_t index) const override {
+    return classes_[static_cast<std::size_t>(index)];
+  }
+  std::span<const float> targets_at(std::int64_t index) const override {
+    return targets_[static_cast<std::size_t>(index)];
+  }
+  std::string fingerprint() const override { return ""; }
+
+ private:
+  std::vector<std::int32_t> classes_;
+  std::vector<std::vector<float>> targets_;
+  std::int64_t size_;
+  DatasetSpec spec_;
+};
 
 }  // namespace
 
@@ -46,12 +78,34 @@ TEST_CASE("sampler: many positions at once, the same as one by one") {
   }
 }
 
+TEST_CASE("balanced_sampler: several labels, as many samples for each label and for none") {
+  constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+  // 60 samples of label 0, of which 6 have label 1 too, and 30 without a label.
+  std::vector<std::vector<float>> targets;
+  for (int i = 0; i < 60; ++i) targets.push_back({1, i < 6 ? 1.0f : 0.0f});
+  for (int i = 0; i < 30; ++i) targets.push_back({0, kUnknown});
+  const Sampler sampler = balanced_sampler(Labelled(targets), 3);
+  std::vector<std::int64_t> order(90);
+  sampler.indices(0, 0, order);
+  const auto count = [&](std::int64_t begin, std::int64_t end) {
+    return std::count_if(order.begin(), order.end(),
+                         [&](std::int64_t index) { return index >= begin && index < end; });
+  };
+  // 30 turns of each: label 1 gives five rounds of its 6 samples, and label 0 30 of its 60.
+  CHECK(count(60, 90) == 30);
+  CHECK(count(0, 6) >= 30);
+  CHECK(count(6, 60) <= 30);
+  CHECK(count(0, 60) == 60);
+  for (std::int64_t i = 60; i < 90; ++i) CHECK(count(i, i + 1) == 1);
+  for (std::int64_t i = 0; i < 6; ++i) CHECK((count(i, i + 1) == 5 || count(i, i + 1) == 6));
+}
+
 TEST_CASE("sampler: balanced, as many samples of each class in an epoch") {
   std::vector<std::int32_t> labels;
   for (const auto& [label, count] : {std::pair{0, 900}, {1, 90}, {3, 10}, {4, 1}}) {
     labels.insert(labels.end(), static_cast<std::size_t>(count), label);
   }
-  const Sampler sampler(labels, 7);
+  const Sampler sampler = balanced_sampler(Labelled(labels), 7);
   const auto size = static_cast<std::int64_t>(labels.size());
   std::vector<std::int64_t> first;
   for (const std::int64_t epoch : {0, 1}) {
@@ -81,8 +135,8 @@ TEST_CASE("sampler: balanced, as many samples of each class in an epoch") {
       CHECK(sampler.index(epoch, at) == order[static_cast<std::size_t>(at)]);
     }
   }
-  CHECK(Sampler(labels, 7).index(1, 5) == first[5]);
-  CHECK(Sampler(labels, 8).index(1, 5) != first[5]);
+  CHECK(balanced_sampler(Labelled(labels), 7).index(1, 5) == first[5]);
+  CHECK(balanced_sampler(Labelled(labels), 8).index(1, 5) != first[5]);
 }
 
 // Chi-squared tests at six standard deviations: a wrong permutation fails, a fair one never does.
