@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/files.h"
 
 namespace trainer {
 namespace {
-
-using Bytes = std::vector<std::uint8_t>;
 
 // Written by Python's zipfile: "letters", 100 times a, deflated, and "word", "stored", as it is.
 constexpr std::string_view kArchive =
@@ -112,6 +111,14 @@ Bytes large_archive(In64 in_64, bool end_in_64) {
   return bytes;
 }
 
+// Reads the members of an archive that was written to a file.
+std::vector<ZipMember> members_of_file(const Bytes& bytes) {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "x.zip";
+  write_file_atomic(path, std::span<const std::uint8_t>(bytes));
+  return zip_members(RandomAccessFile(path), "x.zip");
+}
+
 }  // namespace
 
 TEST_CASE("stored and deflated members of an archive are read") {
@@ -124,6 +131,59 @@ TEST_CASE("stored and deflated members of an archive are read") {
   CHECK(members[1].name == "word");
   CHECK(members[1].method == 0);
   CHECK(contents(bytes) == std::vector{kLetters, kWord});
+}
+
+TEST_CASE("zip_members: a file, the members of the same archive in memory") {
+  Bytes padded = archive();  // a comment, longer than the part that is read first
+  padded[padded.size() - 2] = padded[padded.size() - 1] = 0xFF;
+  padded.resize(padded.size() + 0xFFFF, '-');
+  for (const Bytes& bytes : {archive(), large_archive({true, true, true}, false),
+                             large_archive({false, false, false}, true), padded}) {
+    CAPTURE(bytes.size());
+    const std::vector<ZipMember> expected = zip_members(bytes, "x.zip");
+    const std::vector<ZipMember> members = members_of_file(bytes);
+    REQUIRE(members.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(members[i].name == expected[i].name);
+      CHECK(members[i].data == expected[i].data);
+      CHECK(members[i].size == expected[i].size);
+      CHECK(members[i].packed == expected[i].packed);
+      CHECK(members[i].crc == expected[i].crc);
+    }
+    CHECK(contents(bytes) == std::vector{kLetters, kWord});
+  }
+}
+
+TEST_CASE("zip_members: a file that is cut while it is read, an error") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "x.zip";
+  const Bytes whole = archive();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CAPTURE(size);
+    write_file_atomic(path, std::span<const std::uint8_t>(whole));
+    const RandomAccessFile file(path);
+    std::filesystem::resize_file(path, size);
+    CHECK_THROWS_WITH_AS(zip_members(file, path.string()),
+                         (path.string() + ": the file became shorter while it was read").c_str(),
+                         DataError);
+  }
+}
+
+TEST_CASE("zip_members: headers of members beyond the end of the file, an error") {
+  for (const std::uint64_t header :
+       {std::uint64_t{1} << 40, ~std::uint64_t{0}, ~std::uint64_t{0} - 25}) {
+    CAPTURE(header);
+    Bytes bytes = archive();
+    ZipMember word = zip_members(bytes, "x.zip").at(1);
+    word.header = header;
+    bytes.resize(kDirectory);
+    add_record(bytes, word, {false, false, true});
+    const Bytes whole = archive();
+    bytes.insert(bytes.end(), whole.end() - 22, whole.end());
+    bytes[bytes.size() - 12] = 1;  // of one member
+    CHECK_THROWS_WITH_AS(zip_members(bytes, "x.zip"),
+                         doctest::Contains("a record ends beyond the file"), DataError);
+  }
 }
 
 TEST_CASE("sizes and places of zip64 are read, behind other fields") {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/files/random_access_file.h"
+
 namespace trainer {
 
 // Methods of compression that can be read.
@@ -25,6 +27,9 @@ struct ZipMember {
 // DataError.
 std::vector<ZipMember> zip_members(std::span<const std::uint8_t> archive,
                                    const std::string& source);
+// Does the same for an archive in a file, of which it reads the directory and the header of each
+// member.
+std::vector<ZipMember> zip_members(const RandomAccessFile& archive, const std::string& source);
 
 // Returns the size that a member claims to have. Throws DataError if its bytes cannot expand to it.
 // Call it before you allocate memory for the member.

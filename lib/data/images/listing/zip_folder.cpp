@@ -1,13 +1,6 @@
 #include "data/images/listing/zip_folder.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +8,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/files/random_access_file.h"
 #include "base/formats/zip.h"
 #include "base/text.h"
 #include "data/images/listing/folders.h"
@@ -25,38 +19,6 @@ namespace trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A file in memory for as long as this object lives. Only the pages that are used are read.
-class MappedFile {
- public:
-  explicit MappedFile(const Path& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-      throw DataError(path.string(), concat("cannot be opened: ", std::strerror(errno)));
-    struct stat status {};
-    ::fstat(file, &status);
-    size_ = static_cast<std::size_t>(status.st_size);
-    void* const start =
-        size_ == 0 ? MAP_FAILED : ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-    const int reason = errno;
-    ::close(file);
-    if (size_ == 0) throw DataError(path.string(), "is empty; expected a zip archive");
-    if (start == MAP_FAILED) {
-      throw DataError(path.string(), concat("cannot be read: ", std::strerror(reason)));
-    }
-    start_ = start;
-  }
-  ~MappedFile() { ::munmap(start_, size_); }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::span<const std::uint8_t> bytes() const {
-    return {static_cast<const std::uint8_t*>(start_), size_};
-  }
-
- private:
-  void* start_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // Throws for a name that leads out of the folder of an archive.
 void check_entry_name(const std::string& archive, const std::string& name) {
@@ -82,8 +44,9 @@ class ZipContents {
  public:
   explicit ZipContents(const Path& path) {
     const std::string source = path.string();
-    const MappedFile file(path);
-    for (const ZipMember& member : zip_members(file.bytes(), source)) add(source, member);
+    const RandomAccessFile file(path);
+    if (file.size() == 0) throw DataError(source, "is empty; expected a zip archive");
+    for (const ZipMember& member : zip_members(file, source)) add(source, member);
     std::sort(images_.begin(), images_.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
     const auto twice = std::adjacent_find(

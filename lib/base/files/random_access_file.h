@@ -1,0 +1,33 @@
+// A file that is read in parts.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/files/files.h"
+
+namespace trainer {
+
+// Another program may cut or replace the file meanwhile: then read() throws, or goes on to read the
+// file that was opened. A mapped file would end the program with SIGBUS.
+class RandomAccessFile {
+ public:
+  // Throws DataError if `path` is not a regular file or cannot be opened.
+  explicit RandomAccessFile(const Path& path);
+  ~RandomAccessFile();
+  RandomAccessFile(const RandomAccessFile&) = delete;
+  RandomAccessFile& operator=(const RandomAccessFile&) = delete;
+
+  // The size of the file when it was opened.
+  std::uint64_t size() const { return size_; }
+  // Fills `to` with the bytes from `offset` on. Throws DataError if the file ends before or cannot
+  // be read. Several threads may call it at once.
+  void read(std::uint64_t offset, std::span<std::uint8_t> to) const;
+
+ private:
+  Path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace trainer
