@@ -36,18 +36,25 @@ class PathFinder {
   explicit PathFinder(const std::map<std::string, Origin>& origins) : origins_(origins) {}
 
   // Looks for all paths in one place, so that no split comes from another data set: beside the
-  // config only if the current folder has none of them.
-  void find(std::vector<PathKey> keys) const {
+  // config only if the current folder has none of them. Returns, by key, the other places that
+  // do not exist.
+  std::map<std::string, std::string> find(std::vector<PathKey> keys) const {
     std::erase_if(keys, [&](const PathKey& one) { return find_folder(one).empty(); });
     std::error_code error;
     for (const PathKey& one : keys) {
-      if (fs::exists(fixed_part(one), error)) return;
+      if (fs::exists(fixed_part(one), error)) return {};
     }
+    std::map<std::string, std::string> missing;
     for (const PathKey& one : keys) {
       const fs::path folder = find_folder(one);
-      if (!fs::exists(folder / fixed_part(one), error)) continue;
-      *one.path = (folder / *one.path).lexically_normal().string();
+      const std::string place = (folder / *one.path).lexically_normal().string();
+      if (fs::exists(folder / fixed_part(one), error)) {
+        *one.path = place;
+      } else if (place != fs::path(*one.path).lexically_normal()) {
+        missing[one.key] = place;
+      }
     }
+    return missing;
   }
 
  private:
@@ -81,7 +88,7 @@ void find_paths_beside_file(LoadedConfig& loaded) {
     keys.push_back({name + ".labels", &files->labels});
     keys.push_back({name + ".glob", &files->glob, true});
   }
-  finder.find(keys);
+  data.missing_beside_file = finder.find(keys);
   Model& model = loaded.config.model;
   finder.find({{"model.weights", &model.weights}});
   if (model.backbone && model.backbone->weights != kImagenet) {

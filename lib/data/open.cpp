@@ -18,14 +18,12 @@ namespace trainer::data {
 
 namespace {
 
-// Returns the part of a message on the place beside the config, where a relative path of a config
-// file is searched too; "" for other paths.
-std::string describe_place_beside(const config::Data& config, const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(config.loc.file).parent_path();
-  const bool is_recorded = config.folders == config::FolderAccess::kReadOnly;
-  if (is_recorded || folder.empty() || std::filesystem::path(path).is_absolute()) return "";
-  return concat("; nor is there ", printable((folder / path).lexically_normal().string()),
-                " beside the config");
+// Returns the part of a message on the place beside the config file, where its relative paths are
+// searched too; "" for a path that was not searched there, such as one of --set.
+std::string describe_place_beside(const config::Data& config, const std::string& key) {
+  const auto place = config.missing_beside_file.find(key);
+  if (place == config.missing_beside_file.end()) return "";
+  return concat("; nor is there ", printable(place->second), " beside the config");
 }
 
 // Throws if a path of the config does not exist. Formats that look for files by name would take the
@@ -34,15 +32,15 @@ void check_path(const config::Data& config, const std::string& path, const std::
   if (path.empty() || std::filesystem::exists(path)) return;
   const bool image_files = config::is_image_format(config.format);
   if (image_files && find_zip_place(path)) return;
-  throw DataError(
-      path,
-      concat("no such file or folder, named by data.", key, describe_place_beside(config, path),
-             ". Give its place with --set data.", key, "=NEW",
-             image_files ? ""
-                         : ", or with the variable that the config uses "
-                           "(MNIST_DIR, FASHION_MNIST_DIR, CIFAR10_DIR), or fetch "
-                           "the data set (datasets/mnist.sh, "
-                           "datasets/fashion_mnist.sh, datasets/cifar10.sh)"));
+  throw DataError(path,
+                  concat("no such file or folder, named by data.", key,
+                         describe_place_beside(config, concat("data.", key)),
+                         ". Give its place with --set data.", key, "=NEW",
+                         image_files ? ""
+                                     : ", or with the variable that the config uses "
+                                       "(MNIST_DIR, FASHION_MNIST_DIR, CIFAR10_DIR), or fetch "
+                                       "the data set (datasets/mnist.sh, "
+                                       "datasets/fashion_mnist.sh, datasets/cifar10.sh)"));
 }
 
 void check_split_paths(const config::Data& config, Split split) {

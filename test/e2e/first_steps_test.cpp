@@ -230,7 +230,9 @@ TEST_CASE("train: paths of a config, are also found in the folder of the config"
   CHECK(here.run(train("project/photos.yaml", {"--run-dir=runs/here"})).code == 0);
   CHECK(contains(here.text("runs/here/config.yaml"), "path: photos"));
   fs::rename(here.folder / "photos", here.folder / "other");
-  CHECK(here.run(train("project/photos.yaml", {"--set", "data.train.path=photos"})).code == 3);
+  const Result set = here.run(train("project/photos.yaml", {"--set", "data.train.path=photos"}));
+  CHECK(set.code == 3);
+  CHECK(contains(set.err, "photos: no such file or folder, named by data.train.path. Give its"));
 
   fs::rename(here.folder / "project/photos", here.folder / "project/moved");
   const Result missing = here.run(train("project/photos.yaml", {"--run-dir=runs/none"}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -109,6 +110,9 @@ enum class FolderAccess { kReadWrite, kReadOnly };
 struct Data {
   // Not a key: kReadOnly for a config that a file records; see parse_recorded_config().
   FolderAccess folders = FolderAccess::kReadWrite;
+  // Not a key: by key ("data.path"), the places where find_paths_beside_file() looked in vain for
+  // relative paths of the config file.
+  std::map<std::string, std::string> missing_beside_file;
   DataFormat format = DataFormat::kIdx;
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
