@@ -53,6 +53,7 @@ constexpr struct {
     {"new",
      "  trainer new photos/ --output first.yaml && trainer train first.yaml\n"
      "  trainer new list.csv\n"
+     "  trainer new photos.zip\n"
      "  trainer new configs/mnist.yaml --output all_values.yaml\n"},
     {"data",
      "  trainer data photos/\n"

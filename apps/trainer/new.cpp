@@ -24,7 +24,7 @@ namespace {
 using commands::SourceKind;
 
 struct NewArguments {
-  std::string source;  // a folder of images, a list of images, a run or a config
+  std::string source;  // a folder, an archive or a list of images, a run or a config
   std::string output;
   bool overwrite = false;
   std::optional<config::Backbone::Name> backbone;  // for images
@@ -225,8 +225,9 @@ void add_new(CommandLine& line) {
   command
       .add_option(
           "source", arguments->source,
-          "Folder with one folder per class, or with train, validation and test; a list of images "
-          "and classes (CSV); or a config or a run, whose every value is then written out")
+          "Folder with one folder per class, or with train, validation and test; a zip archive of "
+          "these; a list of images and classes (CSV); or a config or a run, whose every value is "
+          "then written out")
       .required();
   command.add_option("--output", arguments->output,
                      "The file; <name of the source>.yaml here when left out");

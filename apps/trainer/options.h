@@ -22,7 +22,8 @@ struct ConfigArguments {
 void add_config(const Command& command, ConfigArguments& arguments);
 // Describes the argument that find_config() takes.
 inline constexpr const char* kConfigHelp =
-    "Config file (YAML), or a folder or CSV list of images, whose config is written as by `new`";
+    "Config file (YAML), or a folder, zip archive or CSV list of images, whose config is written "
+    "as by `new`";
 // The config that they name, in this process's environment: a file, the recorded config of a run
 // (load_recorded()), or that of images (find_config()). Throws ConfigError.
 config::LoadedConfig load(const ConfigArguments& arguments);

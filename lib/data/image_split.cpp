@@ -109,7 +109,7 @@ config::SplitFiles image_split(const config::Data& data, Split which) {
     if (folders && split.glob.empty()) split.path = find_zip_root(split.path, OnlyFolder::kEnter);
     return split;
   }
-  const std::string root = folders ? find_zip_root(data.path, OnlyFolder::kKeepSplit) : data.path;
+  const std::string root = folders ? find_data_root(data.path).string() : data.path;
   std::map<Split, Path> paths;
   if (!folders) {
     paths = find_split_lists(data);

@@ -77,8 +77,7 @@ class TolerantDataset final : public Dataset {
   mutable std::map<std::int64_t, std::string> reasons_;
 };
 
-}  // namespace
-
+// Returns whether the first bytes of a file are those of arrays and not of one image.
 bool is_array_file(const std::string& path) {
   if (is_zip(path)) {
     const auto place = find_zip_place(path);
@@ -91,9 +90,18 @@ bool is_array_file(const std::string& path) {
   return gzip || idx || std::memcmp(start.data(), "\x93NUM", 4) == 0;
 }
 
+}  // namespace
+
+bool leads_to_image_files(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) return !is_array_file(path);
+  return std::filesystem::is_directory(path, error) || find_zip_place(path).has_value();
+}
+
 std::vector<std::string> image_files(const std::string& path, std::string* note) {
   if (note != nullptr) note->clear();
   if (const auto place = find_zip_place(path)) {
+    if (has_image(*place)) return {path};
     std::vector<std::string> images;
     for (const ListedFile& file : list_images(*place)) {
       images.push_back((Path(file.path) / file.name).string());
@@ -107,19 +115,14 @@ std::vector<std::string> image_files(const std::string& path, std::string* note)
   return files;
 }
 
-Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip) {
+Images open_image_files(const config::Data& data, const std::vector<std::string>& files,
+                        bool skip) {
   config::Data plain = data;
   plain.on_error = config::OnError::kFail;
   plain.cache = config::ImageCache::kNone;
   ImageList list;
   list.source = files.front();
-  for (std::string& file : files) {
-    if (const auto place = find_zip_place(file)) {
-      list.files.push_back(find_image(*place));
-    } else {
-      list.files.push_back({std::move(file), 0});
-    }
-  }
+  for (const std::string& file : files) list.files.push_back(find_image(file));
   auto dataset = make_image_dataset(plain, std::move(list), {""}, 0, false).dataset;
   if (!skip) return {std::move(dataset), false};
   auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));

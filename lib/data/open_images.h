@@ -23,16 +23,17 @@ struct Images {
 // labels. Throws DataError.
 Images open_images(const std::string& path);
 
-// Returns whether the first bytes of a file are those of arrays, which open_images() opens, and not
-// of one image.
-bool is_array_file(const std::string& path);
+// Returns whether a path leads to images for image_files(), in a file, a folder or a zip archive,
+// rather than to arrays for open_images(). Decides by the first bytes of a file.
+bool leads_to_image_files(const std::string& path);
 // Returns the image files that a path denotes, sorted: the file itself, or the files below a folder
-// without hidden ones. Links to folders are not followed; unless `note` is null, it becomes a line
-// about such links, "" if there are none. Throws DataError if there are no files.
+// without hidden ones. The path may lead into a zip archive, as photos.zip/test does; so do the
+// paths that are returned then. Links to folders are not followed; unless `note` is null, it
+// becomes a line about such links, "" if there are none. Throws DataError if there are no files.
 std::vector<std::string> image_files(const std::string& path, std::string* note = nullptr);
 // Opens image files, decoded and resized like an evaluation split of `data`, which must give resize
 // and channels. get() reads the file. If `skip` is true, a damaged file gives zeros and a reason
 // instead of a DataError.
-Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
+Images open_image_files(const config::Data& data, const std::vector<std::string>& files, bool skip);
 
 }  // namespace trainer::data

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/images/listing/folders.h"
+#include "data/images/listing/zip_folder.h"
 
 namespace trainer::data {
 namespace {
@@ -127,6 +128,17 @@ void reject_equal_contents(const Path& folder, const std::vector<std::string>& n
 }
 
 }  // namespace
+
+bool is_folder(const Path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return true;
+  const std::optional<ZipPlace> place = find_zip_place(path);
+  return place && has_folder(*place);
+}
+
+Path find_data_root(const Path& folder) {
+  return find_zip_root(folder.string(), OnlyFolder::kKeepSplit);
+}
 
 std::optional<Split> find_split_in_name(std::string_view name) {
   std::optional<Split> split;

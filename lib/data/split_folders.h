@@ -13,6 +13,13 @@
 
 namespace trainer::data {
 
+// Returns whether a path leads to a folder, of the file system or in a zip archive: photos.zip,
+// photos.zip/train. Throws DataError for a damaged archive.
+bool is_folder(const Path& path);
+// Returns the folder in which the folders of splits or classes are searched: `folder` itself, or,
+// in a zip archive, the folder that holds all others. Throws DataError for a damaged archive.
+Path find_data_root(const Path& folder);
+
 // Returns the split that a name denotes: train or training; validation, val, valid or dev; test,
 // testing or eval. The name matches in any case, alone or as a word of a longer name, as in
 // seg_train, TrainImages or val2017. Returns nothing for other names and for names with words of

@@ -132,7 +132,8 @@ class Examples(unittest.TestCase):
         (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
         shutil.copytree(state / "new_photos/left", state / "new")
-        shutil.make_archive(state / "photos", "zip", state, "photos")
+        for name in ("photos", "pets"):
+            shutil.make_archive(state / name, "zip", state, "photos")
         shutil.make_archive(state / "new_photos", "zip", state, "new_photos")
         (state / "fixes.csv").write_text(f"path,label\n{files[0].relative_to(state)},right\n")
         # A list of two labels per image.

@@ -76,7 +76,7 @@ const char* describe_format(config::DataFormat format) {
     case Format::kDigits:
       return "Drawn digits of 28 x 28, which the program writes once; needs no download.";
     case Format::kImageFolder:
-      return "Image files in one folder per class.";
+      return "Image files in one folder per class, also in a zip archive.";
     case Format::kCsv:
       return "A list of image files and labels.";
     case Format::kCifar:

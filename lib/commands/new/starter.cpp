@@ -43,7 +43,7 @@ ImageSource::SplitImages count_images(const Path& path, const std::vector<std::s
         static_cast<std::int64_t>(data::image_files((path / folder).string()).size());
   }
   for (std::size_t label = 0; label < classes.size(); ++label) {
-    if (split.counts[label] > 0 || fs::is_directory(path / classes[label])) continue;
+    if (split.counts[label] > 0 || data::is_folder(path / classes[label])) continue;
     throw DataError(path.string(), concat("has no folder ", classes[label],
                                           "; expected one for every class of the training split: ",
                                           join(classes)));
@@ -82,13 +82,12 @@ void measure_images(ImageSource& images, const std::vector<std::vector<std::stri
   images.width = find_median(widths);
 }
 
-// Letters, digits, '_' and '-' of the name of the folder or list.
+// Letters, digits, '_' and '-' of the name of the folder, archive or list.
 std::string name_of(const ImageSource& images) {
-  const Path path = images.is_list
-                        ? images.path.stem()
-                        : fs::absolute(images.path / "x").lexically_normal().parent_path();
+  const Path path = fs::absolute(images.path / "x").lexically_normal().parent_path();
+  const Path words = fs::is_regular_file(path) ? path.stem() : path.filename();
   std::string name;
-  for (const char letter : path.filename().string()) {
+  for (const char letter : words.string()) {
     const bool keeps = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
     name += keeps ? letter : '_';
   }
@@ -265,9 +264,10 @@ ImageSource look_at_list(const Path& list, const config::Csv& csv) {
   return images;
 }
 
-ImageSource look_at_folder(const Path& folder) {
+ImageSource look_at_folder(const Path& source) {
   ImageSource images;
-  images.path = folder;
+  images.path = source;
+  const Path folder = data::find_data_root(source);
   data::SplitFolders splits = data::find_split_folders(folder);
   const Path train = splits.paths[Split::kTrain];
   images.notes = std::move(splits.notes);
@@ -292,7 +292,13 @@ ImageSource look_at_folder(const Path& folder) {
   return images;
 }
 
-Path folder_beside(const Path& data) { return (data / ".." / "weights").lexically_normal(); }
+// Returns the folder of weights beside a folder or file of the file system; for a folder in an
+// archive, beside the archive.
+Path folder_beside(const Path& data) {
+  Path folder = (data / "..").lexically_normal();
+  while (!folder.empty() && !fs::is_directory(folder)) folder = folder.parent_path();
+  return (folder / "weights").lexically_normal();
+}
 
 FoundWeights find_wanted_weights(const Path& beside, const config::Environment& environment,
                                  config::Backbone::Name wanted) {
@@ -320,16 +326,11 @@ std::int64_t ImageSource::SplitImages::size() const {
 }
 
 ImageSource look_at(const Path& source, const config::Csv& csv) {
-  if (fs::is_directory(source)) return look_at_folder(source);
-  if (to_lower(source.extension().string()) == ".zip" && fs::is_regular_file(source)) {
-    throw DataError(source.string(),
-                    "is a zip archive; name it as data.path of a config with format: image_folder "
-                    "(`train CONFIG --set data.path=ARCHIVE`), or unpack it and give the folder");
-  }
+  if (data::is_folder(source)) return look_at_folder(source);
   if (fs::is_regular_file(source)) return look_at_list(source, csv);
   throw DataError(source.string(),
-                  "is not a folder; expected one with a folder of images per class, or a list of "
-                  "images and classes (CSV)");
+                  "is not a folder; expected one with a folder of images per class, a zip archive "
+                  "of these, or a list of images and classes (CSV)");
 }
 
 void set_groups(ImageSource& images, const std::string& group_by) {

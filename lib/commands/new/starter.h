@@ -11,10 +11,11 @@
 
 namespace trainer::commands {
 
-// The images that a folder or a list (CSV) names.
+// The images of a folder, a zip archive or a list (CSV).
 struct ImageSource {
   struct SplitImages {
-    // A folder with one folder per class, or a list; empty: there is no such split.
+    // A folder with one folder per class, also in a zip archive, or a list; empty: there is no such
+    // split.
     Path path;
     std::vector<std::int64_t> counts;  // images by class
     std::int64_t size() const;
@@ -30,8 +31,9 @@ struct ImageSource {
   std::string group_by, groups;        // data.group_by and what it finds; "" without groups
 };
 // `source` is a folder that contains a folder per class, or folders named after the splits (see
-// data/split_folders.h) with a folder per class each; or a list of images and classes, as
-// data.format: csv reads it with `csv`. Throws a DataError that states what is wrong.
+// data/split_folders.h) with a folder per class each; a zip archive of such folders, or a folder in
+// one; or a list of images and classes, as data.format: csv reads it with `csv`. Throws a DataError
+// that states what is wrong.
 ImageSource look_at(const Path& source, const config::Csv& csv = {});
 // Sets data.group_by. Throws ConfigError for a wrong pattern, and if no training image has a group.
 void set_groups(ImageSource& images, const std::string& group_by);

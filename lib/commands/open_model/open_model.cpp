@@ -9,6 +9,7 @@
 #include "commands/open_model/source.h"
 #include "commands/open_model/untrained.h"
 #include "config/keys.h"
+#include "data/split_folders.h"
 
 namespace trainer::commands {
 
@@ -18,11 +19,15 @@ namespace {
 
 // Throws DataError for a folder that is not a run, with what it is.
 void reject_other_folders(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return;
-  if (!checkpoint::list_checkpoints(checkpoint::find_checkpoints(path)).empty()) return;
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder && !data::is_folder(path)) return;
+  if (is_folder && !checkpoint::list_checkpoints(checkpoint::find_checkpoints(path)).empty()) {
+    return;
+  }
   if (find_source_kind(path) != SourceKind::kImageFolder) return;
-  throw DataError(path, concat("is a folder of images, not a run; `trainer train ", path,
-                               "` trains a model on them"));
+  throw DataError(
+      path, concat("is a ", is_folder ? "folder" : "zip archive",
+                   " of images, not a run; `trainer train ", path, "` trains a model on them"));
 }
 
 }  // namespace

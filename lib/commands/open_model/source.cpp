@@ -15,21 +15,28 @@ bool contains_images(const Path& folder) {
   }
 }
 
+// Returns whether a path is that of a folder or an image in a zip archive.
+bool leads_into_archive(const Path& path) {
+  std::error_code error;
+  return !std::filesystem::exists(path, error) && data::leads_to_image_files(path.string());
+}
+
 }  // namespace
 
 SourceKind find_source_kind(const Path& path) {
   if (!std::filesystem::is_directory(path)) {
     const std::string ending = to_lower(path.extension().string());
-    // look_at() prints what to do with a zip archive.
-    const bool has_images = ending == ".csv" || ending == ".tsv" || ending == ".zip";
-    return has_images ? SourceKind::kImageList : SourceKind::kConfig;
+    if (ending == ".csv" || ending == ".tsv") return SourceKind::kImageList;
+    if (ending == ".zip" || leads_into_archive(path)) return SourceKind::kImageFolder;
+    return SourceKind::kConfig;
   }
   if (std::filesystem::exists(path / "run.json")) return SourceKind::kRun;
   if (contains_images(path)) return SourceKind::kImageFolder;
-  throw DataError(path.string(),
-                  "is neither a run (it has no run.json) nor a folder of images (there are none in "
-                  "it or in its folders); expected a config, a run, a folder with a folder of "
-                  "images per class, or a list of images and classes (CSV)");
+  throw DataError(
+      path.string(),
+      "is neither a run (it has no run.json) nor a folder of images (there are none in "
+      "it or in its folders); expected a config, a run, a folder with a folder of "
+      "images per class, a zip archive of these, or a list of images and classes (CSV)");
 }
 
 }  // namespace trainer::commands

@@ -8,8 +8,8 @@ namespace trainer::commands {
 enum class SourceKind {
   kConfig,       // any other path, which may not exist
   kRun,          // a folder with run.json
-  kImageFolder,  // a folder that contains images at any depth
-  kImageList,    // a file that ends in .csv, .tsv or .zip
+  kImageFolder,  // a folder that contains images at any depth; a zip archive or a path into one
+  kImageList,    // a file that ends in .csv or .tsv
 };
 // Throws DataError for a folder that is neither a run nor one of images.
 SourceKind find_source_kind(const Path& path);

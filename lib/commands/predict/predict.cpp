@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "base/error.h"
 #include "engine/evaluate.h"
@@ -85,13 +84,11 @@ std::vector<PredictionInput> open_prediction_inputs(
     if (images.empty()) return;
     const std::string first = images.front();
     inputs.push_back(
-        {first, data::open_image_files(image_data(opened, first, warn), std::move(images), skip),
-         true, 0});
+        {first, data::open_image_files(image_data(opened, first, warn), images, skip), true, 0});
     images.clear();
   };
   for (const std::string& file : files) {
-    if (std::filesystem::is_regular_file(file) ? !data::is_array_file(file)
-                                               : std::filesystem::is_directory(file)) {
+    if (data::leads_to_image_files(file)) {
       std::string note;
       std::vector<std::string> more = data::image_files(file, &note);
       if (!note.empty()) warn(note);

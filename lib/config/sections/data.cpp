@@ -86,8 +86,8 @@ static void fields(FieldVisitor& v, SplitFiles& s) {
   v.located(s.loc);
   v.shorthand("path");
   v("path", s.path,
-    "A folder with the four MNIST-named files (idx) or one folder per class (image_folder), an "
-    ".npz file or a .csv file.",
+    "A folder with the four MNIST-named files (idx) or one folder per class (image_folder, also in "
+    "a zip archive: photos.zip, photos.zip/train), an .npz file or a .csv file.",
     free());
   v("images", s.images, "The file with the images (idx, npy), or the array's name in the .npz.",
     free());
@@ -144,7 +144,7 @@ void fields(FieldVisitor& v, Data& s) {
   v("path", s.path,
     "Folder of all splits: folders (csv: files) named train or training; validation, val, valid or "
     "dev; test, testing or eval, in any case, alone or as a word of a name such as seg_train; or "
-    "a folder per class.",
+    "a folder per class. A zip archive of these (image_folder): photos.zip.",
     free());
   v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
   v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",

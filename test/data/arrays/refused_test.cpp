@@ -200,7 +200,7 @@ TEST_CASE("array data sets: a missing split or a wrong validation_split, an erro
   check_error(config_of(DataFormat::kDigits), "data.path: name the folder to write the digits to");
 }
 
-TEST_CASE("is_array_file: arrays and images, decided by the first bytes") {
+TEST_CASE("leads_to_image_files: images and arrays, decided by the first bytes") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x";
   for (const auto& [start, is_array] :
@@ -220,7 +220,7 @@ TEST_CASE("is_array_file: arrays and images, decided by the first bytes") {
                                            {{}, false}}) {
     write_file_atomic(path, std::span<const std::uint8_t>(start));
     CAPTURE(start.size());
-    CHECK(is_array_file(path) == is_array);
+    CHECK(leads_to_image_files(path) == !is_array);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "data/images/listing/zip_folder.h"
 
 #include <doctest/doctest.h>
-#include <libdeflate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,99 +10,21 @@
 
 #include "commands/data/check_print.h"
 #include "data/check.h"
+#include "data/image_size.h"
 #include "data/images/image_files.h"
+#include "data/images/listing/folders.h"
 #include "data/open_images.h"
+#include "support/contains.h"
 #include "support/skip.h"
+#include "support/zip_writer.h"
 
 namespace trainer::data::zip_folder_test {
 namespace {
 
-struct Entry {
-  std::string name;
-  std::string content;
-  std::uint16_t method = 0;  // 8: deflated
-  std::uint16_t flags = 0;
-};
-
-// Appends the lowest byte first; bytes beyond the eighth are 0.
-void put(std::string& out, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value & 255);
-}
-
-std::string deflate(const std::string& content) {
-  libdeflate_compressor* const compressor = libdeflate_alloc_compressor(6);
-  std::string packed(libdeflate_deflate_compress_bound(compressor, content.size()), '\0');
-  packed.resize(libdeflate_deflate_compress(compressor, content.data(), content.size(),
-                                            packed.data(), packed.size()));
-  libdeflate_free_compressor(compressor);
-  return packed;
-}
-
-enum class Zip64 { kNo, kYes };
-
-// Returns an archive. With kYes, sizes and places are in zip64 fields of the directory.
-std::string pack(const std::vector<Entry>& entries, Zip64 zip64 = Zip64::kNo) {
-  const bool wide = zip64 == Zip64::kYes;
-  std::string zip, directory;
-  for (const Entry& entry : entries) {
-    const std::string packed = entry.method == 8 ? deflate(entry.content) : entry.content;
-    const std::uint32_t crc = libdeflate_crc32(0, entry.content.data(), entry.content.size());
-    const std::size_t place = zip.size();
-    for (std::string* out : {&zip, &directory}) {
-      const bool central = out == &directory;
-      put(*out, central ? 0x02014b50 : 0x04034b50, 4);
-      if (central) put(*out, 45, 2);
-      put(*out, 45, 2);
-      put(*out, entry.flags, 2);
-      put(*out, entry.method, 2);
-      put(*out, 0, 4);  // time
-      put(*out, crc, 4);
-      const bool moved = central && wide;
-      put(*out, moved ? 0xFFFFFFFF : packed.size(), 4);
-      put(*out, moved ? 0xFFFFFFFF : entry.content.size(), 4);
-      put(*out, entry.name.size(), 2);
-      put(*out, moved ? 28 : 0, 2);  // extra field
-      if (central) {
-        put(*out, 0, 10);  // comment, disk, attributes
-        put(*out, wide ? 0xFFFFFFFF : place, 4);
-      }
-      *out += entry.name;
-      if (!moved) continue;
-      put(*out, 1, 2);
-      put(*out, 24, 2);
-      put(*out, entry.content.size(), 8);
-      put(*out, packed.size(), 8);
-      put(*out, place, 8);
-    }
-    zip += packed;
-  }
-  const std::size_t start = zip.size();
-  zip += directory;
-  if (wide) {
-    const std::size_t end = zip.size();
-    put(zip, 0x06064b50, 4);
-    put(zip, 44, 8);
-    put(zip, 45, 2);
-    put(zip, 45, 2);
-    put(zip, 0, 8);
-    put(zip, entries.size(), 8);
-    put(zip, entries.size(), 8);
-    put(zip, directory.size(), 8);
-    put(zip, start, 8);
-    put(zip, 0x07064b50, 4);
-    put(zip, 0, 4);
-    put(zip, end, 8);
-    put(zip, 1, 4);
-  }
-  put(zip, 0x06054b50, 4);
-  put(zip, 0, 4);
-  put(zip, wide ? 0xFFFF : entries.size(), 2);
-  put(zip, wide ? 0xFFFF : entries.size(), 2);
-  put(zip, wide ? 0xFFFFFFFF : directory.size(), 4);
-  put(zip, wide ? 0xFFFFFFFF : start, 4);
-  put(zip, 0, 2);
-  return zip;
-}
+using test::contains;
+using test::pack_zip;
+using test::Zip64;
+using test::ZipEntry;
 
 // Returns an image of 9 x 9 pixels, which differs by `seed`.
 std::string make_image(int seed) {
@@ -114,8 +35,8 @@ std::string make_image(int seed) {
 }
 
 // Class folders cat and dog below `prefix`, half of the images deflated.
-std::vector<Entry> make_entries(const std::string& prefix, int count, int seed = 0) {
-  std::vector<Entry> entries;
+std::vector<ZipEntry> make_entries(const std::string& prefix, int count, int seed = 0) {
+  std::vector<ZipEntry> entries;
   for (const char* name : {"dog", "cat"}) {
     for (int i = count; i >= 1; --i) {
       entries.push_back({concat(prefix, name, '/', i, ".ppm"), make_image(++seed),
@@ -130,10 +51,10 @@ struct Archive {
   fs::path path = files.path() / "photos.zip";
   config::Data config = config_of(path);
 
-  void write(const std::vector<Entry>& entries, Zip64 zip64 = Zip64::kNo) const {
-    write_text(path, pack(entries, zip64));
+  void write(const std::vector<ZipEntry>& entries, Zip64 zip64 = Zip64::kNo) const {
+    write_text(path, pack_zip(entries, zip64));
   }
-  std::string find_error(const std::vector<Entry>& entries) const {
+  std::string find_error(const std::vector<ZipEntry>& entries) const {
     write(entries);
     return find_open_error(config);
   }
@@ -149,23 +70,19 @@ std::string list_samples(const Dataset& set) {
   return text;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("data.path of a zip: the images have the pixels and labels of the unpacked folder") {
   for (const Zip64 zip64 : {Zip64::kNo, Zip64::kYes}) {
     const Archive archive;
-    const std::vector<Entry> entries = make_entries("", 3);
+    const std::vector<ZipEntry> entries = make_entries("", 3);
     archive.write(entries, zip64);
     const Datasets sets = open_datasets(archive.config, 1);
     CHECK(sets.classes == std::vector<std::string>{"cat", "dog"});
     CHECK(list_samples(*sets.train) ==
           "cat/1.ppm=0 cat/2.ppm=0 cat/3.ppm=0 dog/1.ppm=1 dog/2.ppm=1 dog/3.ppm=1");
     const TemporaryFolder folder;
-    for (const Entry& entry : entries) write_text(folder.path() / entry.name, entry.content);
+    for (const ZipEntry& entry : entries) write_text(folder.path() / entry.name, entry.content);
     const Datasets unpacked = open_datasets(config_of(folder.path()), 1);
     REQUIRE(unpacked.train->size() == 6);
     for (std::int64_t i = 0; i < 6; ++i) {
@@ -180,8 +97,8 @@ TEST_CASE("data.path of a zip: folders of splits, and one folder that holds all 
   for (const char* top : {"", "photos/", "photos-main/photos/"}) {
     CAPTURE(top);
     const Archive archive;
-    std::vector<Entry> entries = make_entries(concat(top, "Training/"), 3);
-    for (Entry& entry : make_entries(concat(top, "Testing/"), 1, 50)) entries.push_back(entry);
+    std::vector<ZipEntry> entries = make_entries(concat(top, "Training/"), 3);
+    for (ZipEntry& entry : make_entries(concat(top, "Testing/"), 1, 50)) entries.push_back(entry);
     entries.push_back({"__MACOSX/Training/cat/._1.ppm", "x"});
     entries.push_back({concat(top, "readme.txt"), "x"});
     entries.push_back({concat(top, "Training/empty/"), ""});
@@ -205,7 +122,7 @@ TEST_CASE("data.train.path and data.test.path: each split is an archive of its o
   Archive archive;
   archive.write(make_entries("train/", 2));
   const fs::path test = archive.files.path() / "TEST.ZIP";
-  write_text(test, pack(make_entries("", 1, 50)));
+  write_text(test, pack_zip(make_entries("", 1, 50)));
   archive.config.path = "";
   archive.config.train.path = archive.path.string();
   archive.config.test.path = test.string();
@@ -216,7 +133,7 @@ TEST_CASE("data.train.path and data.test.path: each split is an archive of its o
 
 TEST_CASE("check_images: a zip is checked as a folder, with the names of entries") {
   const Archive archive;
-  std::vector<Entry> entries = make_entries("", 2);
+  std::vector<ZipEntry> entries = make_entries("", 2);
   entries.push_back({"cat/7.ppm", entries[0].content, 8});  // dog/2
   entries.push_back({"cat/8.ppm", "P6 9 9 255\nshort"});
   entries.push_back({"cat\\9.ppm", make_image(99)});
@@ -237,8 +154,8 @@ TEST_CASE("check_images: a zip is checked as a folder, with the names of entries
 TEST_CASE(
     "data.path of a zip: a damaged entry is named when it is read, and data.on_error decides") {
   Archive archive;
-  const std::vector<Entry> entries = make_entries("", 10);
-  std::string zip = pack(entries);
+  const std::vector<ZipEntry> entries = make_entries("", 10);
+  std::string zip = pack_zip(entries);
   const std::string& damaged = entries[11].content;  // cat/9.ppm, stored
   const std::size_t place = zip.find(damaged);
   REQUIRE(place != std::string::npos);
@@ -258,7 +175,7 @@ TEST_CASE(
 
 TEST_CASE("data.path of a zip: entries that cannot be read are named") {
   const Archive archive;
-  std::vector<Entry> entries = make_entries("", 2);
+  std::vector<ZipEntry> entries = make_entries("", 2);
   entries[3].flags = 1;
   std::string error = archive.find_error(entries);
   CHECK(contains(error, "photos.zip: cat/1.ppm: is encrypted; unpack the archive"));
@@ -284,7 +201,7 @@ TEST_CASE(
   CHECK(contains(find_open_error(archive.config), "photos.zip: is not a zip archive"));
   write_text(archive.path, "");
   CHECK(contains(find_open_error(archive.config), "photos.zip: is empty"));
-  const std::string whole = pack(make_entries("", 3));
+  const std::string whole = pack_zip(make_entries("", 3));
   write_text(archive.path, whole.substr(0, whole.size() - 30));
   CHECK(contains(find_open_error(archive.config), "is not a zip archive or is truncated"));
   CHECK(contains(archive.find_error({{"1.ppm", make_image(1)}, {"2.ppm", make_image(2)}}),
@@ -301,7 +218,7 @@ TEST_CASE(
 
 TEST_CASE("data.path of a zip: a directory with fewer entries than its end states is an error") {
   const Archive archive;
-  std::string zip = pack(make_entries("", 3));
+  std::string zip = pack_zip(make_entries("", 3));
   const std::size_t second = zip.find("PK\1\2", zip.find("PK\1\2") + 4);
   zip[second + 2] = 3;
   write_text(archive.path, zip);
@@ -326,7 +243,7 @@ TEST_CASE(
     "image_files: a zip of images lists them for predictions, an archive of arrays does not") {
   const Archive archive;
   archive.write(make_entries("", 1));
-  CHECK(!is_array_file(archive.path.string()));
+  CHECK(leads_to_image_files(archive.path.string()));
   const std::vector<std::string> files = image_files(archive.path.string());
   REQUIRE(files.size() == 2);
   CHECK(files[0] == (archive.path / "cat/1.ppm").string());
@@ -336,7 +253,96 @@ TEST_CASE(
   CHECK(image_of(*images.dataset, 1) == image_of(*sets.train, 1));
   CHECK(contains(images.dataset->describe(0), "photos.zip: cat/1.ppm"));
   archive.write({{"x.npy", "x"}});
-  CHECK(is_array_file(archive.path.string()));
+  CHECK(!leads_to_image_files(archive.path.string()));
+}
+
+TEST_CASE("image_files: a folder or an image in a zip") {
+  const Archive archive;
+  archive.write(make_entries("test/", 2));
+  for (const char* folder : {"test/dog", "test/dog/", "./test/dog"}) {
+    CAPTURE(folder);
+    const std::string path = (archive.path / folder).string();
+    CHECK(leads_to_image_files(path));
+    CHECK(image_files(path) ==
+          std::vector<std::string>{(archive.path / "test/dog/1.ppm").string(),
+                                   (archive.path / "test/dog/2.ppm").string()});
+  }
+  const std::string image = (archive.path / "test/dog/2.ppm").string();
+  CHECK(leads_to_image_files(image));
+  CHECK(image_files(image) == std::vector<std::string>{image});
+  CHECK(image_size(image).width == 9);
+  const std::string missing = (archive.path / "train").string();
+  CHECK(leads_to_image_files(missing));
+  CHECK_THROWS_WITH_AS(image_files(missing),
+                       doctest::Contains("photos.zip: has no folder 'train'; its folders are test"),
+                       DataError);
+  CHECK(!leads_to_image_files((archive.files.path() / "other.zip/test").string()));
+}
+
+TEST_CASE("data.path of a zip: other files and folders are counted below the folder that is read") {
+  Archive archive;
+  std::vector<ZipEntry> entries = make_entries("train/", 2);
+  for (ZipEntry& entry : make_entries("test/", 1, 50)) entries.push_back(entry);
+  for (const char* name :
+       {"readme.txt", "train/list.csv", "train/cat/b.txt", "train/cat/a.txt", "train/dog/in/c.txt",
+        "train/cat/.DS_Store", "train/docs/d.txt", "test/dog/e.txt", "train/category/f.txt"}) {
+    entries.push_back({name, "x"});
+  }
+  archive.write(entries);
+  archive.config.classes = {"cat", "dog"};
+  config::SplitFiles split;
+  split.path = (archive.path / "train").string();
+  const ImageList list = list_folder(split, archive.config.classes);
+  CHECK(list.files.size() == 4);
+  const std::string place = archive.path.string() + ": train: ";
+  CHECK(list.notes ==
+        std::vector{place + "2 folders are not used as classes, without images: category, docs",
+                    place + "3 files are left aside, not being images, e.g. train/cat/a.txt"});
+  CHECK(list.left_aside == std::vector{list.notes[0]});
+  split.path = (archive.path / "test").string();
+  CHECK(list_folder(split, archive.config.classes).notes ==
+        std::vector{archive.path.string() +
+                    ": test: 1 file is left aside, not being images, e.g. test/dog/e.txt"});
+}
+
+TEST_CASE(
+    "data.path of a zip: an archive that is cut or replaced after it was listed is an error") {
+  const Archive archive;
+  archive.write(make_entries("", 20));
+  const Datasets sets = open_datasets(archive.config, 1);
+  const Bytes before = image_of(*sets.train, 0);
+  fs::resize_file(archive.path, 3000);
+  CHECK_THROWS_WITH_AS(
+      image_of(*sets.train, 0),
+      doctest::Contains("photos.zip: cat/1.ppm: the file became shorter while it was read"),
+      DataError);
+  archive.write(make_entries("other/", 20, 77));
+  CHECK_THROWS_WITH_AS(image_of(*sets.train, 0),
+                       doctest::Contains("photos.zip: cat/1.ppm: its checksum does not match"),
+                       DataError);
+  archive.write(make_entries("", 20));
+  CHECK(image_of(*sets.train, 0) == before);
+}
+
+TEST_CASE("data.path of a zip: another program cuts and writes the archive while it is listed") {
+  const Archive archive;
+  const std::string whole = pack_zip(make_entries("", 40));
+  std::atomic<bool> is_done = false;
+  std::thread writer([&] {
+    for (std::size_t size = 1; !is_done; size = (size * 7919 + 13) % whole.size()) {
+      write_text(archive.path, whole.substr(0, size));
+      fs::resize_file(archive.path, size / 2);
+      write_text(archive.path, whole);
+    }
+  });
+  std::set<std::string> wrong;
+  for (int i = 0; i < 500; ++i) {
+    const std::string error = find_open_error(archive.config);
+    if (!error.empty() && !contains(error, "photos.zip")) wrong.insert(error);
+  }
+  is_done = true;
+  writer.join();
+  CHECK(wrong == std::set<std::string>{});
 }
 
 TEST_CASE("data.path of a zip: several threads read the same archive") {

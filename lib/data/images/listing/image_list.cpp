@@ -16,7 +16,6 @@
 #include "data/images/listing/list_shards.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/listing/shards.h"
-#include "data/images/listing/zip_folder.h"
 #include "data/similar_names.h"
 #include "data/split_folders.h"
 
@@ -101,8 +100,7 @@ constexpr std::size_t kMaxClassNameBytes = 1000;
 void note_unused_folders(const config::Data& data, ImageList& list) {
   if (data.format != config::DataFormat::kImageFolder || !is_folder(data.path)) return;
   if (!needs_split_in_path(data, Split::kTrain)) return;
-  for (std::string& note :
-       find_split_folders(find_zip_root(data.path, OnlyFolder::kKeepSplit), data.classes).notes) {
+  for (std::string& note : find_split_folders(find_data_root(data.path), data.classes).notes) {
     list.note_left_aside(std::move(note));
   }
 }

@@ -1,6 +1,7 @@
 #include "data/images/listing/zip_folder.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,18 @@ bool is_hidden_entry(const std::string& name) {
                      [](const std::string& part) { return is_hidden_name(part); });
 }
 
+// Returns the items below a folder, of items sorted by what `name` returns.
+template <class Item, class Name>
+std::span<const Item> find_below(const std::vector<Item>& items, const std::string& folder,
+                                 Name name) {
+  const std::string prefix = folder.empty() ? "" : folder + '/';
+  const auto first = std::ranges::lower_bound(items, prefix, {}, name);
+  const auto last = std::find_if_not(first, items.end(), [&](const Item& item) {
+    return std::invoke(name, item).starts_with(prefix);
+  });
+  return {first, last};
+}
+
 // The names of an archive and the places of its images.
 class ZipContents {
  public:
@@ -47,6 +60,7 @@ class ZipContents {
     const RandomAccessFile file(path);
     if (file.size() == 0) throw DataError(source, "is empty; expected a zip archive");
     for (const ZipMember& member : zip_members(file, source)) add(source, member);
+    std::sort(others_.begin(), others_.end());
     std::sort(images_.begin(), images_.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
     const auto twice = std::adjacent_find(
@@ -57,17 +71,12 @@ class ZipContents {
                                    " twice; pack the images again"));
   }
 
-  // Returns the images below a folder, sorted by name.
+  // Return the images and the names of other files below a folder, sorted by name.
   std::span<const ListedFile> images(const std::string& folder) const {
-    const std::string prefix = folder.empty() ? "" : folder + '/';
-    const auto begins_before = [](const ListedFile& file, const std::string& text) {
-      return file.name < text;
-    };
-    const auto first = std::lower_bound(images_.begin(), images_.end(), prefix, begins_before);
-    const auto last = std::find_if_not(first, images_.end(), [&](const ListedFile& file) {
-      return file.name.starts_with(prefix);
-    });
-    return {first, last};
+    return find_below(images_, folder, &ListedFile::name);
+  }
+  std::span<const std::string> others(const std::string& folder) const {
+    return find_below(others_, folder, std::identity());
   }
 
   // Returns the image of this name; null if there is none.
@@ -88,7 +97,6 @@ class ZipContents {
   bool has_folder(const std::string& folder) const {
     return folder.empty() || folders_.contains(folder);
   }
-  const std::vector<std::string>& others() const { return others_; }
 
  private:
   void add(const std::string& source, const ZipMember& member) {
@@ -134,8 +142,8 @@ class ZipContents {
                            "or pack it again with zip -0"));
   }
 
-  std::vector<ListedFile> images_;  // sorted by name
-  std::vector<std::string> others_;
+  std::vector<ListedFile> images_;                        // sorted by name
+  std::vector<std::string> others_;                       // sorted
   std::map<std::string, std::set<std::string>> folders_;  // by folder, the names of those in it
 };
 
@@ -163,6 +171,15 @@ std::shared_ptr<const ZipContents> open_zip(const Path& path) {
   if (known.size() >= kMaxArchives) known.clear();
   known[key] = {size, time, contents};
   return contents;
+}
+
+// Throws DataError if the archive does not have the folder.
+std::shared_ptr<const ZipContents> open_zip_with_folder(const ZipPlace& place) {
+  auto zip = open_zip(place.archive);
+  if (zip->has_folder(place.folder)) return zip;
+  throw DataError(place.archive.string(),
+                  concat("has no folder '", printable(place.folder), "'; its folders are ",
+                         printable(join_first(zip->sub_folders(""), 6))));
 }
 
 std::string join_names(const std::string& folder, const std::string& name) {
@@ -214,12 +231,7 @@ std::optional<ZipPlace> find_zip_place(const Path& path) {
   return ZipPlace{archive, folder == "." ? "" : folder};
 }
 
-bool is_folder(const Path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return true;
-  const std::optional<ZipPlace> place = find_zip_place(path);
-  return place && open_zip(place->archive)->has_folder(place->folder);
-}
+bool has_folder(const ZipPlace& place) { return open_zip(place.archive)->has_folder(place.folder); }
 
 std::string find_zip_root(const std::string& path, OnlyFolder only) {
   const std::optional<ZipPlace> place = find_zip_place(path);
@@ -243,13 +255,7 @@ std::string find_zip_root(const std::string& path, OnlyFolder only) {
 }
 
 std::vector<std::string> sub_folders(const ZipPlace& place) {
-  const auto zip = open_zip(place.archive);
-  if (!zip->has_folder(place.folder)) {
-    throw DataError(place.archive.string(),
-                    concat("has no folder '", printable(place.folder), "'; its folders are ",
-                           printable(join_first(zip->sub_folders(""), 6))));
-  }
-  return zip->sub_folders(place.folder);
+  return open_zip_with_folder(place)->sub_folders(place.folder);
 }
 
 bool holds_images(const ZipPlace& place) {
@@ -257,16 +263,22 @@ bool holds_images(const ZipPlace& place) {
 }
 
 std::vector<ListedFile> list_images(const ZipPlace& place) {
-  const auto zip = open_zip(place.archive);
+  const auto zip = open_zip_with_folder(place);
   const auto images = zip->images(place.folder);
   return {images.begin(), images.end()};
 }
 
-ListedFile find_image(const ZipPlace& place) {
-  const auto zip = open_zip(place.archive);
-  if (const ListedFile* found = zip->find(place.folder)) return *found;
-  throw DataError(place.archive.string(),
-                  concat("does not contain the image ", printable(place.folder)));
+bool has_image(const ZipPlace& place) {
+  return open_zip(place.archive)->find(place.folder) != nullptr;
+}
+
+ListedFile find_image(const Path& path) {
+  const std::optional<ZipPlace> place = find_zip_place(path);
+  if (!place) return {path.string()};
+  const auto zip = open_zip(place->archive);
+  if (const ListedFile* found = zip->find(place->folder)) return *found;
+  throw DataError(place->archive.string(),
+                  concat("does not contain the image ", printable(place->folder)));
 }
 
 ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& classes) {
@@ -275,6 +287,7 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
   result.source = describe_place(place);
   const std::map<std::string, std::int32_t> labels = map_class_names(classes);
   std::vector<std::vector<std::string>> folders(classes.size());  // by class
+  std::vector<std::string> unused;
   for (const std::string& name : sub_folders(place)) {
     const std::string folder = join_names(place.folder, name);
     if (const auto found = labels.find(name); found != labels.end()) {
@@ -284,9 +297,17 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
                       concat("is not a class: the classes are ", join(classes),
                              describe_similar_class(name, classes),
                              "; name it in data.classes or remove it from the archive"));
+    } else {
+      unused.push_back(name);
     }
   }
   note_loose_images(*zip, place, result);
+  if (!unused.empty()) {
+    result.note_left_aside(concat(result.source, ": ", unused.size(),
+                                  unused.size() == 1 ? " folder is" : " folders are",
+                                  " not used as classes, without images: ", join_first(unused, 6)));
+  }
+  std::vector<std::string> others;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const std::size_t before = result.files.size();
     for (const std::string& folder : folders[label]) {
@@ -294,6 +315,8 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
         result.files.push_back(file);
         result.files.back().label = static_cast<std::int32_t>(label);
       }
+      const auto found = zip->others(folder);
+      others.insert(others.end(), found.begin(), found.end());
     }
     if (result.files.size() > before) continue;
     result.note_left_aside(concat(result.source, ": has no images in a folder ", classes[label],
@@ -303,11 +326,10 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
     throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
                                           join(classes)));
   }
-  const auto other = static_cast<std::int64_t>(zip->others().size());
-  if (other > 0) {
-    result.notes.push_back(concat(place.archive.string(), ": ", other,
-                                  other == 1 ? " file is" : " files are",
-                                  " left aside, not being images, e.g. ", zip->others().front()));
+  if (!others.empty()) {
+    result.notes.push_back(concat(result.source, ": ", others.size(),
+                                  others.size() == 1 ? " file is" : " files are",
+                                  " left aside, not being images, e.g. ", others.front()));
   }
   return result;
 }

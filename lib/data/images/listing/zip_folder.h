@@ -21,25 +21,26 @@ struct ZipPlace {
 // nullopt if there is none, and for a folder of the file system.
 std::optional<ZipPlace> find_zip_place(const Path& path);
 
-// Returns whether a path leads to a folder, of the file system or in an archive.
-bool is_folder(const Path& path);
-
 // Returns the folder with the class folders or split folders of an archive: the top, or its only
 // folder if no images lie beside it. `keep_split` keeps a top whose only folder is named like a
 // split. Returns paths that do not lead to an archive unchanged.
 enum class OnlyFolder { kEnter, kKeepSplit };
 std::string find_zip_root(const std::string& path, OnlyFolder only);
 
-// The functions below do what those of their names in folders.h and image_list.h do, for a folder
-// in an archive. They throw DataError for an archive that is damaged, and name the entry that is
+// The functions below throw DataError for an archive that is damaged, and name the entry that is
 // encrypted, compressed in an unknown way, or named with `..`.
+bool has_folder(const ZipPlace& place);
+// Returns whether place.folder is the name of an image.
+bool has_image(const ZipPlace& place);
+// These do what the functions of their names in folders.h do, for a folder in an archive.
 std::vector<std::string> sub_folders(const ZipPlace& place);
 bool holds_images(const ZipPlace& place);
 ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& classes);
-// Returns the images below a folder, sorted by name, as files of class 0.
+// Returns the images below a folder, sorted by name, as files of class 0. Throws DataError if the
+// archive does not have the folder.
 std::vector<ListedFile> list_images(const ZipPlace& place);
-// Returns an image whose name is in place.folder. Throws DataError if the archive does not contain
-// it.
-ListedFile find_image(const ZipPlace& place);
+// Returns the image that a path leads to, in an archive or a file of its own. Throws DataError if
+// the archive does not contain it.
+ListedFile find_image(const Path& path);
 
 }  // namespace trainer::data
