@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/formats/csv.h"
 #include "base/text.h"
+#include "data/arrays/digits.h"
 #include "program.h"
 #include "support/contains.h"
 
@@ -136,15 +137,74 @@ TEST_CASE("data --suspects: copies with another label and in another split") {
   CHECK(contains(text.out, concat("  ", blue.string(), " (")));
   CHECK(contains(text.out, concat(", blue) = ", test.string(), " (test, blue)\n")));
   CHECK(contains(text.out, "groups of copies with one label in one split: 1\n"));
-  // The folds are others than those of the runs now.
-  CHECK(contains(text.err, "no outliers are looked for: "));
-  CHECK(contains(text.err, "the training data is not what it was"));
+  // The folds are others than those of the runs now, and the images are found by name.
+  CHECK(contains(text.err,
+                 "fold=1: the training data is not what it was when the run was trained; "
+                 "images are found by their names"));
+  CHECK(text.err.find("the training data is not") == text.err.rfind("the training data is not"));
+  CHECK(contains(text.out, "judged: 48 of 52 images"));
   std::map<std::string, std::string> reasons;
   for (const std::vector<std::string>& row : colours.rows()) reasons[row[0]] = row[3];
   CHECK(contains(reasons[red.string()], "copy_of_other_label"));
   CHECK(contains(reasons[other.string()], "copy_of_other_label"));
   CHECK(contains(reasons[blue.string()], "copy_in_other_split"));
   CHECK(contains(reasons[test.string()], "copy_in_other_split"));
+}
+
+TEST_CASE("data --suspects: crossval, outliers after images were added, removed or replaced") {
+  const Colours colours;
+  REQUIRE(colours.crossval().code == 0);
+  const auto find_outliers = [&] {
+    const Result result = colours.suspects(colours.folder(), {"--json"});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    std::map<std::string, double> outliers;  // by path; of images for which it is the first reason
+    for (const Json& line : result.lines()) {
+      if (line["event"] != "suspect" || line["reasons"][0] != "outlier") continue;
+      outliers[line["path"]] = line["score"];
+    }
+    return outliers;
+  };
+  const Path green = colours.photos / "blue" / "b_10.ppm", added = colours.photos / "blue/new.ppm";
+  CHECK(!find_outliers().contains(green.string()));
+  const auto write_green = [](const Path& path) {
+    std::ofstream out(path, std::ios::binary);
+    out << "P6 20 16 255\n";
+    for (int byte = 0; byte < 20 * 16 * 3; ++byte) {
+      out.put(static_cast<char>(byte % 3 == 1 ? 255 : 0));
+    }
+  };
+  write_green(green);
+  const std::map<std::string, double> replaced = find_outliers();
+  CHECK(replaced.contains(green.string()));
+  // No run judges an image that is new, so that it changes no score.
+  write_green(added);
+  CHECK(find_outliers() == replaced);
+  std::filesystem::remove(added);
+  std::filesystem::remove(green);
+  CHECK(!find_outliers().contains(green.string()));
+}
+
+TEST_CASE("data --suspects: crossval of arrays that have changed, an error") {
+  const Workspace work;
+  const std::string config = work.config(
+      concat(kModel, "data: {format: idx, path: ", work.data(),
+             ", limit: 60}\noptimizer: {adam: {learning_rate: 1.0e-3}}\ntrain: {max_steps: 2, "
+             "batch_size: 8}\n"));
+  REQUIRE(run({"crossval", config, "--folds", "2", "--dir", work / "folds", "--quiet"}).code == 0);
+  const Arguments command{"data",     config,         "--suspects", work / "folds",
+                          "--output", work / "x.csv", "--overwrite"};
+  const Result same = run(command);
+  INFO(same.err);
+  CHECK(same.code == 0);
+  CHECK(contains(same.out, "judged: 60 of "));
+  std::filesystem::remove_all(work.data());
+  data::generate_digits(work.data(), 599, 250);
+  std::filesystem::remove(work / "x.csv");
+  const Result changed = run(command);
+  CHECK(changed.code == 3);
+  CHECK(contains(changed.err, "fold=1: the arrays of the training data are not what they were"));
+  CHECK(!std::filesystem::exists(work / "x.csv"));
 }
 
 TEST_CASE("data --suspects: one run, the images of its validation split") {
@@ -160,6 +220,32 @@ TEST_CASE("data --suspects: one run, the images of its validation split") {
   for (const std::vector<std::string>& row : colours.rows()) {
     if (row[3].starts_with("wrong_label")) CHECK(colours.wrong.contains(row[0]));
   }
+  std::filesystem::remove(colours.photos / "red" / "a, 0.ppm");
+  const Result changed = colours.suspects(folder);
+  CHECK(changed.code == 3);
+  CHECK(contains(changed.err,
+                 "run: the training data is not what it was when the run was trained, "
+                 "and validation is a part of it"));
+}
+
+TEST_CASE("data --suspects: one run whose validation images have a folder, after they changed") {
+  const Colours colours;
+  std::filesystem::create_directories(colours.work / "validation");
+  for (const char* name : {"red", "blue"}) {
+    std::filesystem::copy(colours.photos / name, colours.work / "validation" / name);
+  }
+  const Path folder = colours.work / "run";
+  const std::string place = concat("data.validation.path=", (colours.work / "validation").string());
+  REQUIRE(run({"train", colours.config, "--run-dir", folder, "--quiet", "--set", place, "--set",
+               "data.validation_split=0"})
+              .code == 0);
+  std::filesystem::remove(colours.photos / "red" / "a, 0.ppm");
+  std::filesystem::remove(colours.work / "validation" / "red" / "a, 1.ppm");
+  const Result text =
+      colours.suspects(folder, {"--set", place, "--set", "data.validation_split=0"});
+  INFO(text.out, text.err);
+  REQUIRE(text.code == 0);
+  CHECK(contains(text.out, "judged: 47 of 94 images"));
 }
 
 TEST_CASE("data --suspects: what is not of these images is an error") {

@@ -178,8 +178,10 @@ OpenedModel open_average(const std::string& run, std::int64_t count,
                   "run.keep of the run");
 }
 
-data::Datasets open_split(const OpenedModel& opened, Split split) {
-  config::Data config = opened.config.data;
+namespace {
+
+// Opens a split of a config, whose classes must be those of the run.
+data::Datasets open_run_data(const OpenedModel& opened, config::Data config, Split split) {
   // A split alone may lack the last classes; the run has their number.
   if (config.classes.empty() && !config.num_classes &&
       config.format != config::DataFormat::kSynthetic && !opened.classes.empty()) {
@@ -193,11 +195,32 @@ data::Datasets open_split(const OpenedModel& opened, Split split) {
                            train::describe_class_difference(opened.classes, data.classes),
                            ". Give the data set with the classes of the run, in the same order"));
   }
+  return data;
+}
+
+}  // namespace
+
+data::Datasets open_split(const OpenedModel& opened, Split split) {
+  data::Datasets data = open_run_data(opened, opened.config.data, split);
   check_training_data(opened, data, split);
   if (split == Split::kTrain) {
     data::leave_out_unreadable(data.train, data.train_files, data::DamagedFiles::Portion::kMain);
   }
   return data;
+}
+
+data::Datasets open_undivided_training_data(const OpenedModel& opened) {
+  config::Data config = opened.config.data;
+  config.fold.reset();
+  config.validation_split = 0;
+  data::Datasets data = open_run_data(opened, std::move(config), Split::kTrain);
+  data::leave_out_unreadable(data.train, data.train_files, data::DamagedFiles::Portion::kMain);
+  return data;
+}
+
+bool is_same_training_data(const OpenedModel& opened, const data::Dataset& dataset) {
+  return opened.training_data.empty() ||
+         data::same_division(opened.training_data, dataset.fingerprint());
 }
 
 OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split> split) {

@@ -34,6 +34,12 @@ OpenedModel open_average(const std::string& run, std::int64_t count,
 // as training images would be among them. Other data that the user names only causes a warning.
 data::Datasets open_split(const OpenedModel& opened, Split split);
 
+// Opens all samples of the training split as they are now, also those that the run set aside for
+// validation. Throws DataError if the classes differ from those of the run.
+data::Datasets open_undivided_training_data(const OpenedModel& opened);
+// Returns whether the result of open_undivided_training_data() is what the run was trained on.
+bool is_same_training_data(const OpenedModel& opened, const data::Dataset& dataset);
+
 struct OpenedSplit {
   Split split = Split::kTest;
   data::Datasets data;

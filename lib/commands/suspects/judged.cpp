@@ -19,11 +19,12 @@ class ProbabilityCollector {
   ProbabilityCollector(const LabelledImages& images, Split split)
       : images_(images), split_(split) {}
 
-  // If several images have this name, the first one gets the first row, and so on.
-  void add(const std::string& name, const std::vector<double>& probabilities) {
+  // If several images have this name, the first one gets the first row, and so on. `run` is the
+  // place in JudgingRuns::runs.
+  void add(const std::string& name, std::size_t run, const std::vector<double>& probabilities) {
     const std::vector<std::size_t> found = images_.find(name, split_);
     for (const std::size_t image : found) {
-      if (rows_.emplace(image, probabilities).second) return;
+      if (rows_.emplace(image, Row{run, probabilities}).second) return;
     }
     ++unknown_;
   }
@@ -39,15 +40,22 @@ class ProbabilityCollector {
     judged.unknown = unknown_;
     for (const auto& [image, row] : rows_) {
       judged.images.push_back(image);
-      judged.probabilities.insert(judged.probabilities.end(), row.begin(), row.end());
+      judged.runs.push_back(row.run);
+      judged.probabilities.insert(judged.probabilities.end(), row.probabilities.begin(),
+                                  row.probabilities.end());
     }
     return judged;
   }
 
  private:
+  struct Row {
+    std::size_t run = 0;
+    std::vector<double> probabilities;
+  };
+
   const LabelledImages& images_;
   Split split_;
-  std::map<std::size_t, std::vector<double>> rows_;  // by image
+  std::map<std::size_t, Row> rows_;  // by image
   std::int64_t unknown_ = 0;
 };
 
@@ -88,9 +96,29 @@ JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
       if (!p) fail(line);
       row.push_back(*p);
     }
-    collector.add(cells[0], row);
+    const std::optional<std::int64_t> fold = parse_integer(cells[1]);
+    if (!fold || *fold < 1) fail(line);
+    collector.add(cells[0], static_cast<std::size_t>(*fold) - 1, row);
   }
   return collector.result(file.string());
+}
+
+// Opens the validation split of a run. Throws DataError if it is a part of training data that has
+// changed, as images that the run was trained on would be in it.
+std::vector<PredictionInput> open_validation(const OpenedModel& opened,
+                                             const std::function<void(const Notice&)>& warn) {
+  try {
+    return open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+  } catch (const DataError&) {
+    if (!config::divides_training_samples(opened.config.data)) throw;
+    const data::Datasets data = open_undivided_training_data(opened);
+    if (is_same_training_data(opened, *data.train)) throw;
+    throw DataError(opened.path,
+                    "the training data is not what it was when the run was trained, and "
+                    "validation is a part of it, so that nothing shows which images the run has "
+                    "not seen. Restore the data, train again, or give the folder of `trainer "
+                    "crossval`");
+  }
 }
 
 JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& images,
@@ -101,13 +129,13 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
   std::vector<std::string> classes;
   for (const std::string& name : opened.classes) classes.push_back(printable(name));
   check_run_classes(run, classes, images);
-  const auto inputs = open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+  const auto inputs = open_validation(opened, warn);
   const auto engine = make_engine(opened, inputs);
   PredictOptions options;
   options.loss = opened.config.model.loss;
   ProbabilityCollector collector(images, Split::kValidation);
   predict(*engine, inputs.front(), options, [&](const Prediction& prediction) {
-    collector.add(inputs.front().dataset().describe(prediction.index), prediction.probabilities);
+    collector.add(inputs.front().dataset().describe(prediction.index), 0, prediction.probabilities);
   });
   return collector.result(run);
 }

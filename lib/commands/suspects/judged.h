@@ -27,6 +27,9 @@ JudgingRuns find_judging_runs(const Path& folder);
 struct JudgedImages {
   std::vector<std::size_t> images;    // of LabelledImages, in rising order
   std::vector<double> probabilities;  // a row of classes per image
+  // By image, the place in JudgingRuns::runs of the run that judged it, or beyond its end if the
+  // folder of this run is gone.
+  std::vector<std::size_t> runs;
   // Judged samples that are not among the images of the config.
   std::int64_t unknown = 0;
 };

@@ -157,7 +157,7 @@ Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
   SuspectList list(images.all().size());
   add_wrong_labels(images, judged, result, list);
   add_copies(images, find_copied_images(images, warn), result, list);
-  result.outliers = find_feature_outliers(images, runs, environment, warn);
+  result.outliers = find_feature_outliers(images, runs, judged, environment, warn);
   for (const FeatureOutlier& outlier : result.outliers) {
     list.add(outlier.image, Reason::kOutlier, outlier.ratio);
   }

@@ -110,6 +110,13 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
                                 "", View::Changes::kOfBase);
 }
 
+std::unique_ptr<Dataset> take_samples(std::unique_ptr<Dataset> dataset,
+                                      std::vector<std::int64_t> indices) {
+  const std::string key = concat(", ", indices.size(), " samples");
+  return std::make_unique<View>(std::move(dataset), std::move(indices), key, "",
+                                View::Changes::kNone);
+}
+
 SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, Division division,
                     const std::string& key) {
   if (files != nullptr) files->divide(division.validation);

@@ -35,6 +35,9 @@ void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<Dam
 
 // Returns the first `count` samples of a data set.
 std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count);
+// Returns these samples of a data set, without random changes.
+std::unique_ptr<Dataset> take_samples(std::unique_ptr<Dataset> dataset,
+                                      std::vector<std::int64_t> indices);
 
 struct Division {
   std::vector<std::int64_t> train, validation;  // in rising order
