@@ -57,7 +57,7 @@ constexpr std::uint32_t kDirectoryEntry = 0x02014b50, kDirectoryEnd = 0x06054b50
                         kZip64Locator = 0x07064b50;
 
 struct Directory {
-  std::uint64_t start = 0, end = 0;
+  std::uint64_t start = 0;
   std::uint64_t entries = 0;
 };
 
@@ -73,15 +73,14 @@ Directory find_directory(const ZipReader& zip, const std::string& source) {
     if (records.at<std::uint32_t>(at) != kDirectoryEnd) continue;
     const std::uint64_t start = records.at<std::uint32_t>(at + 16);
     const std::uint64_t entries = records.at<std::uint16_t>(at + 10);
-    const Directory directory{start, first + at, entries};
-    if (start != 0xFFFFFFFFu && entries != 0xFFFFu) return directory;
+    if (start != 0xFFFFFFFFu && entries != 0xFFFFu) return {start, entries};
     if (at < kLocator || records.at<std::uint32_t>(at - kLocator) != kZip64Locator) {
-      if (start != 0xFFFFFFFFu) return directory;
+      if (start != 0xFFFFFFFFu) return {start, entries};
       break;
     }
     const auto end = records.at<std::uint64_t>(at - kLocator + 8);
     zip.check_within(end, 56);
-    return {zip.at<std::uint64_t>(end + 48), end, zip.at<std::uint64_t>(end + 32)};
+    return {zip.at<std::uint64_t>(end + 48), zip.at<std::uint64_t>(end + 32)};
   }
   throw DataError(source, "is not a zip archive or is truncated: it has no zip directory");
 }
@@ -101,7 +100,8 @@ void read_zip64(const ZipReader& records, std::uint64_t at, std::uint64_t end, Z
   }
 }
 
-// Returns the entries of a directory, without their ZipMember::data.
+// Returns the entries of the directory at the start of these records, without their
+// ZipMember::data.
 std::vector<ZipMember> read_entries(const ZipReader& records) {
   std::vector<ZipMember> members;
   std::uint64_t at = 0;
@@ -138,17 +138,19 @@ void check_apart(const std::vector<ZipMember>& members, const std::string& sourc
   }
 }
 
-// A wrong place of the directory could make its length that of the file.
-bool has_entry(const ZipReader& zip, const Directory& directory) {
-  return directory.start + sizeof kDirectoryEntry <= directory.end &&
-         zip.at<std::uint32_t>(directory.start) == kDirectoryEntry;
+// Returns whether a directory begins here. At a wrong place its length could be that of the file.
+bool has_entry(const ZipReader& zip, std::uint64_t start) {
+  constexpr std::uint64_t kSize = sizeof kDirectoryEntry;
+  return zip.size() >= kSize && start <= zip.size() - kSize &&
+         zip.at<std::uint32_t>(start) == kDirectoryEntry;
 }
 
 std::vector<ZipMember> read_members(const ZipReader& zip, const std::string& source) {
   const Directory directory = find_directory(zip, source);
   std::vector<ZipMember> members;
-  if (has_entry(zip, directory)) {
-    const Bytes bytes = zip.read(directory.start, directory.end - directory.start);
+  if (has_entry(zip, directory.start)) {
+    // Only the last records follow the directory.
+    const Bytes bytes = zip.read(directory.start, zip.size() - directory.start);
     members = read_entries(ZipReader(bytes, source));
   }
   if (members.size() != directory.entries) {

@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Throws for a name that leads out of the folder of an archive.
-void check_entry_name(const std::string& archive, const std::string& name) {
-  const std::vector<std::string> parts = split_text(name, '/');
+void check_entry_name(const std::string& archive, const std::string& name,
+                      const std::vector<std::string>& parts) {
   const bool leads_out = name.starts_with('/') ||
                          std::find(parts.begin(), parts.end(), "..") != parts.end() ||
                          (name.size() > 1 && name[1] == ':');
@@ -34,8 +34,7 @@ void check_entry_name(const std::string& archive, const std::string& name) {
                          "names such as cats/1.jpg"));
 }
 
-bool is_hidden_entry(const std::string& name) {
-  const std::vector<std::string> parts = split_text(name, '/');
+bool is_hidden_entry(const std::vector<std::string>& parts) {
   return std::any_of(parts.begin(), parts.end(),
                      [](const std::string& part) { return is_hidden_name(part); });
 }
@@ -102,9 +101,10 @@ class ZipContents {
   void add(const std::string& source, const ZipMember& member) {
     std::string name = member.name;
     std::replace(name.begin(), name.end(), '\\', '/');  // written by some programs of Windows
-    check_entry_name(source, name);
     while (name.starts_with("./")) name.erase(0, 2);
-    if (name.empty() || is_hidden_entry(name)) return;
+    const std::vector<std::string> parts = split_text(name, '/');
+    check_entry_name(source, name, parts);
+    if (name.empty() || is_hidden_entry(parts)) return;
     std::string parent;
     for (std::size_t slash = name.find('/'); slash != std::string::npos;
          slash = name.find('/', slash + 1)) {
