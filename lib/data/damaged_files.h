@@ -73,6 +73,8 @@ class DamagedFiles {
 
   // Returns whether another sample stands in for `index` if it cannot be read.
   bool replaces(std::int64_t index) const;
+  // Returns whether other samples stand in for those that cannot be read (on_error: replace).
+  bool replaces_any() const { return options_.replaces; }
   // Calls `read` with samples of the same class and portion, in an order that depends only on seed
   // and index, until one can be read. `path` is the file of sample `index`, and `reason` why it
   // cannot be read. Throws DataError if no sample can be read or the budget is exceeded.

@@ -80,6 +80,13 @@ class Dataset {
     static_cast<void>(index);
     return 1;
   }
+  // The larger data set that this one takes samples from: sample i has the pixels and the label of
+  // sample indices[i] of `whole`, if neither changes at random.
+  struct Part {
+    const Dataset* whole = nullptr;  // null: this data set is not a part, or has samples of its own
+    std::span<const std::int64_t> indices;
+  };
+  virtual Part find_part() const { return {}; }
   // Identifies the content at little cost, for the checks of a resume.
   virtual std::string fingerprint() const = 0;
   // Identifies the content for caches that outlive a run: also differs after a change of a file.

@@ -124,8 +124,11 @@ class ImageDataset final : public Dataset {
     return concat(size(), " image files, ", to_string(spec_.image_shape), " crc32c ", to_hex(crc));
   }
   std::string content_key() const override {
-    return concat(fingerprint(), ' ', cache_key(*source_.list, reader_), " seed ", source_.seed,
-                  " on_error ", static_cast<int>(source_.on_error));
+    // The seed chooses the samples that stand in for damaged ones, and nothing else of the pixels.
+    const bool is_drawn = source_.on_error == config::OnError::kReplace;
+    return concat(fingerprint(), ' ', cache_key(*source_.list, reader_), " on_error ",
+                  static_cast<int>(source_.on_error),
+                  is_drawn ? concat(" seed ", source_.seed) : std::string());
   }
 
  private:

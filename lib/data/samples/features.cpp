@@ -1,4 +1,3 @@
-
 #include "data/samples/features.h"
 
 #include <cstring>
@@ -26,9 +25,16 @@ FeatureDataset::FeatureDataset(const Dataset& images, Shape shape, DType type, c
       spec_(feature_spec(images, std::move(shape), type, file.empty())),
       feature_bytes_(spec_.image_bytes()),
       label_bytes_(spec_.label_bytes()),
-      records_(file, images.size(), feature_bytes_ + label_bytes_,
-               "choose another train.cache_features, or off"),
-      scratch_(records_.record_bytes()) {}
+      records_(file, (file.empty() ? images : list_samples(images)).size(),
+               feature_bytes_ + label_bytes_, "choose another train.cache_features, or off"),
+      scratch_(records_.record_bytes()) {
+  if (!file.empty() && &list_samples(images) != &images) indices_ = images.find_part().indices;
+}
+
+const Dataset& FeatureDataset::list_samples(const Dataset& images) {
+  const Dataset* const whole = images.find_part().whole;
+  return whole != nullptr && !whole->spec().is_random ? *whole : images;
+}
 
 std::size_t FeatureDataset::record_bytes(const Dataset& images, const Shape& shape, DType type) {
   const DatasetSpec spec = feature_spec(images, shape, type, false);
@@ -36,7 +42,7 @@ std::size_t FeatureDataset::record_bytes(const Dataset& images, const Shape& sha
 }
 
 bool FeatureDataset::complete() const {
-  while (known_ < size() && records_.holds(known_)) ++known_;
+  while (known_ < size() && records_.holds(record(known_))) ++known_;
   return known_ == size();
 }
 
@@ -46,21 +52,21 @@ void FeatureDataset::store(const Batch& batch, const void* features) {
   for (std::size_t i = 0; i < batch.indices.size(); ++i) {
     std::memcpy(scratch_.data(), rows + i * feature_bytes_, feature_bytes_);
     std::memcpy(scratch_.data() + feature_bytes_, labels + i * label_bytes_, label_bytes_);
-    records_.store(batch.indices[i], scratch_.data());
+    records_.store(record(batch.indices[i]), scratch_.data());
   }
 }
 
 void FeatureDataset::get(std::int64_t index, std::int64_t, void* features, void* label) const {
-  thread_local std::vector<std::uint8_t> record;
-  record.resize(records_.record_bytes());
-  if (!records_.load(index, record.data())) {
+  thread_local std::vector<std::uint8_t> bytes;
+  bytes.resize(records_.record_bytes());
+  if (!records_.load(record(index), bytes.data())) {
     throw DataError(records_.path().string(),
                     concat("the features of sample ", index,
                            " do not match their checksum: the file was overwritten or cut while it "
                            "was in use; remove it, and go on with --resume"));
   }
-  std::memcpy(features, record.data(), feature_bytes_);
-  std::memcpy(label, record.data() + feature_bytes_, label_bytes_);
+  std::memcpy(features, bytes.data(), feature_bytes_);
+  std::memcpy(label, bytes.data() + feature_bytes_, label_bytes_);
 }
 
 }  // namespace trainer::data

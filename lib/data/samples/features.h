@@ -17,13 +17,21 @@ class FeatureDataset final : public Dataset {
  public:
   // `shape` and `type` are those of the features of one sample. They are stored in `file`, or in
   // memory if it is empty. The name of the file must contain everything that the features depend
-  // on.
+  // on. The file has a record for each sample of list_samples(images).
   FeatureDataset(const Dataset& images, Shape shape, DType type, const Path& file);
+
+  // Returns the data set that the records of a file are numbered by: the whole of which `images` is
+  // a part, so that the parts of all folds and divisions share one file; `images` itself if its
+  // samples are not those of the whole or change at random.
+  static const Dataset& list_samples(const Dataset& images);
 
   // Returns the bytes of one sample in the cache.
   static std::size_t record_bytes(const Dataset& images, const Shape& shape, DType type);
 
-  // Returns whether all samples are stored. get() must not be called before they are.
+  // Returns the file, empty for features in memory.
+  const Path& file() const { return records_.path(); }
+  // Returns whether all samples are stored, also by other processes. get() must not be called
+  // before they are.
   bool complete() const;
   // Stores the features of a batch of `images`, whose rows are packed.
   void store(const Batch& batch, const void* features);
@@ -41,8 +49,13 @@ class FeatureDataset final : public Dataset {
   std::string fingerprint() const override { return "features of " + images_.fingerprint(); }
 
  private:
+  std::int64_t record(std::int64_t index) const {
+    return indices_.empty() ? index : indices_[static_cast<std::size_t>(index)];
+  }
+
   const Dataset& images_;
   DatasetSpec spec_;
+  std::span<const std::int64_t> indices_;  // the record of each sample; empty: its own number
   std::size_t feature_bytes_, label_bytes_;
   mutable Records records_;
   mutable std::int64_t known_ = 0;  // samples [0, known_) are known to be stored

@@ -22,14 +22,18 @@ class View final : public Dataset {
  public:
   // The random changes: those of the base, or none for a validation part.
   enum class Changes { kOfBase, kNone };
+  // kOwn: a sample of the view may differ from that of the base, or the base has many more samples.
+  enum class Samples { kOfBase, kOwn };
   View(std::shared_ptr<const Dataset> base, std::vector<std::int64_t> indices,
-       std::string fingerprint_end, std::string key_end, Changes changes)
+       std::string fingerprint_end, std::string key_end, Changes changes,
+       Samples samples = Samples::kOwn)
       : base_(std::move(base)),
         indices_(std::move(indices)),
         spec_(base_->spec()),
         fingerprint_end_(std::move(fingerprint_end)),
         key_end_(std::move(key_end)),
-        changes_(changes) {
+        changes_(changes),
+        samples_(samples) {
     if (changes == Changes::kNone) spec_.is_random = false;
   }
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(at(index)); }
@@ -45,6 +49,9 @@ class View final : public Dataset {
     base_->get(at(index), changes_ == Changes::kOfBase ? epoch : kNoEpoch, image, label);
   }
   std::string describe(std::int64_t index) const override { return base_->describe(at(index)); }
+  Part find_part() const override {
+    return samples_ == Samples::kOfBase ? Part{base_.get(), indices_} : Part{};
+  }
   std::string fingerprint() const override { return base_->fingerprint() + fingerprint_end_; }
   std::string content_key() const override {
     return base_->content_key() + fingerprint_end_ + key_end_;
@@ -63,6 +70,7 @@ class View final : public Dataset {
   DatasetSpec spec_;
   std::string fingerprint_end_, key_end_;
   Changes changes_;
+  Samples samples_;
 };
 
 // The samples of a class, and the number of them that are set aside.
@@ -121,10 +129,13 @@ SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, Divis
                     const std::string& key) {
   if (files != nullptr) files->divide(division.validation);
   const std::shared_ptr<const Dataset> base = std::move(dataset);
+  // A damaged sample is replaced by one of its own part.
+  const View::Samples samples =
+      files != nullptr && files->replaces_any() ? View::Samples::kOwn : View::Samples::kOfBase;
   return {std::make_unique<View>(base, std::move(division.train), concat(key, kTrainPart), "",
-                                 View::Changes::kOfBase),
+                                 View::Changes::kOfBase, samples),
           std::make_unique<View>(base, std::move(division.validation), concat(key, kValidationPart),
-                                 "", View::Changes::kNone)};
+                                 "", View::Changes::kNone, samples)};
 }
 
 void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<DamagedFiles>& files,

@@ -20,6 +20,27 @@ namespace trainer::data::damaged_test {
 
 using commands::to_text;
 
+TEST_CASE("content key: of the seed and the division only if other images replace damaged ones") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 6);
+  config::Data config = config_of(folder.path());
+  config.validation_split = 0.5;
+  const auto whole = [&](std::uint64_t seed) {
+    const Datasets sets = open_datasets(config, seed);
+    const Dataset* const found = sets.train->find_part().whole;
+    CHECK(sets.validation->find_part().whole == found);
+    return found == nullptr ? "" : found->content_key();
+  };
+  const std::string key = whole(1);
+  CHECK(key != "");
+  CHECK(whole(2) == key);
+  config.on_error = config::OnError::kReplace;
+  CHECK(whole(1) == "");  // the parts replace with different images
+  config.validation_split = 0;
+  CHECK(open_datasets(config, 1).train->content_key() !=
+        open_datasets(config, 2).train->content_key());
+}
+
 TEST_CASE("on_error skip: a file is decoded once, and again after a change") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);

@@ -1,4 +1,3 @@
-
 #include "data/samples/features.h"
 
 #include <doctest/doctest.h>
@@ -48,6 +47,45 @@ TEST_CASE(
   std::filesystem::remove(file);
   FeatureDataset again(*sets.train, Shape{4}, DType::kFloat32, file);
   CHECK_FALSE(again.complete());
+}
+
+TEST_CASE("feature cache: the folds of one set of images share a file") {
+  const TemporaryFolder folder;
+  config::Data config;
+  config.format = config::DataFormat::kSynthetic;
+  config.synthetic.train_samples = 9;
+  config.synthetic.test_samples = 1;
+  config.folds = 3;
+  const Path file = folder.path() / "features.bin";
+  config.fold = 1;
+  const Datasets first = open_datasets(config, 1);
+  config.fold = 2;
+  const Datasets second = open_datasets(config, 1);
+  FeatureDataset train(*second.train, Shape{1}, DType::kFloat32, file);
+  // The feature and the label of each sample are its number among all images.
+  for (const Dataset* images : {first.train.get(), first.validation.get()}) {
+    CHECK_FALSE(train.complete());
+    FeatureDataset features(*images, Shape{1}, DType::kFloat32, file);
+    const auto numbers = images->find_part().indices;
+    REQUIRE(numbers.size() == static_cast<std::size_t>(images->size()));
+    const std::vector<float> rows(numbers.begin(), numbers.end());
+    const std::vector<std::int32_t> labels(numbers.begin(), numbers.end());
+    Batch batch;
+    batch.labels = labels.data();
+    for (std::int64_t i = 0; i < images->size(); ++i) batch.indices.push_back(i);
+    features.store(batch, rows.data());
+    CHECK(features.complete());
+  }
+  CHECK(train.complete());
+  CHECK(train.size() == 6);
+  for (std::int64_t i = 0; i < train.size(); ++i) {
+    float feature = -1;
+    std::int32_t label = -1;
+    train.get(i, 0, &feature, &label);
+    const std::int64_t number = second.train->find_part().indices[static_cast<std::size_t>(i)];
+    CHECK(feature == static_cast<float>(number));
+    CHECK(label == number);
+  }
 }
 
 }  // namespace trainer::data
