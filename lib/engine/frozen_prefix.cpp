@@ -23,7 +23,9 @@ std::vector<std::string> list_weights(const graph::Graph& graph) {
 std::string program_text(const graph::Graph& graph, const backend::CompileOptions& options) {
   std::ostringstream text;
   text << "convolution " << static_cast<int>(options.convolution) << " batch "
-       << options.max_samples << '\n';
+       << options.max_samples << " tf32 " << options.tf32 << " any batch "
+       << options.same_for_any_batch << " ordered " << options.reduction.ordered << ' '
+       << options.reduction.micro_batches << '\n';
   for (const graph::Node& node : graph.nodes) {
     text << graph::name_of(node.op) << ' ' << graph::describe(node.op);
     for (const graph::ValueId id : node.inputs) text << " %" << id << ' ' << graph[id].name;
