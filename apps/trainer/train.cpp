@@ -48,6 +48,7 @@ struct TrainArguments : ConfigArguments {
   bool resume = false;
   bool overwrite = false;
   bool has_log_every = false;  // the config or a flag gives run.log_every
+  std::string features_dir;
   cluster::IdentityFlags identity;
 };
 
@@ -151,6 +152,9 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
   if (job.start != train::Start::kResume)
     model::check_weights_exist(job.config.model, environment());
   train::check_outside_data(job.run, job.config);
+  if (!job.shared_features.empty()) {
+    train::check_outside_data(job.shared_features, job.config, "--features-dir");
+  }
   lock.emplace(job.run);
   warn(lock->warning());
   train::prepare_run_folder(job.run, job.config, job.start);
@@ -212,6 +216,8 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
     train::Job job{config, data, engine,
                    train::plan_steps(config, data.train->size(), group.size()), group};
     job.run = train::run_folder(config);
+    job.shared_features = arguments.features_dir;
+    job.build = version();
     job.start = choose_start(arguments);
     const bool chief = group.is_chief();
     job.warn = chief ? warn : [](const Notice&) {};  // all would print the same
@@ -408,6 +414,11 @@ void add_train(CommandLine& line) {
           "is runs/<name>_foldK without --run-dir")
       .type_name("K")
       .in_order();
+  command
+      .add_option("--features-dir", arguments->features_dir,
+                  "Folder for the cached outputs of frozen layers, which runs share; those of the "
+                  "run folder when left out")
+      .type_name("FOLDER");
   command.add_option("--rank", arguments->identity.rank,
                      "Which of several processes this is, 0 being the chief; else set by "
                      "TF_CONFIG, torchrun, Slurm or mpirun");

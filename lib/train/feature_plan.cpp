@@ -32,7 +32,7 @@ std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
 Where choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
   if (sharing == FeatureSharing::kOneMachine) return Where::kDisk;
   if (choice == CacheFeatures::kMemory) return Where::kMemory;
-  if (choice == CacheFeatures::kDisk) return Where::kDisk;
+  if (choice == CacheFeatures::kDisk || sharing == FeatureSharing::kRuns) return Where::kDisk;
   return bytes <= available_memory() / kMemoryShare ? Where::kMemory : Where::kDisk;
 }
 
@@ -71,7 +71,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
     if (insists) refuse(config, plan.reason);
     return plan;
   }
-  if (epochs <= 1 && choice == CacheFeatures::kAuto) {
+  if (epochs <= 1 && choice == CacheFeatures::kAuto && sharing != FeatureSharing::kRuns) {
     plan.reason = "one epoch reads no image twice";
     return plan;
   }
@@ -86,6 +86,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
     plan.bytes += split.samples * row_bytes(*prefix);
   }
   if (!plan.splits.empty()) plan.where = choose(choice, plan.bytes, sharing);
+  plan.for_other_runs = sharing == FeatureSharing::kRuns;
   return plan;
 }
 
@@ -93,7 +94,10 @@ std::string describe(const FeaturePlan& plan) {
   if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
   std::vector<std::string> names;
   for (const Split split : plan.splits) names.emplace_back(to_string(split));
-  return concat("kept ", plan.where == Where::kMemory ? "in memory" : "in files of the run folder",
+  return concat("kept ",
+                plan.where == Where::kMemory ? "in memory"
+                : plan.for_other_runs        ? "in files that other runs share"
+                                             : "in files of the run folder",
                 " from the first epoch on: ", join(names), ", ", plan.bytes >> 20, " MiB",
                 plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
 }

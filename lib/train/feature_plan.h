@@ -28,11 +28,13 @@ struct FeaturePlan {
   std::string reason;           // why those of no split, or not of training, are kept; else ""
   bool reason_matters = false;  // true if the model has a prefix whose features could be kept
   std::int64_t bytes = 0;       // size of all features
+  bool for_other_runs = false;  // true if other runs use the same files
 };
 
 // The processes that share the features.
 enum class FeatureSharing {
   kAlone,
+  kRuns,  // one process, and other runs in the same folder, such as the points of a sweep
   kOneMachine,
   kSeveralMachines,
   kServers  // workers of parameter servers, each of which sees other samples in every epoch

@@ -25,10 +25,12 @@ namespace trainer::train {
 struct Job {
   const config::Config& config;
   const data::Datasets& data;
-  engine::Replicas& engine;  // all replicas of this process
-  TrainingPlan plan;         // of all processes
-  ProcessGroup& group;       // a group of one trains alone
-  Path run = {};             // the run folder
+  engine::Replicas& engine;   // all replicas of this process
+  TrainingPlan plan;          // of all processes
+  ProcessGroup& group;        // a group of one trains alone
+  Path run = {};              // the run folder
+  Path shared_features = {};  // the folder of cached features that runs share; empty: the run's own
+  std::string build = {};     // the version of the program
   Start start = Start::kFresh;
   std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // empty on other ranks than the chief
   std::function<void(const Notice&)> warn = {};          // shows a line to the user

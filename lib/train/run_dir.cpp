@@ -101,19 +101,21 @@ void refuse_links(const Path& run) {
 
 }  // namespace
 
-void check_outside_data(const Path& run, const config::Config& config) {
+void check_outside_data(const Path& folder, const config::Config& config,
+                        const std::string& option) {
   if (config.data.format != config::DataFormat::kImageFolder) return;
-  const Path own = fs::weakly_canonical(run);
+  const Path own = fs::weakly_canonical(folder);
   for (const Split split : kSplits) {
     const std::string path = data::image_split(config.data, split).path;
     if (path.empty() || !fs::is_directory(path)) continue;
-    const Path folder = fs::weakly_canonical(path);
-    const auto [end, inner] = std::mismatch(folder.begin(), folder.end(), own.begin(), own.end());
-    if (end != folder.end()) continue;
-    throw ConfigError(
-        config.run.loc,
-        concat("run.dir: ", printable(run.string()), " is or lies in ", printable(path),
-               ", whose folders are classes of images; choose a folder elsewhere with --run-dir"));
+    const Path images = fs::weakly_canonical(path);
+    const auto [end, inner] = std::mismatch(images.begin(), images.end(), own.begin(), own.end());
+    if (end != images.end()) continue;
+    throw ConfigError(config.run.loc,
+                      concat(printable(folder.string()), " is or lies in ", printable(path),
+                             ", whose folders are classes of images; choose a folder elsewhere "
+                             "with ",
+                             option));
   }
 }
 

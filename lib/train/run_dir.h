@@ -41,9 +41,10 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
 // Returns a warning if the file system of the run folder cannot sync folders, else "".
 std::string sync_warning(const Path& run);
 
-// Throws ConfigError if the run folder is a folder of images of the config or lies in one, because
-// the next start would list the folders of the run as classes.
-void check_outside_data(const Path& run, const config::Config& config);
+// Throws ConfigError if a folder that a run writes, given with `option`, is a folder of images of
+// the config or lies in one, because the next start would list its folders as classes.
+void check_outside_data(const Path& folder, const config::Config& config,
+                        const std::string& option = "--run-dir");
 
 // Returns the part of a message on what to do where a run cannot be resumed.
 std::string new_run_advice(const Path& run);

@@ -1,6 +1,5 @@
 // Features of frozen layers that are kept change nothing but the time.
 #include <doctest/doctest.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "namespace.h"
 #include "pictures.h"
 #include "support/skip.h"
 
@@ -19,18 +19,6 @@ namespace {
 std::string content(const Path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-constexpr int kNoNamespace = 77;
-
-// A view of the file system of this process's own, as any user may have one.
-bool enter_namespace() {
-  const std::string user = concat("0 ", ::getuid(), " 1"), group = concat("0 ", ::getgid(), " 1");
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-  std::ofstream("/proc/self/setgroups") << "deny";
-  std::ofstream("/proc/self/uid_map") << user;
-  std::ofstream("/proc/self/gid_map") << group;
-  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
 }  // namespace

@@ -47,6 +47,16 @@ TEST_CASE("features: kept where the config says, in memory where they fit") {
   CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kAlone, 1).where == Where::kDisk);
 }
 
+TEST_CASE("features: runs share files, also for one epoch, unless the config wants memory") {
+  Subject subject(", freeze: all");
+  const FeaturePlan plan = subject.plan(CacheFeatures::kAuto, FeatureSharing::kRuns, 1);
+  CHECK(plan.where == Where::kDisk);
+  CHECK(describe(plan).find("kept in files that other runs share from the first epoch on") == 0);
+  CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kRuns).where == Where::kDisk);
+  CHECK(subject.plan(CacheFeatures::kMemory, FeatureSharing::kRuns).where == Where::kMemory);
+  CHECK(subject.plan(CacheFeatures::kOff, FeatureSharing::kRuns).where == Where::kNowhere);
+}
+
 TEST_CASE("features: processes of one machine share files, others keep none") {
   Subject subject(", freeze: all");
   CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kOneMachine).where == Where::kDisk);

@@ -16,7 +16,7 @@ class ThreeInFlight final : public Steps {
   ThreeInFlight(Events& events, std::int64_t not_finite_at)
       : events_(events), not_finite_at_(not_finite_at) {}
 
-  void open_feed(const FeatureCaches&) override { events_.push_back("open"); }
+  void open_feed(FeatureCaches&) override { events_.push_back("open"); }
   void close_feed() override { events_.push_back("close"); }
   double seconds_waited() const override { return 0; }
   std::string describe_feed() const override { return "three in flight"; }

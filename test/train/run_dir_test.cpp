@@ -119,6 +119,9 @@ TEST_CASE("run folder: in a folder of images, an error at the first start") {
     CHECK_THROWS_WITH_AS(check_outside_data(run, config),
                          doctest::Contains("whose folders are classes of images"), ConfigError);
   }
+  CHECK_THROWS_WITH_AS(check_outside_data(images / "features", config, "--features-dir"),
+                       doctest::Contains("choose a folder elsewhere with --features-dir"),
+                       ConfigError);
   CHECK_NOTHROW(check_outside_data(folder.path() / "images2", config));
   CHECK_NOTHROW(check_outside_data(folder.path() / "run", config));
   // With a folder per split, the folders beside them are not classes.

@@ -312,6 +312,7 @@ SweepPlan read_plan(const Path& folder) {
 std::vector<std::string> make_arguments(const SweepPlan& plan, const Point& point) {
   std::vector<std::string> words{"train",    plan.config, "--json",
                                  "--resume", "--run-dir", (plan.folder / point.name).string()};
+  words.insert(words.end(), {"--features-dir", (plan.folder / "features").string()});
   for (const config::Override& value : make_overrides(plan, point)) {
     words.insert(words.end(), {"--set", config::to_setting(value)});
   }

@@ -2,6 +2,7 @@
 // one point and not the sweep, and each point frees its memory at its end.
 //
 //   <sweep>/sweep.json     config, axes and points, for `trainer report` and later sweeps
+//   <sweep>/features/      the features of frozen layers, which all points share
 //   <sweep>/<point>/       the run of a point, and errors.log, the last process's complaints
 //   <sweep>/table.csv, table.json, table.md, report.html, *.svg   what came of all points
 #pragma once

@@ -2,10 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <set>
 #include <span>
+#include <thread>
 
 #include "base/error.h"
+#include "base/process/process.h"
+#include "base/text.h"
 #include "config/keys.h"
 
 namespace trainer::train {
@@ -20,24 +24,40 @@ std::string hash_text(const std::string& text) {
   return hash.hex();
 }
 
-// Returns the keys of preprocessing and network with all digits, which a printed graph rounds.
+// Returns the keys of preprocessing and network with all digits, which a printed graph rounds. The
+// layers of a head come after the features.
 std::string list_settings(const config::Config& config) {
   std::string text;
   for (const auto& [key, value] : config::leaves(config)) {
-    if (key.starts_with(keys::kNormalize) || key == keys::kPreprocess ||
-        key == keys::kBackboneName || key == keys::kBackboneAlpha) {
+    const bool is_network = key == keys::kBackboneName || key == keys::kBackboneAlpha ||
+                            key.starts_with("model.layers") ||
+                            key.starts_with("model.dense_classifier");
+    if (is_network || key.starts_with(keys::kNormalize) || key == keys::kPreprocess) {
       text += key + "=" + value + "\n";
     }
   }
   return text;
 }
 
-// Removes features of the same split that were made of other images or weights.
-void remove_others(const Path& folder, const std::string& prefix, const Path& keep) {
+// Returns the name of the file for the features of a split. `made_by` is everything that they
+// depend on besides the images.
+std::string name_file(Split split, const data::Dataset& images, const std::string& made_by) {
+  const data::Dataset& listed = data::FeatureDataset::list_samples(images);
+  const data::DatasetSpec& spec = images.spec();
+  const std::string key =
+      hash_text(concat(made_by, listed.content_key(), " labels ", static_cast<int>(spec.label_kind),
+                       ' ', spec.label_bytes()));
+  return concat(&listed == &images ? to_string(split) : "samples", '-', key.substr(0, 32), ".bin");
+}
+
+// Removes features that were made of other images or weights.
+template <class Files>
+void remove_others(const Path& folder, const Files& files) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && entry.path() != keep) std::filesystem::remove(entry.path());
+    const bool is_used = std::any_of(files.begin(), files.end(),
+                                     [&](const auto& used) { return used.second == entry.path(); });
+    if (!is_used && entry.path().extension() == ".bin") std::filesystem::remove(entry.path());
   }
 }
 
@@ -70,33 +90,39 @@ std::string file_identities(const Files& files) {
 
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
                              const engine::Replicas& engine, const data::Datasets& data,
-                             const Path& run, ProcessGroup& group) {
+                             FeatureFolder folder, ProcessGroup& group)
+    : folder_(std::move(folder)) {
   if (plan.where == Where::kNowhere) return;
   const engine::FrozenPrefix& prefix = *engine.prefix();
-  const bool owner = group.is_chief();
-  const Path folder = run / "features";
-  const std::string made_by =
-      plan.where == Where::kDisk ? prefix.key() + list_settings(config) : std::string();
+  const bool in_files = plan.where == Where::kDisk;
+  const std::string made_by = in_files ? concat(prefix.key(), list_settings(config), folder_.build,
+                                                ' ', processor_name(), '\n')
+                                       : std::string();
   Files files;
   std::vector<Path> made;  // the files that did not exist before
   for (const Split split : plan.splits) {
     const data::Dataset* const images = data.dataset(split).get();
     Path& file = files[images];
-    if (plan.where != Where::kDisk) continue;
-    const std::string key = hash_text(made_by + images->content_key()).substr(0, 32);
-    file = folder / concat(to_string(split), "-", key, ".bin");
-    if (!owner) continue;
-    remove_others(folder, concat(to_string(split), "-"), file);
-    if (!std::filesystem::exists(file)) made.push_back(file);
+    if (!in_files) continue;
+    file = folder_.path / name_file(split, *images, made_by);
+    if (group.is_chief() && !std::filesystem::exists(file)) made.push_back(file);
   }
+  if (in_files && group.is_chief() && !folder_.is_shared) remove_others(folder_.path, files);
   problem_ = group.size() > 1 ? open_together(prefix, files, group)
                               : catch_message([&] { open(prefix, files); });
-  if (problem_.empty()) return;
+  if (problem_.empty()) {
+    // Processes of a group compute the features together.
+    if (!in_files || !folder_.is_shared || group.size() > 1) return;
+    for (const auto& [images, file] : files) locks_[file] = std::make_unique<FeatureLock>(file);
+    return;
+  }
   // The files of earlier splits have reserved space that will not be used.
   caches_.clear();
   std::error_code ignored;
   for (const Path& file : made) std::filesystem::remove(file, ignored);
-  if (demands_features(config.train.cache_features)) throw Error(kExitData, problem_);
+  if (demands_features(config.train.cache_features) && !folder_.is_shared) {
+    throw Error(kExitData, problem_);
+  }
 }
 
 void FeatureCaches::open(const engine::FrozenPrefix& prefix, const Files& files) {
@@ -126,6 +152,55 @@ std::string FeatureCaches::open_together(const engine::FrozenPrefix& prefix, con
 data::FeatureDataset* FeatureCaches::find(const data::Dataset* images) const {
   const auto found = caches_.find(images);
   return found == caches_.end() ? nullptr : found->second.get();
+}
+
+data::FeatureDataset* FeatureCaches::claim(const data::Dataset* images) {
+  data::FeatureDataset* const features = find(images);
+  if (features == nullptr || locks_.empty()) return features;
+  if (!features->complete()) wait_for(*features, *locks_.at(features->file()));
+  release_complete();
+  return features;
+}
+
+void FeatureCaches::wait_for(const data::FeatureDataset& features, FeatureLock& lock) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kInterval{50};
+  const std::string name = printable(features.file().string());
+  const auto written = [&] {
+    std::error_code error;
+    return std::filesystem::last_write_time(features.file(), error);
+  };
+  auto last_written = written();
+  Clock::time_point changed = Clock::now();
+  bool is_announced = false;
+  while (!lock.try_lock() && !features.complete() && !folder_.stop_requested()) {
+    if (const auto now = written(); now != last_written) {
+      last_written = now;
+      changed = Clock::now();
+    } else if (Clock::now() - changed >= folder_.patience) {
+      folder_.warn(
+          concat("the process that computes the features of the frozen layers writes "
+                 "nothing more to ",
+                 name, "; this run computes them itself"));
+      return;
+    }
+    if (!std::exchange(is_announced, true)) {
+      folder_.warn(Notice::note(concat("another run computes the features of the frozen layers (",
+                                       name, "); waiting for it")));
+    }
+    std::this_thread::sleep_for(kInterval);
+  }
+}
+
+void FeatureCaches::release_complete() {
+  for (const auto& [file, lock] : locks_) {
+    if (!lock->is_held()) continue;
+    const bool is_needed =
+        std::any_of(caches_.begin(), caches_.end(), [&, &path = file](const auto& cache) {
+          return cache.second->file() == path && !cache.second->complete();
+        });
+    if (!is_needed) lock->unlock();
+  }
 }
 
 }  // namespace trainer::train

@@ -2,33 +2,55 @@
 // Reasons: lib/decisions/train.md#cached-features.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/notice.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "data/samples/features.h"
 #include "engine/replicas.h"
 #include "train/feature_plan.h"
+#include "train/features/feature_lock.h"
 #include "train/process_group.h"
 
 namespace trainer::train {
+
+// Where a run keeps its files of features.
+struct FeatureFolder {
+  Path path;
+  std::string build = {};  // the version of the program, on which the bits of features depend
+  // True if other runs use the folder at the same time: their files stay, and the run waits for
+  // features that another run computes.
+  bool is_shared = false;
+  // A run that is waited for must write to the file at least this often.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
+  std::function<bool()> stop_requested = [] { return false; };  // ends the wait
+  std::function<void(const Notice&)> warn = [](const Notice&) {};
+};
 
 // The kept features of a run.
 class FeatureCaches {
  public:
   FeatureCaches() = default;
-  // Writes files below `run` and removes files of other keys there. The engine must have its
-  // weights. Throws DataError if the memory or the disk lacks the space, or the ranks of `group` do
-  // not see the same files, unless the choice is auto. Collective.
+  // Writes files in `folder` and, unless it is shared, removes files of other keys there. The
+  // engine must have its weights. If the memory or the disk lacks the space, or the ranks of
+  // `group` do not see the same files, nothing is kept and problem() is set; throws Error instead
+  // if the config demands a cache and the folder is not shared. Collective.
   FeatureCaches(const FeaturePlan& plan, const config::Config& config,
-                const engine::Replicas& engine, const data::Datasets& data, const Path& run,
+                const engine::Replicas& engine, const data::Datasets& data, FeatureFolder folder,
                 ProcessGroup& group);
   // Returns the features of a split's data set; null if they are not kept.
   data::FeatureDataset* find(const data::Dataset* images) const;
+  // Like find(). If the features are incomplete and another run computes them, waits until they are
+  // complete, the other run ends or writes nothing for FeatureFolder::patience, or a stop is
+  // requested. This process then computes what is missing.
+  data::FeatureDataset* claim(const data::Dataset* images);
   // Returns why planned features are not kept; "" if they are.
   const std::string& problem() const { return problem_; }
 
@@ -39,9 +61,14 @@ class FeatureCaches {
   // cannot open them; "" otherwise.
   std::string open_together(const engine::FrozenPrefix& prefix, const Files& files,
                             ProcessGroup& group);
+  void wait_for(const data::FeatureDataset& features, FeatureLock& lock) const;
+  // Releases the locks of files whose features are complete.
+  void release_complete();
 
   std::string problem_;
+  FeatureFolder folder_;
   std::map<const data::Dataset*, std::unique_ptr<data::FeatureDataset>> caches_;
+  std::map<Path, std::unique_ptr<FeatureLock>> locks_;  // by file; empty: nobody is waited for
 };
 
 }  // namespace trainer::train

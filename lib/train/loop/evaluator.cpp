@@ -35,7 +35,7 @@ Request broadcast_request(ProcessGroup& group, Request own) {
 
 }  // namespace
 
-Evaluator::Evaluator(RunContext& context, Checkpointer& checkpointer, const StageControl& stages)
+Evaluator::Evaluator(RunContext& context, Checkpointer& checkpointer, StageControl& stages)
     : context_(context), checkpointer_(checkpointer), stages_(stages) {}
 
 std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
@@ -55,7 +55,7 @@ std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
   std::optional<engine::Metrics> metrics;
   ReadFailure& failure = context_.failure;
   failure.guard([&] {
-    metrics = engine::evaluate(job.engine, *dataset, options, stages_.features().find(dataset));
+    metrics = engine::evaluate(job.engine, *dataset, options, stages_.features().claim(dataset));
   });
   if (!metrics) {
     failure.set_any_rank(job.group.any_rank(!failure.message().empty()));

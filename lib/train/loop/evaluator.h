@@ -15,7 +15,7 @@ struct RunContext;
 class Evaluator {
  public:
   // All must outlive it.
-  Evaluator(RunContext& context, Checkpointer& checkpointer, const StageControl& stages);
+  Evaluator(RunContext& context, Checkpointer& checkpointer, StageControl& stages);
 
   // Evaluates in the middle of a run: the validation split, or the test split if there is none.
   // Returns the request of the hooks. A signal cancels the evaluation and leaves evaluation_due in
@@ -47,7 +47,7 @@ class Evaluator {
 
   RunContext& context_;
   Checkpointer& checkpointer_;
-  const StageControl& stages_;
+  StageControl& stages_;
   std::optional<hooks::Evaluation> last_evaluation_;  // of evaluate_between()
   bool has_warned_of_loss_ = false;                   // of a loss that is not finite
 };

@@ -6,10 +6,10 @@
 namespace trainer::train {
 namespace {
 
-FeatureSharing find_sharing(const RunContext& context) {
+FeatureSharing find_sharing(const RunContext& context, bool in_shared_folder) {
   const ProcessGroup& group = context.job.group;
   if (context.servers.are_used) return FeatureSharing::kServers;
-  if (group.size() == 1) return FeatureSharing::kAlone;
+  if (group.size() == 1) return in_shared_folder ? FeatureSharing::kRuns : FeatureSharing::kAlone;
   return group.on_one_machine() ? FeatureSharing::kOneMachine : FeatureSharing::kSeveralMachines;
 }
 
@@ -42,16 +42,37 @@ void StageControl::begin_next() {
   begin();
 }
 
-void StageControl::open_features() {
+FeaturePlan StageControl::open_features(const FeatureFolder& folder) {
   const Job& job = context_.job;
   const std::int64_t first = stages_.first_steps()[context_.state.stage];
-  const FeaturePlan plan = plan_features(job.config, engine_, feature_splits(job.data),
-                                         job.plan.epoch(job.plan.total_steps - first),
-                                         find_sharing(context_), context_.state.stage);
+  FeaturePlan plan = plan_features(job.config, engine_, feature_splits(job.data),
+                                   job.plan.epoch(job.plan.total_steps - first),
+                                   find_sharing(context_, folder.is_shared), context_.state.stage);
+  features_ = FeatureCaches();  // unlocks its files, which another run may wait for
+  features_ = FeatureCaches(plan, job.config, engine_, job.data, folder, job.group);
+  return plan;
+}
+
+void StageControl::open_features() {
+  const Job& job = context_.job;
+  FeatureFolder folder;
+  folder.build = job.build;
+  folder.stop_requested = context_.servers.stop_requested;
+  folder.warn = job.warn;
+  folder.path = job.shared_features;
+  folder.is_shared = job.group.broadcast_from_chief(!job.shared_features.empty());
+  if (!folder.is_shared) folder.path = job.run / "features";
+  FeaturePlan plan = open_features(folder);
+  if (folder.is_shared && !features_.problem().empty()) {
+    job.warn("features of the frozen layers are not shared with other runs: " +
+             features_.problem());
+    folder.path = job.run / "features";
+    folder.is_shared = false;
+    plan = open_features(folder);
+  }
   if (plan.reason_matters && !plan.reason.empty()) {
     job.warn(Notice::note("features of the frozen layers are " + describe(plan)));
   }
-  features_ = FeatureCaches(plan, job.config, engine_, job.data, job.run, job.group);
   if (!features_.problem().empty()) {
     job.warn("features of the frozen layers are not kept: " + features_.problem());
   }

@@ -34,10 +34,12 @@ class StageControl {
   // Throws CheckError when a frozen variable has changed since the stage began.
   void check() const { frozen_->check(engine_); }
 
-  const FeatureCaches& features() const { return features_; }
+  FeatureCaches& features() { return features_; }
 
  private:
+  // Keeps features in the folder that runs share, or else in the run folder.
   void open_features();
+  FeaturePlan open_features(const FeatureFolder& folder);
 
   RunContext& context_;
   engine::Replicas& engine_;

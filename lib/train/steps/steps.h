@@ -37,7 +37,7 @@ class Steps {
   virtual ~Steps() = default;  // drops steps that are in flight
 
   // Opens the training data at the run's step. No step may be in flight.
-  virtual void open_feed(const FeatureCaches& features) = 0;
+  virtual void open_feed(FeatureCaches& features) = 0;
   // Drops steps that are in flight and closes the training data. No-op when it is not open.
   virtual void close_feed() = 0;
   // The seconds for which steps have waited for data since open_feed().

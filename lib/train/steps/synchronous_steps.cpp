@@ -36,7 +36,7 @@ std::uint64_t hash_samples(const data::Batch& batch, std::int64_t first_position
 SynchronousSteps::SynchronousSteps(RunContext& context)
     : context_(context), group_(context.job.group) {}
 
-void SynchronousSteps::open_feed(const FeatureCaches& features) {
+void SynchronousSteps::open_feed(FeatureCaches& features) {
   const Job& job = context_.job;
   const TrainingPlan& plan = job.plan;
   next_step_ = context_.state.step;
@@ -53,7 +53,7 @@ void SynchronousSteps::open_feed(const FeatureCaches& features) {
   const TrainingPlan::Batches last = plan.batches(std::max<std::int64_t>(plan.total_steps - 1, 0));
   options.end_step = std::max(options.first_step, last.first + last.count);
   const data::Dataset* images = job.data.train.get();
-  feed_ = std::make_unique<Feed>(*images, features.find(images), job.engine, options);
+  feed_ = std::make_unique<Feed>(*images, features.claim(images), job.engine, options);
   prepare_short_batch(*options.end_step);
 }
 

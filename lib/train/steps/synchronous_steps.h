@@ -22,7 +22,7 @@ class SynchronousSteps final : public Steps {
   SynchronousSteps(const SynchronousSteps&) = delete;
   SynchronousSteps& operator=(const SynchronousSteps&) = delete;
 
-  void open_feed(const FeatureCaches& features) override;
+  void open_feed(FeatureCaches& features) override;
   void close_feed() override;
   double seconds_waited() const override { return feed_->seconds_waited(); }
   std::string describe_feed() const override { return feed_ ? feed_->describe() : ""; }

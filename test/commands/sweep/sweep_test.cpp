@@ -428,9 +428,11 @@ TEST_CASE("make_arguments: a folder and texts of variables, byte for byte") {
   const std::vector<std::string> words = make_arguments(sweep.plan, sweep.plan.points[0]);
   CHECK(words[4] == "--run-dir");
   CHECK(words[5] == " my exp #3: 'a'_sweep/gpus=1");
-  CHECK(words[7] == "name=\"a #b\"");
-  CHECK(words[9] == "seed=3");
-  CHECK(words[11] == "parallel.gpus=1");
+  CHECK(words[6] == "--features-dir");
+  CHECK(words[7] == " my exp #3: 'a'_sweep/features");
+  CHECK(words[9] == "name=\"a #b\"");
+  CHECK(words[11] == "seed=3");
+  CHECK(words[13] == "parallel.gpus=1");
 }
 
 TEST_CASE("make_points: more points than the limit, an error with the option that raises it") {
