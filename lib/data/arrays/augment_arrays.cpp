@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "data/images/augment.h"
+#include "data/images/augment/augment.h"
 
 namespace trainer::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/text.h"
-#include "data/images/augment.h"
+#include "data/images/augment/augment.h"
 #include "data/images/damage_scan.h"
 #include "data/images/image_reader.h"
 #include "data/images/pixel_cache.h"

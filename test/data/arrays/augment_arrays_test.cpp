@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
-#include "data/images/augment.h"
+#include "data/images/augment/augment.h"
 #include "data/open.h"
 
 namespace trainer::data::augment_arrays_test::augment_arrays_test {

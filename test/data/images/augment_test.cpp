@@ -1,4 +1,4 @@
-#include "data/images/augment.h"
+#include "data/images/augment/augment.h"
 
 #include <doctest/doctest.h>
 

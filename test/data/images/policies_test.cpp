@@ -1,5 +1,5 @@
 // Operations and tables of the policies against torchvision's: fixtures of make_policies.py.
-#include "data/images/policies.h"
+#include "data/images/augment/policies.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "data/images/pixel_ops.h"
+#include "data/images/augment/pixel_ops.h"
 
 #include <algorithm>
 #include <array>

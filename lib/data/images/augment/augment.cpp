@@ -1,13 +1,13 @@
 // Each change draws the same count of numbers for any values, so that a change of the range of one
 // entry does not change the draws of the others.
-#include "data/images/augment.h"
+#include "data/images/augment/augment.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
 
-#include "data/images/policies.h"
+#include "data/images/augment/policies.h"
 
 namespace trainer::data {
 namespace {

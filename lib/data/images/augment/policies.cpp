@@ -1,4 +1,4 @@
-#include "data/images/policies.h"
+#include "data/images/augment/policies.h"
 
 #include <cmath>
 

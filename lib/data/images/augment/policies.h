@@ -7,7 +7,7 @@
 
 #include "base/numbers/random.h"
 #include "config/sections/augmentation.h"
-#include "data/images/pixel_ops.h"
+#include "data/images/augment/pixel_ops.h"
 
 namespace trainer::data {
 
