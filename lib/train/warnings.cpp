@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <set>
 #include <span>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "config/keys.h"
 #include "train/schedule/stages.h"
 
@@ -187,6 +189,57 @@ void warn_of_high_rate(const config::Config& config, std::vector<std::string>& w
       config.optimizer.kind);
 }
 
+// A larger share of the draws is worth a warning.
+constexpr double kMaxCutShare = 0.1;
+
+// The numbers that the pixels 0 and 255 of a channel become by normalization.
+struct NumberRange {
+  double low = 0, high = 0;
+  // Returns the share of N(0, 1) that is outside.
+  double cut_share() const {
+    return (std::erfc(-low / std::numbers::sqrt2) + std::erfc(high / std::numbers::sqrt2)) / 2;
+  }
+};
+
+// Returns the range of the channel that cuts most of N(0, 1).
+NumberRange find_narrowest_range(const config::Normalize& normalize) {
+  const auto entry = [](const std::vector<double>& list, std::size_t channel, double otherwise) {
+    return list.empty() ? otherwise : list[std::min(channel, list.size() - 1)];
+  };
+  const std::size_t channels =
+      std::max({std::size_t{1}, normalize.mean.size(), normalize.std.size()});
+  NumberRange narrowest{-1e9, 1e9};
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double mean = entry(normalize.mean, c, 0), std = entry(normalize.std, c, 1);
+    const auto [low, high] = std::minmax({(0 - mean) / std, (255 * normalize.scale - mean) / std});
+    const NumberRange range{low, high};
+    if (range.cut_share() > narrowest.cut_share()) narrowest = range;
+  }
+  return narrowest;
+}
+
+// Warns about erased pixels from N(0, 1) where normalization gives pixels a narrower range.
+void warn_of_cut_noise(const config::Data& data, std::vector<std::string>& warnings) {
+  using Mode = config::RandomErasing::Mode;
+  for (std::size_t i = 0; i < data.train.augment.size(); ++i) {
+    const config::Augmentation& entry = data.train.augment[i];
+    const auto* erasing = std::get_if<config::RandomErasing>(&entry.kind);
+    if (erasing == nullptr || (erasing->mode != Mode::kRand && erasing->mode != Mode::kPixel)) {
+      continue;
+    }
+    const NumberRange range = find_narrowest_range(config::find_normalize(data));
+    if (range.cut_share() <= kMaxCutShare) continue;
+    warnings.push_back(
+        line(entry.loc, concat("data.train.augment[", i, "].random_erasing.mode"),
+             concat(config::spell(erasing->mode),
+                    " draws numbers of the normalized image from N(0, 1), and pixels are from ",
+                    fixed(range.low, 2), " to ", fixed(range.high, 2), " there, to which ",
+                    percent(range.cut_share()),
+                    " of the draws are cut; give data.normalize the mean and the std of the "
+                    "images, or take preprocess: torch for photos")));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> config_warnings(const config::Config& config,
@@ -194,6 +247,7 @@ std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<TrainingPlan>& steps) {
   std::vector<std::string> warnings;
   warn_of_high_rate(config, warnings);
+  warn_of_cut_noise(config.data, warnings);
   const auto* backbone = config.model.backbone ? &*config.model.backbone : nullptr;
   // A plain model has no warnings without the steps.
   const bool needs_models = backbone != nullptr || steps;

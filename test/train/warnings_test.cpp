@@ -37,6 +37,31 @@ TEST_CASE("warnings: a plain model has none, nor one whose frozen layers have we
   CHECK(Warnings(", freeze: all, weights: w.h5").with_data.empty());
 }
 
+TEST_CASE("warnings: noise of random_erasing that the range of pixels cuts") {
+  using Mode = config::RandomErasing::Mode;
+  using Preset = config::PreprocessPreset;
+  const auto find_warnings = [](Mode mode, Preset preset) {
+    config::Config config = trainer::test::config_of("{layers: [flatten, dense: 3]}");
+    config.data.preprocess = preset;
+    config::RandomErasing erasing;
+    erasing.mode = mode;
+    config.data.train.augment = {{config::RandomFlipVertical{}, {}}, {erasing, {}}};
+    return config_warnings(config, std::nullopt, std::nullopt);
+  };
+  for (const Mode mode : {Mode::kRand, Mode::kPixel}) {
+    CHECK(find_warnings(mode, Preset::kTorch).empty());
+    CHECK(find_warnings(mode, Preset::kCaffe).empty());
+    // N(0, 1) is below 0 or above 1 with 50 % + 15.87 %, and outside [-1, 1] with 31.73 %.
+    check_one(find_warnings(mode, Preset::kScale),
+              "pixels are from 0.00 to 1.00 there, to which 65.87 % of the draws are cut");
+    check_one(find_warnings(mode, Preset::kTf),
+              "pixels are from -1.00 to 1.00 there, to which 31.73 % of the draws are cut");
+    check_one(find_warnings(mode, Preset::kTf), "data.train.augment[1].random_erasing.mode: ");
+  }
+  CHECK(find_warnings(Mode::kConst, Preset::kScale).empty());
+  CHECK(find_warnings(Mode::kValue, Preset::kScale).empty());
+}
+
 TEST_CASE("warnings: layers frozen at random numbers, and a selection of none") {
   check_one(Warnings(", freeze: all").with_data,
             "model.backbone.freeze: the frozen layers keep the random numbers");

@@ -19,7 +19,8 @@ enum class Stream : std::uint32_t {
   kSynthetic = 5,   // generated data sets
   kSplit = 6,       // train/validation split
   kReplace = 7,     // what stands in for a damaged image, one per sample
-  kMix = 8          // mixup and cutmix, one per (epoch, sample)
+  kMix = 8,         // mixup and cutmix, one per (epoch, sample)
+  kErase = 9        // the pixels of an erased part, whose seed is drawn from kAugment
 };
 
 constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,

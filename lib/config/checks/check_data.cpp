@@ -30,13 +30,52 @@ void check_mixing(Checks& checks, const std::string& path) {
   }
 }
 
+// Each overload checks the keys of one augmentation against each other; the others have nothing to
+// check.
+template <class Kind>
+void check_values(Checks& /*checks*/, const std::string& /*path*/, const Kind& /*kind*/) {}
+
+void check_values(Checks& checks, const std::string& path, const RandomResizedCrop& crop) {
+  if (!ordered(crop.scale) || !ordered(crop.ratio)) {
+    checks.report(path, "scale and ratio are [least, largest]");
+  }
+}
+
+void check_values(Checks& checks, const std::string& path, const GaussianBlur& blur) {
+  if (blur.kernel_size % 2 == 0) checks.report(path, "kernel_size must be odd");
+  if (!ordered(blur.sigma)) checks.report(path, "sigma is [least, largest]");
+}
+
+void check_values(Checks& checks, const std::string& path, const RandAugment& policy) {
+  if (policy.magnitude < policy.num_magnitude_bins) return;
+  checks.report(path, concat("magnitude must be less than num_magnitude_bins, here ",
+                             policy.num_magnitude_bins));
+}
+
+void check_values(Checks& checks, const std::string& path, const TimmRandAugment& policy) {
+  if (policy.magnitude <= policy.max_magnitude) return;
+  checks.report(path,
+                concat("magnitude must be at most max_magnitude, here ", policy.max_magnitude));
+}
+
+void check_values(Checks& checks, const std::string& path, const RandomErasing& erasing) {
+  if (erasing.mode != RandomErasing::Mode::kValue && erasing.value != 0) {
+    checks.report(path, concat("value belongs to mode: value, and the mode is ",
+                               spell(erasing.mode), "; remove one of them"));
+  }
+  if (!ordered(erasing.scale) || !ordered(erasing.ratio)) {
+    checks.report(path, "scale and ratio are [least, largest]");
+  }
+}
+
 // Returns whether a change of an image depends on its channels being grey or RGB.
 bool changes_colours(const Augmentation& augmentation) {
   const AugmentationKind& kind = augmentation.kind;
   return std::holds_alternative<Contrast>(kind) || std::holds_alternative<Saturation>(kind) ||
          std::holds_alternative<Hue>(kind) || std::holds_alternative<RandomGrayscale>(kind) ||
          std::holds_alternative<RandAugment>(kind) ||
-         std::holds_alternative<TrivialAugment>(kind) || std::holds_alternative<AutoAugment>(kind);
+         std::holds_alternative<TrivialAugment>(kind) ||
+         std::holds_alternative<AutoAugment>(kind) || std::holds_alternative<TimmRandAugment>(kind);
 }
 
 // Returns data.channels, or the channels of model.input, from which it is taken later.
@@ -65,24 +104,10 @@ void check_augment(Checks& checks) {
     } else if (i > 0 && is_mixing(list[i - 1])) {
       checks.report(path, "mixup and cutmix stand last: they mix what the other changes have made");
     }
-    if (const auto* crop = std::get_if<RandomResizedCrop>(&list[i].kind)) {
-      if (i > 0) checks.report(path, "random_resized_crop must stand first");
-      if (!ordered(crop->scale) || !ordered(crop->ratio)) {
-        checks.report(path, "scale and ratio are [least, largest]");
-      }
-    } else if (const auto* blur = std::get_if<GaussianBlur>(&list[i].kind)) {
-      if (blur->kernel_size % 2 == 0) checks.report(path, "kernel_size must be odd");
-      if (!ordered(blur->sigma)) checks.report(path, "sigma is [least, largest]");
-    } else if (const auto* policy = std::get_if<RandAugment>(&list[i].kind)) {
-      if (policy->magnitude >= policy->num_magnitude_bins) {
-        checks.report(path, concat("magnitude must be less than num_magnitude_bins, here ",
-                                   policy->num_magnitude_bins));
-      }
-    } else if (const auto* erasing = std::get_if<RandomErasing>(&list[i].kind)) {
-      if (!ordered(erasing->scale) || !ordered(erasing->ratio)) {
-        checks.report(path, "scale and ratio are [least, largest]");
-      }
+    if (i > 0 && std::holds_alternative<RandomResizedCrop>(list[i].kind)) {
+      checks.report(path, "random_resized_crop must stand first");
     }
+    std::visit([&](const auto& kind) { check_values(checks, path, kind); }, list[i].kind);
   }
 }
 

@@ -12,6 +12,16 @@ const Spellings<AutoAugment::Policy>& spellings<AutoAugment::Policy>() {
   return kNames;
 }
 
+template <>
+const Spellings<RandomErasing::Mode>& spellings<RandomErasing::Mode>() {
+  using Mode = RandomErasing::Mode;
+  static const Spellings<Mode> kNames{{Mode::kValue, "value"},
+                                      {Mode::kConst, "const"},
+                                      {Mode::kRand, "rand"},
+                                      {Mode::kPixel, "pixel"}};
+  return kNames;
+}
+
 static void fields(FieldVisitor& v, RandomFlipHorizontal& s) {
   v.shorthand("probability");
   v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));
@@ -61,6 +71,23 @@ static void fields(FieldVisitor& v, AutoAugment& s) {
   v("policy", s.policy, "The data set that the list of operations was found for.", any());
 }
 
+static void fields(FieldVisitor& v, TimmRandAugment& s) {
+  v("magnitude", s.magnitude, "How strong the operations are; 10 is full strength (m).",
+    at_least(0));
+  v("num_ops", s.num_ops, "Operations that are drawn for an image (n).", within(1, 16));
+  v("probability", s.probability, "Share of the drawn operations that are applied (p).",
+    within(0, 1));
+  v("magnitude_std", s.magnitude_std,
+    "Standard deviation of the magnitude of an operation (mstd), which is cut to [0, "
+    "max_magnitude]; above 100 it is uniform from 0 to magnitude.",
+    at_least(0));
+  v("max_magnitude", s.max_magnitude, "Largest magnitude (mmax).", above(0));
+  v("increasing", s.increasing,
+    "Whether every operation is stronger at a higher magnitude (inc1). Otherwise posterize and "
+    "solarize are weaker, and color, contrast, brightness and sharpness run from less to more.",
+    any());
+}
+
 static void fields(FieldVisitor& v, RandomRotation& s) {
   v.shorthand("degrees");
   v("degrees", s.degrees, "Largest angle to either side, in degrees.", within(0, 180).required());
@@ -102,6 +129,12 @@ static void fields(FieldVisitor& v, RandomErasing& s) {
   v("probability", s.probability, "Share of the images with an erased part.", within(0, 1));
   v("scale", s.scale, "Least and largest share of the area.", within(0, 1).items(2, 2));
   v("ratio", s.ratio, "Least and largest height / width.", above(0).items(2, 2));
+  v("mode", s.mode,
+    "The erased pixels. value: the key value. The others are timm's --remode, numbers of the "
+    "normalized image, which are cut to those of pixels: const: 0; rand: one from N(0, 1) for each "
+    "channel of the part; pixel: one for each pixel and channel, as in torchvision's value: "
+    "random.",
+    any());
   v("value", s.value, "Value of the erased pixels, 0 to 255.", within(0, 255));
 }
 
@@ -130,7 +163,7 @@ void fields(FieldVisitor& v, Augmentation& s) {
   kind<Contrast>(v, s.kind, "contrast", "Less or more contrast.");
   kind<Saturation>(v, s.kind, "saturation", "Paler or more vivid.");
   kind<Hue>(v, s.kind, "hue", "Other colours.");
-  kind<RandomErasing>(v, s.kind, "random_erasing", "A rectangle filled with one value.");
+  kind<RandomErasing>(v, s.kind, "random_erasing", "A rectangle filled with a value or noise.");
   kind<RandomCrop>(v, s.kind, "random_crop",
                    "Padded, and a part of the image's size cut out, as for CIFAR.");
   kind<RandomGrayscale>(v, s.kind, "random_grayscale", "Without colours.");
@@ -138,6 +171,10 @@ void fields(FieldVisitor& v, Augmentation& s) {
   kind<RandAugment>(v, s.kind, "rand_augment", "torchvision's RandAugment.");
   kind<TrivialAugment>(v, s.kind, "trivial_augment", "torchvision's TrivialAugmentWide.");
   kind<AutoAugment>(v, s.kind, "auto_augment", "torchvision's AutoAugment.");
+  kind<TimmRandAugment>(
+      v, s.kind, "timm_rand_augment",
+      "timm's RandAugment, --aa rand-...: its operations, interpolated, with what "
+      "is beyond the edges 0 after normalization.");
   kind<MixUp>(v, s.kind, "mixup", "Image and label averaged with another sample's; stands last.");
   kind<CutMix>(v, s.kind, "cutmix",
                "A rectangle of another sample's image, and its share of the label; stands last.");

@@ -47,6 +47,15 @@ struct TrivialAugment {
 struct AutoAugment {
   enum class Policy { kImageNet, kCifar10, kSvhn } policy = Policy::kImageNet;
 };
+// timm's RandAugment, `--aa rand-...`; its name of a field is in parentheses.
+struct TimmRandAugment {
+  double magnitude = 10;      // (m)
+  std::int64_t num_ops = 2;   // (n)
+  double probability = 0.5;   // (p)
+  double magnitude_std = 0;   // (mstd)
+  double max_magnitude = 10;  // (mmax)
+  bool increasing = false;    // (inc)
+};
 struct RandomRotation {
   double degrees = 0;  // required; the angle is uniform in [-degrees, degrees]
 };
@@ -69,10 +78,15 @@ struct Hue {
   double factor = 0.05;  // share of the circle, at most 0.5
 };
 struct RandomErasing {
+  // The erased pixels. kValue: `value`. The others are timm's modes, numbers of the normalized
+  // image. kConst: 0. kRand: a number from N(0, 1) for each channel. kPixel: one for each pixel and
+  // channel.
+  enum class Mode { kValue, kConst, kRand, kPixel };
   double probability = 0.5;
   std::vector<double> scale{0.02, 0.33};
   std::vector<double> ratio{0.3, 3.3};
-  std::int64_t value = 0;  // of the erased pixels
+  Mode mode = Mode::kValue;
+  std::int64_t value = 0;
 };
 // MixUp and CutMix mix images and labels with those of another training sample. They must be the
 // last entries; of several, one is drawn for each sample.
@@ -86,7 +100,7 @@ using AugmentationKind =
     std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop, RandomRotation,
                  RandomShift, RandomZoom, Brightness, Contrast, Saturation, Hue, RandomErasing,
                  MixUp, CutMix, RandomCrop, RandomGrayscale, GaussianBlur, RandAugment,
-                 TrivialAugment, AutoAugment>;
+                 TrivialAugment, AutoAugment, TimmRandAugment>;
 struct Augmentation {
   AugmentationKind kind;
   SourceLoc loc;
@@ -97,6 +111,8 @@ bool is_mixing(const Augmentation& augmentation);
 
 template <>
 const Spellings<AutoAugment::Policy>& spellings<AutoAugment::Policy>();
+template <>
+const Spellings<RandomErasing::Mode>& spellings<RandomErasing::Mode>();
 void fields(FieldVisitor& v, Augmentation& s);
 
 }  // namespace trainer::config

@@ -17,6 +17,7 @@ class AugmentedArrays final : public Dataset {
         list_(std::move(list)),
         interpolation_(data.interpolation),
         antialias_(data.antialias),
+        denormalizer_(config::find_normalize(data)),
         seed_(seed),
         spec_(base_->spec()) {
     spec_.is_random = true;
@@ -40,7 +41,7 @@ class AugmentedArrays final : public Dataset {
       resize(pixels, crop->vertical, crop->horizontal, interpolation_, antialias_, cropped.data());
       std::swap(pixels, cropped);
     }
-    augment(list_, draws, pixels);
+    augment(list_, denormalizer_, draws, pixels);
     std::memcpy(image, pixels.data(), pixels.size());
   }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
@@ -56,6 +57,7 @@ class AugmentedArrays final : public Dataset {
   Augmentations list_;
   config::Interpolation interpolation_;
   bool antialias_;
+  Denormalizer denormalizer_;
   std::uint64_t seed_;
   DatasetSpec spec_;
 };

@@ -51,6 +51,7 @@ struct ImageSource {
   std::shared_ptr<const ImageList> list;
   ImageReader reader;
   Augmentations augment;  // without mixing
+  Denormalizer denormalizer;
   config::OnError on_error;
   std::uint64_t seed;
 
@@ -168,7 +169,7 @@ class ImageDataset final : public Dataset {
     if (!random) return;
     const StageTimer timer(ReadStage::kAugment);
     Pixels& image = copy_to_scratch(out);
-    augment(source_.augment, draws, image);
+    augment(source_.augment, source_.denormalizer, draws, image);
     std::memcpy(out, image.data(), image.size());
   }
 
@@ -321,8 +322,8 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
                               const std::vector<std::string>& classes, std::uint64_t seed,
                               bool training) {
   const std::vector<std::string> names = name_labels(list, classes);
-  ImageSource source{
-      std::make_shared<ImageList>(std::move(list)), ImageReader(data), {}, data.on_error, seed};
+  ImageSource source{std::make_shared<ImageList>(std::move(list)), ImageReader(data), {},
+                     Denormalizer(config::find_normalize(data)),   data.on_error,     seed};
   if (training) source.augment = data.train.augment;
   std::erase_if(source.augment, config::is_mixing);  // MixedDataset applies them
   if (source.on_error == config::OnError::kReplace && !training) {

@@ -57,7 +57,7 @@ TEST_CASE("augment_arrays: random changes, a function of seed, epoch and sample"
     const Sample original = sample(*plain.train, 3, epoch);
     std::copy(original.image.begin(), original.image.end(), expected.data());
     Random draws(7, Stream::kAugment, static_cast<std::uint64_t>(epoch), 3);
-    augment(config_of(list).data.train.augment, draws, expected);
+    augment(config_of(list).data.train.augment, Denormalizer({}), draws, expected);
     CHECK(std::equal(changed.image.begin(), changed.image.end(), expected.data()));
     CHECK(changed.label == original.label);
   }

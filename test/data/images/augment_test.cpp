@@ -21,7 +21,7 @@ template <class Op>
 std::vector<std::uint8_t> changed(Op op, std::uint64_t epoch, int channels = 3, int size = 16) {
   Pixels image = gradient(size, size, channels);
   Random random(3, Stream::kAugment, epoch, 5);
-  augment({{op, {}}}, random, image);
+  augment({{op, {}}}, Denormalizer({}), random, image);
   return {image.data(), image.data() + image.size()};
 }
 

@@ -180,6 +180,34 @@ TEST_CASE("random changes are a function of seed, epoch and index, for any threa
   CHECK(image_of(*parts.validation, 0, 0) == image_of(*parts.validation, 0, 1));
 }
 
+TEST_CASE(
+    "timm's random changes are the same for any number of threads, and after a start in "
+    "mid-epoch") {
+  const TemporaryFolder folder;
+  write_folder(folder.path(), 5);
+  config::Data config = config_of(folder.path());
+  config.preprocess = config::PreprocessPreset::kTorch;
+  config::RandomErasing erasing;
+  erasing.probability = 1;
+  erasing.mode = config::RandomErasing::Mode::kPixel;
+  config::TimmRandAugment policy;
+  policy.magnitude = 9;
+  policy.magnitude_std = 0.5;
+  policy.increasing = true;
+  config.train.augment = {augmentation(policy), augmentation(erasing)};
+  const Datasets sets = open_datasets(config, 7);
+  const std::vector<Bytes> expected = batches(*sets.train, 0);
+  for (const std::int64_t threads : {1, 2, 5}) CHECK(batches(*sets.train, threads) == expected);
+  const std::vector<Bytes> rest = batches(*sets.train, 3, 5);
+  CHECK(rest == std::vector<Bytes>(expected.begin() + 5, expected.end()));
+  CHECK(batches(*open_datasets(config, 7).train, 2) == expected);
+  CHECK(batches(*open_datasets(config, 8).train, 2) != expected);
+  CHECK(image_of(*sets.train, 2, 0) != image_of(*sets.train, 2, 1));
+  // The erased pixels follow the normalization.
+  config.preprocess = config::PreprocessPreset::kScale;
+  CHECK(image_of(*open_datasets(config, 7).train, 2, 0) != image_of(*sets.train, 2, 0));
+}
+
 TEST_CASE("caches give the uncached images, also in the next process") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);

@@ -3,11 +3,12 @@
 #include "data/images/augment/augment.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 #include "data/images/augment/policies.h"
+#include "data/images/augment/timm_rand_augment.h"
 
 namespace trainer::data {
 namespace {
@@ -200,13 +201,61 @@ void apply(const config::TrivialAugment& op, Random& random, Pixels& image) {
 void apply(const config::AutoAugment& op, Random& random, Pixels& image) {
   apply_policy(op, random, image);
 }
+void apply(const config::TimmRandAugment& op, const Denormalizer& denormalizer, Random& random,
+           Pixels& image) {
+  apply_policy(op, denormalizer, random, image);
+}
 
 constexpr int kAttempts = 10;
 
-void apply(const config::RandomErasing& op, Random& random, Pixels& image) {
-  const bool erase = random.uniform() < static_cast<float>(op.probability);
+struct Rectangle {
+  int top, left, height, width;
+};
+
+// Returns the color of an erased rectangle; in the mode kPixel, pixels replace it.
+std::array<std::uint8_t, config::kMaxBands> draw_color(const config::RandomErasing& op,
+                                                       const Denormalizer& denormalizer,
+                                                       Random& noise, int channels) {
+  using Mode = config::RandomErasing::Mode;
+  std::array<std::uint8_t, config::kMaxBands> color{};
+  for (int c = 0; c < channels; ++c) {
+    color[static_cast<std::size_t>(c)] =
+        op.mode == Mode::kValue
+            ? static_cast<std::uint8_t>(op.value)
+            : denormalizer.find_pixel(c, op.mode == Mode::kRand ? noise.normal() : 0);
+  }
+  return color;
+}
+
+void erase(const config::RandomErasing& op, const Denormalizer& denormalizer, Random& noise,
+           const Rectangle& part, Pixels& image) {
+  const int channels = image.channels();
+  const auto color = draw_color(op, denormalizer, noise, channels);
+  for (int y = part.top; y < part.top + part.height; ++y) {
+    std::uint8_t* pixel = image.row(y) + part.left * channels;
+    for (int x = 0; x < part.width; ++x, pixel += channels) {
+      for (int c = 0; c < channels; ++c) {
+        pixel[c] = op.mode == config::RandomErasing::Mode::kPixel
+                       ? denormalizer.find_pixel(c, noise.normal())
+                       : color[static_cast<std::size_t>(c)];
+      }
+    }
+  }
+}
+
+// The numbers of the erased pixels are a stream of their own, as their count varies.
+Random draw_noise(const config::RandomErasing& op, Random& random) {
+  using Mode = config::RandomErasing::Mode;
+  const bool has_noise = op.mode == Mode::kRand || op.mode == Mode::kPixel;
+  return {has_noise ? random.next_u64() : 0, Stream::kErase};
+}
+
+void apply(const config::RandomErasing& op, const Denormalizer& denormalizer, Random& random,
+           Pixels& image) {
+  const bool is_erased = random.uniform() < static_cast<float>(op.probability);
+  Random noise = draw_noise(op, random);
   const auto area = static_cast<float>(image.height()) * static_cast<float>(image.width());
-  bool done = !erase;
+  bool done = !is_erased;
   for (int i = 0; i < kAttempts; ++i) {
     const float part = area * uniform_in(op.scale, random), ratio = log_uniform(op.ratio, random);
     const int h = static_cast<int>(std::lround(std::sqrt(part * ratio)));
@@ -216,10 +265,7 @@ void apply(const config::RandomErasing& op, Random& random, Pixels& image) {
     done = true;
     const int top = static_cast<int>(at_y * static_cast<float>(image.height() - h + 1));
     const int left = static_cast<int>(at_x * static_cast<float>(image.width() - w + 1));
-    for (int y = top; y < top + h; ++y) {
-      std::memset(image.row(y) + left * image.channels(), static_cast<int>(op.value),
-                  static_cast<std::size_t>(w * image.channels()));
-    }
+    erase(op, denormalizer, noise, {top, left, h, w}, image);
   }
 }
 
@@ -229,10 +275,16 @@ Geometry cut(int top, int left, int height, int width, int out_height, int out_w
 
 }  // namespace
 
-void augment(const Augmentations& list, Random& random, Pixels& image) {
-  for (const config::Augmentation& entry : list) {
-    std::visit([&](const auto& op) { apply(op, random, image); }, entry.kind);
-  }
+void augment(const Augmentations& list, const Denormalizer& denormalizer, Random& random,
+             Pixels& image) {
+  const auto apply_to_image = [&](const auto& op) {
+    if constexpr (requires { apply(op, denormalizer, random, image); }) {
+      apply(op, denormalizer, random, image);
+    } else {
+      apply(op, random, image);
+    }
+  };
+  for (const config::Augmentation& entry : list) std::visit(apply_to_image, entry.kind);
 }
 
 std::optional<Geometry> random_crop_geometry(const Augmentations& list, Random& random, int height,

@@ -7,6 +7,7 @@
 
 #include "base/numbers/random.h"
 #include "config/sections/augmentation.h"
+#include "data/images/augment/denormalizer.h"
 #include "data/images/resize/resize.h"
 
 namespace trainer::data {
@@ -17,6 +18,8 @@ using Augmentations = std::vector<config::Augmentation>;
 std::optional<Geometry> random_crop_geometry(const Augmentations& list, Random& random, int height,
                                              int width, int out_height, int out_width);
 // Applies all entries except random_resized_crop, mixup and cutmix to an image of the final size.
-void augment(const Augmentations& list, Random& random, Pixels& image);
+// `denormalizer` is that of the images' normalization.
+void augment(const Augmentations& list, const Denormalizer& denormalizer, Random& random,
+             Pixels& image);
 
 }  // namespace trainer::data

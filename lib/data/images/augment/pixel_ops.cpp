@@ -7,67 +7,18 @@
 #include <numbers>
 #include <vector>
 
+#include "data/images/augment/affine.h"
+
 namespace trainer::data {
 namespace {
 
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::int64_t, 256>;
 
-// Output (x, y) reads input (a x + b y + c, d x + e y + f), both relative to corners.
-struct Matrix {
-  double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
-};
-
-std::int64_t fixed_point(double value) {
-  return static_cast<std::int64_t>(std::floor(value * 65536 + 0.5));
-}
-
-// Computes in 16.16 fixed-point numbers, as Pillow does.
-void transform(const Matrix& m, Pixels& image) {
-  const int height = image.height(), width = image.width(), channels = image.channels();
-  thread_local Pixels out;
-  out.reset(height, width, channels);
-  const std::int64_t step_x = fixed_point(m.a), step_y = fixed_point(m.d);
-  const std::int64_t row_x = fixed_point(m.b), row_y = fixed_point(m.e);
-  const std::int64_t first_x = fixed_point(m.c + m.a * 0.5 + m.b * 0.5);
-  const std::int64_t first_y = fixed_point(m.f + m.d * 0.5 + m.e * 0.5);
-  for (int y = 0; y < height; ++y) {
-    std::uint8_t* to = out.row(y);
-    std::int64_t fx = first_x + row_x * y, fy = first_y + row_y * y;
-    for (int x = 0; x < width; ++x, to += channels, fx += step_x, fy += step_y) {
-      const std::int64_t from_x = fx >> 16, from_y = fy >> 16;
-      if (from_x < 0 || from_x >= width || from_y < 0 || from_y >= height) {
-        std::memset(to, 0, static_cast<std::size_t>(channels));
-      } else {
-        std::memcpy(to, image.row(static_cast<int>(from_y)) + from_x * channels,
-                    static_cast<std::size_t>(channels));
-      }
-    }
-  }
-  std::swap(image, out);
-}
-
 // Rounds the slope as torchvision does, which passes it as an angle in degrees.
 double slope(double magnitude) {
   constexpr double kDegrees = 180 / std::numbers::pi;
   return std::tan(std::atan(magnitude) * kDegrees * (std::numbers::pi / 180));
-}
-
-double to_15_digits(double value) { return std::nearbyint(value * 1e15) / 1e15; }
-
-void rotate(double degrees, Pixels& image) {
-  degrees = std::fmod(degrees, 360);
-  if (degrees < 0) degrees += 360;
-  if (degrees == 0) return;
-  const double angle = -degrees * (std::numbers::pi / 180);
-  Matrix m;
-  m.a = m.e = to_15_digits(std::cos(angle));
-  m.b = to_15_digits(std::sin(angle));
-  m.d = to_15_digits(-std::sin(angle));
-  const double x = image.width() / 2.0, y = image.height() / 2.0;
-  m.c = m.a * -x + m.b * -y + x;
-  m.f = m.d * -x + m.e * -y + y;
-  transform(m, image);
 }
 
 // Blends two values as Pillow does, which truncates the result.
@@ -209,15 +160,15 @@ void apply_op(PixelOp op, double magnitude, Pixels& image) {
     case PixelOp::kIdentity:
       return;
     case PixelOp::kShearX:
-      return transform({1, slope(magnitude), 0, 0, 1, 0}, image);
+      return transform_nearest({1, slope(magnitude), 0, 0, 1, 0}, image);
     case PixelOp::kShearY:
-      return transform({1, 0, 0, slope(magnitude), 1, 0}, image);
+      return transform_nearest({1, 0, 0, slope(magnitude), 1, 0}, image);
     case PixelOp::kTranslateX:
-      return transform({1, 0, -std::trunc(magnitude), 0, 1, 0}, image);
+      return transform_nearest({1, 0, -std::trunc(magnitude), 0, 1, 0}, image);
     case PixelOp::kTranslateY:
-      return transform({1, 0, 0, 0, 1, -std::trunc(magnitude)}, image);
+      return transform_nearest({1, 0, 0, 0, 1, -std::trunc(magnitude)}, image);
     case PixelOp::kRotate:
-      return rotate(magnitude, image);
+      return transform_nearest(make_rotation(magnitude, image.height(), image.width()), image);
     case PixelOp::kBrightness:
       return brighten(factor, image);
     case PixelOp::kColor:
