@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/process/memory.h"
@@ -34,6 +35,18 @@ Where choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
   if (choice == CacheFeatures::kMemory) return Where::kMemory;
   if (choice == CacheFeatures::kDisk || sharing == FeatureSharing::kRuns) return Where::kDisk;
   return bytes <= available_memory() / kMemoryShare ? Where::kMemory : Where::kDisk;
+}
+
+// Returns why the features of a split cannot be kept; "" if they can.
+std::string find_obstacle(const config::Data& data, const FeatureSplit& split) {
+  if (split.random) {
+    return concat("the images of the ", to_string(split.split), " split change at random");
+  }
+  if (split.split == Split::kTrain && data.drop_remainder && !data.shuffle) {
+    return "without data.shuffle, data.drop_remainder leaves the same training samples out of "
+           "every epoch";
+  }
+  return "";
 }
 
 }  // namespace
@@ -77,8 +90,8 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
   }
   plan.reason_matters = true;
   for (const FeatureSplit& split : splits) {
-    if (split.random) {
-      plan.reason = concat("the images of the ", to_string(split.split), " split change at random");
+    if (std::string reason = find_obstacle(config.data, split); !reason.empty()) {
+      plan.reason = std::move(reason);
       if (insists) refuse(config, plan.reason);
       continue;
     }

@@ -56,6 +56,7 @@ TEST_CASE("each key says whether it may change on resume") {
       {"data.interpolation", "bicubic", "error"},
       {"data.preprocess", "tf", "error"},
       {"data.shuffle", "false", "error"},
+      {"data.drop_remainder", "true", "error"},
       {"optimizer.accumulate", "2", "error"},
       {"model.loss", "mean_squared_error", "error"},
       {"model.label_smoothing", "0.1", "warning"},

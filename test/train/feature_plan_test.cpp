@@ -80,6 +80,18 @@ TEST_CASE("features: images that change at random, and layers that are trained, 
   subject.stage = 1;  // the config demands them of its first stage
   CHECK_NOTHROW(subject.plan(CacheFeatures::kMemory));
 
+  subject.stage = 0;
+  subject.splits[0].random = false;
+  subject.config.data.drop_remainder = true;
+  CHECK(subject.plan(CacheFeatures::kAuto).splits ==
+        std::vector<Split>{Split::kTrain, Split::kTest});
+  subject.config.data.shuffle = false;
+  const FeaturePlan in_order = subject.plan(CacheFeatures::kAuto);
+  CHECK(in_order.splits == std::vector<Split>{Split::kTest});
+  CHECK(in_order.reason.find("data.drop_remainder leaves the same training samples out") !=
+        std::string::npos);
+  CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory), ConfigError);
+
   Subject trained("");
   CHECK(trained.plan(CacheFeatures::kAuto).where == Where::kNowhere);
   CHECK_THROWS_AS(trained.plan(CacheFeatures::kMemory), ConfigError);

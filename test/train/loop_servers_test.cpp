@@ -112,6 +112,21 @@ TEST_CASE("servers: a chief without workers makes the steps of one process") {
   CHECK(finish.parameters_sha256 == alone.run().parameters_sha256);
 }
 
+TEST_CASE("servers: drop_remainder, the steps of one process") {
+  config::Config config = server_config();
+  config.train.batch_size = 16;  // 24 = 16 + 8; a power of two, by which means are exact
+  config.train.epochs = 2;
+  config.data.drop_remainder = true;
+  Servers servers(config, 0);
+  const hooks::Finish finish = servers.run();
+  CHECK(servers.failure == "");
+  CHECK(finish.steps == 2);
+  config::Config plain = config;
+  plain.parallel.strategy = config::Parallel::Strategy::kAllReduce;
+  Trial alone(plain);
+  CHECK(finish.parameters_sha256 == alone.run().parameters_sha256);
+}
+
 TEST_CASE("servers: chief and worker advance the same step, and the job ends for all") {
   config::Config config = server_config();
   config.train.epochs = 20;

@@ -217,6 +217,39 @@ TEST_CASE("a resumed run ends with the bits of one that was never stopped") {
   }
 }
 
+TEST_CASE("train: drop_remainder, epochs of whole batches, and a resume in any epoch") {
+  config::Config config = run_config("", kBatchNorm);
+  config.train.epochs = 3;
+  config.data.drop_remainder = true;
+  Trial whole(config, 26);  // 6 * 4 + 2
+  const hooks::Finish finish = whole.run();
+  CHECK(finish.steps == 18);
+  CHECK(whole.count("step 18") == 1);
+  config::Config kept = config;
+  kept.data.drop_remainder = false;
+  Trial all(kept, 26);
+  CHECK(all.run().steps == 21);
+  for (std::size_t step = 0; step < 18; ++step) {
+    CHECK(whole.sample_ids[step] == all.sample_ids[step + step / 6]);
+  }
+  for (const std::int64_t at : {5, 6, 7, 14}) {
+    CAPTURE(at);
+    Trial parts(config, 26);
+    parts.at_step = [&](std::int64_t step) {
+      return step == at ? Request::kStop : Request::kContinue;
+    };
+    parts.run();
+    parts.at_step = {};
+    CHECK(parts.run(Start::kResume).parameters_sha256 == finish.parameters_sha256);
+    CHECK(parts.sample_ids == whole.sample_ids);
+  }
+  int code = 0;
+  whole.config.data.drop_remainder = false;
+  check_contains(error_of([&] { whole.run(Start::kResume); }, code),
+                 "data.drop_remainder was true");
+  CHECK(code == kExitData);
+}
+
 TEST_CASE("a resumed float16 run goes on with the loss scale that it had come to") {
   if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   config::Config config = run_config();

@@ -26,7 +26,8 @@ struct Ended {
 
 // Both ranks, of which the first is the chief. Trials are given by rank.
 struct Workers {
-  explicit Workers(const config::Config& config) : trials{Trial(config), Trial(config)} {}
+  explicit Workers(const config::Config& config, std::int64_t samples = 24)
+      : trials{Trial(config, samples), Trial(config, samples)} {}
 
   std::array<Ended, 2> run(Start start = Start::kFresh) {
     const cluster::ReservedPort port;
@@ -151,6 +152,16 @@ TEST_CASE("workers: the hash of a step's samples is that of one process, whoever
   Trial accumulated(parts);
   accumulated.run();
   CHECK(accumulated.sample_ids == alone.sample_ids);
+  // The batches of an epoch whose last one would be short.
+  config::Config drops = worker_config();
+  drops.data.drop_remainder = true;
+  Trial dropped(drops, 27);
+  dropped.config.train.batch_size = 4;
+  dropped.run();
+  CHECK(dropped.sample_ids.size() == 6);
+  Workers dropping(drops, 27);
+  CHECK(dropping.run()[0].error == "");
+  CHECK(dropping.trials[0].sample_ids == dropped.sample_ids);
   // Another seed changes the order.
   config::Config other = run_config();
   other.seed = 7;

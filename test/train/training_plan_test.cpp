@@ -52,6 +52,75 @@ TEST_CASE(
   CHECK_THROWS_AS(train::plan_steps(config, 0), ConfigError);
 }
 
+TEST_CASE("plan: drop_remainder, epochs of whole batches alone") {
+  for (const std::int64_t samples : {8, 9, 15, 16, 100, 101}) {
+    for (const std::int64_t accumulate : {1, 2, 3}) {
+      CAPTURE(samples);
+      config::Config config = config_with(8, accumulate);
+      config.data.drop_remainder = true;
+      const train::TrainingPlan plan = train::plan_steps(config, samples);
+      CHECK(plan.batches_per_epoch == samples / 8);
+      CHECK(plan.steps_per_epoch == (samples / 8 + accumulate - 1) / accumulate);
+      CHECK(plan.total_steps == 2 * plan.steps_per_epoch);
+      CHECK(plan.samples == samples / 8 * 8);
+      CHECK(plan.left_out == samples % 8);
+      std::int64_t seen = 0;
+      for (std::int64_t step = 0; step < plan.total_steps; ++step) {
+        const auto batches = plan.batches(step);
+        for (std::int64_t i = 0; i < batches.count; ++i) {
+          CHECK(plan.count_batch_samples(batches.first + i) == 8);
+        }
+        seen += plan.count_samples(step);
+      }
+      CHECK(seen == 2 * plan.samples);
+      // The samples that are used make the same plan.
+      CHECK(train::plan_steps(config, plan.samples).total_steps == plan.total_steps);
+    }
+  }
+}
+
+TEST_CASE("plan: drop_remainder, the batch of all replicas and workers, or of one without shards") {
+  config::Config config = config_with(8, 1);
+  config.data.drop_remainder = true;
+  config.parallel.replicas = 2;
+  const train::TrainingPlan plan = train::plan_steps(config, 100, 3);
+  CHECK(plan.batches_per_epoch == 2);  // of 48
+  CHECK(plan.left_out == 4);
+  CHECK(plan.count_samples(1) == 48);
+  config.parallel.shard = config::Parallel::Shard::kOff;
+  const train::TrainingPlan repeated = train::plan_steps(config, 100, 3);
+  CHECK(repeated.batches_per_epoch == 12);  // of 8 for each of six replicas
+  CHECK(repeated.left_out == 4);
+  CHECK(repeated.count_samples(11) == 48);
+}
+
+TEST_CASE("plan: drop_remainder without a whole batch, an error that names the batch") {
+  config::Config config = config_with(8, 1);
+  CHECK_NOTHROW(train::plan_steps(config, 7));
+  config.data.drop_remainder = true;
+  CHECK_THROWS_WITH_AS(train::plan_steps(config, 7),
+                       doctest::Contains("data.drop_remainder: leaves out all training samples, "
+                                         "because 7 samples do not fill a batch of 8; lower "
+                                         "train.batch_size, or remove drop_remainder"),
+                       ConfigError);
+  config.parallel.replicas = 2;
+  CHECK_THROWS_WITH_AS(train::plan_steps(config, 15),
+                       doctest::Contains("a batch of 16 (2 replicas of 8)"), ConfigError);
+}
+
+TEST_CASE("plan: drop_remainder, the learning rate falls over the steps that there are") {
+  config::Config config = config_with(8, 1);
+  config.optimizer.kind = config::Sgd{};
+  config.schedule.kind = config::CosineSchedule{};
+  config.data.drop_remainder = true;
+  const train::TrainingPlan plan = train::plan_steps(config, 47);
+  REQUIRE(plan.total_steps == 10);  // 12 with the short batches
+  const train::TrainingPlan whole = train::plan_steps(config, 40);
+  for (std::int64_t step = 0; step < 10; ++step) {
+    CHECK(learning_rate(config, plan)(step) == learning_rate(config, whole)(step));
+  }
+}
+
 TEST_CASE("plan: replicas make the global batch, and the learning rate as the config says") {
   using Scaling = config::Parallel::LrScaling;
   config::Config config = config_with(8, 2);

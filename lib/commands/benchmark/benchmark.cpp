@@ -226,6 +226,7 @@ void use_synthetic_data(config::Config& config) {
   config.data.classes.clear();
   config.data.num_classes.reset();
   config.data.limit.reset();
+  config.data.drop_remainder = false;  // the number of samples means nothing
 }
 
 Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,

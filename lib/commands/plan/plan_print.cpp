@@ -266,6 +266,11 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
     table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
                                   samples(steps.samples * steps.repetitions))});
   }
+  if (steps.left_out > 0) {
+    table.add(
+        {"left out of an epoch",
+         concat(samples(steps.left_out), " that do not fill a batch, by data.drop_remainder")});
+  }
   table.add({"total steps", concat(grouped(steps.total_steps), " (",
                                    short_number(steps.epoch(steps.total_steps)), " epochs)")});
   if (steps.steps_per_epoch > 0) {

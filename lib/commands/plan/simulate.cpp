@@ -133,7 +133,8 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
   StepProfile profile;
   if (!request.step_time.empty() || !request.measured.empty()) {
     const std::vector<model::LayerRow> layers = model::layer_table(*model);
-    const train::TrainingPlan batch = train::plan_steps(config, 1);
+    const train::TrainingPlan batch =
+        train::plan_steps(config, config.train.batch_size * config.parallel.replicas);
     const double seconds =
         request.measured.empty()
             ? parse_seconds("--step-time", request.step_time)

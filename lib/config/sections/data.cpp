@@ -241,6 +241,11 @@ void fields(FieldVisitor& v, Data& s) {
     "Repeated augmentation: an epoch has this many versions of a sample one after the other, and "
     "as many samples fewer.",
     Rule{.low = 1, .limit = 64}.on_resume(Resume::kSame));
+  v("drop_remainder", s.drop_remainder,
+    "Whether an epoch leaves out the samples at its end that do not fill a batch of all replicas, "
+    "as with drop_remainder in Keras and tf.data and drop_last in PyTorch. With shuffle they are "
+    "others in each epoch. Evaluations use all samples.",
+    same());
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
     Rule{.low = 0, .limit = kMaxSamples}.on_resume(Resume::kFree));

@@ -151,7 +151,8 @@ struct Data {
   std::int64_t max_file_size = 256 << 20;  // bytes
   bool shuffle = true;
   Sampling sampling = Sampling::kUniform;
-  std::int64_t repeats = 1;  // uses of a sample per epoch, each with its own augmentation
+  std::int64_t repeats = 1;     // uses of a sample per epoch, each with its own augmentation
+  bool drop_remainder = false;  // an epoch ends with its last whole batch
   std::optional<std::int64_t> prefetch;  // batches prepared ahead; chosen when left out
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;

@@ -20,6 +20,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       leaves_(options.leaves),
       repetitions_(options.repetitions),
       repeats_(options.repeats),
+      epoch_samples_(options.epoch_samples(dataset.size())),
       augment_(options.augment),
       image_bytes_(dataset.spec().image_bytes()),
       label_bytes_(dataset.spec().label_bytes()) {}
@@ -37,7 +38,7 @@ BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
 
 void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   Batch& batch = buffer.batch;
-  const BatchRange each = batch_range(dataset_.size(), batch_size_ / repetitions_, step);
+  const BatchRange each = batch_range(epoch_samples_, batch_size_ / repetitions_, step);
   batch.global = each.count * repetitions_;
   const Partition part = rank_samples(batch.global, leaves_, ranks_, rank_);
   const std::int64_t repetition = repetitions_ == 1 ? 0 : part.first / each.count;

@@ -37,6 +37,10 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
     throw std::logic_error(concat("loader: ", repetitions, " repetitions for ", options.ranks,
                                   " ranks in batches of ", options.batch_size));
   }
+  if (options.epoch_samples(dataset.size()) < 1) {
+    throw DataError("data set", concat("has only ", dataset.size(), " samples for a batch of ",
+                                       options.batch_size / repetitions));
+  }
   if (options.out < 1) throw std::logic_error("loader: at least one batch must be out");
 }
 
@@ -219,6 +223,7 @@ LoaderOptions make_loader_options(const config::Config& config) {
   options.seed = config.seed;
   options.shuffle = config.data.shuffle;
   options.repeats = config.data.repeats;
+  if (config.data.drop_remainder) options.remainder = Remainder::kDrop;
   options.balance = config.data.sampling == config::Sampling::kBalanced;
   options.prefetch = config.data.prefetch;
   options.threads = config.data.threads;

@@ -56,6 +56,8 @@ struct LoaderOptions {
   // The number of consecutive positions that have the same sample, each with random changes of its
   // own: position p of an epoch has the sample that without repeats is at p / repeats.
   std::int64_t repeats = 1;
+  // kDrop: an epoch ends with its last batch of batch_size samples.
+  Remainder remainder = Remainder::kKeep;
   std::uint64_t seed = 0;
   bool shuffle = false;
   bool balance = false;                  // with shuffle; needs a data set with known classes
@@ -72,10 +74,19 @@ struct LoaderOptions {
   HostAllocator allocate = allocate_host;  // allocates the memory of images and labels
   // Called by the thread that has read a batch, unless empty.
   std::function<void(const ReadBatch&)> when_read;
+
+  // Returns the samples and the batches that each repetition of an epoch uses of a data set of
+  // `samples` samples.
+  std::int64_t epoch_samples(std::int64_t samples) const {
+    return samples_per_epoch(samples, batch_size / repetitions, remainder);
+  }
+  std::int64_t epoch_batches(std::int64_t samples) const {
+    return batches_per_epoch(epoch_samples(samples), batch_size / repetitions);
+  }
 };
 
-// Returns the options that a config gives for its training data: seed, order, repeats, balance,
-// prefetch and threads.
+// Returns the options that a config gives for its training data: seed, order, repeats, remainder,
+// balance, prefetch and threads.
 LoaderOptions make_loader_options(const config::Config& config);
 
 // The number of reading threads and of batches to read ahead.
@@ -94,8 +105,8 @@ class BatchReader;
 // (seed, k). Not thread-safe. The data set must outlive the loader. Calls do not allocate memory.
 class Loader {
  public:
-  // Allocates all memory with options.allocate. Throws DataError if the data set is empty, or if
-  // `balance` is set and a class is unknown.
+  // Allocates all memory with options.allocate. Throws DataError if the data set has no batch, or
+  // if `balance` is set and a class is unknown.
   Loader(const Dataset& dataset, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;

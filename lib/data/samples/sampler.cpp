@@ -148,6 +148,10 @@ Sampler balanced_sampler(const Dataset& dataset, std::uint64_t seed) {
   return {std::move(classes), dataset.size(), seed};
 }
 
+std::int64_t samples_per_epoch(std::int64_t samples, std::int64_t batch_size, Remainder remainder) {
+  return remainder == Remainder::kDrop ? samples / batch_size * batch_size : samples;
+}
+
 std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size) {
   return (samples + batch_size - 1) / batch_size;
 }

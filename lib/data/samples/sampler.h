@@ -38,6 +38,12 @@ class Sampler {
 // without any. Throws DataError for a sample without a known class.
 Sampler balanced_sampler(const Dataset& dataset, std::uint64_t seed);
 
+// What happens to the samples at the end of an epoch that do not fill a batch.
+enum class Remainder { kKeep, kDrop };
+// Returns the number of positions that an epoch uses, the first ones: all `samples`, or as many as
+// fill batches.
+std::int64_t samples_per_epoch(std::int64_t samples, std::int64_t batch_size, Remainder remainder);
+
 // The positions of a batch in an epoch.
 struct BatchRange {
   std::int64_t epoch = 0;
@@ -45,7 +51,7 @@ struct BatchRange {
   std::int64_t count = 0;
 };
 
-// Returns the number of batches of an epoch; the last one may be short.
+// Returns the number of batches of an epoch of `samples` positions; the last one may be short.
 std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size);
 // Returns the positions of batch `step`, whose epoch is step / batches_per_epoch().
 BatchRange batch_range(std::int64_t samples, std::int64_t batch_size, std::int64_t step);

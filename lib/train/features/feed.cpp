@@ -21,8 +21,7 @@ void Feed::open() {
   ready_ = features_ != nullptr && features_->complete();
   data::LoaderOptions options = options_;
   if (features_ != nullptr && !ready_) {
-    const std::int64_t epoch =
-        data::batches_per_epoch(images_.size(), options.batch_size / options.repetitions);
+    const std::int64_t epoch = options.epoch_batches(images_.size());
     options.end_step = std::min(*options.end_step, (options.first_step / epoch + 1) * epoch);
   }
   loader_end_ = *options.end_step;

@@ -7,16 +7,36 @@
 #include "base/error.h"
 
 namespace trainer::train {
+namespace {
+
+// Divides the samples of the training split into those that an epoch uses and those left out.
+void use_samples(const config::Config& config, std::int64_t samples, TrainingPlan& plan) {
+  const std::int64_t batch = plan.batch / plan.repetitions;
+  plan.samples = data::samples_per_epoch(
+      samples, batch, config.data.drop_remainder ? data::Remainder::kDrop : data::Remainder::kKeep);
+  plan.left_out = samples - plan.samples;
+  if (plan.samples > 0) return;
+  throw ConfigError(
+      config.data.loc,
+      concat("data.drop_remainder: leaves out all training samples, because ", samples,
+             samples == 1 ? " sample does" : " samples do", " not fill a batch of ", batch,
+             plan.replicas > plan.repetitions
+                 ? concat(" (", plan.replicas, " replicas of ", plan.batch / plan.replicas, ")")
+                 : "",
+             "; lower train.batch_size, or remove drop_remainder"));
+}
+
+}  // namespace
 
 TrainingPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers) {
   if (samples == 0) throw ConfigError(config.data.train.loc, "data.train: has no samples");
   TrainingPlan plan;
-  plan.samples = samples;
   plan.replicas = config.parallel.replicas * workers;
   plan.batch = config.train.batch_size * plan.replicas;
   plan.accumulate = config.optimizer.accumulate;
   if (config.parallel.shard == config::Parallel::Shard::kOff) plan.repetitions = plan.replicas;
-  plan.batches_per_epoch = data::batches_per_epoch(samples, plan.batch / plan.repetitions);
+  use_samples(config, samples, plan);
+  plan.batches_per_epoch = data::batches_per_epoch(plan.samples, plan.batch / plan.repetitions);
   plan.steps_per_epoch = (plan.batches_per_epoch + plan.accumulate - 1) / plan.accumulate;
   if (config.train.max_steps) {
     plan.total_steps = *config.train.max_steps;

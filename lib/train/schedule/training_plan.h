@@ -13,9 +13,11 @@
 namespace trainer::train {
 
 // A step is one update of the parameters from `accumulate` batches. It never spans two epochs, so
-// that the last step of an epoch may have fewer batches, and its last batch may be short.
+// that the last step of an epoch may have fewer batches, and its last batch may be short unless
+// data.drop_remainder is set.
 struct TrainingPlan {
-  std::int64_t samples = 0;  // of the training split
+  std::int64_t samples = 0;   // that an epoch uses of the training split
+  std::int64_t left_out = 0;  // the others, which data.drop_remainder leaves out
   std::int64_t replicas = 1;
   std::int64_t batch = 1;  // samples of all replicas together
   // How often an epoch uses each sample: 1, or with parallel.shard: off the number of replicas,
@@ -45,7 +47,8 @@ struct TrainingPlan {
 std::int64_t steps_in(double units, std::int64_t steps);
 
 // Plans the steps of a run. `workers` is the number of processes that train together, each with the
-// config's replicas.
+// config's replicas. Throws ConfigError if there is no sample, or no whole batch with
+// data.drop_remainder.
 TrainingPlan plan_steps(const config::Config& config, std::int64_t samples,
                         std::int64_t workers = 1);
 

@@ -189,6 +189,78 @@ TEST_CASE("loader: misuse and empty sets, an error") {
   CHECK_THROWS_AS(make_loader(dataset, options), ConfigError);
 }
 
+TEST_CASE("loader: Remainder::kDrop, only whole batches in the same order, also of ranks") {
+  const FakeDataset dataset(200);  // 6 * 32 + 8
+  LoaderOptions options = options_of(0, 0);
+  const auto kept = drain(*make_loader(dataset, options));
+  options.remainder = Remainder::kDrop;
+  options.end_step = 3 * 6;
+  CHECK(options.epoch_samples(200) == 192);
+  CHECK(options.epoch_batches(200) == 6);
+  const auto dropped = drain(*make_loader(dataset, options));
+  REQUIRE(dropped.size() == 18);
+  std::vector<std::vector<double>> left_out;  // by epoch
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    for (std::size_t batch = 0; batch < 6; ++batch) {
+      CHECK(dropped[6 * epoch + batch] == kept[7 * epoch + batch]);
+      CHECK(dropped[6 * epoch + batch].size() == 2 + 3 * 32);
+    }
+    left_out.push_back(kept[7 * epoch + 6]);
+  }
+  CHECK(left_out[0] != left_out[1]);
+  for (const std::int64_t threads : {1, 4}) {
+    LoaderOptions other = options;
+    other.threads = threads;
+    other.prefetch = 3;
+    CHECK(drain(*make_loader(dataset, other)) == dropped);
+    other.first_step = 8;
+    CHECK(drain(*make_loader(dataset, other)) == std::vector(dropped.begin() + 8, dropped.end()));
+  }
+  const auto whole = make_loader(dataset, options);
+  options.ranks = 3;
+  std::vector<std::unique_ptr<Loader>> parts;
+  for (options.rank = 0; options.rank < 3; ++options.rank) {
+    parts.push_back(make_loader(dataset, options));
+  }
+  for (int step = 0; step < 18; ++step) {
+    std::vector<std::int64_t> indices;
+    for (const auto& part : parts) {
+      const Batch* mine = part->next();
+      CHECK(mine->global == 32);
+      indices.insert(indices.end(), mine->indices.begin(), mine->indices.end());
+      part->release();
+    }
+    CHECK(indices == whole->next()->indices);
+    whole->release();
+  }
+}
+
+TEST_CASE("loader: Remainder::kDrop with repetitions, whole batches of each") {
+  const FakeDataset dataset(67);
+  LoaderOptions options = options_of(0, 0);
+  options.batch_size = 2 * 16;
+  options.repetitions = 2;
+  options.remainder = Remainder::kDrop;
+  options.end_step = 9;  // two epochs of 4 batches and the first of another
+  const auto loader = make_loader(dataset, options);
+  for (std::int64_t step = 0; step < 9; ++step) {
+    const Batch* batch = loader->next();
+    REQUIRE(batch != nullptr);
+    CHECK(batch->global == 32);
+    CHECK(batch->range.epoch == step / 4);
+    loader->release();
+  }
+}
+
+TEST_CASE("loader: Remainder::kDrop without a whole batch, an error") {
+  const FakeDataset dataset(31);
+  LoaderOptions options = options_of(0, 0);
+  CHECK_NOTHROW(make_loader(dataset, options));
+  options.remainder = Remainder::kDrop;
+  CHECK_THROWS_WITH_AS(make_loader(dataset, options),
+                       "data set: has only 31 samples for a batch of 32", DataError);
+}
+
 TEST_CASE("loader: describe() names the threads that were chosen or given") {
   const FakeDataset dataset(200);
   CHECK(make_loader(dataset, options_of(2, 5))->describe() == "2 threads, 5 batches ahead");
