@@ -185,9 +185,12 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
   }
   std::sort(kept.begin(), kept.end());
   Part validation = select_files(train, Split::kValidation, aside);
-  validation.list.notes.push_back(
-      concat("set aside from the training files by ", describe_rule(data), " with seed ", seed));
-  if (data.fold || !groups.empty() || !strata.is_by_class()) {
+  using Order = config::ValidationSplitOrder;
+  const Order order = config::find_division_order(data);
+  validation.list.notes.push_back(concat("set aside from the training files by ",
+                                         describe_rule(data),
+                                         order == Order::kLast ? "" : concat(" with seed ", seed)));
+  if (data.fold || order != Order::kStratified || !groups.empty() || !strata.is_by_class()) {
     validation.list.notes.push_back(describe_shares(data, strata, division, classes));
   }
   std::vector<std::string> notes = std::move(train.list.notes);

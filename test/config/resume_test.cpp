@@ -121,6 +121,12 @@ TEST_CASE("of keys that belong together only the changed one is named") {
         Lines{"data.crop_fraction 1 0.5 error"});
 }
 
+TEST_CASE("resume_changes: the order of validation_split, an error") {
+  const Override split = set("data.validation_split", "0.2");
+  CHECK(changes(kBackbone, {split}, {split, set("data.validation_split_order", "last")}) ==
+        Lines{"data.validation_split_order stratified last error"});
+}
+
 TEST_CASE("another schedule may be taken, key by key") {
   CHECK(changes(kBackbone, {}, {set("schedule", "cosine")}) ==
         Lines{"schedule.constant {} absent warning", "schedule.cosine.alpha absent 0 warning",

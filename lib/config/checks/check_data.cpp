@@ -244,6 +244,11 @@ void check_data(Checks& checks) {
   if (data.validation_split > 0 && data.validation.given()) {
     checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
   }
+  if (data.validation_split_order != ValidationSplitOrder::kStratified &&
+      data.validation_split == 0) {
+    checks.report("data.validation_split_order",
+                  "needs data.validation_split, the fraction that is set aside, e.g. 0.2");
+  }
   if (data.fold && !data.folds) {
     checks.report("data.fold", "needs data.folds, the number of parts, e.g. folds: 5");
   } else if (data.fold && *data.fold > *data.folds) {

@@ -57,6 +57,15 @@ const Spellings<ClassOrder>& spellings<ClassOrder>() {
 }
 
 template <>
+const Spellings<ValidationSplitOrder>& spellings<ValidationSplitOrder>() {
+  static const Spellings<ValidationSplitOrder> kNames{
+      {ValidationSplitOrder::kStratified, "stratified"},
+      {ValidationSplitOrder::kLast, "last"},
+      {ValidationSplitOrder::kShuffled, "shuffled"}};
+  return kNames;
+}
+
+template <>
 const Spellings<OnConflict>& spellings<OnConflict>() {
   static const Spellings<OnConflict> kNames{
       {OnConflict::kKeep, "keep"}, {OnConflict::kDrop, "drop"}, {OnConflict::kFirst, "first"}};
@@ -79,6 +88,10 @@ const Spellings<ImageCache>& spellings<ImageCache>() {
 
 bool divides_training_samples(const Data& data) {
   return data.fold || (data.validation_split > 0 && !data.validation.given());
+}
+
+ValidationSplitOrder find_division_order(const Data& data) {
+  return data.fold ? ValidationSplitOrder::kStratified : data.validation_split_order;
 }
 
 static void fields(FieldVisitor& v, SplitFiles& s) {
@@ -159,6 +172,13 @@ void fields(FieldVisitor& v, Data& s) {
   v("test", s.test, "Where the test samples are; none when left out.", any());
   v("validation_split", s.validation_split,
     "Fraction of the training samples set aside for validation, in [0, 1).", below(0, 1));
+  v("validation_split_order", s.validation_split_order,
+    "Which samples validation_split sets aside: stratified: the same share of every class, drawn "
+    "by the seed; last: the last ones in the order of the arrays, of the list or of the folders "
+    "and their files, as validation_split of Keras's fit(); shuffled: the last ones after a "
+    "shuffle by the seed, those of Keras's image_dataset_from_directory() with the same seed. "
+    "Groups of group_by count in the order of their first files and stay whole.",
+    same());
   v("folds", s.folds,
     "Parts of equal size into which `trainer crossval` and data.fold divide the training samples, "
     "each class having its share. crossval makes 5 when left out.",

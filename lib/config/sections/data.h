@@ -65,6 +65,10 @@ enum class OnError { kFail, kSkip, kReplace };
 // The order of classes whose names come from folders or labels. kText: that of their bytes, as in
 // Keras and torchvision. kNumber: by value, for names that are numbers.
 enum class ClassOrder { kText, kNumber };
+// The training samples that data.validation_split takes. kStratified: drawn by the seed, the same
+// share of every class. kLast: the last ones in the order of the files or arrays, as fit() of
+// Keras. kShuffled: the last ones after a shuffle, as image_dataset_from_directory() of Keras.
+enum class ValidationSplitOrder { kStratified, kLast, kShuffled };
 // What happens to the files of a photo (equal bytes) that a split has in several classes. kDrop:
 // all of them are left out. kFirst: those of the first class are kept, in the order of the list.
 enum class OnConflict { kKeep, kDrop, kFirst };
@@ -120,9 +124,10 @@ struct Data {
   // The order of names that are found in the data; when left out, kText, or kNumber for labels.
   std::optional<ClassOrder> class_order;
   SplitFiles train;
-  SplitFiles validation;               // optional
-  SplitFiles test;                     // optional
-  double validation_split = 0;         // fraction of train, used if validation is not given
+  SplitFiles validation;        // optional
+  SplitFiles test;              // optional
+  double validation_split = 0;  // fraction of train, used if validation is not given
+  ValidationSplitOrder validation_split_order = ValidationSplitOrder::kStratified;
   std::optional<std::int64_t> folds;   // parts of the training samples for cross-validation
   std::optional<std::int64_t> fold;    // counted from 1; validates in place of any other split
   std::string group_by;                // a pattern on paths or a csv's column; "": no groups
@@ -168,6 +173,8 @@ bool is_image_format(DataFormat format);
 // Returns whether the validation split is a part of the training samples: a fold, or the share
 // data.validation_split.
 bool divides_training_samples(const Data& data);
+// Returns data.validation_split_order; kStratified for a fold, which takes its place.
+ValidationSplitOrder find_division_order(const Data& data);
 // Returns whether training samples are mixed, so that their labels are shares of classes.
 bool mixes_samples(const Data& data);
 
@@ -183,6 +190,8 @@ template <>
 const Spellings<OnError>& spellings<OnError>();
 template <>
 const Spellings<ClassOrder>& spellings<ClassOrder>();
+template <>
+const Spellings<ValidationSplitOrder>& spellings<ValidationSplitOrder>();
 template <>
 const Spellings<OnConflict>& spellings<OnConflict>();
 template <>

@@ -1,7 +1,13 @@
 #include "data/samples/training_division.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
 #include <map>
+#include <numeric>
+#include <random>
 #include <utility>
 
 #include "base/error.h"
@@ -26,10 +32,88 @@ std::string checksum_groups(std::span<const std::string> groups) {
       {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof numbers[0]}));
 }
 
+// Returns the number of groups, in their order, whose samples number closest to `samples`: at least
+// one group, and not all.
+std::int64_t find_boundary(const Groups& groups, std::int64_t samples) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(groups.count));
+  for (const std::int64_t group : groups.by_sample) ++sizes[static_cast<std::size_t>(group)];
+  std::int64_t best = 1, counted = 0, best_distance = 0;
+  for (std::int64_t count = 1; count < groups.count; ++count) {
+    counted += sizes[static_cast<std::size_t>(count - 1)];
+    const std::int64_t distance = std::abs(counted - samples);
+    if (count > 1 && distance >= best_distance) continue;
+    best = count;
+    best_distance = distance;
+  }
+  return best;
+}
+
+// Draws a number in [0, limit] as random_interval() of NumPy's RandomState.
+std::uint32_t draw_up_to(std::uint32_t limit, std::mt19937& random) {
+  const auto mask = static_cast<std::uint32_t>(std::bit_ceil(std::uint64_t{limit} + 1) - 1);
+  for (;;) {
+    const auto number = static_cast<std::uint32_t>(random()) & mask;
+    if (number <= limit) return number;
+  }
+}
+
+// Shuffles as RandomState(seed).shuffle() of NumPy, with the lower 32 bits of the seed.
+void shuffle_as_numpy(std::vector<std::int64_t>& list, std::uint64_t seed) {
+  std::mt19937 random(static_cast<std::uint32_t>(seed));
+  for (std::size_t i = list.size() - 1; i > 0; --i) {
+    std::swap(list[i], list[draw_up_to(static_cast<std::uint32_t>(i), random)]);
+  }
+}
+
+// Sets the last samples of `order` aside, but for the first `trained` ones as far as whole groups
+// allow. Throws DataError if a part would be empty.
+Division take_last_samples(const config::Data& data, std::span<const std::string> groups,
+                           const std::vector<std::int64_t>& order, std::int64_t trained) {
+  std::vector<std::string> ordered;
+  if (!groups.empty()) {
+    for (const std::int64_t i : order) ordered.push_back(groups[static_cast<std::size_t>(i)]);
+  }
+  const Groups numbered = number_groups(ordered, order.size());
+  if (trained < 1 || trained >= std::ssize(order) || numbered.count < 2) {
+    throw DataError("data.validation_split",
+                    concat(data.validation_split, " of the ", order.size(), " training samples",
+                           groups.empty() ? "" : concat(" in ", numbered.count, " groups"),
+                           " leaves no sample for ", trained < 1 ? "training" : "validation",
+                           "; give more samples or another fraction"));
+  }
+  const std::int64_t boundary = find_boundary(numbered, trained);
+  Division division;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    (numbered.by_sample[i] < boundary ? division.train : division.validation).push_back(order[i]);
+  }
+  std::sort(division.train.begin(), division.train.end());
+  std::sort(division.validation.begin(), division.validation.end());
+  return division;
+}
+
+// Divides as Keras, whose two functions round differently: train_validation_split() of fit(), and
+// get_training_or_validation_split() of image_dataset_from_directory().
+Division divide_as_keras(const config::Data& data, std::size_t samples,
+                         std::span<const std::string> groups, std::uint64_t seed) {
+  const auto count = static_cast<double>(samples);
+  std::vector<std::int64_t> order(samples);
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  if (data.validation_split_order == config::ValidationSplitOrder::kLast) {
+    const double trained = std::floor(count * (1.0 - data.validation_split));
+    return take_last_samples(data, groups, order, static_cast<std::int64_t>(trained));
+  }
+  if (!order.empty()) shuffle_as_numpy(order, seed);
+  const auto taken = static_cast<std::int64_t>(data.validation_split * count);
+  return take_last_samples(data, groups, order, std::ssize(order) - taken);
+}
+
 }  // namespace
 
 Division divide_training_samples(const config::Data& data, const Strata& strata,
                                  std::span<const std::string> groups, std::uint64_t seed) {
+  if (config::find_division_order(data) != config::ValidationSplitOrder::kStratified) {
+    return divide_as_keras(data, strata.samples(), groups, seed);
+  }
   if (!data.fold && groups.empty() && strata.is_by_class()) {
     return divide_samples(strata.classes(), data.validation_split, seed);
   }
@@ -51,16 +135,32 @@ Division divide_training_samples(const config::Data& data, const Strata& strata,
 
 std::string describe_rule(const config::Data& data) {
   if (data.fold) return concat("fold ", *data.fold, " of ", *data.folds);
-  return concat("data.validation_split: ", data.validation_split);
+  const std::string rule = concat("data.validation_split: ", data.validation_split);
+  switch (data.validation_split_order) {
+    case config::ValidationSplitOrder::kStratified:
+      return rule;
+    case config::ValidationSplitOrder::kLast:
+      return rule + " (the last samples)";
+    case config::ValidationSplitOrder::kShuffled:
+      return rule + " (the last samples after a shuffle)";
+  }
+  return rule;
 }
 
 std::string describe_division_key(const config::Data& data, const Strata& strata,
                                   std::span<const std::string> groups, std::uint64_t seed) {
+  const std::string by_group = groups.empty() ? "" : " groups " + checksum_groups(groups);
+  const config::ValidationSplitOrder order = config::find_division_order(data);
+  const std::string by_seed = concat(" seed ", seed);
+  if (order != config::ValidationSplitOrder::kStratified) {
+    const bool is_shuffled = order == config::ValidationSplitOrder::kShuffled;
+    return concat(", split ", config::spell(order), ' ', data.validation_split, by_group,
+                  is_shuffled ? by_seed : "");
+  }
   std::string key = data.fold ? concat(", ", describe_rule(data))
                               : concat(", split by class ", data.validation_split);
   if (!strata.is_by_class()) key += " by label";
-  if (!groups.empty()) key += " groups " + checksum_groups(groups);
-  return concat(key, " seed ", seed);
+  return concat(key, by_group, by_seed);
 }
 
 std::string describe_shares(const config::Data& data, const Strata& strata,

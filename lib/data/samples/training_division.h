@@ -16,10 +16,17 @@ namespace trainer::data {
 // function of the config, the strata, the groups and the seed alone. `groups` is that of
 // list_groups(): whole groups are set aside, and the shares of strata are kept as far as these
 // allow. Throws DataError.
+//
+// With data.validation_split_order, the parts are those of Keras 3. Of n samples and a fraction f,
+// `last` keeps the first floor(n * (1 - f)) for training, as fit() does. `shuffled` shuffles as
+// NumPy's RandomState(seed) and takes the last int(f * n) for validation, as
+// image_dataset_from_directory(seed=seed) does. Groups are in the order of their first samples
+// there; the first ones train, as many as bring the number of samples closest to Keras's.
 Division divide_training_samples(const config::Data& data, const Strata& strata,
                                  std::span<const std::string> groups, std::uint64_t seed);
 
-// Returns what sets samples aside: "data.validation_split: 0.2" or "fold 2 of 5".
+// Returns what sets samples aside: "data.validation_split: 0.2", "fold 2 of 5", or
+// "data.validation_split: 0.2 (the last samples)".
 std::string describe_rule(const config::Data& data);
 
 // Returns the part of a fingerprint that identifies the division, without the name of the part.

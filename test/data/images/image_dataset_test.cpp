@@ -109,6 +109,38 @@ TEST_CASE("a limit keeps every class its share, and the order of the list") {
   CHECK(files(100).size() == 18);
 }
 
+TEST_CASE(
+    "a folder with validation_split_order: the files that Keras takes, with and without shuffle") {
+  const TemporaryFolder folder;
+  for (const char* name : {"b/2.ppm", "b/10.ppm", "a/x.ppm", "c/0.ppm", "a/Y.ppm", "c/00.ppm",
+                           "b/1.ppm", "c/1.ppm", "c/2.ppm", "a/z.ppm"}) {
+    write_image(folder.path() / name, 8, 8, 1);
+  }
+  config::Data config = config_of(folder.path());
+  config.validation_split = 0.3;
+  config.validation_split_order = config::ValidationSplitOrder::kLast;
+  const Datasets sets = open_datasets(config, 5);
+  const auto list_names = [](const Dataset& set) {
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < set.size(); ++i) {
+      const fs::path path = set.describe(i);
+      names.push_back((path.parent_path().filename() / path.filename()).string());
+    }
+    return names;
+  };
+  // image_dataset_from_directory(shuffle=False) of Keras 3.15 lists classes and then files in the
+  // order of their bytes (index_directory() in src/utils/dataset_utils.py) and takes the last
+  // int(0.3 * 10).
+  CHECK(list_names(*sets.train) == std::vector<std::string>{"a/Y.ppm", "a/x.ppm", "a/z.ppm",
+                                                            "b/1.ppm", "b/10.ppm", "b/2.ppm",
+                                                            "c/0.ppm"});
+  CHECK(list_names(*sets.validation) == std::vector<std::string>{"c/00.ppm", "c/1.ppm", "c/2.ppm"});
+  // With shuffle=True, seed=123 and NumPy's RandomState(123).
+  config.validation_split_order = config::ValidationSplitOrder::kShuffled;
+  CHECK(list_names(*open_datasets(config, 123).validation) ==
+        std::vector<std::string>{"a/z.ppm", "c/0.ppm", "c/2.ppm"});
+}
+
 TEST_CASE("csv: labels by name or number, quotes, and mistakes with their line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "a, b.ppm", 4, 4, 1);

@@ -265,6 +265,144 @@ TEST_CASE("divide_training_samples: without groups, the samples of divide_sample
         describe_division_key(data, Strata(labels), others, 11));
 }
 
+// Returns the samples from `first` to the end of `count`.
+std::vector<std::int64_t> list_from(std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = first; i < count; ++i) samples.push_back(i);
+  return samples;
+}
+
+config::Data take_last(double fraction) {
+  config::Data data;
+  data.validation_split = fraction;
+  data.validation_split_order = config::ValidationSplitOrder::kLast;
+  return data;
+}
+
+TEST_CASE("divide_training_samples: order last, the samples that Keras's fit() takes") {
+  // The first sample of the validation part as train_validation_split() of Keras 3.15 computes it
+  // (src/trainers/data_adapters/array_slicing.py): floor(n * (1.0 - validation_split)).
+  struct Row {
+    std::int64_t samples;
+    double fraction;
+    std::int64_t first;
+  };
+  for (const Row& row :
+       {Row{10, 0.2, 8}, Row{10, 0.25, 7}, Row{10, 0.3, 7}, Row{7, 0.5, 3}, Row{10, 0.1, 9},
+        Row{100, 0.1, 90}, Row{1000, 0.15, 850}, Row{10, 0.01, 9}, Row{3, 0.6, 1},
+        Row{20, 0.35, 13}, Row{100, 0.29, 71}, Row{60, 0.05, 57}}) {
+    CAPTURE(row.samples);
+    CAPTURE(row.fraction);
+    std::vector<std::int32_t> labels;
+    for (std::int64_t i = 0; i < row.samples; ++i) labels.push_back(static_cast<int>(i % 3));
+    for (const std::uint64_t seed : {1, 2}) {
+      const Division division =
+          divide_training_samples(take_last(row.fraction), Strata(labels), {}, seed);
+      CHECK(division.train == list_from(0, row.first));
+      CHECK(division.validation == list_from(row.first, row.samples));
+    }
+  }
+}
+
+TEST_CASE("divide_training_samples: order shuffled, the samples of image_dataset_from_directory") {
+  // The last int(fraction * n) of list(range(n)) after numpy.random.RandomState(seed).shuffle(), as
+  // index_directory() and get_training_or_validation_split() of Keras 3.15 take them
+  // (src/utils/dataset_utils.py), computed with NumPy 2.4.
+  struct Row {
+    std::int64_t samples;
+    double fraction;
+    std::uint64_t seed;
+    std::vector<std::int64_t> validation;
+  };
+  for (const Row& row :
+       {Row{10, 0.2, 1337, {7, 8}}, Row{10, 0.25, 123, {2, 9}}, Row{7, 0.5, 42, {3, 4, 6}},
+        Row{25, 0.2, 0, {0, 3, 12, 15, 21}}, Row{40, 0.1, 4294967295, {7, 12, 34, 35}}}) {
+    CAPTURE(row.samples);
+    config::Data data = take_last(row.fraction);
+    data.validation_split_order = config::ValidationSplitOrder::kShuffled;
+    const std::vector<std::int32_t> labels(static_cast<std::size_t>(row.samples));
+    const Division division = divide_training_samples(data, Strata(labels), {}, row.seed);
+    CHECK(division.validation == row.validation);
+    CHECK(division.train.size() + division.validation.size() == labels.size());
+    CHECK(std::is_sorted(division.train.begin(), division.train.end()));
+    CHECK(describe_division_key(data, Strata(labels), {}, 5) ==
+          concat(", split shuffled ", row.fraction, " seed 5"));
+  }
+  // NumPy's order of ten samples is 6, 3, 0, 4, 5, 2, 1, 9, 8, 7; that of groups d, a, b, c, so
+  // that the two samples of c come last.
+  config::Data data = take_last(0.2);
+  data.validation_split_order = config::ValidationSplitOrder::kShuffled;
+  const std::vector<std::string> groups{"a", "b", "c", "a", "b", "c", "d", "a", "b", "d"};
+  const std::vector<std::int32_t> labels(10);
+  const Division division = divide_training_samples(data, Strata(labels), groups, 1337);
+  CHECK(division.validation == std::vector<std::int64_t>{2, 5});
+  CHECK(describe_rule(data) == "data.validation_split: 0.2 (the last samples after a shuffle)");
+}
+
+TEST_CASE("divide_training_samples: order last without a sample for a part, an error as in Keras") {
+  const std::vector<std::int32_t> labels(10);
+  // In floating-point numbers 10 * (1 - 0.9) is less than 1.
+  CHECK_THROWS_WITH_AS(
+      divide_training_samples(take_last(0.9), Strata(labels), {}, 1),
+      "data.validation_split: 0.9 of the 10 training samples leaves no sample for training; give "
+      "more samples or another fraction",
+      DataError);
+  CHECK_THROWS_WITH_AS(divide_training_samples(take_last(1e-17), Strata(labels), {}, 1),
+                       doctest::Contains("leaves no sample for validation"), DataError);
+  CHECK_THROWS_WITH_AS(
+      divide_training_samples(take_last(0.2), Strata(labels), std::vector<std::string>(10, "a"), 1),
+      doctest::Contains("of the 10 training samples in 1 groups"), DataError);
+}
+
+TEST_CASE(
+    "divide_training_samples: order last with groups, whole ones in the order of their first "
+    "samples") {
+  const auto find_validation = [](const std::vector<std::string>& groups, double fraction) {
+    const std::vector<std::int32_t> labels(groups.size());
+    const Division division =
+        divide_training_samples(take_last(fraction), Strata(labels), groups, 1);
+    CHECK(division.train.size() + division.validation.size() == groups.size());
+    return division.validation;
+  };
+  using Samples = std::vector<std::int64_t>;
+  // The boundary at 8 of 10 samples divides group c, of which one sample is before it.
+  CHECK(find_validation({"a", "a", "a", "b", "b", "b", "b", "c", "c", "c"}, 0.2) ==
+        Samples{7, 8, 9});
+  // Two of the three samples of c are before the boundary.
+  CHECK(find_validation({"a", "a", "a", "b", "b", "b", "c", "c", "c", "d"}, 0.2) == Samples{9});
+  // The samples of a group need not stand together.
+  CHECK(find_validation({"a", "b", "c", "a", "b", "c", "d", "a", "b", "d"}, 0.2) == Samples{6, 9});
+  // Samples without a group count alone, as without groups.
+  CHECK(find_validation({"a", "a", "", "", "", "", "", "", "", ""}, 0.2) == Samples{8, 9});
+  // No part is empty.
+  CHECK(find_validation({"a", "a", "a", "a", "a", "a", "a", "a", "a", "b"}, 0.5) == Samples{9});
+}
+
+TEST_CASE("divide_training_samples: order last, a fingerprint of its own without the seed") {
+  const std::vector<std::int32_t> labels(10);
+  const config::Data last = take_last(0.2);
+  config::Data drawn = last;
+  drawn.validation_split_order = config::ValidationSplitOrder::kStratified;
+  CHECK(describe_division_key(last, Strata(labels), {}, 1) == ", split last 0.2");
+  CHECK(describe_division_key(last, Strata(labels), {}, 2) == ", split last 0.2");
+  CHECK(describe_rule(last) == "data.validation_split: 0.2 (the last samples)");
+  CHECK(describe_rule(drawn) == "data.validation_split: 0.2");
+  std::vector<std::string> groups(10, "a"), others(10, "a");
+  groups[3] = "c";
+  others[4] = "c";
+  CHECK(describe_division_key(last, Strata(labels), groups, 1) !=
+        describe_division_key(last, Strata(labels), others, 1));
+  // A fold takes the place of the fraction, and is drawn.
+  config::Data fold = last;
+  fold.folds = 5;
+  fold.fold = 1;
+  CHECK(describe_division_key(fold, Strata(labels), {}, 1) == ", fold 1 of 5 seed 1");
+  fold.validation_split_order = config::ValidationSplitOrder::kStratified;
+  const Division drawn_fold = divide_training_samples(fold, Strata(labels), {}, 3);
+  fold.validation_split_order = config::ValidationSplitOrder::kLast;
+  CHECK(divide_training_samples(fold, Strata(labels), {}, 3).validation == drawn_fold.validation);
+}
+
 // Labels that are rare, common and unknown, and often come together.
 std::vector<std::vector<float>> draw_targets(int samples) {
   const float unknown = std::numeric_limits<float>::quiet_NaN();

@@ -65,6 +65,25 @@ TEST_CASE_FIXTURE(Fixture, "split_off: any fraction, no part is empty") {
   CHECK_THROWS_AS(open_datasets(config, 1), ConfigError);
 }
 
+TEST_CASE_FIXTURE(Fixture, "split_off: order last, the last samples for any seed") {
+  config.validation_split = 0.2;
+  config.validation_split_order = config::ValidationSplitOrder::kLast;
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(samples(*sets.validation) == std::vector<int>{24, 25, 26, 27, 28, 29});
+  CHECK(samples(*sets.train).size() == 24);
+  const Datasets other = open_datasets(config, 2);
+  CHECK(samples(*other.validation) == samples(*sets.validation));
+  CHECK(other.train->fingerprint() == sets.train->fingerprint());
+  CHECK(same_division(sets.train->fingerprint(), sets.validation->fingerprint()));
+  config.validation_split_order = config::ValidationSplitOrder::kStratified;
+  const Datasets drawn = open_datasets(config, 1);
+  CHECK_FALSE(same_division(sets.train->fingerprint(), drawn.validation->fingerprint()));
+  // After data.limit.
+  config.validation_split_order = config::ValidationSplitOrder::kLast;
+  config.limit = 10;
+  CHECK(samples(*open_datasets(config, 1).validation) == std::vector<int>{8, 9});
+}
+
 TEST_CASE_FIXTURE(Fixture, "split_off: one part destroyed, the other stays valid") {
   config.validation_split = 0.5;
   Datasets sets = open_datasets(config, 1);
