@@ -18,6 +18,37 @@ TEST_CASE("* is any text, ? one character, the rest itself") {
   CHECK_FALSE(matches("", "a"));
 }
 
+TEST_CASE("matches: a class in brackets, one of its characters") {
+  CHECK(matches("block[1-6]*", "block4a_add"));
+  CHECK_FALSE(matches("block[1-6]*", "block7a_add"));
+  CHECK_FALSE(matches("block[1-6]*", "block"));
+  CHECK(matches("a[xyz]", "ay"));
+  CHECK_FALSE(matches("a[xyz]", "a-"));
+  CHECK(matches("[a-c1-3]_[z-z]", "2_z"));
+  CHECK(matches("[!a-c]x", "dx"));
+  CHECK_FALSE(matches("[!a-c]x", "bx"));
+  CHECK(matches("[^a]", "b"));
+  CHECK_FALSE(matches("[^a]", "a"));
+  CHECK(matches("[]a]", "]"));
+  CHECK(matches("[a-]", "-"));
+  CHECK(matches("[-a]", "-"));
+  CHECK_FALSE(matches("[6-1]", "3"));
+  CHECK(matches("[\xc0-\xff]", "\xe4"));
+}
+
+TEST_CASE("matches: a bracket without an end, itself") {
+  CHECK(matches("a[1", "a[1"));
+  CHECK(matches("[", "["));
+  CHECK(matches("[]", "[]"));
+  CHECK(matches("[!]", "[!]"));
+  CHECK_FALSE(matches("a[1", "a1"));
+}
+
+TEST_CASE("matches_path: a bracket, itself") {
+  CHECK(matches_path("[1]/*.png", "[1]/a.png"));
+  CHECK_FALSE(matches_path("[1]/*.png", "1/a.png"));
+}
+
 TEST_CASE("in a path * and ? stop at a slash and **/ crosses folders") {
   CHECK(matches_path("*.png", "a.png"));
   CHECK_FALSE(matches_path("*.png", "x/a.png"));
