@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
@@ -89,6 +90,29 @@ int count(const graph::Graph& graph) {
   return number;
 }
 
+graph::Graph with_drop_path(const std::string& backbone) {
+  return test::build("{backbone: {" + backbone + "}, head: [global_average_pool, dense: 4]}",
+                     test::sample({64, 64, 3}, 4));
+}
+
+// The name and rate of each layer that drops whole samples, in order.
+std::vector<std::pair<std::string, double>> drop_path_rates(const std::string& backbone) {
+  std::vector<std::pair<std::string, double>> rates;
+  for (const graph::Node& node : with_drop_path(backbone).nodes) {
+    const auto* drop = std::get_if<graph::Dropout>(&node.op);
+    if (drop == nullptr) continue;
+    CHECK(drop->unit == graph::Dropout::Unit::kSample);
+    rates.emplace_back(node.name, drop->rate);
+  }
+  return rates;
+}
+
+std::string text_of(const std::string& backbone) {
+  std::ostringstream text;
+  graph::print(with_drop_path(backbone), text);
+  return text.str();
+}
+
 }  // namespace
 
 TEST_CASE("backbones have Keras's layers, in its order, with its shapes and numbers") {
@@ -123,6 +147,75 @@ TEST_CASE("backbones with their classifiers have Keras's number of parameters") 
     for (const LayerRow& row : layer_table(graph)) count += row.parameters;
     CHECK(count == expected);
     CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 1000});
+  }
+}
+
+// The rates by which timm and Keras drop the blocks of their networks, by the name of the layer.
+// EfficientNet and MobileNet count every block and drop those with a shortcut; `intervals` is what
+// their formula rate * block / intervals divides by.
+TEST_CASE("drop_path: the rate of each block is that of timm's formula") {
+  struct Case {
+    const char* name;
+    int intervals, first, last;  // blocks that are dropped, counted from 0
+    const char *first_name, *last_name;
+    std::size_t dropped;
+  };
+  const Case cases[] = {
+      {"efficientnet_b0", 16, 2, 14, "block2b_drop", "block6d_drop", 9},
+      {"efficientnet_b2", 23, 1, 22, "block1b_drop", "block7b_drop", 16},
+      {"mobilenet_v2", 17, 2, 15, "block_2_drop", "block_15_drop", 10},
+      {"mobilenet_v3_large", 15, 2, 14, "expanded_conv_2_drop", "expanded_conv_14_drop", 9},
+      {"mobilenet_v3_small", 11, 2, 10, "expanded_conv_2_drop", "expanded_conv_10_drop", 6},
+      {"resnet50", 15, 1, 15, "conv2_block2_drop", "conv5_block3_drop", 15},
+      {"resnet101", 32, 1, 32, "conv2_block2_drop", "conv5_block3_drop", 32},
+      {"resnet18", 7, 1, 7, "layer1.1.drop_path", "layer4.1.drop_path", 7},
+      {"resnet34", 15, 1, 15, "layer1.1.drop_path", "layer4.2.drop_path", 15},
+      {"convnext_tiny", 17, 1, 17, "convnext_tiny_stage_0_block_1_stochastic_depth",
+       "convnext_tiny_stage_3_block_2_stochastic_depth", 17}};
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    const auto rates = drop_path_rates(concat("name: ", c.name, ", drop_path: 0.3"));
+    CHECK(rates.size() == c.dropped);
+    for (std::size_t i = 1; i < rates.size(); ++i) CHECK(rates[i].second > rates[i - 1].second);
+    REQUIRE(!rates.empty());
+    CHECK(rates.front().first == c.first_name);
+    CHECK(rates.back().first == c.last_name);
+    CHECK(rates.front().second == doctest::Approx(0.3 * c.first / c.intervals).epsilon(1e-6));
+    CHECK(rates.back().second == doctest::Approx(0.3 * c.last / c.intervals).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("drop_path: each of ConvNeXt's rates is a step of an equal row from 0") {
+  const auto rates = drop_path_rates("name: convnext_tiny, drop_path: 0.34");
+  REQUIRE(rates.size() == 17);
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    CHECK(rates[i].second == doctest::Approx(0.02 * static_cast<double>(i + 1)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("drop_path: off when left out, but for EfficientNet's 0.2, as in Keras") {
+  for (const char* name :
+       {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_large", "convnext_tiny"}) {
+    CAPTURE(name);
+    CHECK(drop_path_rates(concat("name: ", name)).empty());
+    CHECK(text_of(concat("name: ", name, ", drop_path: 0")) == text_of(concat("name: ", name)));
+  }
+  CHECK(drop_path_rates("name: efficientnet_b0, drop_path: 0").empty());
+  CHECK(text_of("name: efficientnet_b0, drop_path: 0.2") == text_of("name: efficientnet_b0"));
+  CHECK(drop_path_rates("name: efficientnet_b0").size() == 9);
+}
+
+TEST_CASE("drop_path: the graphs of evaluation and of exports do not have it") {
+  for (const char* name :
+       {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_small", "convnext_tiny"}) {
+    CAPTURE(name);
+    const auto evaluation = [&](const char* more) {
+      const graph::Graph graph =
+          compile::evaluation_graph(with_drop_path(concat("name: ", name, more)), {});
+      CHECK(count<graph::Dropout>(graph) == 0);
+      return graph.nodes.size();
+    };
+    CHECK(evaluation(", drop_path: 0.3") == evaluation(""));
   }
 }
 

@@ -185,6 +185,10 @@ bool has_alpha(Backbone::Name name) {
          name == Name::kMobileNetV3Large;
 }
 
+bool has_residual_blocks(Backbone::Name name) {
+  return name != Backbone::Name::kVgg16 && name != Backbone::Name::kDenseNet121;
+}
+
 void check_backbone(Checks& checks) {
   const Model& model = checks.config().model;
   if (!model.allow_missing.empty() && model.weights.empty()) {
@@ -199,6 +203,10 @@ void check_backbone(Checks& checks) {
   const bool named = !checks.broken("model.backbone.name");
   if (named && backbone.alpha != 1 && !has_alpha(backbone.name)) {
     checks.report("model.backbone.alpha", "belongs to mobilenet_v2 and mobilenet_v3 only");
+  }
+  if (named && backbone.drop_path && !has_residual_blocks(backbone.name)) {
+    checks.report("model.backbone.drop_path", concat("needs a network of residual blocks, and ",
+                                                     spell(backbone.name), " has none; remove it"));
   }
   if (backbone.include_top && backbone.pooling != Backbone::Pooling::kNone) {
     checks.report("model.backbone.pooling",

@@ -94,6 +94,11 @@ static void fields(FieldVisitor& v, Backbone& s) {
     "Trained layers normalise with the batch (train) or with the moving statistics, which then "
     "stay (eval).",
     warn());
+  v("drop_path", s.drop_path,
+    "Stochastic depth, Keras's drop_connect_rate: the share of the samples that skip the last "
+    "residual block in training, rising linearly from 0 at the first block. When left out, 0.2 for "
+    "efficientnet, as in Keras, and 0 for others.",
+    below(0, 1).on_resume(Resume::kWarn));
   v("allow_missing", s.allow_missing,
     "Tensors that the file need not have, such as \"predictions/*\"; none when left out.", free());
 }

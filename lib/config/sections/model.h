@@ -87,6 +87,10 @@ struct Backbone {
   // which then do not change.
   enum class BatchNorm { kTrain, kEval } batch_norm = BatchNorm::kTrain;
   std::vector<std::string> allow_missing;  // tensors ("predictions/*") that may stay as initialised
+  // Stochastic depth: the share of the samples that skip the last residual block in training,
+  // rising linearly from 0 at the first block. Without it, 0.2 of EfficientNet, as in Keras, else
+  // 0.
+  std::optional<double> drop_path;
   SourceLoc loc;
 };
 

@@ -13,36 +13,40 @@ namespace {
 using Name = config::Backbone::Name;
 using Pooling = config::Backbone::Pooling;
 
+constexpr double kEfficientNetDropPath = 0.2;  // Keras's drop_connect_rate
+
 std::vector<config::Layer> features(const config::Backbone& backbone, Image image) {
+  const double drop_path =
+      backbone.drop_path.value_or(has_keras_normalization(backbone) ? kEfficientNetDropPath : 0);
   switch (backbone.name) {
     case Name::kVgg16:
       return vgg16_features();
     case Name::kMobileNetV2:
-      return mobilenet_v2_features(image, backbone.alpha);
+      return mobilenet_v2_features(image, backbone.alpha, drop_path);
     case Name::kResNet50:
-      return resnet50_features();
+      return resnet50_features(drop_path);
     case Name::kResNet18:
-      return resnet18_features({2, 2, 2, 2});
+      return resnet18_features({2, 2, 2, 2}, drop_path);
     case Name::kResNet34:
-      return resnet18_features({3, 4, 6, 3});
+      return resnet18_features({3, 4, 6, 3}, drop_path);
     case Name::kResNet101:
-      return resnet101_features();
+      return resnet101_features(drop_path);
     case Name::kDenseNet121:
       return densenet121_features();
     case Name::kEfficientNetB0:
-      return efficientnet_features(image, 1.0, 1.0);
+      return efficientnet_features(image, 1.0, 1.0, drop_path);
     case Name::kEfficientNetB1:
-      return efficientnet_features(image, 1.0, 1.1);
+      return efficientnet_features(image, 1.0, 1.1, drop_path);
     case Name::kEfficientNetB2:
-      return efficientnet_features(image, 1.1, 1.2);
+      return efficientnet_features(image, 1.1, 1.2, drop_path);
     case Name::kEfficientNetB3:
-      return efficientnet_features(image, 1.2, 1.4);
+      return efficientnet_features(image, 1.2, 1.4, drop_path);
     case Name::kMobileNetV3Small:
-      return mobilenet_v3_features(image, backbone.alpha, false);
+      return mobilenet_v3_features(image, backbone.alpha, false, drop_path);
     case Name::kMobileNetV3Large:
-      return mobilenet_v3_features(image, backbone.alpha, true);
+      return mobilenet_v3_features(image, backbone.alpha, true, drop_path);
     case Name::kConvNeXtTiny:
-      return convnext_tiny_features();
+      return convnext_tiny_features(drop_path);
   }
   return {};
 }

@@ -18,17 +18,21 @@ struct Image {
   std::int64_t height = 0, width = 0;
 };
 
-// These lists leave out the classifier and the pooling at the end.
+// These lists leave out the classifier and the pooling at the end. `drop_path` is the rate of
+// stochastic depth.
 std::vector<config::Layer> vgg16_features();
-std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha);
-std::vector<config::Layer> resnet50_features();
-std::vector<config::Layer> resnet101_features();
-std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks);  // per stage
+std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha, double drop_path);
+std::vector<config::Layer> resnet50_features(double drop_path);
+std::vector<config::Layer> resnet101_features(double drop_path);
+// `blocks` has a number per stage.
+std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks, double drop_path);
 std::vector<config::Layer> densenet121_features();
-std::vector<config::Layer> efficientnet_features(Image image, double width, double depth);
-std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool large);
+std::vector<config::Layer> efficientnet_features(Image image, double width, double depth,
+                                                 double drop_path);
+std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool large,
+                                                 double drop_path);
 std::vector<config::Layer> mobilenet_v3_top(double alpha, bool large, std::int64_t classes);
-std::vector<config::Layer> convnext_tiny_features();
+std::vector<config::Layer> convnext_tiny_features(double drop_path);
 
 // The position of a layer in Keras's model, if it differs from ours, as in ConvNeXt.
 struct KerasPlace {

@@ -21,7 +21,7 @@ void patches(LayerList& list, const std::string& name, std::int64_t filters, std
   list.convolution(name, spec);
 }
 
-void block(LayerList& list, const std::string& name, std::int64_t channels) {
+void block(LayerList& list, const std::string& name, std::int64_t channels, double drop_path) {
   const std::string input = list.last();
   config::ConvLayer depthwise;
   depthwise.filters = depthwise.groups = channels;
@@ -33,7 +33,8 @@ void block(LayerList& list, const std::string& name, std::int64_t channels) {
   list.activate(name + "_gelu", config::Activation::kGelu);
   patches(list, name + "_pointwise_conv_2", channels, 1);
   list.add(name + "_layer_scale", config::LayerScaleLayer{});
-  list.add(name + "_add", config::AddLayer{}, {input, name + "_layer_scale"});
+  list.drop_path(name + "_stochastic_depth", drop_path);
+  list.add(name + "_add", config::AddLayer{}, {input, list.last()});
 }
 
 // Returns the number after the last underscore of a name.
@@ -53,12 +54,15 @@ KerasPlace place_in_keras(const std::string& layer) {
   return place;
 }
 
-std::vector<config::Layer> convnext_tiny_features() {
+std::vector<config::Layer> convnext_tiny_features(double drop_path) {
   struct Stage {
     std::int64_t channels;
     int blocks;
   };
   constexpr Stage kStages[] = {{96, 3}, {192, 3}, {384, 9}, {768, 3}};
+  int blocks = 0;
+  for (const Stage& stage : kStages) blocks += stage.blocks;
+  DropPathRates rates(drop_path, blocks - 1);
   LayerList list;
   patches(list, kName + "_stem_conv", 96, 4);
   normalise(list, kName + "_stem_layernorm");
@@ -69,7 +73,7 @@ std::vector<config::Layer> convnext_tiny_features() {
       patches(list, concat(kName, "_downsampling_conv_", number - 1), stage.channels, 2);
     }
     for (int i = 0; i < stage.blocks; ++i) {
-      block(list, concat(kName, "_stage_", number, "_block_", i), stage.channels);
+      block(list, concat(kName, "_stage_", number, "_block_", i), stage.channels, rates.next());
     }
     ++number;
   }

@@ -9,7 +9,7 @@
 namespace trainer::model {
 namespace {
 
-constexpr double kEfficientNetEpsilon = 1e-3, kDropConnect = 0.2;
+constexpr double kEfficientNetEpsilon = 1e-3;
 
 struct StageSpec {
   std::int64_t size, filters;
@@ -22,7 +22,7 @@ constexpr StageSpec kEfficientNetStages[] = {{3, 16, 1, 1, 1}, {3, 24, 2, 6, 2},
 
 struct BlockSpec {
   std::int64_t size, stride, inputs, filters, expansion;
-  double drop;  // share of the samples that skip the block
+  double drop_path;
 };
 
 // Multiplies the channels of the last layer by factors computed from their means.
@@ -57,18 +57,20 @@ void inverted_residual(LayerList& list, const std::string& prefix, const BlockSp
   list.convolution(prefix + "project_conv", {block.filters});
   list.normalise(prefix + "project_bn", kEfficientNetEpsilon);
   if (block.stride != 1 || block.inputs != block.filters) return;
-  if (block.drop > 0) list.add(prefix + "drop", config::DropPathLayer{block.drop});
+  list.drop_path(prefix + "drop", block.drop_path);
   list.add(prefix + "add", config::AddLayer{}, {list.last(), input});
 }
 
 }  // namespace
 
-std::vector<config::Layer> efficientnet_features(Image image, double width, double depth) {
+std::vector<config::Layer> efficientnet_features(Image image, double width, double depth,
+                                                 double drop_path) {
   const auto repeats = [depth](const StageSpec& stage) {
     return static_cast<int>(std::ceil(depth * stage.blocks));
   };
-  int blocks = 0, block = 0;
+  int blocks = 0;
   for (const StageSpec& stage : kEfficientNetStages) blocks += repeats(stage);
+  DropPathRates rates(drop_path, blocks);
   LayerList list(image);
   std::int64_t channels = divisible_by_eight(32 * width);
   list.pad_for_stride("stem_conv_pad", 3);
@@ -78,11 +80,11 @@ std::vector<config::Layer> efficientnet_features(Image image, double width, doub
   int number = 0;
   for (const StageSpec& stage : kEfficientNetStages) {
     ++number;
-    for (int i = 0; i < repeats(stage); ++i, ++block) {
+    for (int i = 0; i < repeats(stage); ++i) {
       const std::int64_t filters = divisible_by_eight(static_cast<double>(stage.filters) * width);
       inverted_residual(list, concat("block", number, static_cast<char>('a' + i), '_'),
                         {stage.size, i == 0 ? stage.stride : 1, channels, filters, stage.expansion,
-                         kDropConnect * block / blocks});
+                         rates.next()});
       channels = filters;
     }
   }

@@ -17,6 +17,19 @@ struct ConvolutionSpec {
   config::Activation activation = config::Activation::kLinear;
 };
 
+// The rates of stochastic depth of a network's blocks, in order: rate * block / intervals.
+// EfficientNet and MobileNet divide by the number of blocks, as Keras and timm do; the others
+// divide by one less, so that the last block has the whole rate.
+class DropPathRates {
+ public:
+  DropPathRates(double rate, int intervals) : rate_(rate), intervals_(intervals) {}
+  double next() { return rate_ * block_++ / intervals_; }
+
+ private:
+  double rate_;
+  int intervals_, block_ = 0;
+};
+
 // Collects layers in order. The input of a layer is the layer before it, unless `inputs` names
 // others.
 class LayerList {
@@ -37,6 +50,10 @@ class LayerList {
                  Names inputs = {});
   void activate(const std::string& name, config::Activation function) {
     add(name, config::ActivationLayer{function, {}});
+  }
+  // Adds stochastic depth, if the rate is above 0.
+  void drop_path(const std::string& name, double rate) {
+    if (rate > 0) add(name, config::DropPathLayer{rate});
   }
   // Halves the size of the image. Call it after a convolution with padding "same" and a stride
   // of 2.

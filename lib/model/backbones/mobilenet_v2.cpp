@@ -1,12 +1,13 @@
 // keras.applications.MobileNetV2 (Sandler et al., arXiv:1801.04381).
 #include <algorithm>
 
-#include "model/backbones/backbone.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {
 
 constexpr std::int64_t kDivisor = 8;
+constexpr int kMobileNetV2Blocks = 17;
 
 // The nearest multiple of eight, at least eight, and no less than nine tenths of `channels`.
 std::int64_t divisible(double channels) {
@@ -18,7 +19,8 @@ std::int64_t divisible(double channels) {
 
 class MobileNetV2Builder {
  public:
-  MobileNetV2Builder(Image image, double alpha) : image_(image), alpha_(alpha) {}
+  MobileNetV2Builder(Image image, double alpha, double drop_path)
+      : image_(image), alpha_(alpha), rates_(drop_path, kMobileNetV2Blocks) {}
 
   std::vector<config::Layer> build() && {
     struct Stage {
@@ -94,6 +96,7 @@ class MobileNetV2Builder {
     const std::string prefix = block == 0 ? "expanded_conv_" : concat("block_", block, '_');
     const std::string input = layers_.back().name;
     const std::int64_t input_channels = channels_;
+    const double drop_path = rates_.next();
     if (block > 0) {
       convolution(prefix + "expand", prefix + "expand_BN", prefix + "expand_relu",
                   expansion * input_channels, 1, 1);
@@ -104,20 +107,22 @@ class MobileNetV2Builder {
     convolution(prefix + "project", prefix + "project_BN", "",
                 divisible(static_cast<double>(scaled)), 1, 1);
     if (stride == 1 && input_channels == channels_) {
+      if (drop_path > 0) add(prefix + "drop", config::DropPathLayer{drop_path});
       add(prefix + "add", config::AddLayer{}, {input, layers_.back().name});
     }
   }
 
   Image image_;
   double alpha_;
+  DropPathRates rates_;
   std::int64_t channels_ = 3;
   std::vector<config::Layer> layers_;
 };
 
 }  // namespace
 
-std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha) {
-  return MobileNetV2Builder(image, alpha).build();
+std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha, double drop_path) {
+  return MobileNetV2Builder(image, alpha, drop_path).build();
 }
 
 }  // namespace trainer::model

@@ -53,7 +53,7 @@ void squeeze_and_excite(LayerList& list, const std::string& prefix, std::int64_t
 
 // Returns the number of its channels.
 std::int64_t inverted_residual(LayerList& list, int number, const BottleneckSpec& block,
-                               std::int64_t inputs, double alpha) {
+                               std::int64_t inputs, double alpha, double drop_path) {
   const std::string prefix = number == 0 ? "expanded_conv_" : concat("expanded_conv_", number, '_');
   const std::string input = list.last();
   const std::int64_t filters = divisible_by_eight(static_cast<double>(block.filters) * alpha);
@@ -70,13 +70,16 @@ std::int64_t inverted_residual(LayerList& list, int number, const BottleneckSpec
   list.convolution(prefix + "project", {filters});
   list.normalise(prefix + "project_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
   if (block.stride == 1 && inputs == filters) {
-    list.add(prefix + "add", config::AddLayer{}, {input, prefix + "project_bn"});
+    list.drop_path(prefix + "drop", drop_path);
+    list.add(prefix + "add", config::AddLayer{}, {input, list.last()});
   }
   return filters;
 }
 
 template <std::size_t N>
-std::vector<config::Layer> features(Image image, double alpha, const BottleneckSpec (&blocks)[N]) {
+std::vector<config::Layer> features(Image image, double alpha, const BottleneckSpec (&blocks)[N],
+                                    double drop_path) {
+  DropPathRates rates(drop_path, static_cast<int>(N));
   LayerList list(image);
   std::int64_t channels = 16;
   list.convolution("conv", {channels, 3, 2});
@@ -85,7 +88,7 @@ std::vector<config::Layer> features(Image image, double alpha, const BottleneckS
   list.activate("conv_activation", config::Activation::kHardSwish);
   int number = 0;
   for (const BottleneckSpec& block : blocks) {
-    channels = inverted_residual(list, number++, block, channels, alpha);
+    channels = inverted_residual(list, number++, block, channels, alpha, rates.next());
   }
   list.convolution("conv_1", {divisible_by_eight(static_cast<double>(channels) * 6)});
   list.normalise("conv_1_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
@@ -95,8 +98,10 @@ std::vector<config::Layer> features(Image image, double alpha, const BottleneckS
 
 }  // namespace
 
-std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool large) {
-  return large ? features(image, alpha, kLarge) : features(image, alpha, kSmall);
+std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool large,
+                                                 double drop_path) {
+  return large ? features(image, alpha, kLarge, drop_path)
+               : features(image, alpha, kSmall, drop_path);
 }
 
 std::vector<config::Layer> mobilenet_v3_top(double alpha, bool large, std::int64_t classes) {

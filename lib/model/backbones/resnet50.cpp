@@ -1,6 +1,6 @@
 // keras.applications.ResNet50 and ResNet101, version 1 (He et al., arXiv:1512.03385): the stride is
 // in the first 1x1 convolution of a block, not in the 3x3 as in torchvision.
-#include "model/backbones/backbone.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {
@@ -8,12 +8,15 @@ namespace {
 class BottleneckResNetBuilder {
  public:
   // `blocks` is the number of blocks of the third stage, the only one that differs.
-  std::vector<config::Layer> build(int blocks) && {
+  std::vector<config::Layer> build(int blocks, double drop_path) && {
     struct Stage {
       std::int64_t filters;
       int blocks, stride;
     };
     const Stage stages[] = {{64, 3, 1}, {128, 4, 2}, {256, blocks, 2}, {512, 3, 2}};
+    int all_blocks = 0;
+    for (const Stage& stage : stages) all_blocks += stage.blocks;
+    DropPathRates rates(drop_path, all_blocks - 1);
     add("conv1_pad", config::ZeroPadLayer{{3, 3, 3, 3}});
     convolution("conv1_conv", 64, 7, 2, config::Padding::Kind::kValid);
     normalise("conv1_bn");
@@ -25,7 +28,7 @@ class BottleneckResNetBuilder {
       ++stage_number;
       for (int i = 1; i <= stage.blocks; ++i) {
         bottleneck(concat("conv", stage_number, "_block", i), stage.filters,
-                   i == 1 ? stage.stride : 1, i == 1);
+                   i == 1 ? stage.stride : 1, i == 1, rates.next());
       }
     }
     return std::move(layers_);
@@ -57,7 +60,7 @@ class BottleneckResNetBuilder {
   // Keras sorts its layers by depth, so that the shortcut's stand between those of the third
   // convolution.
   void bottleneck(const std::string& block, std::int64_t filters, std::int64_t stride,
-                  bool shortcut) {
+                  bool shortcut, double drop_path) {
     const std::string input = layers_.back().name;
     constexpr auto kValid = config::Padding::Kind::kValid;
     convolution(block + "_1_conv", filters, 1, stride, kValid);
@@ -70,7 +73,9 @@ class BottleneckResNetBuilder {
     convolution(block + "_3_conv", 4 * filters, 1, 1, kValid, block + "_2_relu");
     if (shortcut) normalise(block + "_0_bn", block + "_0_conv");
     normalise(block + "_3_bn", block + "_3_conv");
-    add(block + "_add", config::AddLayer{}, {shortcut ? block + "_0_bn" : input, block + "_3_bn"});
+    if (drop_path > 0) add(block + "_drop", config::DropPathLayer{drop_path});
+    add(block + "_add", config::AddLayer{},
+        {shortcut ? block + "_0_bn" : input, layers_.back().name});
     relu(block + "_out");
   }
 
@@ -79,7 +84,11 @@ class BottleneckResNetBuilder {
 
 }  // namespace
 
-std::vector<config::Layer> resnet50_features() { return BottleneckResNetBuilder().build(6); }
-std::vector<config::Layer> resnet101_features() { return BottleneckResNetBuilder().build(23); }
+std::vector<config::Layer> resnet50_features(double drop_path) {
+  return BottleneckResNetBuilder().build(6, drop_path);
+}
+std::vector<config::Layer> resnet101_features(double drop_path) {
+  return BottleneckResNetBuilder().build(23, drop_path);
+}
 
 }  // namespace trainer::model
