@@ -10,6 +10,7 @@
 #include "config/extends.h"
 #include "config/paths.h"
 #include "config/pretrained.h"
+#include "config/yaml/rounds.h"
 
 namespace trainer::config {
 namespace {
@@ -97,6 +98,7 @@ Decoded decode_tree(Node root, const std::vector<Override>& overrides,
                     const Environment& environment, std::vector<Diagnostic>& diagnostics) {
   if (root.kind == Node::Kind::kNull) throw_if_any(diagnostics);  // the text is not YAML
   for (const Override& entry : overrides) apply(entry, environment, root, diagnostics);
+  const bool has_rounds = make_rounds(root);
   expand(root, config_schema());
   report_failures(root, diagnostics);
 
@@ -104,6 +106,7 @@ Decoded decode_tree(Node root, const std::vector<Override>& overrides,
   take_replicas_from_gpus(decoded);
   take_scaled_decode_from_antialias(decoded);
   check(decoded, diagnostics);
+  if (has_rounds) join_rounds(diagnostics);
   throw_if_any(diagnostics);
   take_input_from_backbone(decoded.config);
   take_size_from_model(decoded.config);

@@ -32,7 +32,7 @@ struct Rule {
   bool or_switch = false;             // maps: true stands for {}, false for nothing
   std::optional<Resume> resume = {};  // that of the section above when left out
   const char* same_as = "";  // the key of this section whose value is the default; "": none
-  bool print_empty = true;   // lists: an empty list is part of the effective config
+  bool print_empty = true;   // an empty list or value is part of the effective config
 
   Rule required() const {
     Rule rule = *this;

@@ -386,6 +386,9 @@ Node write(const LossScale& value) {
 }
 Node write(const LayerPattern& value) { return write(value.text); }
 Node write(const ParameterPattern& value) { return write(value.text); }
+// make_rounds() replaces the key before values are read.
+std::string read(const Node&, LoopValues&, const Rule&) { return ""; }
+Node write(const LoopValues&) { return {}; }
 Node write(const ClassWeight& value) {
   if (value.balanced) return scalar_node("balanced");
   Node map;

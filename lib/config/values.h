@@ -29,6 +29,7 @@ enum class ValueKind {
   kDuration,
   kPair,
   kPadding,
+  kLoopValues,
   kFourSides,
   kFreeze,
   kGpus,
@@ -47,6 +48,7 @@ inline ValueKind value_kind(const std::string&) { return ValueKind::kText; }
 inline ValueKind value_kind(const Duration&) { return ValueKind::kDuration; }
 inline ValueKind value_kind(const Pair&) { return ValueKind::kPair; }
 inline ValueKind value_kind(const Padding&) { return ValueKind::kPadding; }
+inline ValueKind value_kind(const LoopValues&) { return ValueKind::kLoopValues; }
 inline ValueKind value_kind(const std::array<std::int64_t, 4>&) { return ValueKind::kFourSides; }
 inline ValueKind value_kind(const Gpus&) { return ValueKind::kGpus; }
 inline ValueKind value_kind(const LossScale&) { return ValueKind::kLossScale; }
@@ -68,6 +70,7 @@ std::string read(const Node& node, std::string& value, const Rule& rule);
 std::string read(const Node& node, Duration& value, const Rule& rule);
 std::string read(const Node& node, Pair& value, const Rule& rule);
 std::string read(const Node& node, Padding& value, const Rule& rule);
+std::string read(const Node& node, LoopValues& value, const Rule& rule);
 std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule);
 std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range is that of an index
 std::string read(const Node& node, LossScale& value, const Rule& rule);
@@ -89,6 +92,7 @@ Node write(const std::string& value);
 Node write(const Duration& value);
 Node write(const Pair& value);
 Node write(const Padding& value);
+Node write(const LoopValues& value);
 Node write(const std::array<std::int64_t, 4>& value);
 Node write(const Gpus& value);
 Node write(const LossScale& value);

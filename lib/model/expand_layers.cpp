@@ -74,9 +74,9 @@ class Expander {
   Source add(const config::RepeatLayer& repeat, const Layer& layer, const Source& input,
              Scope& scope) {
     Source output = first(resolve_inputs(layer, input, scope));
-    for (std::int64_t round = 1; round <= repeat.times; ++round) {
+    for (std::int64_t round = 1; round <= repeat.count_rounds(); ++round) {
       Scope inner{&scope, concat(scope.suffix, "_", round), {}};
-      output = add_list(repeat.layers, output, inner);
+      output = add_list(repeat.find_layers(round), output, inner);
     }
     return output;
   }

@@ -177,6 +177,11 @@ TEST_CASE("a validator from outside agrees with the reader") {
         "model: {layers: [conv: {kernel_size: 3}]}\n" + kData + kTrain,
         "model: {layers: [conv: {filters: 3, padding: full}]}\n" + kData + kTrain,
         "model: {layers: [flaten]}\n" + kData + kTrain,
+        "model: {layers: [repeat: {over: [1, 2], layers: [flatten]}]}\n" + kData + kTrain,
+        "model: {layers: [repeat: {over: {x: 2}, layers: [dense: $x]}]}\n" + kData + kTrain,
+        "model: {layers: [repeat: {times: 2, over: {x: [1, 2]}, layers: [dense: $x]}]}\n" + kData +
+            kTrain,
+        "model: {layers: [repeat: {layers: [flatten]}]}\n" + kData + kTrain,
         "model: {layers: [flatten], dense_classifier: {hidden_units: [1]}}\n" + kData + kTrain,
         "model: {layers: [flatten], input: [28, 28]}\n" + kData + kTrain,
         kModel + "data: {format: image_folders, path: d}\n" + kTrain,

@@ -72,6 +72,34 @@ TEST_CASE("groups: rounds number the names inside, each round its own") {
               "dense <- d_2_2"});
 }
 
+TEST_CASE("groups: rounds over values number the names as other rounds do") {
+  CHECK(expanded("repeat: {over: {units: [3, 4]}, layers: [{dense: {units: $units, name: a}}, "
+                 "{dropout: {name: d, inputs: [a]}}, dense: $units], name: all}, "
+                 "{add: {inputs: [a_1, d_2]}}, {dense: {units: 1, inputs: [all]}}") ==
+        Lines{"a_1 <- input", "d_1 <- a_1", "dense <- d_1", "a_2 <- dense", "d_2 <- a_2",
+              "dense_1 <- d_2", "add <- a_1, d_2", "dense_2 <- dense_1"});
+  CHECK(expanded("repeat: {over: {x: [1, 2]}, layers: [repeat: {times: 2, layers: [{dense: {units: "
+                 "$x, name: d}}]}]}") ==
+        Lines{"d_1_1 <- input", "d_1_2 <- d_1_1", "d_2_1 <- d_1_2", "d_2_2 <- d_2_1"});
+  CHECK(expanded("{flatten: {name: f}}, {dense: {units: 2, name: b}}, repeat: {over: {x: [1, 2]}, "
+                 "layers: [dense: $x], name: r, inputs: [f]}, {add: {inputs: [b, r]}}") ==
+        Lines{"f <- input", "b <- f", "dense <- f", "dense_1 <- dense", "add <- b, dense_1"});
+}
+
+// The body of Keras's example image_classification_from_scratch: 4 residual blocks of 3 sizes each.
+TEST_CASE("groups: repeat over values gives the layers of the loop that it stands for") {
+  const std::string block = R"({residual: {
+      layers: [{activation: relu}, {separable_conv: {filters: SIZE, padding: same}}, batch_norm],
+      shortcut: [{conv: {filters: SIZE, kernel_size: 1}}]}})";
+  const auto with = [&](const std::string& size) {
+    std::string text = block;
+    for (std::size_t at; (at = text.find("SIZE")) != std::string::npos;) text.replace(at, 4, size);
+    return text;
+  };
+  CHECK(expanded("repeat: {over: {size: [4, 8, 12]}, layers: [" + with("$size") + "]}") ==
+        expanded(with("4") + ", " + with("8") + ", " + with("12")));
+}
+
 TEST_CASE("groups: outside, a name inside means the output of its whole layer") {
   CHECK(expanded("repeat: {times: 1, layers: [{conv: {filters: 1, batch_norm: true, name: c}}]}, "
                  "{max_pool: {inputs: [c_1]}}") ==

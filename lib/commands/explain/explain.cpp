@@ -83,6 +83,8 @@ std::string describe_value(const config::Schema& schema) {
     case SchemaKind::kClassWeight:
       return "balanced, or a map of classes to numbers" +
              (config::range_text(schema.rule).empty() ? "" : ' ' + config::range_text(schema.rule));
+    case SchemaKind::kLoopValues:
+      return "a map of variables to lists of values";
     case SchemaKind::kFreeze:
       return "a slice, a number, names, all or none";
     case SchemaKind::kGpus:

@@ -49,13 +49,23 @@ constexpr std::size_t kMaxListedNames = 12;  // in a message
 
 // Returns the number of layers of a list with the rounds of its groups; kMaxLayers + 1 for any
 // larger number.
+std::int64_t count_layers(const std::vector<Layer>& layers);
+
+std::int64_t count_layers(const RepeatLayer& repeat) {
+  if (repeat.times) {
+    const std::int64_t rounds = std::clamp<std::int64_t>(*repeat.times, 0, kMaxLayers + 1);
+    return rounds * count_layers(repeat.layers);
+  }
+  std::int64_t count = 0;
+  for (const Round& round : repeat.rounds) count += count_layers(round.layers);
+  return count;
+}
+
 std::int64_t count_layers(const std::vector<Layer>& layers) {
   std::int64_t count = 0;
   for (const Layer& layer : layers) {
     if (const auto* repeat = std::get_if<RepeatLayer>(&layer.kind)) {
-      const std::int64_t rounds =
-          std::min(std::max<std::int64_t>(repeat->times, 0), kMaxLayers + 1);
-      count += rounds * count_layers(repeat->layers);
+      count += count_layers(*repeat);
     } else if (const auto* residual = std::get_if<ResidualLayer>(&layer.kind)) {
       count += count_layers(residual->layers) + count_layers(residual->shortcut);
     }
@@ -97,12 +107,28 @@ void check_layers(Checks& checks, const std::string& list, const std::vector<Lay
 // of the round.
 void check_group(Checks& checks, const RepeatLayer& repeat, const std::string& path,
                  KnownNames& known) {
-  const std::size_t outside = known.names().size();
-  check_layers(checks, path + ".layers", repeat.layers, known);
-  const std::vector<std::string> added = known.remove_after(outside);
-  for (std::int64_t round = 1; round <= repeat.times; ++round) {
-    for (const std::string& name : added) known.add(concat(name, "_", round));
+  if (repeat.times && repeat.layers.empty()) {
+    checks.report(path, "missing required key 'layers': the layers of a round");
   }
+  const std::size_t outside = known.names().size();
+  std::vector<std::string> added;  // with the numbers of their rounds
+  const auto check_round = [&](const std::string& list, const std::vector<Layer>& layers,
+                               std::int64_t first, std::int64_t last) {
+    check_layers(checks, list, layers, known);
+    const std::vector<std::string> names = known.remove_after(outside);
+    for (std::int64_t round = first; round <= last; ++round) {
+      for (const std::string& name : names) added.push_back(concat(name, "_", round));
+    }
+  };
+  if (repeat.times) {
+    check_round(path + ".layers", repeat.layers, 1, *repeat.times);
+  } else {
+    for (std::size_t i = 0; i < repeat.rounds.size(); ++i) {
+      const auto round = static_cast<std::int64_t>(i) + 1;
+      check_round(concat(path, ".rounds[", i, "].layers"), repeat.rounds[i].layers, round, round);
+    }
+  }
+  for (const std::string& name : added) known.add(name);
 }
 
 void check_group(Checks& checks, const ResidualLayer& residual, const std::string& path,

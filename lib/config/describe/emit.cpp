@@ -73,7 +73,8 @@ class MapWriter final : public FieldVisitor {
  private:
   void field(const char* key, Value& value, const char*, const Rule& rule) override {
     Node node = emit(value);
-    const bool empty = node.kind == Node::Kind::kList && node.items.empty();
+    const bool empty =
+        node.kind == Node::Kind::kNull || (node.kind == Node::Kind::kList && node.items.empty());
     if (!empty || rule.print_empty) add(key, std::move(node));
   }
   void add(std::string_view key, Node value) {

@@ -122,6 +122,10 @@ std::vector<Json> Writer::forms(const Schema& schema) {
       return {{{"enum", {"auto"}}}, number(schema, "integer")};
     case Kind::kValueRange:
       return {{{"enum", {"auto"}}}, numbers(schema, 2)};
+    case Kind::kLoopValues:
+      return {{{"type", "object"},
+               {"additionalProperties", {{"type", "array"}, {"minItems", 1}}},
+               {"minProperties", 1}}};
     case Kind::kClassWeight: {
       const Json weight{{"anyOf", {number(schema, "number"), reference("environment")}}};
       return {{{"enum", {"balanced"}}},
@@ -209,10 +213,10 @@ std::string json_schema() {
   schema["else"] = own;
   schema["$defs"] = writer.definitions();
   schema["$defs"]["environment"] = {{"type", "string"},
-                                    {"pattern", "\\$\\{"},
+                                    {"pattern", "\\$\\{|^\\$[A-Za-z_]"},
                                     {"description",
                                      "A value from the environment: ${NAME} or "
-                                     "${NAME:-default}."}};
+                                     "${NAME:-default}. In a repeat over values: $NAME."}};
   return schema.dump(2) + '\n';
 }
 

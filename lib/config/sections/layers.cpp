@@ -271,11 +271,25 @@ static void fields(FieldVisitor& v, LayerScaleLayer& s) {
   v("initial", s.initial, "Start of the factors.", any().on_resume(Resume::kWarn));
 }
 
+static void fields(FieldVisitor& v, Round& s) {
+  v("layers", s.layers, "The layers of the round.",
+    any().items(1).recursive().unless_empty().required());
+}
+
 static void fields(FieldVisitor& v, RepeatLayer& s) {
   v("times", s.times, "How often the layers come, one round after the other.",
-    count_up_to(kMaxRounds).required());
+    count_up_to(kMaxRounds).unless_empty());
+  v("over", s.over,
+    "Variables and their value in each round: with {size: [64, 128]} there are two rounds, in "
+    "which "
+    "filters: $size is 64 and then 128.",
+    any().unless_empty());
   v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
-    any().items(1).recursive().unless_empty().required());
+    any().items(1).recursive().unless_empty().not_empty());
+  v("rounds", s.rounds,
+    "The layers of each round, as a list of {layers: [...]}; what over stands for.",
+    any().items(1).unless_empty().not_empty());
+  v.group({"times", "over", "rounds"}, true);
 }
 
 static void fields(FieldVisitor& v, ResidualLayer& s) {

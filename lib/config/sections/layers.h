@@ -226,10 +226,26 @@ struct LayerScaleLayer {
 
 // Groups of layers, which model/expand_layers.cpp expands.
 struct Layer;
-// Repeats the layers `times` times. A name inside gets the number of the round: a_1, a_2, ...
-struct RepeatLayer {
-  std::int64_t times = 0;     // required, > 0
+struct Round {
   std::vector<Layer> layers;  // required
+};
+// The key repeat.over, variables with a value for each round. Reading a file replaces it by rounds
+// (yaml/rounds.cpp), so that no config holds one.
+struct LoopValues {};
+// Repeats layers. A name inside gets the number of the round: a_1, a_2, ...
+struct RepeatLayer {
+  std::optional<std::int64_t> times;  // number of rounds of `layers`, > 0; not beside `rounds`
+  std::optional<LoopValues> over;
+  std::vector<Layer> layers;  // required with `times`
+  std::vector<Round> rounds;  // rounds with layers of their own
+
+  std::int64_t count_rounds() const {
+    return times ? *times : static_cast<std::int64_t>(rounds.size());
+  }
+  // Returns the layers of a round, counted from 1.
+  const std::vector<Layer>& find_layers(std::int64_t round) const {
+    return times ? layers : rounds[static_cast<std::size_t>(round - 1)].layers;
+  }
 };
 // Computes activation(layers(x) + shortcut(x)); without a shortcut x itself is added.
 struct ResidualLayer {
