@@ -57,12 +57,12 @@ class ValueReader final : public ValueVisitor {
   }
 
   void freeze(FreezeValue& value) override {
-    if (!is_pattern_list(node_)) return scalar(value);
+    if (!is_selection_list(node_)) return scalar(value);
     Freeze& freeze = value.get();
-    freeze.kind = Freeze::Kind::kPatterns;
+    freeze.kind = Freeze::Kind::kSelections;
     freeze.loc = node_.loc;
-    ValueOf<std::vector<LayerPattern>> patterns(freeze.patterns);
-    list(patterns);
+    ValueOf<std::vector<LayerSelection>> selections(freeze.selections);
+    list(selections);
   }
 
   void optional(OptionalValue& value) override {

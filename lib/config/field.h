@@ -36,7 +36,7 @@ class ValueVisitor {
   virtual void optional(OptionalValue& value) = 0;
   virtual void list(ListValue& value) = 0;
   virtual void section(SectionValue& value) = 0;
-  // A scalar unless a visitor reads its list of patterns.
+  // A scalar unless a visitor reads its list of selections.
   virtual void freeze(FreezeValue& value);
 };
 

@@ -6,19 +6,20 @@
 namespace trainer::config {
 namespace {
 
-// Parses "[begin:end]", in which either may be left out. Returns false for another text.
-bool read_slice(const std::string& text, Freeze& freeze) {
+// Parses "[begin:end]", in which either may be left out.
+std::optional<LayerSlice> parse_slice(const std::string& text) {
   const std::size_t colon = text.find(':');
-  if (text.size() < 3 || text.front() != '[' || text.back() != ']') return false;
-  if (colon == std::string::npos) return false;
+  if (text.size() < 3 || text.front() != '[' || text.back() != ']') return {};
+  if (colon == std::string::npos) return {};
   const auto bound = [&](std::size_t from, std::size_t to, std::optional<std::int64_t>& value) {
     if (from == to) return true;
     const auto [end, error] =
         std::from_chars(text.data() + from, text.data() + to, value.emplace());
     return error == std::errc{} && end == text.data() + to;
   };
-  freeze.kind = Freeze::Kind::kSlice;
-  return bound(1, colon, freeze.begin) && bound(colon + 1, text.size() - 1, freeze.end);
+  LayerSlice slice;
+  if (!bound(1, colon, slice.begin) || !bound(colon + 1, text.size() - 1, slice.end)) return {};
+  return slice;
 }
 
 bool is_number(const Node& node) {
@@ -37,32 +38,66 @@ const char* const kExpected =
     "expected a slice such as \"[:-4]\" (in quotes), a number of layers, all, none, or names of "
     "layers such as [\"block1_*\"]";
 
-bool has_slice_letters(const std::string& text) {
-  return text.find_first_of("[]:") != std::string::npos;
+// Returns whether the text is one pair of brackets and what they hold.
+bool is_bracketed(const std::string& text) {
+  return text.front() == '[' && text.find(']') == text.size() - 1;
+}
+
+// Returns why a text, which is not a slice, cannot be a pattern of names; "" if it can.
+std::string check_pattern(const std::string& text) {
+  if (text.find(':') != std::string::npos) {
+    const bool is_slice = parse_slice("[" + text + "]").has_value();
+    return is_slice ? concat("write the slice in brackets and quotes: \"[", text, "]\"")
+                    : "a name has no colon, and a slice is [begin:end] with whole numbers";
+  }
+  if (is_bracketed(text)) {
+    return "as a slice it has no colon (\"[1:6]\"), and as a pattern it matches names of one "
+           "character; write what stands beside the brackets, as in \"block[1-6]*\"";
+  }
+  const std::size_t open = text.rfind('[');
+  if (open != std::string::npos && text.find(']', open) == std::string::npos) {
+    return "the bracket has no end; write \"block[1-6]*\" for one of the characters 1 to 6";
+  }
+  return "";
 }
 
 }  // namespace
 
-bool is_pattern_list(const Node& node) {
+bool is_selection_list(const Node& node) {
   return node.kind == Node::Kind::kList && !node.items.empty() && !is_unquoted_slice(node);
 }
 
-std::string read(const Node& node, LayerPattern& value, const Rule&) {
-  if (node.kind != Node::Kind::kScalar || node.text.empty() || has_slice_letters(node.text)) {
-    return concat("expected the name of a layer, with * and ? for what may differ; found ",
-                  describe(node));
+std::string read(const Node& node, LayerSelection& value, const Rule&) {
+  if (node.kind != Node::Kind::kScalar || node.text.empty()) {
+    return concat(
+        "expected the name of a layer, with *, ? and [1-6] for what may differ, or a slice such as "
+        "\"[:-4]\"; found ",
+        describe(node));
   }
-  value = {node.text, node.loc};
-  return "";
+  if (is_number(node)) {
+    return concat("a list holds slices and names, found the number ", node.text,
+                  "; write the first 5 layers as \"[:5]\"");
+  }
+  value = {parse_slice(node.text), "", node.loc};
+  if (value.slice) return "";
+  value.pattern = node.text;
+  const std::string wrong = check_pattern(node.text);
+  return wrong.empty() ? "" : concat(describe(node), " is neither a slice nor a name: ", wrong);
 }
 
-std::string read(const Node& node, Freeze& value, const Rule&) {
+std::string read(const Node& node, Freeze& value, const Rule& rule) {
   Freeze parsed;
   parsed.loc = node.loc;
+  const auto select = [&](const Node& one) {
+    parsed.kind = Freeze::Kind::kSelections;
+    return read(one, parsed.selections.emplace_back(), rule);
+  };
+  std::string wrong;
   if (is_unquoted_slice(node)) {
-    if (!read_slice("[" + node.items[0].text + "]", parsed)) {
-      return concat(kExpected, "; found [", node.items[0].text, "]");
-    }
+    Node slice = scalar_node("[" + node.items[0].text + "]", true);
+    slice.loc = node.loc;
+    if (!parse_slice(slice.text)) return concat(kExpected, "; found ", slice.text);
+    wrong = select(slice);
   } else if (node.kind == Node::Kind::kList) {
     return "the list is empty; write none to train all layers";
   } else if (node.kind != Node::Kind::kScalar || node.text.empty()) {
@@ -71,17 +106,21 @@ std::string read(const Node& node, Freeze& value, const Rule&) {
     parsed.kind = node.text == "all" ? Freeze::Kind::kAll : Freeze::Kind::kNone;
   } else if (is_number(node)) {
     parsed.kind = Freeze::Kind::kCount;
-    if (const std::string wrong = read(node, parsed.count, at_least(0)); !wrong.empty()) {
-      return wrong + "; to count from the end, write a slice such as \"[:-4]\"";
-    }
-  } else if (has_slice_letters(node.text)) {
-    if (!read_slice(node.text, parsed)) return concat(kExpected, "; found ", describe(node));
+    wrong = read(node, parsed.count, at_least(0));
+    if (!wrong.empty()) wrong += "; to count from the end, write a slice such as \"[:-4]\"";
   } else {
-    parsed.kind = Freeze::Kind::kPatterns;
-    parsed.patterns.push_back({node.text, node.loc});
+    wrong = select(node);
   }
-  value = parsed;
-  return "";
+  if (wrong.empty()) value = parsed;
+  return wrong;
+}
+
+Node write(const LayerSelection& value) {
+  if (!value.slice) return scalar_node(value.pattern, true);
+  const auto text = [](const std::optional<std::int64_t>& bound) {
+    return bound ? concat(*bound) : std::string();
+  };
+  return scalar_node(concat('[', text(value.slice->begin), ':', text(value.slice->end), ']'), true);
 }
 
 Node write(const Freeze& value) {
@@ -92,20 +131,13 @@ Node write(const Freeze& value) {
       return scalar_node("all", true);
     case Freeze::Kind::kCount:
       return scalar_node(concat(value.count));
-    case Freeze::Kind::kSlice: {
-      const auto text = [](const std::optional<std::int64_t>& bound) {
-        return bound ? concat(*bound) : std::string();
-      };
-      return scalar_node(concat('[', text(value.begin), ':', text(value.end), ']'), true);
-    }
-    case Freeze::Kind::kPatterns:
+    case Freeze::Kind::kSelections:
       break;
   }
+  if (value.selections.size() == 1 && value.selections[0].slice) return write(value.selections[0]);
   Node list;
   list.kind = Node::Kind::kList;
-  for (const LayerPattern& pattern : value.patterns) {
-    list.items.push_back(scalar_node(pattern.text, true));
-  }
+  for (const LayerSelection& selection : value.selections) list.items.push_back(write(selection));
   return list;
 }
 

@@ -384,7 +384,6 @@ Node write(const Gpus& value) {
 Node write(const LossScale& value) {
   return value.fixed ? write(*value.fixed) : scalar_node("dynamic");
 }
-Node write(const LayerPattern& value) { return write(value.text); }
 Node write(const ParameterPattern& value) { return write(value.text); }
 // make_rounds() replaces the key before values are read.
 std::string read(const Node&, LoopValues&, const Rule&) { return ""; }

@@ -55,7 +55,7 @@ inline ValueKind value_kind(const LossScale&) { return ValueKind::kLossScale; }
 inline ValueKind value_kind(const BatchSize&) { return ValueKind::kBatchSize; }
 inline ValueKind value_kind(const ClassWeight&) { return ValueKind::kClassWeight; }
 inline ValueKind value_kind(const ValueRange&) { return ValueKind::kValueRange; }
-inline ValueKind value_kind(const LayerPattern&) { return ValueKind::kText; }
+inline ValueKind value_kind(const LayerSelection&) { return ValueKind::kText; }
 inline ValueKind value_kind(const ParameterPattern&) { return ValueKind::kText; }
 
 // Returns "at least 0 and less than 1", for example, or "" for a rule without limits.
@@ -76,13 +76,13 @@ std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range
 std::string read(const Node& node, LossScale& value, const Rule& rule);
 std::string read(const Node& node, BatchSize& value, const Rule& rule);
 std::string read(const Node& node, ValueRange& value, const Rule& rule);
-std::string read(const Node& node, LayerPattern& value, const Rule& rule);
+std::string read(const Node& node, LayerSelection& value, const Rule& rule);
 std::string read(const Node& node, ParameterPattern& value, const Rule& rule);
 std::string read(const Node& node, ClassWeight& value, const Rule& rule);
-std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_pattern_list()
+std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_selection_list()
 
-// Returns whether a value of `freeze` is a list of LayerPatterns.
-bool is_pattern_list(const Node& node);
+// Returns whether a value of `freeze` is a list of LayerSelections.
+bool is_selection_list(const Node& node);
 
 Node write(bool value);
 Node write(std::int64_t value);
@@ -99,7 +99,7 @@ Node write(const LossScale& value);
 Node write(const BatchSize& value);
 Node write(const ValueRange& value);
 Node write(const Freeze& value);
-Node write(const LayerPattern& value);
+Node write(const LayerSelection& value);
 Node write(const ParameterPattern& value);
 Node write(const ClassWeight& value);
 

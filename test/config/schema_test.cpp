@@ -139,6 +139,14 @@ TEST_CASE("a validator from outside agrees with the reader") {
       "x-a: &a {filters: 3, batch_norm: true}\nmodel: {layers: [repeat: {times: 2, layers: "
       "[residual: {layers: [conv: *a]}]}, flatten, dense: 10]}\n" +
       kData + kTrain);
+  add_valid(
+      "model: {layers: [repeat: {over: {size: [3, 4], rate: [0.5, 0.25]}, layers: [conv: {filters: "
+      "$size, kernel_size: $size}, dropout: $rate]}, flatten, dense: 10]}\n" +
+      kData + kTrain);
+  add_valid(
+      "model: {backbone: {name: resnet18, drop_path: 0.1, freeze: ['[:9]', 'layer[12].*']}, head: "
+      "[flatten, dense: 10]}\n" +
+      kData + kTrain);
   add_valid(kSmall + "optimizer:\nschedule: cosine\nrun:\nparallel: {}\n");
   add_valid(kModel + kData + "train: {epochs: \"${N:-3}\", max_steps: null}\n");
   add_valid(kSmall + "schedule: {ramp_up: {scale: linear, by: step}}\noptimizer: {sgd: }\n");

@@ -236,6 +236,35 @@ TEST_CASE("freeze counts as Python slices Keras's layer list") {
   CHECK(trained("'block?_conv1'").size() == 13 + 2);
 }
 
+TEST_CASE("freeze: slices, names and classes in one list, the layers of any of them") {
+  const std::vector<std::string> block5{"block5_conv1", "block5_conv2", "block5_conv3",
+                                        "block5_pool"};
+  const std::vector<std::string> block2{"block2_conv1", "block2_conv2", "block2_pool"};
+  CHECK(trained("['[:-4]']") == with_head(block5));
+  CHECK(trained("'block[1-4]_*'") == with_head(block5));
+  CHECK(trained("['block[!25]_*', 'block5_*']") == with_head(block2));
+  CHECK(trained("['[:4]', block3_conv1, '[8:-4]', 'block5_conv[12]']") ==
+        with_head({"block2_conv1", "block2_conv2", "block2_pool", "block5_conv3", "block5_pool"}));
+  CHECK(trained("['[-1:]', 'block[1-5]_conv?']") ==
+        with_head({"block1_pool", "block2_pool", "block3_pool", "block4_pool"}));
+}
+
+TEST_CASE("freeze: a list is written as it is read") {
+  const auto written = [](const std::string& freeze) {
+    const config::Config config = test::config_of("{backbone: {name: vgg16, freeze: " + freeze +
+                                                  "}, head: [flatten, dense: 4]}");
+    const auto leaves = config::leaves(config);
+    return std::find_if(leaves.begin(), leaves.end(),
+                        [](const auto& leaf) { return leaf.first == "model.backbone.freeze"; })
+        ->second;
+  };
+  CHECK(written("['[:-4]', block1_conv1, 'block[2-3]*']") ==
+        "[\"[:-4]\", block1_conv1, \"block[2-3]*\"]");
+  CHECK(written("[:-4]") == "\"[:-4]\"");
+  CHECK(written("['[:-4]']") == "\"[:-4]\"");
+  CHECK(written("block1_conv1") == "[block1_conv1]");
+}
+
 TEST_CASE("a mistake of freeze is reported where it stands") {
   const auto place = [](const std::string& freeze) {
     try {
@@ -248,12 +277,19 @@ TEST_CASE("a mistake of freeze is reported where it stands") {
   CHECK(place("20") == "test.yaml:1:41");
   CHECK(place("block9_*") == "test.yaml:1:41");
   CHECK(place("[block1_*, block9_*]") == "test.yaml:1:52");
+  CHECK(place("[block1_*, '[5:2]']") == "test.yaml:1:52");
+  CHECK(place("['[:2]', 'block[6-9]*']") == "test.yaml:1:50");
 }
 
 TEST_CASE("patterns that match nothing and counts beyond the list are mistakes") {
   CHECK_THROWS_WITH_AS(trained("[block9_*]"),
                        doctest::Contains("is named 'block9_*'; its 18 layers are block1_conv1 to"),
                        ConfigError);
+  CHECK_THROWS_WITH_AS(trained("[block1_*, 'block[6-9]*']"),
+                       doctest::Contains("no layer of the backbone is named 'block[6-9]*'"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(trained("[block1_*, '[30:]']"),
+                       doctest::Contains("the slice selects none of the 19 layers"), ConfigError);
   CHECK_THROWS_WITH_AS(trained("20"), doctest::Contains("is 20, but the backbone has 19 layers"),
                        ConfigError);
 }

@@ -86,7 +86,7 @@ std::string describe_value(const config::Schema& schema) {
     case SchemaKind::kLoopValues:
       return "a map of variables to lists of values";
     case SchemaKind::kFreeze:
-      return "a slice, a number, names, all or none";
+      return "a slice, a name, a list of both, a number, all or none";
     case SchemaKind::kGpus:
       return "a number, all or a list of indices";
     case SchemaKind::kLossScale:

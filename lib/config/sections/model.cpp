@@ -83,8 +83,9 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v("pooling", s.pooling, "Global pooling at its end: none, avg or max; none when left out.",
     any());
   v("freeze", s.freeze,
-    "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a number of "
-    "first layers, names with * and ?, all or none; none when left out.",
+    "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a name with *, "
+    "? and classes such as \"block[1-6]*\", a list of slices and names, a number of first layers, "
+    "all or none; none when left out.",
     warn());
   v("unfreeze", s.unfreeze,
     "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; none when "

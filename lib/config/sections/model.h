@@ -34,20 +34,26 @@ struct DenseClassifier {
   SourceLoc loc;
 };
 
-struct LayerPattern {
-  std::string text;  // the name of a layer, with * and ?
+// Python's slice [begin:end].
+struct LayerSlice {
+  std::optional<std::int64_t> begin, end;
+};
+
+// Some layers of a backbone: a slice of its list, or the layers whose names match a pattern.
+struct LayerSelection {
+  std::optional<LayerSlice> slice;
+  std::string pattern;  // without a slice: a name with *, ? and classes such as [1-6]
   SourceLoc loc;
 };
 
 // The layers of a backbone that are not trained. Positions are those of Keras's `model.layers`, in
 // which the input layer is number 0.
 struct Freeze {
-  enum class Kind { kNone, kAll, kCount, kSlice, kPatterns };
+  enum class Kind { kNone, kAll, kCount, kSelections };
   Kind kind = Kind::kNone;
   std::int64_t count = 0;                  // the first `count` layers
-  std::optional<std::int64_t> begin, end;  // Python's slice [begin:end]
-  std::vector<LayerPattern> patterns;
-  SourceLoc loc;  // of the value
+  std::vector<LayerSelection> selections;  // the layers of any of them
+  SourceLoc loc;                           // of the value
 };
 
 // Changes the frozen layers from step `at` of the run on.

@@ -148,14 +148,22 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
   const config::Freeze& freeze = backbone.freeze;
   const auto count = static_cast<std::int64_t>(names.size()) + 1;  // includes the input layer
   std::vector<bool> frozen(names.size(), freeze.kind == Kind::kAll);
-  // Positions [begin, end) of Keras's list.
+  // Positions [begin, end) of Keras's list. Returns whether any layer has one of them.
   const auto freeze_range = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = std::max<std::int64_t>(begin, 1); i < end; ++i) {
-      frozen[i - 1] = true;
-    }
+    for (std::int64_t i = std::max<std::int64_t>(begin, 1); i < end; ++i) frozen[i - 1] = true;
+    return begin < end;
   };
   const auto position = [&](std::int64_t bound) {
     return std::clamp<std::int64_t>(bound < 0 ? bound + count : bound, 0, count);
+  };
+  const auto freeze_matches = [&](const std::string& pattern) {
+    bool any = false;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!matches(pattern, names[i])) continue;
+      any = true;
+      frozen[i] = true;
+    }
+    return any;
   };
   if (freeze.kind == Kind::kCount) {
     if (freeze.count > count) {
@@ -164,19 +172,22 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
                               count, " layers, the input included")});
     }
     freeze_range(0, std::min(freeze.count, count));
-  } else if (freeze.kind == Kind::kSlice) {
-    freeze_range(position(freeze.begin.value_or(0)), position(freeze.end.value_or(count)));
   }
-  for (const auto& [pattern, loc] : freeze.patterns) {
-    bool any = false;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!matches(pattern, names[i])) continue;
-      any = true;
-      frozen[i] = true;
+  for (const config::LayerSelection& selection : freeze.selections) {
+    if (selection.slice) {
+      const bool any = freeze_range(position(selection.slice->begin.value_or(0)),
+                                    position(selection.slice->end.value_or(count)));
+      // A slice alone may be empty, as in Python.
+      if (any || freeze.selections.size() == 1) continue;
+      errors.push_back(
+          {selection.loc, concat("model.backbone.freeze: the slice selects none of the ", count,
+                                 " layers, the input included; remove it from the list, or "
+                                 "correct its bounds")});
+    } else if (!freeze_matches(selection.pattern)) {
+      errors.push_back(
+          {selection.loc, concat("model.backbone.freeze: no layer of the backbone is named '",
+                                 selection.pattern, "'; ", hint(selection.pattern, names))});
     }
-    if (any) continue;
-    errors.push_back({loc, concat("model.backbone.freeze: no layer of the backbone is named '",
-                                  pattern, "'; ", hint(pattern, names))});
   }
   return frozen;
 }

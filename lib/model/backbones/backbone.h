@@ -48,8 +48,8 @@ bool has_keras_normalization(const config::Backbone& backbone);
 std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,
                                            std::int64_t classes);
 
-// Returns for each layer whether it is frozen. Adds an error for a slice or pattern that matches no
-// layer.
+// Returns for each layer whether it is frozen. Adds an error for a pattern, or a slice among
+// several entries, that matches no layer.
 std::vector<bool> frozen_layers(const config::Backbone& backbone,
                                 const std::vector<std::string>& names,
                                 std::vector<Diagnostic>& errors);
