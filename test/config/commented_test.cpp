@@ -10,7 +10,8 @@ namespace trainer::config {
 namespace {
 
 TEST_CASE("a config with comments reads back to the same config") {
-  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() != ".yaml") continue;
     INFO(entry.path().string());
     const Config config = load_config(entry.path(), {}, {}).config;

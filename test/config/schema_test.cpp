@@ -107,11 +107,13 @@ TEST_CASE("configs/schema.json is the schema, and every config names it to edito
   INFO("run with TRAINER_UPDATE_GOLDEN=1, or trainer schema > configs/schema.json");
   const bool is_same = read_text_file(file) == text;  // a message would print both
   CHECK(is_same);
-  for (const auto& entry : std::filesystem::directory_iterator(file.parent_path())) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(file.parent_path())) {
     if (entry.path().extension() != ".yaml") continue;
     CAPTURE(entry.path().string());
     const std::string config = read_text_file(entry.path());
-    CHECK(config.ends_with("\n# yaml-language-server: $schema=schema.json\n"));
+    const bool inside = entry.path().parent_path() != file.parent_path();
+    CHECK(config.ends_with(
+        concat("\n# yaml-language-server: $schema=", inside ? "../" : "", "schema.json\n")));
   }
 }
 
@@ -129,7 +131,8 @@ TEST_CASE("a validator from outside agrees with the reader") {
     test::write_unsynced(valid / concat(count++, ".yaml"), text);
     test::write_unsynced(valid / concat(count++, ".yaml"), to_yaml(config));
   };
-  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") add_valid(read_text_file(entry.path()));
   }
   add_valid(kSmall);

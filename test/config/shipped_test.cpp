@@ -11,14 +11,15 @@ namespace {
 
 std::vector<std::string> shipped() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
   }
   return paths;
 }
 
 TEST_CASE("the number of devices and the batch size of every config come from the environment") {
-  REQUIRE(shipped().size() >= 10);
+  REQUIRE(shipped().size() >= 16);
   for (const std::string& path : shipped()) {
     INFO(path);
     const Environment environment{{"NUM_GPUS", "2"}, {"BATCH_SIZE", "24"}, {"DEVICE", "cpu"}};

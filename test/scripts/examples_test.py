@@ -118,9 +118,9 @@ class Examples(unittest.TestCase):
         cls.state = cls.work / "state"
         state = cls.state
         write_mnist(state / "datasets/mnist")
-        (state / "configs").mkdir()
-        for config in sorted((support.ROOT / "configs").glob("*.yaml")):
-            (state / "configs" / config.name).write_text(small(config.read_text()))
+        (state / "configs/public_scripts").mkdir(parents=True)
+        for config in sorted((support.ROOT / "configs").rglob("*.yaml")):
+            (state / config.relative_to(support.ROOT)).write_text(small(config.read_text()))
         for name, classes, split in (("cats_vs_dogs", ["cats", "dogs"], "validation"),
                                      ("oct2017", ["CNV", "DME", "DRUSEN", "NORMAL"], "test")):
             pictures.draw(state / "datasets" / name / "train", classes, 3, 40, 1)

@@ -60,7 +60,7 @@ class Schema(unittest.TestCase):
         self.assertIn("2020-12", self.schema["$schema"])
 
     def test_accepts_our_configs(self):
-        paths = sorted((support.ROOT / "configs").glob("*.yaml"))
+        paths = sorted((support.ROOT / "configs").rglob("*.yaml"))
         self.assertTrue(paths)
         for path in paths + [support.ROOT / "scripts/bench/cnn.yaml"]:
             with self.subTest(path.name):
