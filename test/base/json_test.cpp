@@ -17,6 +17,14 @@ TEST_CASE("an event is one line of JSON whatever it holds") {
                      "\n");
 }
 
+TEST_CASE("append_key: keys stay in their order") {
+  nlohmann::ordered_json object{{"b", 1}};
+  append_key(object, "a", 2.5);
+  append_key(object, "c", {{"x", nullptr}});
+  CHECK(to_json_line(object) == R"({"b":1,"a":2.5,"c":{"x":null}})");
+  CHECK(object["a"] == 2.5);
+}
+
 TEST_CASE("bytes that are not UTF-8 are replaced") {
   CHECK(to_json_line("a\xff"
                      "b") ==

@@ -11,6 +11,11 @@ std::string to_json_line(const nlohmann::ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+void append_key(nlohmann::ordered_json& object, const std::string& key,
+                const nlohmann::ordered_json& value) {
+  object.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(key, value);
+}
+
 bool is_shallow_json(std::string_view text) {
   int depth = 0;
   bool in_string = false;

@@ -11,6 +11,10 @@ namespace trainer {
 // numbers that are not finite become null, because JSON has neither.
 std::string to_json_line(const nlohmann::ordered_json& value);
 
+// Appends a key that the object does not have. operator[] would compare it with all other keys.
+void append_key(nlohmann::ordered_json& object, const std::string& key,
+                const nlohmann::ordered_json& value);
+
 // Writes an event, {"event": NAME, ...}, as a line of its own and flushes the stream, so that a
 // reader sees it at once.
 void write_event(std::ostream& out, const nlohmann::ordered_json& event);

@@ -98,7 +98,7 @@ std::string to_json(const ArrayCheck& check) {
   for (const ArraySplitCheck& split : check.splits) {
     Json counts = Json::object();
     for (std::size_t i = 0; i < split.per_class.size(); ++i) {
-      counts[check.classes[i]] = split.per_class[i];
+      append_key(counts, check.classes[i], split.per_class[i]);
     }
     Json line{{"event", "split"},
               {"split", to_string(split.split)},

@@ -92,8 +92,8 @@ std::string to_json(const DataCheck& check) {
   for (const SplitCheck& split : check.splits) {
     Json counts = Json::object(), kinds = Json::object();
     for (std::size_t i = 0; i < check.classes.size(); ++i) {
-      counts[check.classes[i]] = split.per_class[i];
-      kinds[check.classes[i]] = split.class_kinds[i];
+      append_key(counts, check.classes[i], split.per_class[i]);
+      append_key(kinds, check.classes[i], split.class_kinds[i]);
     }
     add({{"event", "split"},
          {"split", to_string(split.split)},

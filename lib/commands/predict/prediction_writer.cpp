@@ -159,7 +159,7 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
   } else {
     auto& all = json["probabilities"] = nlohmann::ordered_json::object();
     for (std::size_t i = 0; i < prediction.probabilities.size(); ++i) {
-      all[class_name(static_cast<std::int64_t>(i))] = prediction.probabilities[i];
+      append_key(all, class_name(static_cast<std::int64_t>(i)), prediction.probabilities[i]);
     }
   }
   if (logits_ > 0) json["logits"] = prediction.logits;
