@@ -207,6 +207,50 @@ TEST_CASE("group_by: a column of a csv list") {
   CHECK(contains(find_open_error(folder.config), "that is empty in every line"));
 }
 
+TEST_CASE("group_by: lists without the column are a note, but for the training list an error") {
+  Folder folder;
+  for (int i = 0; i < 12; ++i) write_image(folder.files.path() / concat(i, ".ppm"), 5, 5, i);
+  const auto write = [&](const std::string& name, const std::string& header, int first) {
+    std::string text = header + "\n";
+    for (int i = first; i < first + 4; ++i) {
+      text += concat(i, ".ppm,", i % 2 == 0 ? "ill" : "well", header == "file,class" ? "" : ",p",
+                     header == "file,class" ? "" : std::to_string(i), '\n');
+    }
+    write_text(folder.files.path() / name, text);
+    return (folder.files.path() / name).string();
+  };
+  folder.config.format = config::DataFormat::kCsv;
+  folder.config.path.clear();
+  folder.config.validation_split = 0;
+  folder.config.group_by = "patient";
+  folder.config.train.path = write("train.csv", "file,class,patient", 0);
+  folder.config.validation.path = write("validation.csv", "file,class", 4);
+  folder.config.test.path = write("test.csv", "file,class,patient", 8);
+  const Datasets sets = open_datasets(folder.config, 1);
+  CHECK(sets.train->group_at(1) == "p1");
+  CHECK(sets.validation->size() == 4);
+  CHECK(sets.validation->group_at(1).empty());
+  CHECK(sets.test->group_at(1) == "p9");
+  const DataCheck check = check_images(folder.config, 1, "");
+  CHECK(check.clean());
+  CHECK(check.groups == 8);
+  REQUIRE(check.splits.size() == 3);
+  REQUIRE(check.splits[1].notes.size() == 1);
+  CHECK(check.splits[1].notes[0] ==
+        folder.config.validation.path +
+            ":1: there is no column 'patient', which data.group_by names; the columns are file, "
+            "class; groups that are also in another split cannot be found");
+  CHECK(check.splits[2].notes.empty());
+  folder.config.train.path = write("train.csv", "file,class", 0);
+  const char* const message =
+      "train.csv:1: there is no column 'patient', which data.group_by names; the columns are file, "
+      "class. A regular expression on paths needs parentheses";
+  CHECK(contains(find_open_error(folder.config), message));
+  CHECK_THROWS_WITH_AS(check_images(folder.config, 1, ""), doctest::Contains(message), ConfigError);
+  CHECK_THROWS_WITH_AS(describe_training_groups(folder.config), doctest::Contains(message),
+                       ConfigError);
+}
+
 TEST_CASE("group_by: a column of numbers beside one-hot columns is not a class") {
   Folder folder;
   std::string text = "image,cat,dog,first\n";

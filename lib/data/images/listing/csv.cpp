@@ -144,19 +144,24 @@ void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& 
   }
 }
 
-// Returns the column that data.group_by names; nothing if it is a pattern on paths.
-std::optional<std::size_t> find_group_column(const std::string& path, const CsvLine& header,
-                                             const std::string& group_by) {
+// Returns the column that data.group_by names; nothing if there is none.
+std::optional<std::size_t> find_group_column(const CsvLine& header, const std::string& group_by) {
   if (group_by.empty()) return std::nullopt;
   const auto found = std::find(header.cells.begin(), header.cells.end(), group_by);
-  if (found != header.cells.end()) {
-    return static_cast<std::size_t>(found - header.cells.begin());
-  }
-  if (group_by.find_first_of("\\[](){}|.*+?^$/") != std::string::npos) return std::nullopt;
-  fail_at(path, header.line,
-          concat("there is no column '", group_by, "', which data.group_by names; the columns are ",
-                 join(header.cells),
-                 ". A regular expression on paths needs parentheses, e.g. '(person\\d+)'"));
+  if (found == header.cells.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - header.cells.begin());
+}
+
+// Returns why a list without the column `group_by` has no groups; "" if the text is a pattern on
+// paths, or empty.
+std::string describe_missing_groups(const std::string& path, const CsvLine& header,
+                                    const std::string& group_by) {
+  constexpr std::size_t kMaxNames = 20;
+  const bool is_pattern = group_by.find_first_of("\\[](){}|.*+?^$/") != std::string::npos;
+  if (group_by.empty() || is_pattern) return "";
+  return concat(path, ':', header.line, ": there is no column '", printable(group_by),
+                "', which data.group_by names; the columns are ",
+                printable(join_first(header.cells, kMaxNames)));
 }
 
 // Returns the columns that have these names; an empty list if none has.
@@ -237,7 +242,7 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
 Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
                      const fs::path& folder, const config::Csv& csv, const Cells& label_columns,
                      const std::string& group_by) {
-  const std::optional<std::size_t> group = find_group_column(path, lines[0], group_by);
+  const std::optional<std::size_t> group = find_group_column(lines[0], group_by);
   Columns columns = find_label_columns(path, lines, folder, csv, label_columns, group);
   columns.group = group;
   return columns;
@@ -316,6 +321,9 @@ CsvList read_csv(const std::string& path, const config::Csv& csv,
   if (lines.empty()) throw DataError(path, "holds no path,label line");
   const Columns columns = find_columns(path, lines, folder, csv, label_columns, group_by);
   list.has_groups = columns.group.has_value();
+  if (!list.has_groups) {
+    list.missing_groups = describe_missing_groups(path, lines[0], group_by);
+  }
   list.has_several_labels = columns.has_several_labels;
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
   for (const std::size_t column : columns.zeros) list.zeros.push_back(lines[0].cells[column]);

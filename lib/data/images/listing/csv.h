@@ -28,6 +28,9 @@ struct CsvList {
   // With several labels, the names of columns of 0 without a 1, which are not among `classes`.
   std::vector<std::string> zeros;
   bool has_groups = false;  // there is a column of groups
+  // The place of the header and why it gives no groups, if there is no column of this name and the
+  // name has no character of a regular expression; otherwise "".
+  std::string missing_groups;
   // True if an image may have several labels; CsvRow::label is empty then.
   bool has_several_labels = false;
 };
@@ -40,8 +43,8 @@ struct CsvList {
 // With `label_columns`, which then are the columns of 0 and 1, columns of other names are not used.
 // With csv.label_separator, the column of labels has any number of them per cell. Paths have
 // csv.ending and count from csv.root or the folder of the file; backslashes may separate their
-// folders. If the header has the column `group_by`, it holds the groups of images; if it does not,
-// and this text has no character of a regular expression, this is an error. Throws DataError.
+// folders. If the header has the column `group_by`, it holds the groups of images. Throws
+// DataError.
 CsvList read_csv(const std::string& path, const config::Csv& csv,
                  const std::vector<std::string>& label_columns = {},
                  const std::string& group_by = "");

@@ -38,11 +38,21 @@ std::string GroupPattern::find(const std::string& path) const {
 
 void assign_groups(const config::Data& data, ImageList& list) {
   if (data.group_by.empty() || list.has_groups) return;
+  if (!list.missing_groups.empty()) {
+    list.note_left_aside(
+        concat(list.missing_groups, "; groups that are also in another split cannot be found"));
+    return;
+  }
   const GroupPattern pattern("data.group_by", data.group_by);
   for (ListedFile& file : list.files) file.group = pattern.find(file.describe());
 }
 
 void check_groups(const config::Data& data, const ImageList& train) {
+  if (!train.missing_groups.empty()) {
+    throw ConfigError(data.loc, concat(train.missing_groups,
+                                       ". A regular expression on paths needs parentheses, e.g. "
+                                       "'(person\\d+)'"));
+  }
   if (data.group_by.empty() || train.files.empty()) return;
   const ListedFile& first = train.files.front();
   const bool is_one_group =

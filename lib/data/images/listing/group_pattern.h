@@ -32,12 +32,13 @@ class GroupPattern {
   std::unique_ptr<re2::RE2> pattern_;
 };
 
-// Sets the group of each file by the pattern data.group_by, unless a column of the list gave it.
+// Sets the group of each file by the pattern data.group_by, unless a column of the list gave it. If
+// the key names a column that a csv does not have, its files have no group, and a note is added.
 // Does nothing without the key. Throws ConfigError for a wrong pattern.
 void assign_groups(const config::Data& data, ImageList& list);
 
-// Checks the groups of the training files: throws ConfigError if data.group_by is given and no file
-// has a group, or all files have the same one.
+// Checks the groups of the training files: throws ConfigError if data.group_by is given and a csv
+// does not have the column, no file has a group, or all files have the same one.
 void check_groups(const config::Data& data, const ImageList& train);
 
 }  // namespace trainer::data

@@ -42,6 +42,7 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
   list.source = split.path;
   CsvList read = read_csv(split.path, data.csv, label_columns, data.group_by);
   list.has_groups = read.has_groups;
+  list.missing_groups = std::move(read.missing_groups);
   result.classes = std::move(read.classes);
   result.has_several_labels = read.has_several_labels;
   list.note_left_aside(describe_zeros(split.path, read.zeros));

@@ -42,9 +42,10 @@ struct ImageList {
   // The notes that training prints as warnings: classes without a folder, classes with similar
   // names, and image files that lie in no folder of a class or cannot be opened.
   std::vector<std::string> left_aside = {};
-  std::vector<int> lines = {};  // of a csv, by file
-  bool has_weights = false;     // whether a csv gave them
-  bool has_groups = false;      // whether a column of a csv gave them
+  std::vector<int> lines = {};      // of a csv, by file
+  bool has_weights = false;         // whether a csv gave them
+  bool has_groups = false;          // whether a column of a csv gave them
+  std::string missing_groups = {};  // see CsvList
   // Null if each image has one class. Otherwise images have several labels, which label_name()
   // names.
   std::shared_ptr<const LabelSets> label_sets = {};
