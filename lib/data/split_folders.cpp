@@ -172,9 +172,8 @@ std::map<Split, std::string> choose_split_names(const std::string& source,
 
 SplitFolders find_split_folders(const Path& folder, const std::vector<std::string>& classes) {
   std::vector<std::string> names = sub_folders(folder);
-  std::erase_if(names, [&](const std::string& name) {
-    return std::find(classes.begin(), classes.end(), name) != classes.end();
-  });
+  const std::set<std::string> class_names(classes.begin(), classes.end());
+  std::erase_if(names, [&](const std::string& name) { return class_names.contains(name); });
   std::vector<std::string> candidates;
   for (const std::string& name : names) {
     if (find_split_in_name(name) && holds_class_folders(folder / name)) candidates.push_back(name);

@@ -346,6 +346,17 @@ TEST_CASE("propose_groups: the pattern of names that several files share") {
   CHECK(propose({"a/v2_1.jpg", "a/v2_2.jpg", "a/v2_3.jpg", "a/v2_4.jpg"}).empty());
   CHECK(propose({"a/100_f5a.jpg", "a/101_f6.jpg", "a/102_f7.jpg", "a/103_f8.jpg"}).empty());
   CHECK(propose({}).empty());
+  // Only the first eight numbers of a name are looked at: all beginnings of a name are stored.
+  const auto propose_behind = [&](const std::string& numbers) {
+    std::vector<std::string> paths;
+    for (const char* name : {"p1_1", "p1_2", "p2_1", "p2_2", "p3_1"}) {
+      paths.push_back(concat("x/", numbers, name, ".png"));
+    }
+    return propose(paths);
+  };
+  CHECK(propose_behind("5_5_5_5_5_5_5_") == "/(5_5_5_5_5_5_5_p\\d+)[_. -][^/]*$");
+  CHECK(propose_behind("5_5_5_5_5_5_5_5_").empty());
+  CHECK(propose_behind(std::string(1001, 'a')).empty());
 }
 
 TEST_CASE("check_images: proposes a pattern unless groups are given") {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -40,6 +42,24 @@ struct Columns {
   std::vector<std::size_t> zeros = {};    // columns of 0 without a 1, which are not labels
   bool has_several_labels = false;
   std::optional<std::size_t> group = {};
+};
+
+// Finds columns by their names.
+class ColumnIndex {
+ public:
+  // `header` must outlive it.
+  explicit ColumnIndex(const Cells& header) {
+    for (std::size_t i = 0; i < header.size(); ++i) columns_.emplace(header[i], i);
+  }
+  // Returns the first column of this name.
+  std::optional<std::size_t> find(const std::string& name) const {
+    const auto found = columns_.find(name);
+    if (found == columns_.end()) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, std::size_t> columns_;
 };
 
 // Returns the index of the column that is named, or has a usual name; their number for none.
@@ -104,10 +124,9 @@ void find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
     if (fits && several && !has_one && has_zero) zeros.push_back(column);
     if (!fits && several) reject_minus_one(path, lines, column);
   }
+  const ColumnIndex index(lines[0].cells);
   for (const std::size_t column : columns) {
-    const auto first =
-        std::find(lines[0].cells.begin(), lines[0].cells.end(), lines[0].cells[column]);
-    if (first - lines[0].cells.begin() != static_cast<std::ptrdiff_t>(column)) {
+    if (index.find(lines[0].cells[column]) != column) {
       fail_at(path, lines[0].line, concat("has two columns '", lines[0].cells[column], "'"));
     }
   }
@@ -167,14 +186,14 @@ std::string describe_missing_groups(const std::string& path, const CsvLine& head
 // Returns the columns that have these names; an empty list if none has.
 std::vector<std::size_t> find_named_labels(const std::string& path, const CsvLine& header,
                                            const Cells& names) {
+  const ColumnIndex index(header.cells);
   std::vector<std::size_t> columns;
   Cells missing;
   for (const std::string& name : names) {
-    const auto found = std::find(header.cells.begin(), header.cells.end(), name);
-    if (found == header.cells.end()) {
-      missing.push_back(name);
+    if (const std::optional<std::size_t> column = index.find(name)) {
+      columns.push_back(*column);
     } else {
-      columns.push_back(static_cast<std::size_t>(found - header.cells.begin()));
+      missing.push_back(name);
     }
   }
   if (!columns.empty() && !missing.empty()) {

@@ -36,12 +36,15 @@ std::string quote_pattern(std::string_view text) {
   return quoted;
 }
 
-// Returns the beginnings of a name without its ending, the shortest first. A separator follows each
-// beginning, and a shape has "\d+" in place of its last number only.
+// Returns the first beginnings of a name without its ending, the shortest first. A separator
+// follows each beginning, and a shape has "\d+" in place of its last number only.
 std::vector<Beginning> find_beginnings(const std::string& name) {
+  // A list may have names of any length, and each beginning is stored.
+  constexpr std::size_t kMaxBeginnings = 8, kMaxBytes = 1000;
   std::vector<Beginning> beginnings;
   std::string shape;
-  for (std::size_t at = 0; at < name.size();) {
+  for (std::size_t at = 0;
+       at < std::min(name.size(), kMaxBytes) && beginnings.size() < kMaxBeginnings;) {
     if (!is_digit(name[at])) {
       shape += quote_pattern(name.substr(at++, 1));
       continue;
@@ -74,13 +77,14 @@ bool names_groups(const Counts& counts) {
 // Leaves out first words that are the same in all names of a shape, as in NORMAL2-IM-\d+, as long
 // as a letter follows.
 std::string shorten_shape(const std::string& shape) {
-  std::string rest = shape;
+  std::size_t begin = 0;
   while (true) {
-    const std::size_t separator = rest.find_first_of("_- ");
-    if (separator == std::string::npos || separator + 1 >= rest.size()) return rest;
-    if (std::isalpha(static_cast<unsigned char>(rest[separator + 1])) == 0) return rest;
-    rest = rest.substr(separator + 1);
+    const std::size_t separator = shape.find_first_of("_- ", begin);
+    if (separator == std::string::npos || separator + 1 >= shape.size()) break;
+    if (std::isalpha(static_cast<unsigned char>(shape[separator + 1])) == 0) break;
+    begin = separator + 1;
   }
+  return shape.substr(begin);
 }
 
 std::string stem_of_path(const std::string& path) {
