@@ -1,7 +1,6 @@
 #include "data/check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 #include <span>
@@ -63,16 +62,11 @@ void widen(int value, bool first, int& low, int& high) {
   high = first ? value : std::max(high, value);
 }
 
-// Returns the classes or labels of a file.
-std::vector<std::size_t> find_labels(const ImageList& list, std::size_t file) {
-  const std::int32_t label = list.files[file].label;
-  if (!list.label_sets) return {static_cast<std::size_t>(label)};
-  std::vector<std::size_t> labels;
-  const std::span<const float> row = list.label_sets->row(label);
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    if (row[i] > 0) labels.push_back(i);
-  }
-  return labels;
+// Returns the class of a file, or its labels, valid as long as the list.
+std::span<const std::int32_t> find_labels(const ImageList& list, std::size_t file) {
+  const std::int32_t& label = list.files[file].label;
+  if (!list.label_sets) return {&label, 1};
+  return list.label_sets->at(label).present;
 }
 
 // Returns a line on the files without a label and on the unknown labels of a split; "" for one
@@ -81,9 +75,9 @@ std::string describe_labels(const ImageList& list) {
   if (!list.label_sets) return "";
   std::int64_t without = 0, unknown = 0;
   for (std::size_t i = 0; i < list.files.size(); ++i) {
-    const std::span<const float> row = list.label_sets->row(list.files[i].label);
-    without += std::count(row.begin(), row.end(), 0.0f) == std::ssize(row) ? 1 : 0;
-    unknown += std::count_if(row.begin(), row.end(), [](float one) { return std::isnan(one); });
+    const LabelSet labels = list.label_sets->at(list.files[i].label);
+    without += labels.present.empty() && labels.unknown.empty() ? 1 : 0;
+    unknown += std::ssize(labels.unknown);
   }
   return concat("several labels per file: ", without, " of ", list.files.size(),
                 " files have none, and ", unknown, " of ",
@@ -104,8 +98,8 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
   bool first = true;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const FileCheck& file = files[i];
-    const std::vector<std::size_t> labels = find_labels(list, i);
-    for (const std::size_t label : labels) ++split.per_class[label];
+    const std::span<const std::int32_t> labels = find_labels(list, i);
+    for (const std::int32_t label : labels) ++split.per_class[static_cast<std::size_t>(label)];
     if (!file.error.empty()) {
       split.damaged.push_back(concat(file.error, list.label_sets ? " (labels " : " (class ",
                                      list.label_name(i, classes), ")"));
@@ -115,8 +109,8 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
       split.suspicious.push_back(concat(list.files[i].describe(), ": ", file.warning));
     }
     ++split.kinds[to_string(file.info.kind)];
-    for (const std::size_t label : labels) {
-      ++split.class_kinds[label][to_string(file.info.kind)];
+    for (const std::int32_t label : labels) {
+      ++split.class_kinds[static_cast<std::size_t>(label)][to_string(file.info.kind)];
     }
     split.grey += file.info.channels == 1 ? 1 : 0;
     split.turned += file.info.orientation != 1 ? 1 : 0;
@@ -154,11 +148,9 @@ bool is_skipped(const config::Data& data, const FileCheck& file) {
 // Returns the strata of these files of a list.
 Strata list_strata(const ImageList& list, std::span<const std::size_t> indices) {
   if (list.label_sets) {
-    std::vector<std::span<const float>> targets;
-    for (const std::size_t i : indices) {
-      targets.push_back(list.label_sets->row(list.files[i].label));
-    }
-    return Strata(targets);
+    std::vector<LabelSet> sets;
+    for (const std::size_t i : indices) sets.push_back(list.label_sets->at(list.files[i].label));
+    return Strata(sets);
   }
   std::vector<std::int32_t> classes;
   for (const std::size_t i : indices) classes.push_back(list.files[i].label);
@@ -328,10 +320,23 @@ std::string advise_on_groups(const config::Data& data) {
 
 // The first file with some content.
 struct Seen {
-  Split split;
-  std::string path;
-  std::string label;  // see ImageList::label_name()
+  const Part* part;
+  std::size_t file;
 };
+
+// Returns whether files of two lists have the same class or the same labels. The lists number sets
+// of labels differently.
+bool have_equal_labels(const Seen& a, const Seen& b) {
+  const auto is_equal = [](std::span<const std::int32_t> x, std::span<const std::int32_t> y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end());
+  };
+  const ImageList &first = a.part->list, &second = b.part->list;
+  const std::int32_t label = first.files[a.file].label, other = second.files[b.file].label;
+  if (first.label_sets == second.label_sets) return label == other;
+  if (!first.label_sets || !second.label_sets) return false;
+  const LabelSet labels = first.label_sets->at(label), others = second.label_sets->at(other);
+  return is_equal(labels.present, others.present) && is_equal(labels.unknown, others.unknown);
+}
 
 }  // namespace
 
@@ -355,12 +360,13 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   Relabel relabel(data);
   std::map<std::string, Seen> by_hash;
   std::vector<std::string> train_paths;
-  // The classes of each photo by split and hash. Training resolves conflicts before it sets
-  // validation samples aside.
-  std::map<std::pair<Split, std::string>, std::set<std::string>> classes_by_photo;
+  // The values of ListedFile::label of each photo by split and hash. Training resolves conflicts
+  // before it sets validation samples aside.
+  std::map<std::pair<Split, std::string>, std::set<std::int32_t>> labels_by_photo;
   bool has_divided_copies = false;  // equal files lie in training and in the part set aside
-  for (const auto& [split, list, files, missing] :
-       read_parts(data, seed, std::move(train), result.classes, relabel)) {
+  const std::vector<Part> parts = read_parts(data, seed, std::move(train), result.classes, relabel);
+  for (const Part& part : parts) {
+    const auto& [split, list, files, missing] = part;
     result.splits.push_back(summarise(split, list, files, result.classes));
     result.splits.back().missing = missing;
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -371,16 +377,17 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
                                : split;
       if (source == Split::kTrain) train_paths.push_back(file.describe());
       if (files[i].hash.empty()) continue;
-      std::set<std::string>& labels = classes_by_photo[{source, files[i].hash}];
-      const std::string label = list.label_name(i, result.classes);
-      if (labels.insert(label).second && labels.size() == 2) ++result.conflicts;
-      const auto [at, fresh] = by_hash.try_emplace(files[i].hash, Seen{split, file.path, label});
+      std::set<std::int32_t>& labels = labels_by_photo[{source, files[i].hash}];
+      if (labels.insert(file.label).second && labels.size() == 2) ++result.conflicts;
+      const auto [at, is_new] = by_hash.try_emplace(files[i].hash, Seen{&part, i});
       const Seen& seen = at->second;
-      if (fresh || (seen.split == split && seen.label == label)) continue;
-      result.duplicates.push_back(concat(seen.path, " (", to_string(seen.split), ") = ", file.path,
-                                         " (", to_string(split), ")",
-                                         seen.label == label ? "" : ", another class"));
-      if (seen.split == Split::kTrain && split == Split::kValidation) has_divided_copies = true;
+      const Split other = seen.part->split;
+      const bool is_equal = have_equal_labels(seen, {&part, i});
+      if (is_new || (other == split && is_equal)) continue;
+      result.duplicates.push_back(concat(seen.part->list.files[seen.file].describe(), " (",
+                                         to_string(other), ") = ", file.describe(), " (",
+                                         to_string(split), ")", is_equal ? "" : ", another class"));
+      if (other == Split::kTrain && split == Split::kValidation) has_divided_copies = true;
     }
   }
   if (!data.relabel.empty()) result.relabel = relabel.counts();

@@ -8,14 +8,20 @@
 namespace trainer::data {
 namespace {
 
+std::uint32_t checksum_labels(std::span<const std::int32_t> labels, std::uint32_t crc) {
+  const std::uint64_t count = labels.size();
+  crc = crc32c({reinterpret_cast<const std::uint8_t*>(&count), sizeof count}, crc);
+  return crc32c({reinterpret_cast<const std::uint8_t*>(labels.data()), labels.size_bytes()}, crc);
+}
+
 std::string label_checksum(const Dataset& dataset) {
   std::uint32_t crc = 0;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const std::int32_t label = dataset.label_at(i);
     crc = crc32c({reinterpret_cast<const std::uint8_t*>(&label), sizeof label}, crc);
-    const std::span<const float> targets = dataset.targets_at(i);
-    crc =
-        crc32c({reinterpret_cast<const std::uint8_t*>(targets.data()), targets.size_bytes()}, crc);
+    if (!dataset.spec().is_multi_label()) continue;
+    const LabelSet labels = dataset.label_set_at(i);
+    crc = checksum_labels(labels.unknown, checksum_labels(labels.present, crc));
   }
   return concat("crc32c ", to_hex(crc));
 }

@@ -1,7 +1,5 @@
 #include "data/dataset.h"
 
-#include <cmath>
-
 namespace trainer::data {
 
 std::size_t DatasetSpec::image_bytes() const {
@@ -29,11 +27,15 @@ std::vector<std::int32_t> list_labels(const Dataset& dataset) {
 std::vector<LabelCounts> count_labels(const Dataset& dataset) {
   if (!dataset.spec().is_multi_label()) return {};
   std::vector<LabelCounts> counts(static_cast<std::size_t>(dataset.spec().targets()));
+  for (LabelCounts& each : counts) each.negatives = dataset.size();
   for (std::int64_t sample = 0; sample < dataset.size(); ++sample) {
-    const std::span<const float> targets = dataset.targets_at(sample);
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      if (std::isnan(targets[i])) continue;
-      ++(targets[i] > 0 ? counts[i].positives : counts[i].negatives);
+    const LabelSet labels = dataset.label_set_at(sample);
+    for (const std::int32_t label : labels.present) {
+      ++counts[static_cast<std::size_t>(label)].positives;
+      --counts[static_cast<std::size_t>(label)].negatives;
+    }
+    for (const std::int32_t label : labels.unknown) {
+      --counts[static_cast<std::size_t>(label)].negatives;
     }
   }
   return counts;

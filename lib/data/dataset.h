@@ -22,6 +22,13 @@ enum class LabelKind {
   kMultiLabel,
 };
 
+// The labels of a sample of kind kMultiLabel, in ascending order. A label in neither list is known
+// to be absent.
+struct LabelSet {
+  std::span<const std::int32_t> present;
+  std::span<const std::int32_t> unknown;
+};
+
 // Shape and type of the samples of a data set.
 struct DatasetSpec {
   Shape image_shape;                 // [height, width, channels]
@@ -69,9 +76,9 @@ class Dataset {
     static_cast<void>(index);
     return "";
   }
-  // Returns the numbers of a label of kind kMultiLabel without reading the image; empty for other
+  // Returns the labels of a sample of kind kMultiLabel without reading the image; none for other
   // kinds.
-  virtual std::span<const float> targets_at(std::int64_t index) const {
+  virtual LabelSet label_set_at(std::int64_t index) const {
     static_cast<void>(index);
     return {};
   }

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstring>
+#include <stdexcept>
+#include <vector>
 
 #include "base/error.h"
 
@@ -16,7 +16,7 @@ namespace {
 class Labelled final : public data::Dataset {
  public:
   explicit Labelled(bool rare) {
-    targets_[3][2] = rare ? 1 : 0;
+    if (rare) present_[3] = {2};
     spec_.image_shape = {1, 1, 1};
     spec_.label_kind = data::LabelKind::kMultiLabel;
     spec_.label_width = 3;
@@ -24,15 +24,19 @@ class Labelled final : public data::Dataset {
   std::int64_t size() const override { return 4; }
   const data::DatasetSpec& spec() const override { return spec_; }
   using data::Dataset::get;
-  void get(std::int64_t index, std::int64_t, void*, void* label) const override {
-    std::memcpy(label, targets_[index], sizeof targets_[index]);
+  void get(std::int64_t, std::int64_t, void*, void*) const override {
+    throw std::logic_error("the weights need no images");
   }
-  std::span<const float> targets_at(std::int64_t index) const override { return targets_[index]; }
+  data::LabelSet label_set_at(std::int64_t index) const override {
+    const auto sample = static_cast<std::size_t>(index);
+    return {present_[sample], unknown_[sample]};
+  }
   std::string fingerprint() const override { return "labelled"; }
 
  private:
   data::DatasetSpec spec_;
-  float targets_[4][3] = {{1, 1, 0}, {0, 1, 0}, {0, 0, 0}, {0, NAN, 0}};
+  std::vector<std::int32_t> present_[4] = {{0, 1}, {1}, {}, {}};
+  std::vector<std::int32_t> unknown_[4] = {{}, {}, {}, {1}};
 };
 
 data::Datasets make_data(bool rare = false) {

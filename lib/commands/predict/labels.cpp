@@ -45,12 +45,8 @@ std::vector<std::size_t> LabelWriter::predicted(const Output& output) const {
 
 std::vector<std::size_t> LabelWriter::known(const PredictionInput& input,
                                             const Output& output) const {
-  std::vector<std::size_t> indices;
-  const std::span<const float> targets = input.dataset().targets_at(output.index);
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (targets[i] > 0) indices.push_back(i);
-  }
-  return indices;
+  const std::span<const std::int32_t> present = input.dataset().label_set_at(output.index).present;
+  return {present.begin(), present.end()};
 }
 
 std::string LabelWriter::join_names(const std::vector<std::size_t>& indices) const {
@@ -120,16 +116,21 @@ void LabelWriter::write_json(const PredictionInput& input, const Output& output)
   for (const std::size_t i : predicted(output)) json["labels"].push_back(labels_[i]);
   auto& all = json["probabilities"] = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < output.logits.size(); ++i) {
-    all[labels_[i]] = probability(output.logits[i]);
+    append_key(all, labels_[i], probability(output.logits[i]));
   }
   // A label that is unknown is in neither list.
   if (input.dataset().spec().is_multi_label()) {
-    auto& present = json["present"] = nlohmann::ordered_json::array();
-    auto& absent = json["absent"] = nlohmann::ordered_json::array();
-    const std::span<const float> targets = input.dataset().targets_at(output.index);
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      if (!std::isnan(targets[i])) (targets[i] > 0 ? present : absent).push_back(labels_[i]);
+    auto present = nlohmann::ordered_json::array(), absent = nlohmann::ordered_json::array();
+    const data::LabelSet labels = input.dataset().label_set_at(output.index);
+    const auto has = [](std::span<const std::int32_t> list, std::size_t label) {
+      return std::binary_search(list.begin(), list.end(), static_cast<std::int32_t>(label));
+    };
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      if (has(labels.unknown, i)) continue;
+      (has(labels.present, i) ? present : absent).push_back(labels_[i]);
     }
+    json["present"] = std::move(present);
+    json["absent"] = std::move(absent);
   }
   if (has_logits_) json["logits"] = output.logits;
   out_ << to_json_line(json) << '\n';

@@ -23,6 +23,26 @@ std::uint32_t checksum(const std::string& text, std::uint32_t crc) {
   return crc32c({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, crc);
 }
 
+// Returns a word per label, "1 ", "0 " or "nan " for an unknown one. `zeros` is the text of a set
+// without labels. Checkpoints store a checksum of this text.
+std::string spell_row(const LabelSet& set, const std::string& zeros) {
+  std::string text;
+  std::size_t copied = 0;  // bytes of `zeros`
+  const auto add = [&](std::int32_t label, const char* word) {
+    const std::size_t begin = 2 * static_cast<std::size_t>(label);
+    text.append(zeros, copied, begin - copied);
+    text += word;
+    copied = begin + 2;
+  };
+  auto unknown = set.unknown.begin();
+  for (const std::int32_t label : set.present) {
+    for (; unknown != set.unknown.end() && *unknown < label; ++unknown) add(*unknown, "nan ");
+    add(label, "1 ");
+  }
+  for (; unknown != set.unknown.end(); ++unknown) add(*unknown, "nan ");
+  return text.append(zeros, copied);
+}
+
 // Returns the place of an image in a file of many images; "" for a file of its own.
 std::string describe_place(const ListedFile& entry) {
   if (entry.bytes < 0) return "";
@@ -86,9 +106,9 @@ class ImageDataset final : public Dataset {
   std::int32_t label_at(std::int64_t index) const override {
     return spec_.is_multi_label() ? -1 : file(index).label;
   }
-  std::span<const float> targets_at(std::int64_t index) const override {
+  LabelSet label_set_at(std::int64_t index) const override {
     if (!spec_.is_multi_label()) return {};
-    return source_.list->label_sets->row(file(index).label);
+    return source_.list->label_sets->at(file(index).label);
   }
   float weight_at(std::int64_t index) const override { return file(index).weight; }
   std::string group_at(std::int64_t index) const override { return file(index).group; }
@@ -134,16 +154,17 @@ class ImageDataset final : public Dataset {
 
  private:
   static std::uint32_t checksum_sets(const LabelSets& sets, std::uint32_t crc) {
-    std::string text;
+    std::string zeros;
+    for (std::size_t label = 0; label < sets.labels(); ++label) zeros += "0 ";
     for (std::int32_t set = 0; set < sets.size(); ++set) {
-      for (const float target : sets.row(set)) text += concat(target, ' ');
+      crc = checksum(spell_row(sets.at(set), zeros), crc);
     }
-    return checksum(text, crc);
+    return crc;
   }
   void write_label(std::int64_t index, void* label) const {
     if (spec_.is_multi_label()) {
-      const std::span<const float> row = targets_at(index);
-      std::memcpy(label, row.data(), row.size_bytes());
+      source_.list->label_sets->write_row(
+          file(index).label, {static_cast<float*>(label), source_.list->label_sets->labels()});
     } else {
       std::memcpy(label, &file(index).label, sizeof(std::int32_t));
     }

@@ -42,9 +42,7 @@ class FeatureDataset final : public Dataset {
   void get(std::int64_t index, std::int64_t epoch, void* features, void* label) const override;
   std::string describe(std::int64_t index) const override { return images_.describe(index); }
   std::int32_t label_at(std::int64_t index) const override { return images_.label_at(index); }
-  std::span<const float> targets_at(std::int64_t index) const override {
-    return images_.targets_at(index);
-  }
+  LabelSet label_set_at(std::int64_t index) const override { return images_.label_set_at(index); }
   float weight_at(std::int64_t index) const override { return images_.weight_at(index); }
   std::string fingerprint() const override { return "features of " + images_.fingerprint(); }
 

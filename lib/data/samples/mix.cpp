@@ -87,9 +87,7 @@ class MixedDataset final : public Dataset {
   }
 
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
-  std::span<const float> targets_at(std::int64_t index) const override {
-    return base_->targets_at(index);
-  }
+  LabelSet label_set_at(std::int64_t index) const override { return base_->label_set_at(index); }
   float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }

@@ -83,15 +83,11 @@ Classes group_by_class(const Dataset& dataset) {
 Classes group_by_label(const Dataset& dataset) {
   Classes classes;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const std::span<const float> targets = dataset.targets_at(i);
-    bool has_label = false;
-    for (std::size_t label = 0; label < targets.size(); ++label) {
-      // An unknown label is NaN, which is not at least 0.5.
-      if (!(targets[label] >= 0.5f)) continue;
-      has_label = true;
-      add(classes, label + 1, static_cast<std::size_t>(i));
+    const LabelSet labels = dataset.label_set_at(i);
+    for (const std::int32_t label : labels.present) {
+      add(classes, static_cast<std::size_t>(label) + 1, static_cast<std::size_t>(i));
     }
-    if (!has_label) add(classes, 0, static_cast<std::size_t>(i));
+    if (labels.present.empty()) add(classes, 0, static_cast<std::size_t>(i));
   }
   return classes;
 }

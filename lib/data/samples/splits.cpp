@@ -37,8 +37,8 @@ class View final : public Dataset {
     if (changes == Changes::kNone) spec_.is_random = false;
   }
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(at(index)); }
-  std::span<const float> targets_at(std::int64_t index) const override {
-    return base_->targets_at(at(index));
+  LabelSet label_set_at(std::int64_t index) const override {
+    return base_->label_set_at(at(index));
   }
   float weight_at(std::int64_t index) const override { return base_->weight_at(at(index)); }
   std::string group_at(std::int64_t index) const override { return base_->group_at(at(index)); }

@@ -19,8 +19,8 @@ class Strata {
 
   // `classes` has the class of each sample, -1 for an unknown one.
   explicit Strata(std::span<const std::int32_t> classes);
-  // `targets` has the numbers of each sample with several labels: a label counts from 0.5 on.
-  explicit Strata(std::span<const std::span<const float>> targets);
+  // `sets` has the labels of each sample with several labels.
+  explicit Strata(std::span<const LabelSet> sets);
 
   std::size_t samples() const { return begins_.size() - 1; }
   std::span<const std::int32_t> of_sample(std::size_t index) const;

@@ -24,9 +24,7 @@ class WeightedDataset final : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
-  std::span<const float> targets_at(std::int64_t index) const override {
-    return base_->targets_at(index);
-  }
+  LabelSet label_set_at(std::int64_t index) const override { return base_->label_set_at(index); }
   float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   std::string fingerprint() const override { return base_->fingerprint() + weights_text(); }
   std::string content_key() const override { return base_->content_key() + weights_text(); }

@@ -1,14 +1,19 @@
 // Lists that give an image several labels.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "config/sections/augmentation.h"
 #include "data/check.h"
 #include "data/common_data.h"
+#include "data/image_split.h"
 #include "data/images/image_files.h"
+#include "data/images/image_reader.h"
+#include "data/images/listing/image_list.h"
 #include "data/open.h"
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
@@ -53,13 +58,15 @@ struct Folder {
       std::vector<std::byte> image(set.spec().image_bytes());
       std::vector<float> label(static_cast<std::size_t>(set.spec().label_width));
       set.get(i, image.data(), label.data());
-      const std::span<const float> targets = set.targets_at(i);
-      REQUIRE(targets.size() == label.size());
+      std::vector<std::int32_t> present, unknown;
       for (std::size_t k = 0; k < label.size(); ++k) {
         result += std::isnan(label[k]) ? '?' : label[k] == 1 ? '1' : label[k] == 0 ? '0' : 'x';
-        CHECK(std::isnan(targets[k]) == std::isnan(label[k]));
-        if (!std::isnan(label[k])) CHECK(targets[k] == label[k]);
+        if (label[k] == 1) present.push_back(static_cast<std::int32_t>(k));
+        if (std::isnan(label[k])) unknown.push_back(static_cast<std::int32_t>(k));
       }
+      const LabelSet labels = set.label_set_at(i);
+      CHECK(std::ranges::equal(labels.present, present));
+      CHECK(std::ranges::equal(labels.unknown, unknown));
       CHECK(set.label_at(i) == -1);
     }
     return result;
@@ -145,6 +152,96 @@ TEST_CASE("csv: label_separator divides a cell into labels, which are sorted") {
   folder.config.classes.clear();
   folder.config.csv.label_separator = ";";
   CHECK(folder.read("x_5.ppm,a;b", {"b;c"}) == "a, b, c: 110 011");  // without a header
+}
+
+TEST_CASE("csv: as many labels as images take memory by the labels that images have") {
+  constexpr int kImages = 3000;
+  const Folder folder;
+  std::string text = "path,label\n";
+  for (int i = 0; i < kImages; ++i) text += concat("x_0.ppm,c", i, "|c", i / 2, "|c", i, '\n');
+  write_text(folder.files.path() / "train.csv", text);
+  config::Data config = folder.config;
+  config.csv.label_separator = "|";
+  SplitImages source(config, image_split(config, Split::kTrain));
+  const std::vector<std::string> classes = source.class_names();
+  CHECK(classes.size() == kImages);
+  const ImageList list = std::move(source).list(classes);
+  REQUIRE(list.label_sets);
+  CHECK(list.label_sets->size() == kImages);
+  CHECK(list.label_sets->stored_labels() == 2 * kImages - 1);
+  CHECK(list.label_name(5, classes) == "c2|c5");
+}
+
+TEST_CASE("LabelSets: equal sets have one number, and a row has a number per label") {
+  LabelSets sets(4);
+  CHECK(sets.add({2, 0, 2}, {3}) == 0);
+  CHECK(sets.add({0, 2}, {}) == 1);
+  CHECK(sets.add({0}, {2}) == 2);
+  CHECK(sets.add({0, 2}, {3}) == 0);
+  CHECK(sets.add({}, {}) == 3);
+  CHECK(sets.size() == 4);
+  CHECK(sets.stored_labels() == 7);
+  std::vector<float> row(4, 9);
+  sets.write_row(0, row);
+  CHECK(std::isnan(row[3]));
+  row[3] = 7;
+  CHECK(row == std::vector<float>{1, 0, 1, 7});
+  sets.write_row(3, row);
+  CHECK(row == std::vector<float>(4));
+}
+
+TEST_CASE("LabelSets: a text names at most ten labels, present and unknown") {
+  LabelSets sets(30);
+  std::vector<std::string> names;
+  std::vector<std::int32_t> first, last;
+  for (int i = 0; i < 30; ++i) {
+    names.push_back(concat('n', i));
+    (i < 10 ? first : last).push_back(i);
+  }
+  CHECK(sets.describe(sets.add(first, last), names) ==
+        "n0|n1|n2|n3|n4|n5|n6|n7|n8|n9 (n10|n11|n12|n13|n14|n15|n16|n17|n18|n19 and 10 more "
+        "unknown)");
+  CHECK(sets.describe(sets.add({}, {}), names) == "no label");
+}
+
+TEST_CASE("csv: thousands of columns of labels, two of the same name are an error") {
+  constexpr int kColumns = 3000;
+  const Folder folder;
+  std::string header = "image", ones, zeros;
+  for (int i = 0; i < kColumns; ++i) {
+    header += concat(",c", i);
+    ones += i == 0 ? "1" : ",1";
+    zeros += i == 0 ? "0" : ",0";
+  }
+  folder.write("train.csv", header, {ones, zeros});
+  config::Data config = folder.config;
+  const Datasets found = open_datasets(config, 1);
+  CHECK(found.num_classes == kColumns);
+  CHECK(found.train->label_set_at(0).present.size() == kColumns);
+  CHECK(found.train->label_set_at(1).present.empty());
+  config.classes = {found.classes.rbegin(), found.classes.rend()};
+  const Datasets named = open_datasets(config, 1);
+  CHECK(named.classes.front() == concat('c', kColumns - 1));
+  CHECK(named.train->label_set_at(0).present.size() == kColumns);
+  CHECK(folder.read(header.substr(0, header.rfind('c')) + "c7", {ones, zeros}) ==
+        ":1: has two columns 'c7'");
+}
+
+TEST_CASE("several labels: the fingerprint has a word per label, so that runs can be resumed") {
+  const Folder folder;
+  folder.write("train.csv", "image,a,b,c", {"0,1,", "1,1,0", ",,1", "0,0,0", "0,1,"});
+  std::uint32_t crc = 0;
+  const auto add = [&](const std::string& text) {
+    crc = crc32c({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, crc);
+  };
+  for (int i = 0; i < 5; ++i) {
+    const auto bytes = fs::file_size(folder.files.path() / concat("x_", i, ".ppm"));
+    add(concat("x_", i, ".ppm ", bytes, ' ', i == 4 ? 0 : i, '\n'));
+  }
+  add("0 1 nan 1 1 0 nan nan 1 0 0 0 ");
+  add(ImageReader(folder.config).recipe());
+  const std::string fingerprint = open_datasets(folder.config, 1).train->fingerprint();
+  CHECK(fingerprint.substr(fingerprint.rfind(' ') + 1) == to_hex(crc));
 }
 
 TEST_CASE("csv: a cell with several labels and no separator is reported with the key") {

@@ -419,9 +419,23 @@ std::vector<std::vector<float>> draw_targets(int samples) {
   return targets;
 }
 
+Strata make_strata(const std::vector<std::vector<float>>& targets) {
+  std::vector<std::vector<std::int32_t>> present(targets.size()), unknown(targets.size());
+  std::vector<LabelSet> sets;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    for (std::size_t label = 0; label < targets[i].size(); ++label) {
+      const float target = targets[i][label];
+      if (target >= 0.5f) present[i].push_back(static_cast<std::int32_t>(label));
+      if (std::isnan(target)) unknown[i].push_back(static_cast<std::int32_t>(label));
+    }
+    sets.push_back({present[i], unknown[i]});
+  }
+  return Strata(sets);
+}
+
 TEST_CASE("divide_training_samples: several labels per image, each has its share in every part") {
   const std::vector<std::vector<float>> targets = draw_targets(600);
-  const Strata strata(std::vector<std::span<const float>>(targets.begin(), targets.end()));
+  const Strata strata = make_strata(targets);
   CHECK(!strata.is_by_class());
   std::vector<std::string> groups;
   for (int i = 0; i < 600; ++i) groups.push_back(std::to_string(i / 2));
@@ -457,7 +471,7 @@ TEST_CASE("divide_training_samples: several labels per image, each has its share
 
 TEST_CASE("describe_shares: several labels per image, the share of the samples with each label") {
   const std::vector<std::vector<float>> targets{{1, 0}, {1, 1}, {0, 1}, {0, 0}};
-  const Strata strata(std::vector<std::span<const float>>(targets.begin(), targets.end()));
+  const Strata strata = make_strata(targets);
   config::Data data;
   data.validation_split = 0.25;
   CHECK(describe_shares(data, strata, {{0, 2, 3}, {1}}, {"mass", "fluid"}) ==

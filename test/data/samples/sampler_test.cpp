@@ -26,9 +26,18 @@ class Labelled final : public Dataset {
  public:
   explicit Labelled(std::vector<std::int32_t> classes)
       : classes_(std::move(classes)), size_(static_cast<std::int64_t>(classes_.size())) {}
-  explicit Labelled(std::vector<std::vector<float>> targets)
-      : targets_(std::move(targets)), size_(static_cast<std::int64_t>(targets_.size())) {
+  explicit Labelled(const std::vector<std::vector<float>>& targets)
+      : size_(static_cast<std::int64_t>(targets.size())) {
     spec_.label_kind = LabelKind::kMultiLabel;
+    for (const std::vector<float>& row : targets) {
+      present_.emplace_back();
+      unknown_.emplace_back();
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const auto label = static_cast<std::int32_t>(i);
+        if (row[i] == 1) present_.back().push_back(label);
+        if (std::isnan(row[i])) unknown_.back().push_back(label);
+      }
+    }
   }
   std::int64_t size() const override { return size_; }
   const DatasetSpec& spec() const override { return spec_; }
@@ -36,14 +45,15 @@ class Labelled final : public Dataset {
   std::int32_t label_at(std::int64_t index) const override {
     return classes_[static_cast<std::size_t>(index)];
   }
-  std::span<const float> targets_at(std::int64_t index) const override {
-    return targets_[static_cast<std::size_t>(index)];
+  LabelSet label_set_at(std::int64_t index) const override {
+    const auto sample = static_cast<std::size_t>(index);
+    return {present_[sample], unknown_[sample]};
   }
   std::string fingerprint() const override { return ""; }
 
  private:
   std::vector<std::int32_t> classes_;
-  std::vector<std::vector<float>> targets_;
+  std::vector<std::vector<std::int32_t>> present_, unknown_;
   std::int64_t size_;
   DatasetSpec spec_;
 };

@@ -63,32 +63,35 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
 
 // Sets the classes of the files of a list with one class per image.
 void set_classes(LabelledList& read, const std::vector<std::string>& classes) {
-  const auto indices = map_class_names(classes);
+  const LabelIndex index(classes);
   for (std::size_t i = 0; i < read.list.files.size(); ++i) {
-    read.list.files[i].label =
-        find_label(read.labels[i], indices, classes,
-                   [&](const std::string& what) { throw DataError(read.place(i), what); });
+    read.list.files[i].label = index.find(
+        read.labels[i], [&](const std::string& what) { throw DataError(read.place(i), what); });
   }
 }
 
 // Sets the label sets of the files of a list with several labels per image.
 void set_label_sets(LabelledList& read, const std::vector<std::string>& classes) {
-  const auto indices = map_class_names(classes);
+  const LabelIndex index(classes);
+  const auto find = [&](const std::string& name, std::size_t file) {
+    return index.find(name,
+                      [&](const std::string& what) { throw DataError(read.place(file), what); });
+  };
   auto sets = std::make_shared<LabelSets>(classes.size());
-  std::vector<std::size_t> places;  // the index among the classes of each column
-  for (const std::string& column : read.classes) {
-    places.push_back(static_cast<std::size_t>(indices.at(column)));
-  }
+  std::vector<std::int32_t> columns;  // the class of each column
+  for (const std::string& name : read.classes) columns.push_back(find(name, 0));
   for (std::size_t i = 0; i < read.list.files.size(); ++i) {
-    std::vector<float> row(classes.size());
-    for (std::size_t c = 0; c < places.size(); ++c) row[places[c]] = read.targets[i][c];
-    for (const std::string& name : read.names[i]) {
-      const std::int32_t label = find_label(name, indices, classes, [&](const std::string& what) {
-        throw DataError(read.place(i), what);
-      });
-      row[static_cast<std::size_t>(label)] = 1;
+    std::vector<std::int32_t> present, unknown;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const float target = read.targets[i][c];
+      if (std::isnan(target)) {
+        unknown.push_back(columns[c]);
+      } else if (target > 0) {
+        present.push_back(columns[c]);
+      }
     }
-    read.list.files[i].label = sets->add(row);
+    for (const std::string& name : read.names[i]) present.push_back(find(name, i));
+    read.list.files[i].label = sets->add(std::move(present), std::move(unknown));
   }
   read.list.label_sets = std::move(sets);
 }

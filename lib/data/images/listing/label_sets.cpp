@@ -1,32 +1,65 @@
 #include "data/images/listing/label_sets.h"
 
-#include <cmath>
+#include <algorithm>
+#include <limits>
+#include <tuple>
 
 #include "base/error.h"
-#include "base/text.h"
 
 namespace trainer::data {
+namespace {
 
-std::int32_t LabelSets::add(std::span<const float> row) {
+// A set may have thousands of labels, and many messages may name it.
+std::string join_labels(std::span<const std::int32_t> labels,
+                        const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxNames = 10;
   std::string text;
-  for (const float target : row) text += std::isnan(target) ? '?' : target > 0 ? '1' : '0';
-  const auto [found, is_new] = by_text_.try_emplace(text, size());
-  if (is_new) rows_.insert(rows_.end(), row.begin(), row.end());
+  for (const std::int32_t label : labels.first(std::min(labels.size(), kMaxNames))) {
+    text += (text.empty() ? "" : "|") + names[static_cast<std::size_t>(label)];
+  }
+  if (labels.size() > kMaxNames) text += concat(" and ", labels.size() - kMaxNames, " more");
+  return text;
+}
+
+}  // namespace
+
+bool LabelSets::Stored::operator<(const Stored& other) const {
+  return std::tie(present, unknown) < std::tie(other.present, other.unknown);
+}
+
+std::int32_t LabelSets::add(std::vector<std::int32_t> present, std::vector<std::int32_t> unknown) {
+  std::sort(present.begin(), present.end());
+  present.erase(std::unique(present.begin(), present.end()), present.end());
+  present.shrink_to_fit();
+  std::sort(unknown.begin(), unknown.end());
+  const auto [found, is_new] =
+      indices_.try_emplace(Stored{std::move(present), std::move(unknown)}, size());
+  if (is_new) {
+    sets_.push_back(&found->first);
+    stored_labels_ += found->first.present.size() + found->first.unknown.size();
+  }
   return found->second;
 }
 
-std::string LabelSets::describe(std::int32_t set, const std::vector<std::string>& names) const {
-  std::vector<std::string> present, unknown;
-  const std::span<const float> targets = row(set);
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (std::isnan(targets[i])) {
-      unknown.push_back(names[i]);
-    } else if (targets[i] > 0) {
-      present.push_back(names[i]);
-    }
+LabelSet LabelSets::at(std::int32_t set) const {
+  const Stored& stored = *sets_[static_cast<std::size_t>(set)];
+  return {stored.present, stored.unknown};
+}
+
+void LabelSets::write_row(std::int32_t set, std::span<float> row) const {
+  const LabelSet labels = at(set);
+  std::fill(row.begin(), row.end(), 0.0f);
+  for (const std::int32_t label : labels.present) row[static_cast<std::size_t>(label)] = 1;
+  for (const std::int32_t label : labels.unknown) {
+    row[static_cast<std::size_t>(label)] = std::numeric_limits<float>::quiet_NaN();
   }
-  std::string text = present.empty() ? "no label" : join(present, "|");
-  if (!unknown.empty()) text += concat(" (", join(unknown, "|"), " unknown)");
+}
+
+std::string LabelSets::describe(std::int32_t set, const std::vector<std::string>& names) const {
+  const LabelSet labels = at(set);
+  std::string text = labels.present.empty() ? "no label" : join_labels(labels.present, names);
+  if (!labels.unknown.empty())
+    text += concat(" (", join_labels(labels.unknown, names), " unknown)");
   return text;
 }
 

@@ -129,26 +129,27 @@ std::vector<std::string> find_classes(const std::vector<std::string>& labels,
   return result;
 }
 
-std::int32_t find_label(const std::string& label,
-                        const std::map<std::string, std::int32_t>& indices,
-                        const std::vector<std::string>& classes,
-                        const std::function<void(const std::string&)>& fail) {
-  if (const auto found = indices.find(label); found != indices.end()) return found->second;
+LabelIndex::LabelIndex(const std::vector<std::string>& classes)
+    : classes_(classes),
+      indices_(map_class_names(classes)),
+      has_positions_(std::none_of(classes.begin(), classes.end(), [](const std::string& name) {
+        return parse_real(name).has_value();
+      })) {}
+
+std::int32_t LabelIndex::find(const std::string& label,
+                              const std::function<void(const std::string&)>& fail) const {
+  if (const auto found = indices_.find(label); found != indices_.end()) return found->second;
   std::int32_t index = 0;
   const bool is_index = as_index(label, index);
   if (is_index) {  // "1.0" is the class "1" if there is one
-    const auto same = indices.find(std::to_string(index));
-    if (same != indices.end()) return same->second;
+    const auto same = indices_.find(std::to_string(index));
+    if (same != indices_.end()) return same->second;
   }
-  // A number is the position of a class, unless classes have numbers as names.
-  const bool has_positions =
-      std::none_of(classes.begin(), classes.end(),
-                   [](const std::string& name) { return parse_real(name).has_value(); });
-  if (!is_index || !has_positions || index >= static_cast<std::int32_t>(classes.size())) {
+  if (!is_index || !has_positions_ || index >= static_cast<std::int32_t>(classes_.size())) {
     const std::string positions =
-        has_positions ? concat(" (or 0 to ", classes.size() - 1, ")") : std::string();
-    fail(concat("the label '", escaped(label), "' is not a class; the classes are ", join(classes),
-                positions, describe_similar_class(label, classes)));
+        has_positions_ ? concat(" (or 0 to ", classes_.size() - 1, ")") : std::string();
+    fail(concat("the label '", escaped(label), "' is not a class; the classes are ", join(classes_),
+                positions, describe_similar_class(label, classes_)));
   }
   return index;
 }

@@ -39,11 +39,22 @@ config::ClassOrder choose_order(const std::vector<std::string>& labels);
 std::vector<std::string> find_classes(const std::vector<std::string>& labels,
                                       std::optional<config::ClassOrder> order, const FailAt& fail);
 
-// Returns the number of the class that a label denotes by its name or its number. `indices` is that
-// of map_class_names(). Calls fail(why) for a label that is not a class.
-std::int32_t find_label(const std::string& label,
-                        const std::map<std::string, std::int32_t>& indices,
-                        const std::vector<std::string>& classes,
-                        const std::function<void(const std::string&)>& fail);
+// Finds the classes that the labels of a list denote.
+class LabelIndex {
+ public:
+  // `classes` must outlive it.
+  explicit LabelIndex(const std::vector<std::string>& classes);
+
+  // Returns the number of the class that a label denotes by its name or its number. Calls fail(why)
+  // for a label that is not a class.
+  std::int32_t find(const std::string& label,
+                    const std::function<void(const std::string&)>& fail) const;
+
+ private:
+  const std::vector<std::string>& classes_;
+  std::map<std::string, std::int32_t> indices_;  // see map_class_names()
+  // A number is the position of a class, unless classes have numbers as names.
+  bool has_positions_;
+};
 
 }  // namespace trainer::data

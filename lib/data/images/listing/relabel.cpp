@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -111,6 +111,7 @@ void Relabel::read() {
   const CsvLine& header = lines.front();
   const std::size_t path = find_column(file, header, "path");
   const std::size_t label = find_column(file, header, "label");
+  std::set<std::pair<std::string, std::string>> known;  // paths and labels
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const CsvLine& line = lines[i];
     if (line.cells.size() != header.cells.size()) {
@@ -120,6 +121,8 @@ void Relabel::read() {
     }
     Row row{line.cells[path], line.cells[label], line.line};
     if (row.path.empty()) fail_at(file, line.line, "has no path; name an image of the data");
+    // Rows are compared for each image, so that many equal ones would take long.
+    if (!known.emplace(normalize_path(row.path), row.label).second) continue;
     const std::size_t index = rows_.size();
     rows_by_path_[normalize_path(row.path)].push_back(index);
     if (row.path.find('\\') != std::string::npos) {
@@ -180,10 +183,10 @@ void Relabel::apply(Split split, const std::vector<std::string>& classes, ImageL
                       concat("data.relabel works with one class per image, but the images of ",
                              list.source, " have several labels; correct them in the list itself"));
   }
-  const auto indices = map_class_names(classes);
+  const LabelIndex index(classes);
   const auto find_class = [&](const Row& row) {
     if (row.label.empty()) return kLeftOut;
-    return find_label(row.label, indices, classes, [&](const std::string& what) {
+    return index.find(row.label, [&](const std::string& what) {
       fail_at(data_.relabel, row.line,
               concat(what,
                      ". Give a class of the data, or leave the label empty to leave the "
