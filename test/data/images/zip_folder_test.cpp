@@ -144,6 +144,9 @@ TEST_CASE("check_images: a zip is checked as a folder, with the names of entries
   REQUIRE(check.splits[0].damaged.size() == 1);
   CHECK(contains(check.splits[0].damaged[0], "photos.zip: cat/8.ppm: "));
   CHECK(check.conflicts == 1);
+  REQUIRE(check.duplicates.size() == 1);
+  CHECK(check.duplicates[0] == concat(archive.path.string(), ": cat/7.ppm (train) = ",
+                                      archive.path.string(), ": dog/2.ppm (train), another class"));
   Archive dropping;
   dropping.write(entries);
   dropping.config.on_conflict = config::OnConflict::kDrop;
@@ -192,6 +195,34 @@ TEST_CASE("data.path of a zip: entries that cannot be read are named") {
   }
   entries[3].name = entries[2].name;
   CHECK(contains(archive.find_error(entries), "contains the entry cat/2.ppm twice"));
+}
+
+TEST_CASE("data.path of a zip: names of entries have at most 4096 bytes and 128 folders") {
+  const Archive archive;
+  std::vector<ZipEntry> entries = make_entries("", 2);
+  const auto make_name = [](int folders, std::size_t bytes) {
+    std::string name = "cat/";
+    for (int i = 1; i < folders; ++i) name += "x/";
+    name += std::string(bytes - name.size() - 4, 'y') + ".ppm";
+    return name;
+  };
+  for (const std::string& name : {make_name(128, 270), make_name(1, 4096)}) {
+    CAPTURE(name.size());
+    entries[3].name = name;
+    archive.write(entries);
+    const Datasets sets = open_datasets(archive.config, 1);
+    CHECK(sets.classes == std::vector<std::string>{"cat", "dog"});
+    CHECK(sets.train->size() == 4);
+  }
+  entries[3].name = make_name(129, 270);
+  CHECK(contains(archive.find_error(entries),
+                 concat("photos.zip: contains the entry '", entries[3].name.substr(0, 40),
+                        "...', whose name is too long: 270 bytes (at most 4096) and 129 folders "
+                        "(at most 128); pack the images again")));
+  entries[3].name = make_name(1, 4097);
+  CHECK(contains(archive.find_error(entries), "4097 bytes (at most 4096) and 1 folders"));
+  entries[3].name = "cat" + std::string(200, '\\') + "1.ppm";  // Windows separates folders so
+  CHECK(contains(archive.find_error(entries), "208 bytes (at most 4096) and 200 folders"));
 }
 
 TEST_CASE(

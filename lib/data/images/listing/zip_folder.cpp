@@ -51,6 +51,19 @@ std::span<const Item> find_below(const std::vector<Item>& items, const std::stri
   return {first, last};
 }
 
+// Throws for a name that is too long: all folders that lead to an entry are stored, which takes
+// memory by the square of their number.
+void check_entry_length(const std::string& archive, const std::string& name) {
+  constexpr std::size_t kMaxBytes = 4096;  // of a path on Linux
+  constexpr std::ptrdiff_t kMaxDepth = 128;
+  const std::ptrdiff_t folders = std::count(name.begin(), name.end(), '/');
+  if (name.size() <= kMaxBytes && folders <= kMaxDepth) return;
+  throw DataError(archive, concat("contains the entry '", printable(name.substr(0, 40)),
+                                  "...', whose name is too long: ", name.size(), " bytes (at most ",
+                                  kMaxBytes, ") and ", folders, " folders (at most ", kMaxDepth,
+                                  "); pack the images again"));
+}
+
 // The names of an archive and the places of its images.
 class ZipContents {
  public:
@@ -101,6 +114,7 @@ class ZipContents {
   void add(const std::string& source, const ZipMember& member) {
     std::string name = member.name;
     std::replace(name.begin(), name.end(), '\\', '/');  // written by some programs of Windows
+    check_entry_length(source, name);
     while (name.starts_with("./")) name.erase(0, 2);
     const std::vector<std::string> parts = split_text(name, '/');
     check_entry_name(source, name, parts);
