@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -98,34 +99,52 @@ std::size_t read_value(const std::uint8_t* bytes) {
 
 constexpr std::size_t kExifPrefix = 6;  // "Exif\0\0" before the TIFF block of EXIF
 
-// Returns the orientation of an uncompressed iTXt chunk with XMP, 1 for other texts.
-int itxt_orientation(EncodedBytes chunk) {
-  constexpr char kKeyword[] = "XML:com.adobe.xmp";  // a zero and the compression flag follow
-  if (chunk.size() <= sizeof kKeyword ||
-      std::memcmp(chunk.data(), kKeyword, sizeof kKeyword) != 0 || chunk[sizeof kKeyword] != 0) {
-    return 1;
-  }
-  return xmp_orientation(chunk.subspan(sizeof kKeyword));
-}
-
-// Returns the text of a tEXt or zTXt chunk that contains EXIF in hexadecimal, as ImageMagick writes
-// it; "" for other chunks.
-std::string read_raw_profile(EncodedBytes chunk, bool is_compressed) {
+// Returns the text of compressed bytes; "" if they are damaged or the text is longer than 1 MiB.
+std::string inflate_text(EncodedBytes packed) {
   constexpr std::size_t kMaxText = std::size_t{1} << 20;
-  const auto end = std::find(chunk.begin(), chunk.end(), 0);
-  const std::string keyword(chunk.begin(), end);
-  if (keyword != "Raw profile type exif" && keyword != "Raw profile type APP1") return "";
-  const std::size_t begin = keyword.size() + (is_compressed ? 2 : 1);  // behind the method
-  if (begin >= chunk.size()) return "";
-  const EncodedBytes content = chunk.subspan(begin);
-  if (!is_compressed) return std::string(content.begin(), content.end());
   std::string text(kMaxText, '\0');
   libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
   std::size_t size = 0;
   const libdeflate_result result = libdeflate_zlib_decompress(
-      decompressor, content.data(), content.size(), text.data(), text.size(), &size);
+      decompressor, packed.data(), packed.size(), text.data(), text.size(), &size);
   libdeflate_free_decompressor(decompressor);
   return result == LIBDEFLATE_SUCCESS ? text.substr(0, size) : "";
+}
+
+// Returns the bytes behind the first zero, none if there is no zero.
+EncodedBytes skip_text(EncodedBytes bytes) {
+  const auto end = std::find(bytes.begin(), bytes.end(), 0);
+  return end == bytes.end() ? EncodedBytes() : EncodedBytes(end + 1, bytes.end());
+}
+
+// Returns whether a text chunk begins with this keyword.
+bool has_keyword(EncodedBytes chunk, std::string_view keyword) {
+  return chunk.size() > keyword.size() && chunk[keyword.size()] == 0 &&
+         std::memcmp(chunk.data(), keyword.data(), keyword.size()) == 0;
+}
+
+bool is_xmp(EncodedBytes itxt) { return has_keyword(itxt, "XML:com.adobe.xmp"); }
+
+// Returns the orientation of an iTXt chunk with XMP.
+int itxt_orientation(EncodedBytes itxt) {
+  const EncodedBytes content = skip_text(itxt);  // compression flag and method, two texts, XMP
+  if (content.size() < 2) return 1;
+  const EncodedBytes packet = skip_text(skip_text(content.subspan(2)));
+  if (content[0] == 0) return xmp_orientation(packet);
+  const std::string text = inflate_text(packet);
+  return xmp_orientation({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+}
+
+// Returns whether a tEXt or zTXt chunk contains EXIF in hexadecimal, as ImageMagick writes it.
+bool is_raw_profile(EncodedBytes chunk) {
+  return has_keyword(chunk, "Raw profile type exif") || has_keyword(chunk, "Raw profile type APP1");
+}
+
+// Returns the text of a chunk for which is_raw_profile() is true.
+std::string read_raw_profile(EncodedBytes chunk, bool is_compressed) {
+  const EncodedBytes content = skip_text(chunk);
+  if (!is_compressed) return std::string(content.begin(), content.end());
+  return content.empty() ? "" : inflate_text(content.subspan(1));  // behind the method
 }
 
 // Returns the bytes of "\nexif\n      32\n4578...", whose hexadecimal digits are in lines; none if
@@ -147,33 +166,39 @@ std::vector<std::uint8_t> parse_raw_profile(const std::string& text) {
   return bytes;
 }
 
+// Returns the orientation of EXIF in a text chunk for which is_raw_profile() is true.
+std::optional<int> raw_profile_orientation(EncodedBytes chunk, bool is_compressed) {
+  const std::vector<std::uint8_t> exif = parse_raw_profile(read_raw_profile(chunk, is_compressed));
+  if (exif.size() <= kExifPrefix) return std::nullopt;
+  return tiff_orientation(EncodedBytes(exif).subspan(kExifPrefix));
+}
+
 // Returns the orientation of the eXIf chunk, wherever the chunk is, or else of EXIF in a text, or
-// else of XMP; 1 if the file has none of these.
+// else of XMP; 1 if the file has none of these. Reads only the first text of each kind: a small
+// file can have thousands of texts of 1 MiB.
 int find_orientation(EncodedBytes file) {
-  int of_xmp = 1;
-  std::optional<int> of_text;
+  std::optional<int> of_xmp, of_text;
+  bool has_raw_profile = false;
   for (std::size_t at = kSignature; at + 12 <= file.size();) {
     const std::uint8_t* chunk = file.data() + at;
     const std::size_t length = std::size_t{chunk[0]} << 24 | std::size_t{chunk[1]} << 16 |
                                std::size_t{chunk[2]} << 8 | std::size_t{chunk[3]};
     if (length > file.size() - at - 12) break;
-    if (std::memcmp(chunk + 4, "eXIf", 4) == 0) {
-      if (const auto of_exif = tiff_orientation({chunk + 8, length})) return *of_exif;
-    }
-    if (of_xmp == 1 && std::memcmp(chunk + 4, "iTXt", 4) == 0) {
-      of_xmp = itxt_orientation({chunk + 8, length});
-    }
-    const bool is_compressed = std::memcmp(chunk + 4, "zTXt", 4) == 0;
-    if (!of_text && (is_compressed || std::memcmp(chunk + 4, "tEXt", 4) == 0)) {
-      const std::vector<std::uint8_t> exif =
-          parse_raw_profile(read_raw_profile({chunk + 8, length}, is_compressed));
-      if (exif.size() > kExifPrefix) {
-        of_text = tiff_orientation(EncodedBytes(exif).subspan(kExifPrefix));
+    const EncodedBytes content(chunk + 8, length);
+    const auto is_kind = [&](const char* kind) { return std::memcmp(chunk + 4, kind, 4) == 0; };
+    if (is_kind("eXIf")) {
+      if (const auto of_exif = tiff_orientation(content)) return *of_exif;
+    } else if (is_kind("iTXt")) {
+      if (!of_xmp && is_xmp(content)) of_xmp = itxt_orientation(content);
+    } else if (is_kind("zTXt") || is_kind("tEXt")) {
+      if (!has_raw_profile && is_raw_profile(content)) {
+        has_raw_profile = true;
+        of_text = raw_profile_orientation(content, is_kind("zTXt"));
       }
     }
     at += 12 + length;
   }
-  return of_text.value_or(of_xmp);
+  return of_text.value_or(of_xmp.value_or(1));
 }
 
 }  // namespace

@@ -408,12 +408,13 @@ TEST_CASE("PNG: the orientation of eXIf turns the image, wherever the chunk stan
 }
 
 TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf chunk") {
-  const auto size_with = [](const std::string& packet, char compressed, const Bytes& exif) {
+  const auto size_with = [](const std::string& packet, char compressed, const Bytes& exif,
+                            const std::string& language = "") {
     Png header;
     header.colours = 0;
     header.exif = exif;
-    header.texts = {concat(std::string("XML:com.adobe.xmp\0", 18), compressed,
-                           std::string("\0\0\0", 3), packet),
+    header.texts = {concat(std::string("XML:com.adobe.xmp\0", 18), compressed, '\0', language, '\0',
+                           language, '\0', packet),
                     std::string("Comment\0\0\0\0\0text", 16)};
     const Bytes file = png(header, {0, 'a', 'b', 'c', 0, 'd', 'e', 'f'});
     return decoded(file);
@@ -427,6 +428,19 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
   CHECK(size_with("<a tiff:Orientation=", '\0', {}) == stored);
   CHECK(size_with("<a xmp:Orientation=\"6\"/>", '\0', {}) == stored);
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\1', {}) == stored);
+  const auto compress = [](const std::string& packet) {
+    const Bytes packed = zlib(bytes_of(packet));
+    return std::string(packed.begin(), packed.end());
+  };
+  const std::string packed = compress("<a tiff:Orientation=\"6\"/>");
+  CHECK(size_with(packed, '\1', {}) == turned);
+  CHECK(size_with(packed, '\1', {}, "de") == turned);
+  CHECK(size_with(packed.substr(0, 5), '\1', {}) == stored);
+  // Inflated texts have at most 1 MiB.
+  std::string long_packet = "<a tiff:Orientation=\"6\"/>";
+  long_packet.resize(std::size_t{1} << 20, ' ');
+  CHECK(size_with(compress(long_packet), '\1', {}) == turned);
+  CHECK(size_with(compress(long_packet + ' '), '\1', {}) == stored);
   Bytes upright = bytes_of(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\1", 20));
   add_big(upright, 0, 4);
   add_big(upright, 0, 4);
@@ -453,6 +467,22 @@ TEST_CASE("PNG: the orientation of EXIF in a text, as ImageMagick writes it, tur
   const Bytes packed = zlib(bytes_of(lines));
   const std::string method(1, '\0');
   CHECK(decoded_with("zTXt", key + method + std::string(packed.begin(), packed.end())) == turned);
+  // One profile and one XMP packet are read per file: thousands of texts would take long.
+  const std::string profile = key + method + std::string(packed.begin(), packed.end());
+  const auto decoded_after = [&](const char* type, const std::string& first,
+                                 const std::string& second) {
+    Png header;
+    header.colours = 0;
+    header.chunks = {{type, first}, {type, second}};
+    return decoded(png(header, {0, 'a', 'b', 'c', 0, 'd', 'e', 'f'}));
+  };
+  CHECK(decoded_after("zTXt", profile, key + method + "damaged") == turned);
+  CHECK(decoded_after("zTXt", key + method + "damaged", profile) == stored);
+  CHECK(decoded_after("zTXt", std::string("Comment\0\0damaged", 16), profile) == turned);
+  const std::string packet("XML:com.adobe.xmp\0\0\0\0\0", 22);
+  const std::string turning = packet + "<a tiff:Orientation=\"6\"/>";
+  CHECK(decoded_after("iTXt", turning, packet + "<a/>") == turned);
+  CHECK(decoded_after("iTXt", packet + "<a/>", turning) == stored);
   // EXIF counts before XMP.
   const std::string xmp =
       std::string("XML:com.adobe.xmp\0\0\0\0\0", 22) + "<a tiff:Orientation=\"1\"/>";
