@@ -278,7 +278,9 @@ int main(int argc, char** argv) {
                  "parallel.threads and data.threads\n";
     return trainer::kExitDevice;
   } catch (const std::bad_alloc&) {
-    std::cerr << "error: out of memory; a smaller train.batch_size takes less\n";
+    std::cerr << "error: out of memory; free some, or raise the limit of this process (ulimit -v, "
+                 "memory.max of the container). A model takes less with a smaller "
+                 "train.batch_size\n";
     return trainer::kExitDevice;
   } catch (const std::exception& error) {
     std::cerr << "error: " << trainer::printable(error.what(), trainer::Controls::kLines)
