@@ -1,6 +1,8 @@
 // Images, arrays and lists of files.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -10,6 +12,7 @@
 #include "data/arrays/npz.h"
 #include "data/decode/image_file.h"
 #include "data/images/listing/image_list.h"
+#include "data/images/listing/relabel.h"
 #include "data/images/listing/shards.h"
 #include "data/jpeg/plain.h"
 #include "fuzz.h"
@@ -28,6 +31,12 @@ void read_all(const Array& array) {
   double sum = 0;
   for (std::int64_t i = 0; i < array.count(); ++i) sum += array.at(i);
   use(sum);
+}
+
+// Returns a time that no earlier call returned.
+std::filesystem::file_time_type next_time() {
+  static std::filesystem::file_time_type time = std::filesystem::file_time_type::clock::now();
+  return time += std::chrono::seconds(1);
 }
 
 void read_all(const Pixels& pixels) {
@@ -121,6 +130,48 @@ void run_csv(Bytes input) {
     }
     data::draw_files(list, 3, 1);
     data::check_files_exist(list);
+  });
+}
+
+// A list of three images, whose labels the input corrects.
+void run_relabel(Bytes input) {
+  expect_errors_only([&] {
+    config::Data config;
+    config.format = config::DataFormat::kCsv;
+    config.train.path = "photos/list.csv";
+    config.relabel = as_file(input, ".relabel.csv");
+    const std::vector<std::string> classes{"cat", "dog"};
+    data::ImageList list;
+    list.source = config.train.path;
+    list.files = {{"photos/cat/1.png", 0}, {"photos/dog/2.png", 1}, {"photos/dog/3.png", 1}};
+    data::Relabel(config).apply(Split::kTrain, classes, list);
+    for (const data::ListedFile& file : list.files) {
+      if (file.label < 0 || file.label > 1) found("a label of no class");
+    }
+  });
+}
+
+// As an archive of class folders; images that are listed lie in the file.
+void run_zip(Bytes input) {
+  expect_errors_only([&] {
+    config::Data config;
+    config.format = config::DataFormat::kImageFolder;
+    config::SplitFiles split;
+    split.path = config.path = as_file(input, ".zip");
+    // A listing is kept for a file of this size and time.
+    std::filesystem::last_write_time(split.path, next_time());
+    data::SplitImages source(config, split);
+    const std::vector<std::string> classes = source.class_names();
+    const data::ImageList list = std::move(source).list(classes);
+    const auto size = static_cast<std::int64_t>(input.size());
+    std::vector<std::uint8_t> bytes;
+    for (const data::ListedFile& file : list.files) {
+      if (file.offset < 0 || file.bytes < 0 || file.offset > size ||
+          file.bytes > size - file.offset) {
+        found("an image outside of its archive");
+      }
+      expect_errors_only([&] { data::read_image_file(file.stored(), kLimits, bytes); });
+    }
   });
 }
 

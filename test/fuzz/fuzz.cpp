@@ -39,6 +39,8 @@ const std::vector<Target>& targets() {
                                        {"npy", run_npy},
                                        {"npz", run_npz},
                                        {"csv", run_csv},
+                                       {"relabel", run_relabel},
+                                       {"zip", run_zip},
                                        {"tar", run_tar},
                                        {"tfrecord", run_tfrecord},
                                        {"cifar", run_cifar},

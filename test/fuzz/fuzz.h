@@ -29,8 +29,10 @@ void run_jpeg(Bytes input);    // our decoder against libjpeg-turbo's, bit for b
 void run_idx(Bytes input);     // and gzip
 void run_npy(Bytes input);
 void run_npz(Bytes input);
-void run_csv(Bytes input);  // a list of files and labels
-void run_tar(Bytes input);  // a shard of images
+void run_csv(Bytes input);      // a list of files and labels
+void run_relabel(Bytes input);  // data.relabel; `data --suspects` writes such a file
+void run_zip(Bytes input);      // class folders of images in an archive
+void run_tar(Bytes input);      // a shard of images
 void run_tfrecord(Bytes input);
 void run_cifar(Bytes input);
 void run_safetensors(Bytes input);

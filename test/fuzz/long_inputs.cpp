@@ -41,6 +41,42 @@ std::string tar_member(const std::string& name, char kind, const std::string& co
   return header + padded;
 }
 
+// An archive of stored entries of one byte.
+std::string zip_archive(const std::vector<std::string>& names) {
+  std::string archive, directory;
+  const auto put = [](std::string& out, std::uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value & 255);
+  };
+  for (const std::string& name : names) {
+    const auto place = static_cast<std::uint32_t>(archive.size());
+    for (std::string* out : {&archive, &directory}) {
+      const bool is_central = out == &directory;
+      put(*out, is_central ? 0x02014b50 : 0x04034b50, 4);
+      if (is_central) put(*out, 20, 2);
+      put(*out, 20, 2);
+      put(*out, 0, 8);           // flags, method and time
+      put(*out, 0x8cdc1683, 4);  // the checksum of "x"
+      put(*out, 1, 4);
+      put(*out, 1, 4);
+      put(*out, static_cast<std::uint32_t>(name.size()), 2);
+      put(*out, 0, is_central ? 12 : 2);
+      if (is_central) put(*out, place, 4);
+      *out += name;
+    }
+    archive += 'x';
+  }
+  const auto start = static_cast<std::uint32_t>(archive.size());
+  archive += directory;
+  put(archive, 0x06054b50, 4);
+  put(archive, 0, 4);
+  put(archive, static_cast<std::uint32_t>(names.size()), 2);
+  put(archive, static_cast<std::uint32_t>(names.size()), 2);
+  put(archive, static_cast<std::uint32_t>(directory.size()), 4);
+  put(archive, start, 4);
+  put(archive, 0, 2);
+  return archive;
+}
+
 void add(const std::string& target, const std::string& token, std::vector<Input>& inputs) {
   const auto text = [&](const std::string& content) { inputs.push_back(input_of(content)); };
   if (target == "safetensors" || target == "checkpoint" || target == "weights") {
@@ -71,6 +107,16 @@ void add(const std::string& target, const std::string& token, std::vector<Input>
     text("path," + token + "\na.png,cat\n");
     text("path,label\na.png," + std::string(token.size(), '1') + "\n");
     text("path,label\n\"" + token);
+  } else if (target == "relabel") {
+    text("path,label\n" + token + ",cat\n");
+    text("path,label\nphotos/cat/1.png," + token + "\n");
+    text("path,label," + token + "\n1.png,cat,\n");
+    text("path,label\ncat/1.png," + std::string(token.size(), '0') + "\n");
+  } else if (target == "zip") {
+    const std::string name = token.substr(0, 65'000);
+    text(zip_archive({"cat/1.png", "cat/" + name + "/2.png"}));
+    text(zip_archive({"cat/1.png", name + "/2.png"}));
+    text(zip_archive({"cat/1.png", "cat/" + name}));
   } else if (target == "tar") {
     text(tar_member("././@LongLink", 'L', token) + tar_member("a.png", '0', "x") +
          std::string(1024, '\0'));

@@ -103,6 +103,22 @@ def arrays():
     words("csv", "path,label\n", '""', '"', ",", "\r\n", "\n", "-1", "608060806", b"\xef\xbb\xbf", b"\xff\xfe")
 
 
+def folders():
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", method) as archive:
+            for entry in ("cat/1.png", "cat/deep/2.png", "dog/3.png", "notes.txt"):
+                info = zipfile.ZipInfo(entry, (1980, 1, 1, 0, 0, 0))
+                info.compress_type = method
+                archive.writestr(info, encoded(image("L", (3, 2)), "PNG"))
+        save("zip", name, out.getvalue())
+    words("zip", "PK\1\2", "PK\3\4", "PK\5\6", "PK\6\6", "PK\6\7", "cat/", "../", "\\", b"\xff\xff\xff\xff", b"\1\0\x20\0")
+    save("relabel", "plain", "path,label\nphotos/cat/1.png,dog\ndog/2.png,\n")
+    save("relabel", "suspects", "path,label,suggested_label,reasons,score\n"
+         "photos/cat/1.png,dog,dog,wrong-label,0.9\nphotos\\dog\\2.png,1,,copy outlier,1\n")
+    words("relabel", "path,label\n", "photos/", "cat", "dog", "\\", "./", "../", "1.0", "\n", '"')
+
+
 def safetensors(tensors, metadata):
     header, body = {"__metadata__": metadata} if metadata else {}, b""
     for name, values in tensors.items():
@@ -201,6 +217,7 @@ def main():
     shutil.rmtree(ROOT, ignore_errors=True)
     images()
     arrays()
+    folders()
     weights(sys.argv[1:])
     texts()
     network()
