@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -76,6 +77,12 @@ def progressive_jpeg(width, height, scans, samplings):
     return out + b"\xff\xd9"
 
 
+def png_with_texts(kind, content, size=900_000):
+    """As many chunks with this content as the size allows, before the pixels."""
+    text = chunk(kind, content)
+    return SMALL[:33] + text * (size // len(text)) + SMALL[33:]
+
+
 def tiff_one_strip(width, height):
     packed = zlib.compress(bytes(width * height * 3), 9)
     tags = [(256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 2),
@@ -104,6 +111,8 @@ def safetensors(keys):
 
 
 SMALL = png(4, 4)
+PROFILE = b"Raw profile type exif\0\0"  # of a zTXt chunk, before the compressed text
+XMP = b"XML:com.adobe.xmp\0\1\0\0\0"  # of an iTXt chunk
 
 
 def image_case(data, name="x.png", command=("data",), extra=""):
@@ -136,6 +145,39 @@ def list_of(rows, command=("data",)):
         (folder / "list.csv").write_text(rows)
         config(folder, f"data: {{format: csv, train: {{path: {folder}/list.csv}}, resize: [32, 32]}}\n")
         return len(rows), command
+    return make
+
+
+def zip_of(names):
+    def make(folder):
+        with zipfile.ZipFile(folder / "images.zip", "w") as archive:
+            for name in ["a/1.png", "b/2.png", *names]:
+                archive.writestr(name, SMALL)
+        config(folder, f"data: {{format: image_folder, path: {folder}/images.zip, resize: [32, 32]}}\n")
+        return (folder / "images.zip").stat().st_size, ("data",)
+    return make
+
+
+def labels_of(rows, data, classes, command=("data",)):
+    """A list with several labels per image, which may all be of one photo."""
+    def make(folder):
+        (folder / "i.png").write_bytes(SMALL)
+        (folder / "list.csv").write_text(rows)
+        config(folder, f"data: {{format: csv, train: {{path: {folder}/list.csv}}, resize: [4, 4]{data}}}\n",
+               f"model: {{layers: [flatten, {{dense: {{units: {classes}}}}}], loss: binary_cross_entropy}}\n"
+               "train: {epochs: 1, batch_size: 2}\n")
+        return len(rows), command
+    return make
+
+
+def relabel_of(rows, list_rows, classes=""):
+    def make(folder):
+        (folder / "i.png").write_bytes(SMALL)
+        (folder / "list.csv").write_text(list_rows)
+        (folder / "fixes.csv").write_text("path,label\n" + rows)
+        config(folder, f"data: {{format: csv, train: {{path: {folder}/list.csv}}, relabel: {folder}/fixes.csv, "
+                       f"resize: [32, 32]{classes}}}\n")
+        return max(len(rows), len(list_rows), len(classes)), ("data",)
     return make
 
 
@@ -219,10 +261,57 @@ CASES = {  # name: (make, megabytes of the decoded image that data.max_pixels al
     "JPEG 10,000 x 10,000, 3 x 4:4:4": (
         lambda: image_case(progressive_jpeg(9984, 9984, 90, [0x11] * 3), "x.jpg"), 300),
     "TIFF 10,000 x 10,000, one strip": (lambda: image_case(tiff_one_strip(10_000, 10_000), "x.tif"), 300),
+    "PNG with 800 texts of 1 MiB": (
+        lambda: image_case(png_with_texts(b"zTXt", PROFILE + zlib.compress(bytes(1 << 20), 9))), 0),
+    "PNG with 800 texts of digits": (
+        lambda: image_case(png_with_texts(b"zTXt", PROFILE + zlib.compress(b"\n\n\n" + b"0" * ((1 << 20) - 3), 9))), 0),
+    "PNG with 20,000 texts": (
+        lambda: image_case(png_with_texts(b"zTXt", PROFILE + zlib.compress(b""))), 0),
+    "PNG with 800 XMP packets of 1 MiB": (
+        lambda: image_case(png_with_texts(b"iTXt", XMP + zlib.compress(bytes(1 << 20), 9))), 0),
+    "zip: 32,000 folders": (lambda: zip_of(["a/" + "x/" * 32_000 + "3.png"]), 0),
+    "zip: seven times 32,000 folders": (lambda: zip_of([c + "/" + "x/" * 32_000 + "3.png" for c in "abcdefg"]), 0),
+    "zip: names with 32,000 points": (lambda: zip_of(["a/" + "./" * 32_000 + f"{i}.png" for i in range(7)]), 0),
+    "zip: 1,300 times 128 folders": (
+        lambda: zip_of([f"a/{i}/" + "x/" * 126 + "3.png" for i in range(1_300)]), 0),
+    "zip: 110 names of 4,096 bytes": (
+        lambda: zip_of([f"a/{i:03}/" + ("x" * 31 + "/") * 126 + "3.png" for i in range(110)]), 0),
+    "list: 20,000 labels of 20,000 rows": (
+        lambda: labels_of("path,label\n" + "".join(f"i.png,c{i}\n" for i in range(20_000)),
+                          ", csv: {label_separator: '|'}", 20_000), 0),
+    "list: 70,000 labels of 70,000 rows": (
+        lambda: labels_of("path,label\n" + "".join(f"i.png,c{i}\n" for i in range(70_000)),
+                          ", csv: {label_separator: '|'}", 70_000), 0),
+    "list: 70,000 labels, validation_split": (
+        lambda: labels_of("path,label\n" + "".join(f"i.png,c{i}\n" for i in range(70_000)),
+                          ", csv: {label_separator: '|'}, validation_split: 0.2", 70_000), 0),
+    "list: 6,000 rows of 60 labels of 1,000 bytes": (
+        lambda: labels_of(
+            "image," + ",".join(f"{i:x>1000}" for i in range(60)) + "\n" + "".join(
+                "i.png," + ",".join(f"{i:013b}".ljust(60, "1").replace("0", " ")) + "\n" for i in range(6_000)),
+            "", 60), 0),
+    "list: 90,000 columns of labels": (
+        lambda: labels_of("image," + ",".join(f"c{i}" for i in range(90_000)) + "\ni.png" + ",1" * 90_000 +
+                          "\ni.png" + ",0" * 90_000 + "\n", "", 90_000), 0),
+    "list: 60,000 columns of labels in data.classes": (
+        lambda: labels_of("image," + ",".join(f"c{i}" for i in range(60_000)) + "\ni.png" + ",1" * 60_000 +
+                          "\ni.png" + ",0" * 60_000 + "\n",
+                          ", classes: [" + ",".join(f"c{i}" for i in range(60_000)) + "]", 60_000), 0),
+    "list: a path of 450,000 numbers": (lambda: list_of("1_" * 450_000 + ".png,a\ni.png,b\n"), 0),
+    "list: five paths of 90,000 words": (
+        lambda: list_of("".join("a_" * 90_000 + f"p{i // 2}_{i}.png,a\n" for i in range(5)) + "i.png,b\n"), 0),
+    "list: labels are positions of 70,000 classes": (
+        lambda: relabel_of("i.png,0\n", "i.png,0\n" * 90_000,
+                           ", classes: [" + ",".join(f"c{i}" for i in range(70_000)) + "]"), 0),
+    "relabel: 100,000 equal rows": (lambda: relabel_of("i.png,a\n" * 100_000, "i.png,a\n" * 100_000), 0),
+    "relabel: 60,000 unknown paths": (
+        lambda: relabel_of("".join(f"{i}.png,a\n" for i in range(60_000)), "i.png,a\ni.png,b\n"), 0),
     "list: label of 60 KB": (
         lambda: list_of("i.png," + "x" * 60_000 + "\ni.png,b\n", ("data", "--sheet", "SHEET")), 0),
     "list: 900 KB label": (lambda: list_of("i.png," + "x" * 900_000 + "\ni.png,b\n"), 0),
     "list: 70,000 classes": (lambda: list_of("".join(f"i.png,c{i}\n" for i in range(70_000))), 0),
+    "list: 70,000 classes, --json": (
+        lambda: list_of("".join(f"i.png,c{i}\n" for i in range(70_000)), ("data", "--json")), 0),
     "tar: label of 100 KB": (lambda: tar_of(b"x" * 100_000, ("data", "--sheet", "SHEET")), 0),
     "tar: label of 900 KB, train": (lambda: tar_of(b"x" * 900_000, ("train", "--set", "run.dir=RUN")), 0),
     "safetensors: 130,000 keys": (
