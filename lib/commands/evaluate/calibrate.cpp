@@ -15,24 +15,6 @@ namespace {
 
 using CalibrationJson = nlohmann::ordered_json;
 
-CalibrationJson reliability_json(const engine::Reliability& measured) {
-  CalibrationJson bins = CalibrationJson::array();
-  for (const engine::ReliabilityBin& bin : measured.bins) {
-    bins.push_back({{"low", bin.low},
-                    {"high", bin.high},
-                    {"samples", bin.samples},
-                    {"correct", bin.correct},
-                    {"confidence", bin.confidence}});
-  }
-  const engine::Interval& interval = measured.expected_calibration_error_interval;
-  return {{"negative_log_likelihood", measured.negative_log_likelihood},
-          {"expected_calibration_error", measured.expected_calibration_error},
-          {"expected_calibration_error_low", interval.low},
-          {"expected_calibration_error_high", interval.high},
-          {"confidence", measured.confidence},
-          {"bins", std::move(bins)}};
-}
-
 std::string error_text(const engine::Reliability& measured) {
   const engine::Interval& interval = measured.expected_calibration_error_interval;
   return concat(fixed(measured.expected_calibration_error, 4), " (", fixed(interval.low, 4), " to ",
@@ -43,24 +25,6 @@ std::vector<std::string> bin_cells(const engine::ReliabilityBin& bin) {
   if (bin.samples == 0) return {"0", "", ""};
   return {std::to_string(bin.samples), fixed(bin.confidence, 4),
           fixed(share(bin.correct, bin.samples), 4)};
-}
-
-void print_diagram(const CalibrationReport& report, std::ostream& out) {
-  Table table({"confidence", "before: samples", "confidence", "accuracy", "after: samples",
-               "confidence", "accuracy"},
-              {1, 2, 3, 4, 5, 6});
-  for (std::size_t b = 0; b < report.before.bins.size(); ++b) {
-    const engine::ReliabilityBin& before = report.before.bins[b];
-    const engine::ReliabilityBin& after = report.after.bins[b];
-    if (before.samples == 0 && after.samples == 0) continue;
-    std::vector<std::string> row{concat(fixed(before.low, 3), " to ", fixed(before.high, 3))};
-    for (const engine::ReliabilityBin* bin : {&before, &after}) {
-      for (std::string& cell : bin_cells(*bin)) row.push_back(std::move(cell));
-    }
-    table.add(std::move(row));
-  }
-  out << '\n';
-  table.print(out);
 }
 
 // Returns the content of the file of the run.
@@ -93,6 +57,55 @@ CalibrationReport calibrate(const engine::LabelledLogits& validation, Split spli
   return report;
 }
 
+nlohmann::ordered_json reliability_json(const engine::Reliability& measured) {
+  CalibrationJson bins = CalibrationJson::array();
+  for (const engine::ReliabilityBin& bin : measured.bins) {
+    bins.push_back({{"low", bin.low},
+                    {"high", bin.high},
+                    {"samples", bin.samples},
+                    {"correct", bin.correct},
+                    {"confidence", bin.confidence}});
+  }
+  const engine::Interval& interval = measured.expected_calibration_error_interval;
+  return {{"negative_log_likelihood", measured.negative_log_likelihood},
+          {"expected_calibration_error", measured.expected_calibration_error},
+          {"expected_calibration_error_low", interval.low},
+          {"expected_calibration_error_high", interval.high},
+          {"confidence", measured.confidence},
+          {"bins", std::move(bins)}};
+}
+
+void print_reliability(const std::string& samples, const engine::Reliability& before,
+                       const engine::Reliability& after, std::ostream& out) {
+  Table table({samples, "before", "after"}, {1, 2});
+  table.add({"negative log-likelihood", fixed(before.negative_log_likelihood, 4),
+             fixed(after.negative_log_likelihood, 4)});
+  table.add({"expected calibration error (95 % interval)", error_text(before), error_text(after)});
+  table.add({"mean confidence", percent(before.confidence), percent(after.confidence)});
+  const std::string accuracy = percent(share(before.correct, before.samples));
+  table.add({"accuracy", accuracy, accuracy});
+  table.print(out);
+}
+
+void print_diagram(const engine::Reliability& before, const engine::Reliability& after,
+                   std::ostream& out) {
+  Table table({"confidence", "before: samples", "confidence", "accuracy", "after: samples",
+               "confidence", "accuracy"},
+              {1, 2, 3, 4, 5, 6});
+  for (std::size_t b = 0; b < before.bins.size(); ++b) {
+    const engine::ReliabilityBin& first = before.bins[b];
+    const engine::ReliabilityBin& second = after.bins[b];
+    if (first.samples == 0 && second.samples == 0) continue;
+    std::vector<std::string> row{concat(fixed(first.low, 3), " to ", fixed(first.high, 3))};
+    for (const engine::ReliabilityBin* bin : {&first, &second}) {
+      for (std::string& cell : bin_cells(*bin)) row.push_back(std::move(cell));
+    }
+    table.add(std::move(row));
+  }
+  out << '\n';
+  table.print(out);
+}
+
 std::string store_calibration(const OpenedModel& opened, bool flip,
                               const CalibrationReport& report) {
   return store_result(opened, flip, kCalibrationFile, calibration_json(report))
@@ -113,22 +126,13 @@ void print_calibration(const CalibrationReport& report, const std::string& store
     out << "the temperature is at the end of its range: the validation samples are too few or too "
            "easy (or the model is worse than chance) to calibrate it\n";
   }
-  Table table({to_string(report.split), "before", "after"}, {1, 2});
-  table.add({"negative log-likelihood", fixed(report.before.negative_log_likelihood, 4),
-             fixed(report.after.negative_log_likelihood, 4)});
-  table.add({"expected calibration error (95 % interval)", error_text(report.before),
-             error_text(report.after)});
-  table.add(
-      {"mean confidence", percent(report.before.confidence), percent(report.after.confidence)});
-  const std::string accuracy = percent(share(report.before.correct, report.before.samples));
-  table.add({"accuracy", accuracy, accuracy});
-  table.print(out);
+  print_reliability(to_string(report.split), report.before, report.after, out);
   if (report.split == Split::kValidation) {
     out << "the temperature was fitted to these samples, so that other data will be calibrated "
            "less "
            "well\n";
   }
-  if (!brief) print_diagram(report, out);
+  if (!brief) print_diagram(report.before, report.after, out);
 }
 
 void print_calibration_json(const CalibrationReport& report, const std::string& run,

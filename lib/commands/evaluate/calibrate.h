@@ -2,6 +2,7 @@
 // corrects them.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 
@@ -24,10 +25,19 @@ struct CalibrationReport {
 CalibrationReport calibrate(const engine::LabelledLogits& validation, Split split,
                             const engine::LabelledLogits& scores);
 
+// Returns the measures and the bins.
+nlohmann::ordered_json reliability_json(const engine::Reliability& measured);
+
 // Stores the report in the run of the model. Returns the file, or "" for a model without a run.
 std::string store_calibration(const OpenedModel& opened, bool flip,
                               const CalibrationReport& report);
 
+// Prints a table of the measures of the samples that are called `samples`.
+void print_reliability(const std::string& samples, const engine::Reliability& before,
+                       const engine::Reliability& after, std::ostream& out);
+// Prints the reliability diagram as a table.
+void print_diagram(const engine::Reliability& before, const engine::Reliability& after,
+                   std::ostream& out);
 // Prints the temperature, the measures and, unless `brief`, the reliability diagram as a table.
 // `stored` is the file that has the temperature, or "" if it was not stored.
 void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,

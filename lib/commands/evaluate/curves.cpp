@@ -28,7 +28,35 @@ void for_some_points(const std::vector<Point>& points, std::size_t max_points, c
   }
 }
 
-CurvesJson curves_json(const CurvesReport& report, std::size_t max_points) {
+}  // namespace
+
+CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
+                            const std::vector<std::string>& names, std::int64_t positive) {
+  CurvesReport report;
+  report.split = split;
+  const std::vector<engine::BinaryScores> all = engine::one_against_rest(scores);
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    if (positive >= 0 && c != static_cast<std::size_t>(positive)) continue;
+    ClassCurves curves;
+    curves.name = c < names.size() ? names[c] : std::to_string(c);
+    curves.positives = all[c].positives();
+    curves.negatives = all[c].negatives();
+    if (curves.positives == 0 || curves.negatives == 0) continue;
+    curves.roc_area = engine::roc_area(all[c]);
+    curves.average_precision = engine::average_precision(all[c]);
+    curves.roc = engine::roc_curve(all[c]);
+    curves.precision_recall = engine::precision_recall_curve(all[c]);
+    report.classes.push_back(std::move(curves));
+  }
+  if (report.classes.empty()) {
+    throw DataError(split,
+                    "has no class with some but not all of the samples, so that there is no curve; "
+                    "evaluate samples of several classes");
+  }
+  return report;
+}
+
+nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_points) {
   CurvesJson classes = CurvesJson::array();
   for (const ClassCurves& one : report.classes) {
     CurvesJson roc = CurvesJson::array(), precision_recall = CurvesJson::array();
@@ -56,35 +84,7 @@ CurvesJson curves_json(const CurvesReport& report, std::size_t max_points) {
                        {"roc", std::move(roc)},
                        {"precision_recall", std::move(precision_recall)}});
   }
-  return {{"split", to_string(report.split)}, {"classes", std::move(classes)}};
-}
-
-}  // namespace
-
-CurvesReport compute_curves(const engine::LabelledLogits& scores, Split split,
-                            const std::vector<std::string>& names, std::int64_t positive) {
-  CurvesReport report;
-  report.split = split;
-  const std::vector<engine::BinaryScores> all = engine::one_against_rest(scores);
-  for (std::size_t c = 0; c < all.size(); ++c) {
-    if (positive >= 0 && c != static_cast<std::size_t>(positive)) continue;
-    ClassCurves curves;
-    curves.name = c < names.size() ? names[c] : std::to_string(c);
-    curves.positives = all[c].positives();
-    curves.negatives = all[c].negatives();
-    if (curves.positives == 0 || curves.negatives == 0) continue;
-    curves.roc_area = engine::roc_area(all[c]);
-    curves.average_precision = engine::average_precision(all[c]);
-    curves.roc = engine::roc_curve(all[c]);
-    curves.precision_recall = engine::precision_recall_curve(all[c]);
-    report.classes.push_back(std::move(curves));
-  }
-  if (report.classes.empty()) {
-    throw DataError(to_string(split),
-                    "has no class with some but not all of the samples, so that there is no curve; "
-                    "evaluate samples of several classes");
-  }
-  return report;
+  return {{"split", report.split}, {"classes", std::move(classes)}};
 }
 
 std::string store_curves(const OpenedModel& opened, bool flip, const CurvesReport& report) {
@@ -94,7 +94,7 @@ std::string store_curves(const OpenedModel& opened, bool flip, const CurvesRepor
 }
 
 void print_curves(const CurvesReport& report, const std::string& stored, std::ostream& out) {
-  out << "curves: one class against the rest, " << to_string(report.split);
+  out << "curves: one class against the rest, " << report.split;
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
   Table table(

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "base/split.h"
 #include "commands/open_model/open_model.h"
 #include "engine/metrics/roc_curve.h"
 
@@ -23,7 +23,7 @@ struct ClassCurves {
 };
 
 struct CurvesReport {
-  Split split = Split::kTest;
+  std::string split;  // the name of the evaluated samples: "test"
   // The positive one of two classes; of more, or without a positive class, those that have some but
   // not all samples.
   std::vector<ClassCurves> classes;
@@ -31,8 +31,11 @@ struct CurvesReport {
 
 // `positive` is the class whose curves are computed, or -1 for all classes. The thresholds are
 // probabilities at a temperature of 1.
-CurvesReport compute_curves(const engine::LabelledLogits& scores, Split split,
+CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
                             const std::vector<std::string>& names, std::int64_t positive);
+
+// Returns the areas and about `max_points` points of each curve, evenly spaced, or all.
+nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_points);
 
 // Stores the areas and at most 1000 points of each curve in the run of the model. Returns the file,
 // or "" for a model without a run.

@@ -69,7 +69,7 @@ void Decisions::draw_curves(const DecisionOutput& output) {
   const bool is_of_all = classes.size() != 2 && options_.positive_class.empty();
   const std::int64_t positive =
       is_of_all ? -1 : find_positive_class(classes, options_.positive_class);
-  const CurvesReport report = compute_curves(scores_, split_, classes, positive);
+  const CurvesReport report = compute_curves(scores_, to_string(split_), classes, positive);
   const std::string stored = store_curves(opened_, evaluation_.flip, report);
   if (output.json) return print_curves_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");

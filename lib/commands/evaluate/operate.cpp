@@ -19,25 +19,15 @@ double threshold_probability(const OperatingReport& report) {
   return 1 / (1 + std::exp(-report.log_odds));
 }
 
-OperatingJson counts_json(const engine::OperatingCounts& counts) {
-  const engine::Interval sensitivity = counts.sensitivity_interval();
-  const engine::Interval specificity = counts.specificity_interval();
-  return {{"true_positives", counts.true_positives}, {"false_negatives", counts.false_negatives},
-          {"true_negatives", counts.true_negatives}, {"false_positives", counts.false_positives},
-          {"sensitivity", counts.sensitivity()},     {"sensitivity_low", sensitivity.low},
-          {"sensitivity_high", sensitivity.high},    {"specificity", counts.specificity()},
-          {"specificity_low", specificity.low},      {"specificity_high", specificity.high}};
-}
-
 OperatingJson operating_json(const OperatingReport& report) {
   return {{"criterion", report.criterion},
           {"positive_class", report.positive_class},
           {"positive_index", report.positive_index},
           {"log_odds", report.log_odds},
           {"probability", threshold_probability(report)},
-          {"validation", counts_json(report.found)},
+          {"validation", operating_counts_json(report.found)},
           {"split", to_string(report.split)},
-          {"counts", counts_json(report.counts)}};
+          {"counts", operating_counts_json(report.counts)}};
 }
 
 std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
@@ -46,8 +36,9 @@ std::string rate_text(double rate, const engine::Interval& interval, std::int64_
                 part, " of ", whole, ")");
 }
 
-std::vector<std::string> rate_cells(Split split, const engine::OperatingCounts& counts) {
-  return {to_string(split),
+std::vector<std::string> rate_cells(const std::string& samples,
+                                    const engine::OperatingCounts& counts) {
+  return {samples,
           rate_text(counts.sensitivity(), counts.sensitivity_interval(), counts.true_positives,
                     counts.true_positives + counts.false_negatives),
           rate_text(counts.specificity(), counts.specificity_interval(), counts.true_negatives,
@@ -89,6 +80,23 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
   return report;
 }
 
+nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& counts) {
+  const engine::Interval sensitivity = counts.sensitivity_interval();
+  const engine::Interval specificity = counts.specificity_interval();
+  return {{"true_positives", counts.true_positives}, {"false_negatives", counts.false_negatives},
+          {"true_negatives", counts.true_negatives}, {"false_positives", counts.false_positives},
+          {"sensitivity", counts.sensitivity()},     {"sensitivity_low", sensitivity.low},
+          {"sensitivity_high", sensitivity.high},    {"specificity", counts.specificity()},
+          {"specificity_low", specificity.low},      {"specificity_high", specificity.high}};
+}
+
+void print_operating_counts(
+    const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows, std::ostream& out) {
+  Table table({"split", "sensitivity (95 % interval)", "specificity (95 % interval)"}, {1, 2});
+  for (const auto& [samples, counts] : rows) table.add(rate_cells(samples, counts));
+  table.print(out);
+}
+
 std::string store_operating_point(const OpenedModel& opened, bool flip,
                                   const OperatingReport& report) {
   return store_result(opened, flip, kOperatingPointFile, operating_json(report))
@@ -104,10 +112,10 @@ void print_operating_point(const OperatingReport& report, const std::string& sto
       << ")";
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
-  Table table({"split", "sensitivity (95 % interval)", "specificity (95 % interval)"}, {1, 2});
-  table.add(rate_cells(Split::kValidation, report.found));
-  if (report.split != Split::kValidation) table.add(rate_cells(report.split, report.counts));
-  table.print(out);
+  std::vector<std::pair<std::string, engine::OperatingCounts>> rows{
+      {to_string(Split::kValidation), report.found}};
+  if (report.split != Split::kValidation) rows.emplace_back(to_string(report.split), report.counts);
+  print_operating_counts(rows, out);
 }
 
 void print_operating_point_json(const OperatingReport& report, const std::string& run,

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/split.h"
 #include "commands/open_model/open_model.h"
@@ -30,6 +33,12 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
                                       const std::string& positive_class,
                                       const engine::LabelledLogits& validation, Split split,
                                       const engine::LabelledLogits& scores);
+
+// Returns the counts, and the rates with their 95 % intervals.
+nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& counts);
+// Prints a row of sensitivity and specificity for each name of samples.
+void print_operating_counts(
+    const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows, std::ostream& out);
 
 // Stores the report in the run of the model. Returns the file, or "" for a model without a run.
 std::string store_operating_point(const OpenedModel& opened, bool flip,
