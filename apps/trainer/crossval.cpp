@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "commands/evaluate/decision_options.h"
 #include "commands/report/html.h"
 #include "commands/sweep/sweep_print.h"
 #include "commands/sweep/table.h"
@@ -20,12 +21,13 @@ struct CrossvalArguments : ConfigArguments {
   std::string folder;
   bool collect = false;
   bool best = false;
+  commands::DecisionOptions decisions;
 };
 
 int crossval(const CrossvalArguments& arguments) {
-  const commands::SweepPlan plan =
-      commands::plan_crossval(find_config(arguments.path, arguments.overrides), arguments.folds,
-                              arguments.overrides, environment(), arguments.folder);
+  const commands::SweepPlan plan = commands::plan_crossval(
+      find_config(arguments.path, arguments.overrides), arguments.folds, arguments.overrides,
+      environment(), arguments.folder, arguments.decisions);
   const Path program = std::filesystem::read_symlink("/proc/self/exe");
   if (arguments.collect) {
     commands::check_runs(plan);
@@ -41,8 +43,9 @@ int crossval(const CrossvalArguments& arguments) {
   const int code = commands::find_exit_code(points);
   const commands::Summary summary = commands::summarize(plan, std::move(points), std::nullopt);
   commands::write_tables(summary, plan.folder);
-  commands::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  const Path report = plan.folder / "report.html";
   if (missing > 0) {
+    commands::write_sweep_report(summary, plan.folder, report);
     if (!arguments.json) {
       std::cout << '\n';
       commands::print_summary(summary, plan.folder, std::cout);
@@ -54,12 +57,13 @@ int crossval(const CrossvalArguments& arguments) {
   }
   const commands::CrossvalResult result = commands::collect_folds(
       plan, arguments.best ? commands::CheckpointChoice::kBest : commands::CheckpointChoice::kLast,
-      warn);
+      arguments.decisions, warn);
+  commands::write_crossval_report(summary, {}, plan.folder, report);
   if (arguments.json) {
     std::cout << commands::crossval_json(result) << std::endl;
   } else {
     if (!arguments.quiet && !arguments.collect) std::cout << '\n';
-    commands::print_crossval(result, plan.folder, std::cout);
+    commands::print_crossval(result, plan.folder, arguments.quiet, std::cout);
   }
   return kExitOk;
 }
@@ -85,6 +89,17 @@ void add_crossval(CommandLine& line) {
       "--best", arguments->best,
       "Predict by the best checkpoint of each run, which its fold has chosen, in place "
       "of the last: the metrics are then too good");
+  command
+      .add_option("--operating-point", arguments->decisions.operating_point,
+                  "Also the threshold of the positive class, found for each fold on the "
+                  "predictions for the other folds: sensitivity=0.95, specificity=0.9 or "
+                  "cost=FP:FN")
+      .type_name("CRITERION");
+  command
+      .add_option("--positive-class", arguments->decisions.positive_class,
+                  "The class of the curves and of --operating-point; of two classes the second "
+                  "when left out")
+      .type_name("CLASS");
   add_overrides(command, arguments->overrides);
   command.remove_option("--run-dir");  // each fold has a folder of its own in --dir
   command.add_flag("--json", arguments->json,

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "checkpoint/run_links.h"
 #include "commands.h"
+#include "commands/crossval/crossval.h"
 #include "commands/report/html.h"
 #include "commands/sweep/summary.h"
 #include "options.h"
@@ -23,6 +24,24 @@ struct ReportArguments {
   std::vector<config::Override> overrides;
 };
 
+commands::MistakeOptions mistake_options(const ReportArguments& arguments) {
+  return {static_cast<std::size_t>(arguments.mistakes),
+          arguments.seconds,
+          arguments.last ? commands::CheckpointChoice::kLast : commands::CheckpointChoice::kDefault,
+          arguments.overrides,
+          environment(),
+          warn};
+}
+
+// Warns of mistakes that could not be looked for. Returns whether they could.
+bool check_mistakes(const commands::Mistakes& mistakes) {
+  if (mistakes.failed) {
+    warn(concat("the report has no mistakes and no pictures: ", mistakes.reason,
+                "; --mistakes 0 leaves them out"));
+  }
+  return !mistakes.failed;
+}
+
 // Returns whether all parts of the report were made.
 bool report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
   const commands::RunFiles run = commands::read_run(folder);
@@ -30,22 +49,37 @@ bool report_run(const ReportArguments& arguments, const Path& folder, const Path
   if (arguments.mistakes == 0) {
     mistakes.reason = "--mistakes 0";
   } else {
-    mistakes = commands::find_mistakes(
-        folder,
-        {static_cast<std::size_t>(arguments.mistakes), arguments.seconds,
-         arguments.last ? commands::CheckpointChoice::kLast : commands::CheckpointChoice::kDefault,
-         arguments.overrides, environment(), warn});
+    mistakes = commands::find_mistakes(folder, mistake_options(arguments));
   }
   commands::write_run_report(run, mistakes, output);
   if (!arguments.plots.empty() || arguments.output.empty()) {
     commands::write_run_plots(run,
                               arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
   }
-  if (mistakes.failed) {
-    warn(concat("the report has no mistakes and no pictures: ", mistakes.reason,
-                "; --mistakes 0 leaves them out"));
+  return check_mistakes(mistakes);
+}
+
+// The mistakes of each fold are found on the fold, with the checkpoint that predicted it. Returns
+// whether all parts of the report were made.
+bool report_crossval(const ReportArguments& arguments, const Path& folder, const Path& output) {
+  const commands::SweepPlan plan = commands::read_plan(folder);
+  const std::size_t count = plan.points.size();
+  commands::MistakeOptions options = mistake_options(arguments);
+  options.checkpoint = commands::read_crossval_checkpoint(folder);
+  options.split = Split::kValidation;
+  options.most = (options.most + count - 1) / count;
+  options.seconds /= static_cast<double>(count);
+  std::vector<commands::Mistakes> folds;
+  bool is_whole = true;
+  for (std::size_t fold = 0; fold < count && arguments.mistakes > 0; ++fold) {
+    folds.push_back(commands::find_mistakes(folder / plan.points[fold].name, options));
+    folds.back().split = concat("fold ", fold + 1);
+    is_whole = check_mistakes(folds.back()) && is_whole;
   }
-  return !mistakes.failed;
+  commands::write_crossval_report(
+      commands::summarize(plan, commands::collect(plan), arguments.to_accuracy), folds, folder,
+      output);
+  return is_whole;
 }
 
 int report(const ReportArguments& arguments) {
@@ -58,7 +92,9 @@ int report(const ReportArguments& arguments) {
     check_output_path("--output", output, arguments.overwrite);
   }
   bool is_whole = true;
-  if (std::filesystem::exists(folder / "sweep.json")) {
+  if (std::filesystem::exists(folder / commands::kCrossvalFile)) {
+    is_whole = report_crossval(arguments, folder, output);
+  } else if (std::filesystem::exists(folder / "sweep.json")) {
     const commands::SweepPlan plan = commands::read_plan(folder);
     commands::write_sweep_report(
         commands::summarize(plan, commands::collect(plan), arguments.to_accuracy), folder, output);
@@ -73,9 +109,10 @@ int report(const ReportArguments& arguments) {
 
 void add_report(CommandLine& line) {
   const auto arguments = std::make_shared<ReportArguments>();
-  const Command command =
-      line.add_command("report", "A run or a sweep as one HTML file that needs no network");
-  command.add_option("folder", arguments->folder, "Folder of a run or of a sweep").required();
+  const Command command = line.add_command(
+      "report", "A run, a sweep or a cross-validation as one HTML file without network");
+  command.add_option("folder", arguments->folder, "Folder of a run, of a sweep or of crossval")
+      .required();
   command.add_option("--output", arguments->output,
                      "The file; report.html in the folder when left out, which is replaced");
   command.add_flag("--overwrite", arguments->overwrite, "Replace the file of --output");
@@ -92,7 +129,8 @@ void add_report(CommandLine& line) {
       .add_option(
           "--mistakes", arguments->mistakes,
           "Of a run: show so many of its mistakes, by true and predicted class, and half as "
-          "many right answers; found with its best checkpoint, else its last; default 24")
+          "many right answers; found with its best checkpoint, else its last; default 24. Of "
+          "crossval: of the folds together, found with the checkpoints of its predictions")
       .type_name("N")
       .not_negative();
   command.add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")

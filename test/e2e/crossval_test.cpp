@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "program.h"
 #include "support/contains.h"
@@ -155,6 +156,129 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
   const Result collected = run(other);
   CHECK(collected.code == 2);
   CHECK(contains(collected.err, "data.folds was 3, is 2"));
+}
+
+TEST_CASE("crossval: AUC, calibration and operating point, by out_of_fold.csv and in the report") {
+  const Persons persons;
+  REQUIRE(persons.create("(person\\d+)").code == 0);
+  const Arguments options{"--operating-point", "sensitivity=0.8", "--positive-class", "ill"};
+  const Result result = run(persons.crossval(6, options));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const Json event = result.event("crossval");
+  CHECK(event["checkpoint"] == "last");
+  const Json& point = event["operating_point"];
+  CHECK(point["positive_class"] == "ill");
+  std::vector<double> of_ill, of_well;  // probabilities of "ill"
+  std::vector<double> before(15), after(15);
+  int true_positives = 0, false_positives = 0;
+  for (const std::vector<std::string>& row : read_predictions(persons.folder())) {
+    const std::size_t fold = std::stoul(row[1]) - 1;
+    const bool is_ill = row[2] == "ill", is_right = row[2] == row[3];
+    const double ill = std::stod(row[5]), odds = std::log(ill / std::stod(row[6]));
+    (is_ill ? of_ill : of_well).push_back(ill);
+    const double temperature = event["calibration"]["fold_temperatures"][fold];
+    const auto add = [&](std::vector<double>& bins, double confidence) {
+      bins[static_cast<std::size_t>(std::ceil(confidence * 15)) - 1] +=
+          (is_right ? 1 : 0) - confidence;
+    };
+    add(before, std::stod(row[4]));
+    add(after, 1 / (1 + std::exp(-std::abs(odds) / temperature)));
+    if (odds >= point["fold_log_odds"][fold].get<double>()) {
+      ++(is_ill ? true_positives : false_positives);
+    }
+  }
+  double wins = 0;
+  for (const double ill : of_ill) {
+    for (const double well : of_well) wins += ill > well ? 1 : ill == well ? 0.5 : 0;
+  }
+  const double area = wins / static_cast<double>(of_ill.size() * of_well.size());
+  const Json& auc = event["metrics"]["auc"];
+  CHECK(auc["all"].get<double>() == doctest::Approx(area).epsilon(1e-6));
+  CHECK(auc["all_low"].get<double>() <= area);
+  CHECK(auc["all_high"].get<double>() >= area);
+  const Json& curves = event["curves"]["classes"];
+  REQUIRE(curves.size() == 1);
+  CHECK(curves[0]["class"] == "ill");
+  CHECK(curves[0]["roc_auc_low"].get<double>() ==
+        doctest::Approx(auc["all_low"].get<double>()).epsilon(1e-9));
+  const auto error = [&](const std::vector<double>& bins) {
+    double sum = 0;
+    for (const double gap : bins) sum += std::abs(gap);
+    return sum / persons.files;
+  };
+  const char* const kError = "expected_calibration_error";
+  CHECK(event["calibration"]["before"][kError].get<double>() ==
+        doctest::Approx(error(before)).epsilon(1e-4));
+  CHECK(event["calibration"]["after"][kError].get<double>() ==
+        doctest::Approx(error(after)).epsilon(1e-4));
+  CHECK(point["counts"]["true_positives"] == true_positives);
+  CHECK(point["counts"]["false_positives"] == false_positives);
+  CHECK(point["found"]["sensitivity"].get<double>() >= 0.8);
+
+  const auto number = [](const Json& value) { return fixed(value.get<double>(), 4); };
+  const std::string interval = concat(number(auc["all_low"]), " to ", number(auc["all_high"]));
+  const std::string report = read_text_file(persons.folder() / "report.html");
+  CHECK(contains(report, "<h1>Cross-validation photos</h1>"));
+  CHECK(contains(report, interval));
+  CHECK(contains(report, number(auc["mean"])));
+  CHECK(contains(report, number(event["calibration"]["after"][kError])));
+  CHECK(contains(report, number(auc["folds"][2])));
+  for (const char* title : {"Reliability", "ROC", "Precision and recall", "Operating point"}) {
+    CHECK(contains(report, title));
+  }
+  CHECK(contains(report, percent(point["counts"]["sensitivity"].get<double>())));
+  CHECK(std::filesystem::exists(persons.folder() / "reliability.svg"));
+  CHECK_FALSE(contains(report, "<img "));
+
+  // `report` adds the mistakes of the folds.
+  const Path page = persons.work / "folds.html";
+  const Result with = run({"report", persons.folder(), "--output", page, "--mistakes", "6"});
+  INFO(with.err);
+  REQUIRE(with.code == 0);
+  const std::string pictures = read_text_file(page);
+  CHECK(contains(pictures, interval));
+  for (const std::size_t fold : {std::size_t{0}, std::size_t{2}}) {
+    const std::int64_t count = event["folds"][fold]["count"];
+    const double accuracy = event["metrics"]["accuracy"]["folds"][fold];
+    const std::int64_t wrong = std::lround((1 - accuracy) * static_cast<double>(count));
+    CHECK(contains(pictures, concat("<h2>Mistakes (fold ", fold + 1, ")</h2>\n<p>", wrong, " of ",
+                                    count, " samples are wrong with the last checkpoint.")));
+  }
+  CHECK(contains(pictures, "<img "));
+  CHECK(contains(pictures, "alt=\"Heatmap of "));
+
+  // As text.
+  Arguments collect = persons.crossval(6, options);
+  collect.push_back("--collect");
+  std::erase(collect, "--json");
+  const Result text = run(collect);
+  INFO(text.out, text.err);
+  CHECK(text.code == 0);
+  CHECK(contains(text.out, concat(number(auc["all"]), " (", interval, ")")));
+  CHECK(contains(text.out, "each fold by the threshold of the others"));
+  CHECK(contains(text.out, "expected calibration error (95 % interval)"));
+  CHECK(contains(text.out, "before: samples"));
+  collect.push_back("--quiet");
+  CHECK_FALSE(contains(run(collect).out, "before: samples"));
+
+  std::ofstream(persons.folder() / "crossval.json") << "{\"checkpoint\":\"last\"}";
+  const Result damaged = run({"report", persons.folder()});
+  CHECK(damaged.code == 3);
+  CHECK(contains(damaged.err, "crossval.json"));
+  CHECK(contains(damaged.err, "`trainer crossval` command again with --collect"));
+}
+
+TEST_CASE("crossval: options that the model cannot follow, an error before training") {
+  const Persons persons;
+  REQUIRE(persons.create("(person\\d+)").code == 0);
+  const Result criterion = run(persons.crossval(6, {"--operating-point", "sensitivity=95"}));
+  CHECK(criterion.code == 2);
+  CHECK(contains(criterion.err, "'sensitivity=95' is not a criterion"));
+  const Result positive = run(persons.crossval(6, {"--positive-class", "sick"}));
+  CHECK(positive.code == 2);
+  CHECK(contains(positive.err, "--positive-class"));
+  CHECK(!std::filesystem::exists(persons.folder()));
 }
 
 TEST_CASE("crossval: killed and started again, the predictions of an undisturbed one") {

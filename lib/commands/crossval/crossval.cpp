@@ -12,6 +12,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/open_model/run_archive.h"
+#include "commands/open_model/stored_result.h"
 #include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
@@ -43,6 +44,7 @@ class OutOfFold {
     engine.load(opened.file, opened.path);
     begin(opened, split, engine.outputs());
     engine::EvaluateOptions options = engine::evaluate_options(opened.config);
+    scores_.push_back({.outputs = engine.outputs(), .logits = {}, .labels = {}});
     options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
       add_batch(split.dataset(), batch, logits, fold, options.loss);
     };
@@ -52,6 +54,15 @@ class OutOfFold {
   }
 
   const std::vector<std::string>& classes() const { return classes_; }
+
+  // Returns the scores by fold; none if the outputs are not the probabilities of classes, or too
+  // many for the limit of an AUC.
+  std::vector<engine::LabelledLogits> class_scores() const {
+    std::size_t count = 0;
+    for (const engine::LabelledLogits& fold : scores_) count += fold.logits.size();
+    if (!is_of_classes_ || count > static_cast<std::size_t>(max_scores_)) return {};
+    return scores_;
+  }
 
   engine::Metrics metrics() const {
     engine::Metrics all = all_->result();
@@ -72,6 +83,9 @@ class OutOfFold {
     classes_ = split.data.classes;
     const engine::EvaluateOptions options = engine::evaluate_options(opened.config);
     has_classes_ = engine::has_classes(split.dataset(), options.loss);
+    is_of_classes_ =
+        has_classes_ && engine::why_no_class_probabilities(options.loss, outputs).empty();
+    max_scores_ = options.max_scores;
     all_.emplace(options.loss, outputs, options.top_k, has_classes_, options.max_scores);
   }
 
@@ -80,6 +94,11 @@ class OutOfFold {
     const std::vector<std::int32_t> labels = engine::label_indices(dataset, batch);
     const std::vector<float> losses(labels.size());  // metrics() has the sum of the folds
     all_->add(logits, losses, labels);
+    if (is_of_classes_) {
+      engine::LabelledLogits& scores = scores_.back();
+      scores.logits.insert(scores.logits.end(), logits.begin(), logits.end());
+      scores.labels.insert(scores.labels.end(), labels.begin(), labels.end());
+    }
     const std::size_t width = logits.size() / labels.size();
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const std::span<const float> output = logits.subspan(i * width, width);
@@ -99,16 +118,21 @@ class OutOfFold {
 
   std::vector<std::string> classes_;
   bool has_classes_ = false;
+  bool is_of_classes_ = false;  // the outputs are the probabilities of classes
+  std::int64_t max_scores_ = 0;
+  std::vector<engine::LabelledLogits> scores_;  // by fold
   std::optional<engine::MetricsAccumulator> all_;
   double loss_sum_ = 0;
   std::string rows_;
 };
 
 std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
-                                     const engine::Metrics& all) {
+                                     const engine::Metrics& all, const FoldDecisions& decisions) {
   std::vector<FoldMetric> metrics;
   for (const auto& [name, value] : engine::named_metrics(all)) {
-    FoldMetric metric{std::string(name), {}, {}, value};
+    FoldMetric metric{std::string(name), {}, {}, value, {}};
+    if (name == "accuracy" && std::isfinite(value)) metric.all_interval = all.accuracy_interval;
+    if (name == "auc" && decisions.auc) metric.all_interval = decisions.auc->interval;
     std::vector<double> known;
     for (const FoldResult& fold : folds) {
       double found = std::numeric_limits<double>::quiet_NaN();
@@ -125,18 +149,33 @@ std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
   return metrics;
 }
 
-// Throws ConfigError if the training images have several labels.
-void refuse_several_labels(const config::Config& config) {
-  if (!config.data.csv.may_have_several_labels()) return;
+// Throws ConfigError if the training images have several labels, or the options do not fit them.
+void check_data(const config::Config& config, const DecisionOptions& decisions) {
+  const bool has_decisions =
+      !decisions.operating_point.empty() || !decisions.positive_class.empty();
+  if (!config.data.csv.may_have_several_labels() && !has_decisions) return;
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
+  check_fold_options(decisions, config.model.loss, data.classes);
   if (!data.dataset(Split::kTrain)->spec().is_multi_label()) return;
   throw ConfigError({},
                     "crossval is for one class per image, and these images have several labels; "
                     "train the folds one by one with `train --fold K`");
 }
 
+// Returns "0.9123 (0.9011 to 0.9213)", or the value alone where there is no interval.
+std::string all_text(const FoldMetric& metric) {
+  if (!metric.all) return "-";
+  const auto& interval = metric.all_interval;
+  if (!interval || !std::isfinite(interval->low)) return fixed(*metric.all, 4);
+  return concat(fixed(*metric.all, 4), " (", fixed(interval->low, 4), " to ",
+                fixed(interval->high, 4), ")");
+}
+
 Json make_json(const CrossvalResult& result) {
-  Json json{{"event", "crossval"}, {"name", result.name}, {"count", result.all.count}};
+  Json json{{"event", "crossval"},
+            {"name", result.name},
+            {"checkpoint", to_string(result.checkpoint)},
+            {"count", result.all.count}};
   json["metrics"] = Json::object();
   for (const FoldMetric& metric : result.metrics) {
     // Values that are not finite become null; see to_json_line().
@@ -145,6 +184,10 @@ Json make_json(const CrossvalResult& result) {
                                     {"high", metric.estimate.high},
                                     {"all", metric.all ? Json(*metric.all) : Json(nullptr)},
                                     {"folds", metric.values}};
+    if (const auto& interval = metric.all_interval) {
+      json["metrics"][metric.name]["all_low"] = interval->low;
+      json["metrics"][metric.name]["all_high"] = interval->high;
+    }
   }
   json["folds"] = Json::array();
   for (const FoldResult& fold : result.folds) {
@@ -153,6 +196,7 @@ Json make_json(const CrossvalResult& result) {
   }
   json["classes"] = result.classes;
   hooks::add_confusion(json, result.all.confusion);
+  add_fold_decisions(json, result.decisions);
   return json;
 }
 
@@ -160,9 +204,10 @@ Json make_json(const CrossvalResult& result) {
 
 SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> folds,
                         const std::vector<config::Override>& overrides,
-                        const config::Environment& environment, const Path& folder) {
+                        const config::Environment& environment, const Path& folder,
+                        const DecisionOptions& decisions) {
   const config::Config loaded = config::load_config(config, overrides, environment).config;
-  refuse_several_labels(loaded);
+  check_data(loaded, decisions);
   const std::int64_t count = folds ? *folds : loaded.data.folds.value_or(kDefaultFolds);
   std::vector<config::Override> all = overrides;
   if (loaded.data.folds != count) all.push_back({"data.folds", std::to_string(count), "--folds"});
@@ -181,9 +226,11 @@ SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> f
 }
 
 CrossvalResult collect_folds(const SweepPlan& plan, CheckpointChoice checkpoint,
+                             const DecisionOptions& decisions,
                              const std::function<void(const Notice&)>& warn) {
   CrossvalResult result;
   result.name = plan.name;
+  result.checkpoint = checkpoint;
   OutOfFold predictions;
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     result.folds.push_back(predictions.add_fold(plan.folder / plan.points[i].name,
@@ -192,13 +239,29 @@ CrossvalResult collect_folds(const SweepPlan& plan, CheckpointChoice checkpoint,
   }
   result.classes = predictions.classes();
   result.all = predictions.metrics();
-  result.metrics = make_metrics(result.folds, result.all);
+  if (const auto scores = predictions.class_scores(); !scores.empty()) {
+    result.decisions = decide_by_folds(scores, result.classes, decisions, warn);
+  } else if (!decisions.operating_point.empty()) {
+    warn("there is no operating point: there are too many predictions to keep");
+  }
+  result.metrics = make_metrics(result.folds, result.all, result.decisions);
   write_file_atomic(plan.folder / "out_of_fold.csv", predictions.csv());
-  write_file_atomic(plan.folder / "crossval.json", to_json_line(make_json(result)) + "\n");
+  write_file_atomic(plan.folder / kCrossvalFile, to_json_line(make_json(result)) + "\n");
   return result;
 }
 
-void print_crossval(const CrossvalResult& result, const Path& folder, std::ostream& out) {
+CheckpointChoice read_crossval_checkpoint(const Path& folder) {
+  const Path file = folder / kCrossvalFile;
+  const std::string advice = "give the same `trainer crossval` command again with --collect";
+  const std::optional<Json> json = read_result(file, advice);
+  const Json checkpoint = json ? json->value("checkpoint", Json()) : Json();
+  if (checkpoint == to_string(CheckpointChoice::kBest)) return CheckpointChoice::kBest;
+  if (checkpoint == to_string(CheckpointChoice::kLast)) return CheckpointChoice::kLast;
+  throw DataError(file, concat("does not name the checkpoint of its predictions; ", advice));
+}
+
+void print_crossval(const CrossvalResult& result, const Path& folder, bool brief,
+                    std::ostream& out) {
   constexpr std::size_t kMaxListed = 10;
   const bool lists_folds = result.folds.size() <= kMaxListed;
   std::vector<std::string> header{"metric", "mean", "95 % interval", "all samples"};
@@ -211,15 +274,15 @@ void print_crossval(const CrossvalResult& result, const Path& folder, std::ostre
   for (const FoldMetric& metric : result.metrics) {
     const auto& [mean, low, high] = metric.estimate;
     std::vector<std::string> row{metric.name, fixed(mean, 4),
-                                 concat(fixed(low, 4), " to ", fixed(high, 4)),
-                                 metric.all ? fixed(*metric.all, 4) : "-"};
+                                 concat(fixed(low, 4), " to ", fixed(high, 4)), all_text(metric)};
     for (std::size_t i = 0; lists_folds && i < metric.values.size(); ++i) {
       row.push_back(std::isfinite(metric.values[i]) ? fixed(metric.values[i], 4) : "-");
     }
     table.add(std::move(row));
   }
   table.print(out);
-  out << grouped(result.all.count) << " samples in " << result.folds.size()
+  print_fold_decisions(result.decisions, brief, out);
+  out << (brief ? "" : "\n") << grouped(result.all.count) << " samples in " << result.folds.size()
       << " folds, each predicted by the run that has not trained on it: "
       << (folder / "out_of_fold.csv").string() << "\nreport: " << (folder / "report.html").string()
       << '\n';

@@ -3,7 +3,8 @@
 //
 //   <crossval>/sweep.json, <crossval>/fold=1/ ...   as of a sweep (sweep.h)
 //   <crossval>/out_of_fold.csv   a row per training sample
-//   <crossval>/crossval.json     the metrics of the folds, their means and intervals
+//   <crossval>/crossval.json     the metrics of the folds, their means and intervals, and what
+//                                fold_decisions.h computes from all predictions
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/notice.h"
+#include "commands/crossval/fold_decisions.h"
 #include "commands/open_model/open_model.h"
 #include "commands/run_files/statistics.h"
 #include "commands/sweep/sweep.h"
@@ -22,13 +24,15 @@
 namespace trainer::commands {
 
 inline constexpr std::int64_t kDefaultFolds = 5;
+inline constexpr const char* kCrossvalFile = "crossval.json";
 
 // Returns a sweep over data.fold. `folds` replaces data.folds, which is kDefaultFolds if neither is
 // given. `folder`: runs/<name>_crossval when empty. Throws ConfigError, also for images with
-// several labels.
+// several labels, and for `decisions` that the model cannot follow.
 SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> folds,
                         const std::vector<config::Override>& overrides,
-                        const config::Environment& environment, const Path& folder);
+                        const config::Environment& environment, const Path& folder,
+                        const DecisionOptions& decisions);
 
 struct FoldResult {
   std::int64_t fold = 0, step = 0;  // the step of the checkpoint
@@ -41,14 +45,18 @@ struct FoldMetric {
   std::vector<double> values;  // by fold; NaN where a fold has none
   Estimate estimate;           // Student's interval over the folds that have it
   std::optional<double> all;   // of the predictions for all samples together
+  // `all` has Wilson's interval if it is an accuracy, and DeLong's if it is an AUC of two classes.
+  std::optional<engine::Interval> all_interval;
 };
 
 struct CrossvalResult {
   std::string name;
+  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // of each run
   std::vector<std::string> classes;
   std::vector<FoldResult> folds;
   engine::Metrics all;  // of the predictions for all samples together
   std::vector<FoldMetric> metrics;
+  FoldDecisions decisions;
 };
 
 // Predicts each fold by its run, and writes out_of_fold.csv and crossval.json. All points must have
@@ -56,10 +64,17 @@ struct CrossvalResult {
 // this fold, with which the metrics are too good. Throws DataError, also if the data is not what it
 // was when a run was trained.
 CrossvalResult collect_folds(const SweepPlan& plan, CheckpointChoice checkpoint,
+                             const DecisionOptions& decisions,
                              const std::function<void(const Notice&)>& warn);
 
-// Prints a row per metric: its mean, interval, the value of all predictions, and those of folds.
-void print_crossval(const CrossvalResult& result, const Path& folder, std::ostream& out);
+// Returns the checkpoint with which the predictions in the folder were made. Throws DataError if
+// its crossval.json is damaged.
+CheckpointChoice read_crossval_checkpoint(const Path& folder);
+
+// Prints a row per metric: its mean, interval, the value of all predictions, and those of folds;
+// then the decisions, without the reliability diagram if `brief`.
+void print_crossval(const CrossvalResult& result, const Path& folder, bool brief,
+                    std::ostream& out);
 // Returns {"event":"crossval",...}, one line.
 std::string crossval_json(const CrossvalResult& result);
 

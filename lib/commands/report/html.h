@@ -1,4 +1,5 @@
-// Reports of runs and sweeps as one HTML file each, without further files or network.
+// Reports of runs, sweeps and cross-validations as one HTML file each, without further files or
+// network.
 #pragma once
 
 #include <string>
@@ -27,10 +28,17 @@ std::string run_report(const RunFiles& run, const Mistakes& mistakes);
 // The best combination, table, curves, plots, verdicts, points and environment.
 std::string sweep_report(const Summary& summary);
 
-// Each replaces `html`; a sweep's plots also become <id>.svg in its folder.
+// Metrics, folds and probabilities by the crossval.json of the folder, the mistakes of the folds,
+// and the environment of the sweep over them. Throws DataError for a damaged file.
+std::string crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
+                            const Path& folder);
+
+// Each replaces `html`; the plots of a sweep and of crossval also become <id>.svg in the folder.
 void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path& html);
 // Every chart of the run as <id>.svg in `folder`, which is made.
 void write_run_plots(const RunFiles& run, const Path& folder);
 void write_sweep_report(const Summary& summary, const Path& folder, const Path& html);
+void write_crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
+                           const Path& folder, const Path& html);
 
 }  // namespace trainer::commands

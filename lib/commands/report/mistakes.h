@@ -61,9 +61,10 @@ struct MistakeOptions {
   std::vector<config::Override> overrides;  // of the run's config, for other devices or data
   config::Environment environment;
   std::function<void(const Notice&)> warn = [](const Notice&) {};
+  std::optional<Split> split = {};  // without one the test split, or else the validation split
 };
 
-// Predicts the test split, or else the validation split, of the run in `folder`. When a checkpoint,
+// Predicts a split of the run in `folder`. When a checkpoint,
 // the data, the device or classes are missing, the result has the reason; for an error, `failed`.
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options);
 

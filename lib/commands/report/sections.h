@@ -1,4 +1,4 @@
-// The sections of a run's report, inside the folder. Each returns "" when the run has no data for
+// The sections of reports, inside the folder. Each returns "" when the run has no data for
 // it.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "commands/page/svg.h"
 #include "commands/report/mistakes.h"
 #include "commands/run_files/run_files.h"
+#include "commands/sweep/summary.h"
 
 namespace trainer::commands {
 
@@ -22,5 +23,7 @@ std::string device_section(const RunFiles& run);
 std::vector<Chart> probability_charts(const RunFiles& run);
 std::string probabilities_section(const RunFiles& run);
 std::string mistakes_section(const Mistakes& mistakes);
+// The environment of the first run of a sweep that has one.
+std::string environment_section(const Summary& summary);
 
 }  // namespace trainer::commands

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "commands/page/page.h"
 #include "commands/report/html.h"
+#include "commands/report/sections.h"
 #include "commands/sweep/table.h"
 
 namespace trainer::commands {
@@ -262,6 +263,14 @@ std::vector<Chart> sweep_curves(const Summary& summary) {
   return charts;
 }
 
+std::string environment_section(const Summary& summary) {
+  for (const PointState& point : summary.points) {
+    if (!point.run) continue;
+    return heading("Environment") + list("What made the first run", point.run->origin);
+  }
+  return "";
+}
+
 std::string sweep_report(const Summary& summary) {
   std::string body;
   if (const std::string best = best_sentence(summary); !best.empty()) {
@@ -276,12 +285,8 @@ std::string sweep_report(const Summary& summary) {
               ? std::string("<p>No plots: the points that finished differ in no number.</p>\n")
               : chart_grid(charts);
   body += heading("Verdicts") + verdicts(summary) + heading("Points") +
-          table("Every run of the sweep, the best first", point_cells(summary), 2);
-  for (const PointState& point : summary.points) {
-    if (!point.run) continue;
-    body += heading("Environment") + list("What made the first run", point.run->origin);
-    break;
-  }
+          table("Every run of the sweep, the best first", point_cells(summary), 2) +
+          environment_section(summary);
   return page("Sweep " + summary.name, body);
 }
 

@@ -1,0 +1,71 @@
+// What `evaluate` computes from scores beside the metrics, from the out-of-fold predictions of
+// `crossval`: calibration, curves and the operating point. A temperature or threshold that is
+// measured on a fold was fitted to the predictions for the other folds, so that no sample is
+// measured by a number that was fitted to it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/notice.h"
+#include "commands/evaluate/curves.h"
+#include "commands/evaluate/decision_options.h"
+#include "engine/metrics/calibration.h"
+#include "engine/metrics/operating_point.h"
+
+namespace trainer::commands {
+
+// The name of all out-of-fold samples in texts and files.
+inline constexpr const char* kOutOfFold = "out-of-fold";
+
+struct FoldCalibration {
+  double temperature = 1;            // fitted to all samples
+  std::vector<double> temperatures;  // by fold, fitted to the other folds
+  engine::Reliability before;        // of all samples
+  engine::Reliability after;         // of all samples, each with the temperature of its fold
+};
+
+struct FoldOperatingPoint {
+  std::string criterion;  // as the user gave it
+  std::string positive_class;
+  std::int64_t positive_index = 1;
+  // Thresholds of the positive class; see StoredOperatingPoint.
+  double log_odds = 0;                // found on all samples
+  std::vector<double> fold_log_odds;  // by fold, found on the other folds
+  engine::OperatingCounts found;      // of all samples with the threshold found on them
+  engine::OperatingCounts counts;     // of all samples, each with the threshold of its fold
+};
+
+// Each is empty where the predictions do not have it.
+struct FoldDecisions {
+  std::optional<engine::RocArea> auc;  // of the second of two classes
+  std::optional<CurvesReport> curves;
+  std::optional<FoldCalibration> calibration;
+  std::optional<FoldOperatingPoint> operating_point;
+};
+
+// Throws ConfigError if the criterion or the positive class of the options cannot be that of a
+// model with this loss and these classes.
+void check_fold_options(const DecisionOptions& options, LossKind loss,
+                        const std::vector<std::string>& classes);
+
+// `folds` has the scores of each fold, at least two, all with the same number of outputs and at
+// least one sample. Calibration, curves and the AUC are always computed, an operating point if the
+// options name one. Warns and leaves out what cannot be computed: everything if a score is not
+// finite, and what needs several classes if the samples have only one.
+FoldDecisions decide_by_folds(const std::vector<engine::LabelledLogits>& folds,
+                              const std::vector<std::string>& classes,
+                              const DecisionOptions& options,
+                              const std::function<void(const Notice&)>& warn);
+
+// Adds "calibration", "curves" and "operating_point" to the object, as far as there are any.
+void add_fold_decisions(nlohmann::ordered_json& object, const FoldDecisions& decisions);
+// Prints them; the reliability diagram unless `brief`.
+void print_fold_decisions(const FoldDecisions& decisions, bool brief, std::ostream& out);
+
+}  // namespace trainer::commands

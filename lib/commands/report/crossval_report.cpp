@@ -1,0 +1,148 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/formats/table.h"
+#include "base/text.h"
+#include "commands/crossval/crossval.h"
+#include "commands/page/page.h"
+#include "commands/report/html.h"
+#include "commands/report/probability_parts.h"
+#include "commands/report/sections.h"
+
+namespace trainer::commands {
+namespace {
+
+using FoldsJson = nlohmann::ordered_json;
+
+StoredFile open_crossval(const Path& folder) {
+  return {folder / kCrossvalFile,
+          "give the same `trainer crossval` command again with --collect, which writes it anew"};
+}
+
+// Returns "-" for null, which stands for a number that is not finite.
+std::string number_text(const FoldsJson& number) {
+  return number.is_null() ? "-" : fixed(number.get<double>(), 4);
+}
+
+std::string interval_text(const FoldsJson& metric, const char* low, const char* high) {
+  if (!metric.contains(low) || metric.at(low).is_null()) return "-";
+  return number_text(metric.at(low)) + " to " + number_text(metric.at(high));
+}
+
+std::string metrics_table(const FoldsJson& json) {
+  Cells cells{{"metric", "mean over folds", "95 % interval (Student)", "all samples together",
+               "95 % interval"}};
+  for (const auto& [name, metric] : json.at("metrics").items()) {
+    cells.push_back({name, number_text(metric.at("mean")), interval_text(metric, "low", "high"),
+                     number_text(metric.at("all")), interval_text(metric, "all_low", "all_high")});
+  }
+  return table("Metrics of the predictions that each run made for its fold", cells, 1);
+}
+
+std::string folds_table(const FoldsJson& json) {
+  Cells cells{{"fold", "samples", "step"}};
+  for (const FoldsJson& fold : json.at("folds")) {
+    cells.push_back({std::to_string(read_stored_count(fold, "fold")),
+                     grouped(read_stored_count(fold, "count")),
+                     std::to_string(read_stored_count(fold, "step"))});
+  }
+  const auto add_column = [&](const std::string& name, const FoldsJson& values) {
+    cells.front().push_back(name);
+    for (std::size_t fold = 0; fold + 1 < cells.size(); ++fold) {
+      cells[fold + 1].push_back(number_text(values.at(fold)));
+    }
+  };
+  for (const auto& [name, metric] : json.at("metrics").items()) {
+    add_column(name, metric.at("folds"));
+  }
+  if (json.contains("calibration")) {
+    add_column("temperature of the other folds", json.at("calibration").at("fold_temperatures"));
+  }
+  return table("The run of each fold, measured on the fold", cells, 1);
+}
+
+// Returns "" without a matrix, or with too many classes for a page.
+std::string confusion_table(const FoldsJson& json) {
+  constexpr std::size_t kMaxClasses = 20;
+  const FoldsJson& classes = json.at("classes");
+  if (!json.contains("confusion") || classes.size() > kMaxClasses) return "";
+  Cells cells{{"true class \\ predicted class"}};
+  for (const FoldsJson& name : classes) cells.front().push_back(name.get<std::string>());
+  for (std::size_t row = 0; row < classes.size(); ++row) {
+    cells.push_back({classes.at(row).get<std::string>()});
+    for (const FoldsJson& count : json.at("confusion").at(row)) {
+      cells.back().push_back(grouped(count.get<std::int64_t>()));
+    }
+  }
+  return table("Samples by true and predicted class", cells, 1);
+}
+
+std::string metrics_section(const FoldsJson& json) {
+  return concat("<p class=\"lead\"><b>", grouped(read_stored_count(json, "count")), " samples in ",
+                json.at("folds").size(),
+                " folds, each predicted by the run that has not trained on it, with the ",
+                escape_markup(json.at("checkpoint").get<std::string>()), " checkpoint.</b></p>\n") +
+         heading("Metrics") + metrics_table(json) + heading("Folds") + folds_table(json) +
+         confusion_table(json);
+}
+
+std::string describe_operating_point(const FoldsJson& point) {
+  return concat("<p>Operating point ", escape_markup(point.at("criterion").get<std::string>()),
+                ": ", escape_markup(point.at("positive_class").get<std::string>()),
+                " from a probability of ", fixed(point.at("probability").get<double>(), 4),
+                " on (without a temperature), found on all samples. Each fold is measured with the "
+                "threshold that was found on the other folds.</p>\n");
+}
+
+std::vector<Chart> fold_charts(const FoldsJson& json) {
+  std::vector<Chart> charts;
+  if (json.contains("calibration")) charts = calibration_charts(json.at("calibration"));
+  if (!json.contains("curves")) return charts;
+  for (Chart& chart : curve_charts(json.at("curves"))) charts.push_back(std::move(chart));
+  return charts;
+}
+
+std::string fold_probabilities(const FoldsJson& json) {
+  const std::vector<Chart> charts = fold_charts(json);
+  if (charts.empty()) return "";
+  std::string text = heading("Probabilities") + "<div class=\"charts\">\n";
+  for (const Chart& chart : charts) text += figure(chart);
+  text += "</div>\n";
+  if (json.contains("calibration")) {
+    const FoldsJson& calibration = json.at("calibration");
+    text += concat("<p>Temperature ", fixed(calibration.at("temperature").get<double>(), 4),
+                   ", fitted to all samples. Each fold is measured with the temperature that was "
+                   "fitted to the other folds.</p>\n") +
+            calibration_table(calibration);
+  }
+  if (json.contains("curves")) text += areas_table(json.at("curves"));
+  if (!json.contains("operating_point")) return text;
+  const FoldsJson& point = json.at("operating_point");
+  return text + describe_operating_point(point) +
+         operating_table({{"found on all samples", &point.at("found")},
+                          {"each fold by the threshold of the others", &point.at("counts")}});
+}
+
+}  // namespace
+
+std::string crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
+                            const Path& folder) {
+  const StoredFile file = open_crossval(folder);
+  std::string body = file.read(metrics_section) + file.read(fold_probabilities);
+  for (const Mistakes& mistakes : folds) body += mistakes_section(mistakes);
+  if (folds.empty()) {
+    body += concat("<p>`trainer report ", escape_markup(printable(folder.string())),
+                   "` adds the mistakes of each fold, with heatmaps.</p>\n");
+  }
+  return page("Cross-validation " + summary.name, body + environment_section(summary));
+}
+
+void write_crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
+                           const Path& folder, const Path& html) {
+  for (const Chart& chart : open_crossval(folder).read(fold_charts)) {
+    write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
+  }
+  write_file_atomic(html, crossval_report(summary, folds, folder));
+}
+
+}  // namespace trainer::commands

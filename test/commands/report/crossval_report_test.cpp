@@ -1,0 +1,62 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "commands/report/html.h"
+#include "support/contains.h"
+
+namespace trainer::commands::crossval_report_test {
+namespace {
+
+using test::contains;
+
+// The page of a folder with this crossval.json.
+std::string make_page(const std::string& json) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "crossval.json") << json;
+  Summary summary;
+  summary.name = "faces";
+  return crossval_report(summary, {}, folder.path());
+}
+
+}  // namespace
+
+TEST_CASE("crossval report: metrics and folds of a model without probabilities") {
+  const std::string page = make_page(
+      R"({"count": 1200, "checkpoint": "best", "classes": [], "folds": [
+          {"fold": 1, "step": 70, "count": 700}, {"fold": 2, "step": 80, "count": 500}],
+          "metrics": {"loss": {"mean": 0.25, "low": 0.125, "high": null, "all": 0.5,
+                               "folds": [0.75, null]}}})");
+  CHECK(contains(page, "<h1>Cross-validation faces</h1>"));
+  CHECK(contains(page, "1,200 samples in 2 folds"));
+  CHECK(contains(page, "with the best checkpoint"));
+  CHECK(contains(page,
+                 "loss</th><td class=\"n\">0.2500</td><td class=\"n\">0.1250 to -</td>"
+                 "<td class=\"n\">0.5000</td><td class=\"n\">-</td>"));
+  CHECK(contains(page,
+                 "1</th><td class=\"n\">700</td><td class=\"n\">70</td><td "
+                 "class=\"n\">0.7500</td>"));
+  CHECK(contains(page,
+                 "2</th><td class=\"n\">500</td><td class=\"n\">80</td><td "
+                 "class=\"n\">-</td>"));
+  CHECK_FALSE(contains(page, "Probabilities"));
+  CHECK_FALSE(contains(page, "true class"));
+}
+
+TEST_CASE("crossval report: classes by true and predicted, and names as text") {
+  const std::string page = make_page(
+      R"({"count": 12, "checkpoint": "last", "classes": ["a<b", "c"], "folds": [], "metrics": {},
+          "confusion": [[5, 1], [2, 4]]})");
+  CHECK(contains(page, "a&lt;b</th><td class=\"n\">5</td><td class=\"n\">1</td>"));
+  CHECK(contains(page, "c</th><td class=\"n\">2</td><td class=\"n\">4</td>"));
+}
+
+TEST_CASE("crossval report: a damaged file is named, with what to do") {
+  for (const char* text : {"{\"count\": 3}", "[1]", "{\"count\": 3.5, \"checkpoint\": \"last\"}"}) {
+    CHECK_THROWS_WITH_AS(make_page(text), doctest::Contains("crossval.json"), DataError);
+    CHECK_THROWS_WITH_AS(make_page(text), doctest::Contains("again with --collect"), DataError);
+  }
+}
+
+}  // namespace trainer::commands::crossval_report_test
