@@ -120,7 +120,7 @@ TEST_CASE("repeat over values: the effective config has the rounds and is read b
   CHECK(resume_changes(config, parse(effective).config).empty());
   // Other values are other layers.
   const Config other = parse(text, {set("model.layers[0].repeat.over", "{size: [3, 5]}")}).config;
-  CHECK(resume_changes(config, other).size() == 1);
+  REQUIRE(resume_changes(config, other).size() == 1);
   CHECK(resume_changes(config, other)[0].severity == Change::Severity::kError);
 }
 
