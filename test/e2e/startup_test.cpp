@@ -7,6 +7,7 @@
 #include <csignal>
 #include <memory>
 
+#include "base/process/memory.h"
 #include "pictures.h"
 #include "support/contains.h"
 #include "support/process_events.h"
@@ -37,11 +38,17 @@ TEST_CASE("train: SIGTERM while the config is read, exit code 75") {
 }
 
 TEST_CASE("plan: a batch that does not fit into memory, a warning with the largest that does") {
-  const Pictures pictures;
-  const Result large = run({"plan", pictures.config, "--batch-size", "10000000"});
-  CHECK(contains(large.err, "train.batch_size: 10000000 needs "));
+  const Workspace work;
+  const std::string config = work.config(
+      "model: {layers: [conv: {filters: 64, padding: same}, global_average_pool, dense: 10]}\n"
+      "data: {format: synthetic, synthetic: {shape: [64, 64, 3], train_samples: 100000000}}\n"
+      "optimizer: {sgd: {learning_rate: 0.1}}\ntrain: {max_steps: 1, batch_size: 8}\n");
+  // The images of one batch fit, and those of the batches that are read ahead do not.
+  const std::string batch = std::to_string(available_memory() / (64 * 64 * 3) / 2);
+  const Result large = run({"plan", config, "--batch-size", batch});
+  CHECK(contains(large.err, concat("train.batch_size: ", batch, " needs ")));
   CHECK(contains(large.err, "The largest batch_size that fits is "));
-  CHECK_FALSE(contains(run({"plan", pictures.config}).err, "of memory, but only"));
+  CHECK_FALSE(contains(run({"plan", config}).err, "of memory, but only"));
 }
 
 TEST_CASE("plan: the order of the classes of folders") {
@@ -51,7 +58,8 @@ TEST_CASE("plan: the order of the classes of folders") {
   fs::rename(work / "train" / "right", work / "train" / "9");
   const auto plan = [&](const std::string& more) {
     const std::string config = work.config(concat(
-        kModel, "data: {format: image_folder, channels: 1, resize: [28, 28], train: {path: ",
+        "model: {layers: [flatten, dense: 2]}\ndata: {format: image_folder, channels: 1, resize: "
+        "[28, 28], train: {path: ",
         (work / "train").string(), "}", more,
         "}\noptimizer: {sgd: {learning_rate: 0.02}}\ntrain: {max_steps: 1, batch_size: 2}\n"));
     return run({"plan", config}).out;
@@ -69,14 +77,18 @@ TEST_CASE("train: two ranks of which one has another image of equal size, an err
                 fs::copy_options::overwrite_existing);
   write_file_atomic(pictures.work / "secret", std::string_view("a secret of all ranks\n"));
   const std::string port = std::to_string(draw_port());
+  // Both name the folder in the same way.
   const auto rank = [&](int number, const Path& folder) {
     return std::make_unique<Program>(
         Arguments{"train", pictures.config, "--quiet", "--run-dir", pictures.work / "run", "--rank",
                   std::to_string(number), "--world-size", "2", "--master", "127.0.0.1:" + port,
                   "--secret-file", pictures.work / "secret", "--set", "parallel.lr_scaling=none",
-                  "--set", "data.train.path=" + (folder / "train").string()});
+                  "--set", "data.train.path=train"},
+        Environment{}, [folder] {
+          if (::chdir(folder.c_str()) != 0) ::_exit(1);
+        });
   };
-  const auto first = rank(0, pictures.work.operator/("")), second = rank(1, other);
+  const auto first = rank(0, pictures.work / ""), second = rank(1, other);
   const Result one = first->wait(), two = second->wait();
   CHECK(one.code != 0);
   CHECK(two.code != 0);
