@@ -16,8 +16,8 @@ using Pooling = config::Backbone::Pooling;
 constexpr double kEfficientNetDropPath = 0.2;  // Keras's drop_connect_rate
 
 std::vector<config::Layer> features(const config::Backbone& backbone, Image image) {
-  const double drop_path =
-      backbone.drop_path.value_or(has_keras_normalization(backbone) ? kEfficientNetDropPath : 0);
+  const double drop_path = backbone.drop_path.value_or(0);
+  const double of_efficientnet = backbone.drop_path.value_or(kEfficientNetDropPath);
   switch (backbone.name) {
     case Name::kVgg16:
       return vgg16_features();
@@ -34,13 +34,13 @@ std::vector<config::Layer> features(const config::Backbone& backbone, Image imag
     case Name::kDenseNet121:
       return densenet121_features();
     case Name::kEfficientNetB0:
-      return efficientnet_features(image, 1.0, 1.0, drop_path);
+      return efficientnet_features(image, 1.0, 1.0, of_efficientnet);
     case Name::kEfficientNetB1:
-      return efficientnet_features(image, 1.0, 1.1, drop_path);
+      return efficientnet_features(image, 1.0, 1.1, of_efficientnet);
     case Name::kEfficientNetB2:
-      return efficientnet_features(image, 1.1, 1.2, drop_path);
+      return efficientnet_features(image, 1.1, 1.2, of_efficientnet);
     case Name::kEfficientNetB3:
-      return efficientnet_features(image, 1.2, 1.4, drop_path);
+      return efficientnet_features(image, 1.2, 1.4, of_efficientnet);
     case Name::kMobileNetV3Small:
       return mobilenet_v3_features(image, backbone.alpha, false, drop_path);
     case Name::kMobileNetV3Large:
