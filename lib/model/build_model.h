@@ -27,8 +27,4 @@ struct SampleSpec {
 graph::Graph build_model(const config::Model& model, const config::Data& data,
                          const SampleSpec& sample, std::uint64_t seed);
 
-// Finds a softmax or sigmoid at the end of the model that the loss repeats, without the shapes of
-// samples. Throws ConfigError for it, as build_model() does.
-void check_last_layer(const config::Model& model);
-
 }  // namespace trainer::model

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "config/spelling.h"
-#include "model/build_model.h"
 #include "model/expand_layers.h"
 
 namespace trainer::model {

@@ -9,6 +9,7 @@
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
 #include "engine/evaluate.h"
+#include "model/last_layer.h"
 #include "train/check_metrics.h"
 #include "train/class_weight.h"
 #include "train/schedule/stages.h"
