@@ -344,8 +344,7 @@ void add_predict(CommandLine& line) {
   add_model(command, *arguments);
   command.add_option("images", arguments->images,
                      "Image files, folders or zip archives of them, or IDX, NPY or NPZ files; a "
-                     "split of the run's "
-                     "data when left out");
+                     "split of the run's data when left out");
   command
       .add_option("--split", arguments->split,
                   "Which split when no files are given; test, or validation where there is none, "

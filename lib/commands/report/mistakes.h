@@ -64,8 +64,8 @@ struct MistakeOptions {
   std::optional<Split> split = {};  // without one the test split, or else the validation split
 };
 
-// Predicts a split of the run in `folder`. When a checkpoint,
-// the data, the device or classes are missing, the result has the reason; for an error, `failed`.
+// Predicts a split of the run in `folder`. When a checkpoint, the data, the device or classes are
+// missing, the result has the reason, and is `failed` if the reason is an error.
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options);
 
 }  // namespace trainer::commands
