@@ -27,15 +27,6 @@ run: {log_every: 1 steps, checkpoint_every: 2 steps, keep: 9}
 const char* const kDrops = "drop_remainder: true";
 const Arguments kTwo{"--replicas", "2", "--batch-size", "16", "--set", "parallel.lr_scaling=none"};
 
-Json train(const std::string& config, const Path& dir, const Arguments& more = {}) {
-  Arguments arguments{"train", config, "--json", "--run-dir", dir};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Result result = run(arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
-  return result.event("finished");
-}
-
 struct LedgerRow {
   std::string samples, sample_ids;
   bool operator==(const LedgerRow&) const = default;
@@ -65,10 +56,10 @@ void interrupt(const std::string& config, const Path& dir) {
 
 TEST_CASE("train: drop_remainder, whole batches alone, the bits of two replicas and of a resume") {
   const Workspace work;
-  const Json kept = train(write_config(work, "drop_remainder: false"), work / "kept");
+  const Json kept = train_to_end(write_config(work, "drop_remainder: false"), work / "kept");
   CHECK(kept.at("steps") == 8);
   const std::string config = write_config(work, kDrops);
-  const Json whole = train(config, work / "whole");
+  const Json whole = train_to_end(config, work / "whole");
   CHECK(whole.at("steps") == 6);
   CHECK(whole.at("parameters_sha256") != kept.at("parameters_sha256"));
   CHECK(whole.at("metrics").at("test").at("count") == kept.at("metrics").at("test").at("count"));
@@ -83,18 +74,19 @@ TEST_CASE("train: drop_remainder, whole batches alone, the bits of two replicas 
     CHECK(rows[step] == all[step + step / 3]);
   }
 
-  CHECK(train(config, work / "two", kTwo).at("parameters_sha256") == whole.at("parameters_sha256"));
+  CHECK(train_to_end(config, work / "two", kTwo).at("parameters_sha256") ==
+        whole.at("parameters_sha256"));
   CHECK(read_ledger(work / "two") == rows);
 
   interrupt(config, work / "parts");
-  CHECK(train(config, work / "parts", {"--resume"}).at("parameters_sha256") ==
+  CHECK(train_to_end(config, work / "parts", {"--resume"}).at("parameters_sha256") ==
         whole.at("parameters_sha256"));
   CHECK(read_ledger(work / "parts") == rows);
 }
 
 TEST_CASE("train --resume: another drop_remainder, an error that names it") {
   const Workspace work;
-  train(write_config(work, kDrops), work / "run");
+  train_to_end(write_config(work, kDrops), work / "run");
   const Result refused = run({"train", write_config(work, "drop_remainder: false"), "--run-dir",
                               work / "run", "--resume"});
   CHECK(refused.code == 3);
@@ -154,7 +146,7 @@ TEST_CASE("train and data: validation_split_order last, the last files and a war
   CHECK(data.out.find("set aside from the training files by data.validation_split: 0.5 (the last "
                       "samples)") != std::string::npos);
   CHECK(data.out.find("with seed") == std::string::npos);
-  const Json finished = train(config, work / "run");
+  const Json finished = train_to_end(config, work / "run");
   CHECK(finished.at("metrics").at("validation").at("count") == 10);
   // The run keeps the order: its validation part is not one that it was trained on.
   const Result evaluated = run({"evaluate", work / "run", "--split", "validation", "--json"});

@@ -77,15 +77,6 @@ struct Lists {
   Path operator/(const std::string& name) const { return folder.path() / name; }
 };
 
-Json train(const std::string& config, const Path& dir, const Arguments& more = {}) {
-  Arguments arguments{"train", config, "--json", "--run-dir", dir};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Result result = run(arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
-  return result.event("finished");
-}
-
 std::string fail(const Arguments& arguments, int code) {
   const Result result = run(arguments);
   CHECK(result.code == code);
@@ -98,7 +89,7 @@ TEST_CASE("train, evaluate, predict: columns of labels, of which some are unknow
   const Lists lists;
   const std::string config = lists.config("columns");
   const Path dir = lists / "run";
-  const Json finished = train(config, dir);
+  const Json finished = train_to_end(config, dir);
   CHECK(finished.at("metrics").at("validation").at("loss") < 0.2);
   const Result text = run({"evaluate", dir});
   INFO(text.out);
@@ -155,7 +146,7 @@ TEST_CASE("train: cells of labels are trained to the bits of their columns") {
   const Lists lists;
   const std::string cells = lists.config("cells", ", label_separator: '|'");
   // The labels are sorted: low, right, top.
-  const Json finished = train(cells, lists / "run");
+  const Json finished = train_to_end(cells, lists / "run");
   CHECK(finished.at("metrics").at("validation").at("loss") < 0.2);
   const Json report = run({"evaluate", lists / "run", "--json"}).event("evaluated");
   CHECK(report.at("per_label")[0].at("label") == "low");
@@ -166,7 +157,7 @@ TEST_CASE("train: cells of labels are trained to the bits of their columns") {
   }
   Lists::write(lists / "columns" / "train.csv", columns);
   std::filesystem::remove(lists / "columns" / "validation.csv");
-  CHECK(train(lists.config("columns"), lists / "other").at("parameters_sha256") ==
+  CHECK(train_to_end(lists.config("columns"), lists / "other").at("parameters_sha256") ==
         finished.at("parameters_sha256"));
 }
 
@@ -184,16 +175,18 @@ TEST_CASE("train: several labels with mixup and weights end alike on replicas, w
     more.insert(more.end(), weights.begin(), weights.end());
     return more;
   };
-  const Json whole = train(config, lists / "whole", weights);
-  CHECK(train(config, lists / "plain").at("parameters_sha256") != whole.at("parameters_sha256"));
+  const Json whole = train_to_end(config, lists / "whole", weights);
+  CHECK(train_to_end(config, lists / "plain").at("parameters_sha256") !=
+        whole.at("parameters_sha256"));
   CHECK(whole.at("best").at("metric") == "validation/average_precision");
   const Arguments half{"--batch-size", "8", "--set", "parallel.lr_scaling=none"};
   Arguments two = with_weights(half);
   two.insert(two.end(), {"--replicas", "2"});
-  CHECK(train(config, lists / "two", two).at("parameters_sha256") == whole.at("parameters_sha256"));
+  CHECK(train_to_end(config, lists / "two", two).at("parameters_sha256") ==
+        whole.at("parameters_sha256"));
   // Stopped in the middle of an epoch.
-  train(config, lists / "parts", with_weights({"--set", "train.max_steps=10"}));
-  const Json parts = train(config, lists / "parts", with_weights({"--resume"}));
+  train_to_end(config, lists / "parts", with_weights({"--set", "train.max_steps=10"}));
+  const Json parts = train_to_end(config, lists / "parts", with_weights({"--resume"}));
   CHECK(parts.at("parameters_sha256") == whole.at("parameters_sha256"));
   CHECK(parts.at("metrics") == whole.at("metrics"));
   // Two processes.
@@ -227,7 +220,7 @@ TEST_CASE("evaluate --thresholds: found on validation, kept in the run, used by 
   const Lists lists;
   const std::string config = lists.config("columns");
   const Path dir = lists / "run";
-  train(config, dir, {"--set", "train.max_steps=4"});
+  train_to_end(config, dir, {"--set", "train.max_steps=4"});
   const Json before = run({"evaluate", dir, "--json"}).event("evaluated");
   const Result found = run({"evaluate", dir, "--thresholds", "f1", "--json"});
   INFO(found.err);
@@ -283,17 +276,17 @@ TEST_CASE("evaluate --thresholds: found on validation, kept in the run, used by 
   Lists::write(dir / "thresholds.json", "{\"labels\": ");
   CHECK(fail({"predict", dir}, 3).find("thresholds.json") != std::string::npos);
   Lists::write(dir / "thresholds.json", text);
-  train(config, dir, {"--resume", "--set", "train.max_steps=6"});
+  train_to_end(config, dir, {"--resume", "--set", "train.max_steps=6"});
   const std::string other = run({"predict", dir, "--last", "--json"}).err;
   CHECK(other.find("belongs to the parameters of step 4, not to those of step 6") !=
         std::string::npos);
-  train(config, dir, {"--overwrite"});
+  train_to_end(config, dir, {"--overwrite"});
   CHECK_FALSE(std::filesystem::exists(dir / "thresholds.json"));
 }
 
 TEST_CASE("train: data.sampling: balanced works with several labels") {
   const Lists lists;
-  train(lists.config("columns"), lists / "balanced", {"--set", "data.sampling=balanced"});
+  train_to_end(lists.config("columns"), lists / "balanced", {"--set", "data.sampling=balanced"});
 }
 
 TEST_CASE("train: keys that need one class per image are errors with several labels") {
@@ -316,7 +309,7 @@ TEST_CASE("train: keys that need one class per image are errors with several lab
         std::string::npos);
   const std::string cells = lists.config("cells", ", label_separator: '|'");
   // The labels of cells are sorted: their weights do not fit the order of the columns.
-  train(cells, lists / "sorted", {"--set", "train.max_steps=1"});
+  train_to_end(cells, lists / "sorted", {"--set", "train.max_steps=1"});
   CHECK(fail({"train", config, "--run-dir", lists / "none", "--set",
               "model.weights=" + (lists / "sorted").string()},
              3)

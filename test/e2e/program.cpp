@@ -128,6 +128,14 @@ Result run(const Arguments& arguments, const Environment& environment) {
   return Program(arguments, environment).wait();
 }
 
+Json train_to_end(const std::string& config, const Path& dir, const Arguments& more) {
+  Arguments arguments{"train", config, "--json", "--run-dir", dir};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Result result = run(arguments);
+  if (result.code != 0) throw std::runtime_error("trainer train: " + result.err);
+  return result.event("finished");
+}
+
 std::map<std::string, std::vector<float>> values_of(const Path& file) {
   std::map<std::string, std::vector<float>> values;
   for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(file).tensors) {

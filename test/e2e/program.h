@@ -54,6 +54,8 @@ class Program {
 };
 
 Result run(const Arguments& arguments, const Environment& environment = {});
+// Trains into `dir` and returns the "finished" event. Throws unless the exit code is 0.
+Json train_to_end(const std::string& config, const Path& dir, const Arguments& more = {});
 
 // The tensors of a safetensors file by name.
 std::map<std::string, std::vector<float>> values_of(const Path& file);

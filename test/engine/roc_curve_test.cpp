@@ -7,6 +7,7 @@
 #include <random>
 
 #include "engine/metrics/roc_auc.h"
+#include "support/pair_area.h"
 
 using namespace trainer;
 using namespace trainer::engine;
@@ -42,44 +43,12 @@ LabelledLogits draw_logits(unsigned seed) {
   return scores;
 }
 
-// 1, 1/2 or 0: how a pair of scores counts for the area.
-double pair_value(double positive, double negative) {
-  return positive > negative ? 1 : positive == negative ? 0.5 : 0;
-}
-
-struct PairedArea {
-  double area = 0, variance = 0;
-};
-
-// The area and DeLong's variance by their definitions over all pairs.
-PairedArea reference_area(const BinaryScores& scores) {
+test::PairArea reference_area(const BinaryScores& scores) {
   std::vector<double> positive, negative;
   for (std::size_t i = 0; i < scores.scores.size(); ++i) {
     (scores.is_positive[i] ? positive : negative).push_back(scores.scores[i]);
   }
-  const auto mean = [](const std::vector<double>& values) {
-    double sum = 0;
-    for (const double value : values) sum += value;
-    return sum / static_cast<double>(values.size());
-  };
-  const auto variance_of_mean = [&](const std::vector<double>& values) {
-    double sum = 0;
-    for (const double value : values) sum += std::pow(value - mean(values), 2);
-    const auto n = static_cast<double>(values.size());
-    return sum / (n - 1) / n;
-  };
-  std::vector<double> v10, v01;
-  for (const double x : positive) {
-    std::vector<double> row;
-    for (const double y : negative) row.push_back(pair_value(x, y));
-    v10.push_back(mean(row));
-  }
-  for (const double y : negative) {
-    std::vector<double> column;
-    for (const double x : positive) column.push_back(pair_value(x, y));
-    v01.push_back(mean(column));
-  }
-  return {mean(v10), variance_of_mean(v10) + variance_of_mean(v01)};
+  return test::compare_pairs(positive, negative);
 }
 
 }  // namespace
@@ -88,7 +57,7 @@ TEST_CASE("roc_area: area and interval equal their definitions over all pairs") 
   for (unsigned seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     const BinaryScores scores = draw_scores(20 + 10 * seed, seed);
-    const PairedArea reference = reference_area(scores);
+    const test::PairArea reference = reference_area(scores);
     const RocArea found = roc_area(scores);
     const double half = 1.959963984540054 * std::sqrt(reference.variance);
     CHECK(found.area == doctest::Approx(reference.area).epsilon(1e-12));

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "support/contains.h"
+#include "support/pair_area.h"
 
 namespace trainer::commands::fold_decisions_test {
 namespace {
@@ -102,38 +103,10 @@ double calibration_error(const std::vector<Sample>& samples,
   return sum / static_cast<double>(samples.size());
 }
 
-// The share of pairs of an ill and another sample in which the ill one has the larger score, and
-// the variance of DeLong et al., by all pairs.
-struct PairArea {
-  double area = 0, error = 0;
-};
-PairArea compare_pairs(const std::vector<Sample>& samples) {
-  std::vector<double> of_ill, of_well;  // the share of pairs that each sample wins
-  const auto wins = [&](const Sample& ill, const Sample& well) {
-    return ill.log_odds > well.log_odds ? 1.0 : ill.log_odds == well.log_odds ? 0.5 : 0.0;
-  };
-  for (const Sample& one : samples) {
-    double sum = 0;
-    int others = 0;
-    for (const Sample& other : samples) {
-      if (other.is_ill == one.is_ill) continue;
-      sum += one.is_ill ? wins(one, other) : wins(other, one);
-      ++others;
-    }
-    (one.is_ill ? of_ill : of_well).push_back(sum / others);
-  }
-  const auto mean = [](const std::vector<double>& values) {
-    double sum = 0;
-    for (const double value : values) sum += value;
-    return sum / static_cast<double>(values.size());
-  };
-  const auto variance_of_mean = [&](const std::vector<double>& values) {
-    double sum = 0;
-    for (const double value : values) sum += std::pow(value - mean(values), 2);
-    const auto n = static_cast<double>(values.size());
-    return sum / (n - 1) / n;
-  };
-  return {mean(of_ill), std::sqrt(variance_of_mean(of_ill) + variance_of_mean(of_well))};
+test::PairArea compare_pairs(const std::vector<Sample>& samples) {
+  std::vector<double> of_ill, of_well;  // log odds
+  for (const Sample& one : samples) (one.is_ill ? of_ill : of_well).push_back(one.log_odds);
+  return test::compare_pairs(of_ill, of_well);
 }
 
 // Finds the middle below the score of the last ill sample that the sensitivity needs.
@@ -160,13 +133,13 @@ constexpr std::size_t kNone = 99;
 TEST_CASE("decide_by_folds: AUC and DeLong's interval of all samples, by all pairs") {
   const auto folds = make_folds();
   const FoldDecisions decisions = decide(folds);
-  const PairArea expected = compare_pairs(to_samples(folds));
+  const test::PairArea expected = compare_pairs(to_samples(folds));
+  const double half = 1.959963985 * std::sqrt(expected.variance);
   REQUIRE(decisions.auc.has_value());
   CHECK(decisions.auc->area == doctest::Approx(expected.area).epsilon(1e-9));
-  CHECK(decisions.auc->interval.low ==
-        doctest::Approx(expected.area - 1.959963985 * expected.error).epsilon(1e-6));
+  CHECK(decisions.auc->interval.low == doctest::Approx(expected.area - half).epsilon(1e-6));
   CHECK(decisions.auc->interval.high ==
-        doctest::Approx(std::min(1.0, expected.area + 1.959963985 * expected.error)).epsilon(1e-6));
+        doctest::Approx(std::min(1.0, expected.area + half)).epsilon(1e-6));
   REQUIRE(decisions.curves.has_value());
   REQUIRE(decisions.curves->classes.size() == 1);
   CHECK(decisions.curves->classes[0].name == "ill");
