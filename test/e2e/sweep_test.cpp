@@ -195,6 +195,11 @@ TEST_CASE("runs of two seeds part at the first step, and compare says by what") 
   CHECK(pair["both_right"].get<int>() + pair["only_first"].get<int>() +
             pair["only_second"].get<int>() + pair["both_wrong"].get<int>() ==
         250);
+  // Without the time for them, there is no pair, and a note with the reason.
+  const Result hasty = run({"compare", a, b, "--seconds", "0"});
+  CHECK(hasty.code == 0);
+  CHECK(contains(hasty.out, "images took longer than --seconds 0"));
+  CHECK_FALSE(contains(hasty.out, "McNemar A against B"));
   // Stored predictions give the same counts.
   for (const Path& folder : {a, b}) {
     const Result predicted = run({"predict", folder, "--json"});
