@@ -17,12 +17,12 @@ class BottleneckResNetBuilder {
     int all_blocks = 0;
     for (const Stage& stage : stages) all_blocks += stage.blocks;
     DropPathRates rates(drop_path, all_blocks - 1);
-    add("conv1_pad", config::ZeroPadLayer{{3, 3, 3, 3}});
+    list_.add("conv1_pad", config::ZeroPadLayer{{3, 3, 3, 3}});
     convolution("conv1_conv", 64, 7, 2, config::Padding::Kind::kValid);
     normalise("conv1_bn");
     relu("conv1_relu");
-    add("pool1_pad", config::ZeroPadLayer{{1, 1, 1, 1}});
-    add("pool1_pool", config::MaxPoolLayer{{3, 3}, config::Pair{2, 2}, {}});
+    list_.add("pool1_pad", config::ZeroPadLayer{{1, 1, 1, 1}});
+    list_.add("pool1_pool", config::MaxPoolLayer{{3, 3}, config::Pair{2, 2}, {}});
     int stage_number = 1;
     for (const Stage& stage : stages) {
       ++stage_number;
@@ -31,37 +31,25 @@ class BottleneckResNetBuilder {
                    i == 1 ? stage.stride : 1, i == 1, rates.next());
       }
     }
-    return std::move(layers_);
+    return list_.take();
   }
 
  private:
-  void add(const std::string& name, config::LayerKind kind, std::vector<std::string> inputs = {}) {
-    layers_.push_back(named(name, std::move(kind), std::move(inputs)));
-  }
   void convolution(const std::string& name, std::int64_t filters, std::int64_t size,
                    std::int64_t stride, config::Padding::Kind padding,
-                   const std::string& input = "") {
-    config::ConvLayer conv;
-    conv.filters = filters;
-    conv.kernel_size = {size, size};
-    conv.strides = {stride, stride};
-    conv.padding.kind = padding;
-    add(name, conv, input.empty() ? std::vector<std::string>{} : std::vector<std::string>{input});
+                   LayerList::Names inputs = {}) {
+    list_.convolution(name, {filters, size, stride, padding, true}, std::move(inputs));
   }
-  void normalise(const std::string& name, const std::string& input = "") {
-    config::BatchNormLayer norm;
-    norm.epsilon = 1.001e-5;
-    add(name, norm, input.empty() ? std::vector<std::string>{} : std::vector<std::string>{input});
+  void normalise(const std::string& name, LayerList::Names inputs = {}) {
+    list_.normalise(name, 1.001e-5, 0.99, std::move(inputs));
   }
-  void relu(const std::string& name) {
-    add(name, config::ActivationLayer{config::Activation::kRelu, {}});
-  }
+  void relu(const std::string& name) { list_.activate(name, config::Activation::kRelu); }
 
   // Keras sorts its layers by depth, so that the shortcut's stand between those of the third
   // convolution.
   void bottleneck(const std::string& block, std::int64_t filters, std::int64_t stride,
                   bool shortcut, double drop_path) {
-    const std::string input = layers_.back().name;
+    const std::string input = list_.last();
     constexpr auto kValid = config::Padding::Kind::kValid;
     convolution(block + "_1_conv", filters, 1, stride, kValid);
     normalise(block + "_1_bn");
@@ -69,17 +57,17 @@ class BottleneckResNetBuilder {
     convolution(block + "_2_conv", filters, 3, 1, config::Padding::Kind::kSame);
     normalise(block + "_2_bn");
     relu(block + "_2_relu");
-    if (shortcut) convolution(block + "_0_conv", 4 * filters, 1, stride, kValid, input);
-    convolution(block + "_3_conv", 4 * filters, 1, 1, kValid, block + "_2_relu");
-    if (shortcut) normalise(block + "_0_bn", block + "_0_conv");
-    normalise(block + "_3_bn", block + "_3_conv");
-    if (drop_path > 0) add(block + "_drop", config::DropPathLayer{drop_path});
-    add(block + "_add", config::AddLayer{},
-        {shortcut ? block + "_0_bn" : input, layers_.back().name});
+    if (shortcut) convolution(block + "_0_conv", 4 * filters, 1, stride, kValid, {input});
+    convolution(block + "_3_conv", 4 * filters, 1, 1, kValid, {block + "_2_relu"});
+    if (shortcut) normalise(block + "_0_bn", {block + "_0_conv"});
+    normalise(block + "_3_bn", {block + "_3_conv"});
+    list_.drop_path(block + "_drop", drop_path);
+    list_.add(block + "_add", config::AddLayer{},
+              {shortcut ? block + "_0_bn" : input, list_.last()});
     relu(block + "_out");
   }
 
-  std::vector<config::Layer> layers_;
+  LayerList list_;
 };
 
 }  // namespace
