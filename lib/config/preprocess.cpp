@@ -4,6 +4,19 @@
 #include "config/sections/data.h"
 
 namespace trainer::config {
+namespace {
+
+double find_entry(const std::vector<double>& list, std::size_t channel, double otherwise) {
+  return list.empty() ? otherwise : list[std::min(channel, list.size() - 1)];
+}
+
+}  // namespace
+
+double Normalize::find_mean(std::size_t channel) const { return find_entry(mean, channel, 0); }
+double Normalize::find_std(std::size_t channel) const { return find_entry(std, channel, 1); }
+std::size_t Normalize::listed_channels() const {
+  return std::max({std::size_t{1}, mean.size(), std.size()});
+}
 
 // The numbers are those of keras.applications.imagenet_utils.preprocess_input(). caffe's means are
 // in the order of the reversed channels: blue, green, red.

@@ -203,14 +203,9 @@ struct NumberRange {
 
 // Returns the range of the channel that cuts most of N(0, 1).
 NumberRange find_narrowest_range(const config::Normalize& normalize) {
-  const auto entry = [](const std::vector<double>& list, std::size_t channel, double otherwise) {
-    return list.empty() ? otherwise : list[std::min(channel, list.size() - 1)];
-  };
-  const std::size_t channels =
-      std::max({std::size_t{1}, normalize.mean.size(), normalize.std.size()});
   NumberRange narrowest{-1e9, 1e9};
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = entry(normalize.mean, c, 0), std = entry(normalize.std, c, 1);
+  for (std::size_t c = 0; c < normalize.listed_channels(); ++c) {
+    const double mean = normalize.find_mean(c), std = normalize.find_std(c);
     const auto [low, high] = std::minmax({(0 - mean) / std, (255 * normalize.scale - mean) / std});
     const NumberRange range{low, high};
     if (range.cut_share() > narrowest.cut_share()) narrowest = range;

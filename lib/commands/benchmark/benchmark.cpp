@@ -130,11 +130,9 @@ class NormalizedDataset final : public data::Dataset {
     row_ = static_cast<std::size_t>(shape[1]) * channels;
     reversed_ = normalize.reverse_channels ? channels : 0;
     for (std::size_t i = 0; i < row_; ++i) {
-      const auto of = [c = i % channels](const std::vector<double>& list, double otherwise) {
-        return list.empty() ? otherwise : list[std::min(c, list.size() - 1)];
-      };
-      scale_.push_back(static_cast<float>(normalize.scale / of(normalize.std, 1)));
-      shift_.push_back(static_cast<float>(-of(normalize.mean, 0) / of(normalize.std, 1)));
+      const double mean = normalize.find_mean(i % channels), std = normalize.find_std(i % channels);
+      scale_.push_back(static_cast<float>(normalize.scale / std));
+      shift_.push_back(static_cast<float>(-mean / std));
     }
   }
   std::int64_t size() const override { return base_.size(); }

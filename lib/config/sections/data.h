@@ -102,6 +102,12 @@ struct Normalize {
   std::vector<double> mean;       // one number, or one per channel; 0 when empty
   std::vector<double> std;        // likewise; 1 when empty
   bool reverse_channels = false;  // RGB becomes BGR first; mean and std are in the order BGR
+
+  // `channel` counts from 0. The last number of a list is also that of all later channels.
+  double find_mean(std::size_t channel) const;
+  double find_std(std::size_t channel) const;
+  // Returns the length of the longer list, at least 1.
+  std::size_t listed_channels() const;
 };
 
 // The most channels that images may have.

@@ -3,20 +3,13 @@
 #include <algorithm>
 
 namespace trainer::data {
-namespace {
-
-double find_entry(const std::vector<double>& list, std::size_t channel, double otherwise) {
-  return list.empty() ? otherwise : list[std::min(channel, list.size() - 1)];
-}
-
-}  // namespace
 
 Denormalizer::Denormalizer(const config::Normalize& normalize) {
-  channels_.resize(std::max({std::size_t{1}, normalize.mean.size(), normalize.std.size()}));
+  channels_.resize(normalize.listed_channels());
   if (normalize.scale == 0) return;  // every pixel becomes the same number
   for (std::size_t i = 0; i < channels_.size(); ++i) {
-    channels_[i] = {static_cast<float>(find_entry(normalize.mean, i, 0) / normalize.scale),
-                    static_cast<float>(find_entry(normalize.std, i, 1) / normalize.scale)};
+    channels_[i] = {static_cast<float>(normalize.find_mean(i) / normalize.scale),
+                    static_cast<float>(normalize.find_std(i) / normalize.scale)};
   }
   if (normalize.reverse_channels) std::reverse(channels_.begin(), channels_.end());
 }
