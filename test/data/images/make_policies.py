@@ -1,23 +1,21 @@
 #!/usr/bin/env python3
-"""Writes policies.json: what torchvision's policies of random changes make of two small Pillow images, and their tables.
+"""Writes policies.json: what torchvision's policies of random changes make of small Pillow images, and their tables.
 
     scripts/python_env.sh torch torchvision pillow -- test/data/images/make_policies.py
 
 Pixels are hexadecimal, row by row. Magnitudes are float32 numbers.
 """
 
-import json
 import pathlib
 
-import numpy as np
 import PIL
+import pillow_fixture
 import torch
 import torchvision
-from PIL import Image
+from pillow_fixture import HEIGHT, WIDTH, make_images, pixels
 from torchvision.transforms import InterpolationMode, autoaugment
 from torchvision.transforms import functional as F
 
-HEIGHT, WIDTH = 9, 11
 HERE = pathlib.Path(__file__).resolve().parent
 MAGNITUDES = {
     "ShearX": [0.0, 0.3, -0.99], "ShearY": [0.15, -0.3], "TranslateX": [3.7, -2.0], "TranslateY": [2.0, -5.5],
@@ -27,26 +25,13 @@ MAGNITUDES = {
 }
 
 
-def images():
-    count = np.arange(HEIGHT * WIDTH * 3)
-    return {
-        "noise": (count * 37 % 251).astype(np.uint8).reshape(HEIGHT, WIDTH, 3),
-        "slope": (40 + count % 3 * 20 + count // 9 * 3).astype(np.uint8).reshape(HEIGHT, WIDTH, 3),
-        "grey": (count[: HEIGHT * WIDTH] * 53 % 241).astype(np.uint8).reshape(HEIGHT, WIDTH),
-    }
-
-
-def pixels(image):
-    return np.asarray(image, np.uint8).tobytes().hex()
-
-
 def tables(policy, *arguments):
     space = policy._augmentation_space(*arguments)
     return {name: [float(v) for v in values.reshape(-1)] if values.ndim else [] for name, (values, _) in space.items()}
 
 
 def main():
-    made = {name: Image.fromarray(array) for name, array in images().items()}
+    made = make_images()
     ops = []
     for name, magnitudes in MAGNITUDES.items():
         for magnitude in magnitudes:
@@ -80,12 +65,7 @@ def main():
         "magnitude_height": size[0], "magnitude_width": size[1],
         "auto_augment": auto, "blurs": blurs, "crops": crops, "ops": ops,
     }
-    rows = [f"{json.dumps(key)}: " + ("[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
-                                      if isinstance(value, list) and value and isinstance(value[0], dict)
-                                      else json.dumps(value)) for key, value in content.items()]
-    path = HERE / "policies.json"
-    path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
-    print(f"{path.name}: {path.stat().st_size} bytes")
+    pillow_fixture.write(HERE / "policies.json", content)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,14 @@ Pixels are hexadecimal, row by row.
 """
 
 import importlib.util
-import json
 import pathlib
 from unittest import mock
 
-import numpy as np
 import PIL
+import pillow_fixture
 from PIL import Image
+from pillow_fixture import HEIGHT, WIDTH, make_images, pixels
 
-HEIGHT, WIDTH = 9, 11
 FILL = (124, 116, 104)
 HERE = pathlib.Path(__file__).resolve().parent
 MAGNITUDES = [0, 0.4, 2.5, 5, 7.3, 9, 9.61, 10, 14.5, 30]
@@ -43,18 +42,6 @@ def load_timm():
     return module, (folder / "version.py").read_text().split("'")[1]
 
 
-def images():
-    count = np.arange(HEIGHT * WIDTH * 3)
-    return {
-        "noise": (count * 37 % 251).astype(np.uint8).reshape(HEIGHT, WIDTH, 3),
-        "slope": (40 + count % 3 * 20 + count // 9 * 3).astype(np.uint8).reshape(HEIGHT, WIDTH, 3),
-    }
-
-
-def pixels(image):
-    return np.asarray(image, np.uint8).tobytes().hex()
-
-
 def arguments(timm, name, is_negative):
     function = timm.LEVEL_TO_ARG[name]
     if function is None:
@@ -70,7 +57,7 @@ def main():
                "ops": {FAMILIES.get(name, name): arguments(timm, name, is_negative) for name in names}}
               for key, names in sets.items() for is_negative in (False, True)]
     functions = {FAMILIES.get(name, name): timm.NAME_TO_OP[name] for name in timm._RAND_INCREASING_TRANSFORMS}
-    made = {name: Image.fromarray(array) for name, array in images().items()}
+    made = {name: image for name, image in make_images().items() if name != "grey"}
     ops = []
     for name, values in ARGUMENTS.items():
         for interpolation in (Image.BILINEAR, Image.BICUBIC) if name in MOVES else (Image.BILINEAR,):
@@ -87,12 +74,7 @@ def main():
         "order": [FAMILIES.get(name, name) for name in timm._RAND_TRANSFORMS],
         "magnitudes": MAGNITUDES, "arguments": tables, "ops": ops,
     }
-    rows = [f"{json.dumps(key)}: " + ("[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
-                                      if isinstance(value, list) and value and isinstance(value[0], dict)
-                                      else json.dumps(value)) for key, value in content.items()]
-    path = HERE / "timm_rand_augment.json"
-    path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
-    print(f"{path.name}: {path.stat().st_size} bytes")
+    pillow_fixture.write(HERE / "timm_rand_augment.json", content)
 
 
 if __name__ == "__main__":
