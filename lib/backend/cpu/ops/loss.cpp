@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/loss_terms.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -27,17 +28,6 @@ std::int64_t find_class(const Targets& t, std::int64_t s) {
   const float* row = t.numbers + s * t.row;
   if (t.n == 1) return row[0] > 0.5f ? 1 : 0;
   return std::max_element(row, row + t.n) - row;
-}
-
-// With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
-struct FocalTerm {
-  float value, slope;
-};
-FocalTerm focal_term(float l, float gamma) {
-  const float missed = -std::expm1(l);
-  const float factor = std::pow(missed, gamma);
-  if (missed <= 0) return {factor * l, -factor};
-  return {factor * l, gamma * std::exp(l) * (factor / missed) * l - factor};
 }
 
 // -alpha sum t (1 - p)^gamma log p; d/dx_j = alpha (t_j h_j - p_j sum(t h)), h_j being the
@@ -90,24 +80,6 @@ float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   return loss;
 }
 
-// The loss of one target, and its derivative by the logit.
-struct BinaryTerm {
-  float loss, gradient;
-};
-
-// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
-// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
-BinaryTerm binary_focal(float x, float target, float cross_entropy, const graph::Focal& focal) {
-  const float p = 1 / (1 + std::exp(-x)), rest = 1 / (1 + std::exp(x));
-  const float missed = target * rest + (1 - target) * p;
-  const float factor = std::pow(missed, focal.gamma);
-  const float weight =
-      focal.alpha < 0 ? 1 : target * focal.alpha + (1 - target) * (1 - focal.alpha);
-  const float turn = missed > 0 ? focal.gamma * (factor / missed) * cross_entropy : 0;
-  return {weight * factor * cross_entropy,
-          weight * (turn * p * rest * (1 - 2 * target) + factor * (p - target))};
-}
-
 // mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t.
 template <class T>
 float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
@@ -130,17 +102,6 @@ float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   return loss * share;
 }
 
-// Cross-entropy whose two parts have weights, with log(1 - p) = -softplus(x), log p =
-// -softplus(-x): negative (1 - t) softplus(x) + positive t softplus(-x); d/dx = negative (1 - t) p
-// - positive t (1 - p).
-BinaryTerm weighted_term(float x, float target, float negative, float positive) {
-  const float rest = std::log1p(std::exp(-std::abs(x)));
-  const float softplus = (x < 0 ? 0 : x) + rest, mirrored = (x < 0 ? -x : 0) + rest;
-  const float p = 1 / (1 + std::exp(-x)), q = 1 / (1 + std::exp(x));
-  return {negative * (1 - target) * softplus + positive * target * mirrored,
-          negative * (1 - target) * p - positive * target * q};
-}
-
 // Returns binary_cross_entropy() for targets that have weights or of which some are NaN. The terms
 // of targets that are NaN are left out.
 template <class T>
@@ -156,14 +117,8 @@ float masked_binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int6
       const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
       const float negative = weights != nullptr ? weights[i] : 1;
       const float positive = weights != nullptr ? weights[t.n + i] : 1;
-      if (op.focal) {
-        const float cross_entropy = weighted_term(v, target, 1, 1).loss;
-        const BinaryTerm focal = binary_focal(v, target, cross_entropy, *op.focal);
-        const float weight = negative * (1 - target) + positive * target;
-        term = {weight * focal.loss, weight * focal.gradient};
-      } else {
-        term = weighted_term(v, target, negative, positive);
-      }
+      term = op.focal ? weighted_focal(v, target, negative, positive, *op.focal)
+                      : weighted_term(v, target, negative, positive);
     }
     loss += term.loss;
     if (dx != nullptr) assign(dx[i], term.gradient * share * scale);

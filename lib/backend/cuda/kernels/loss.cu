@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/targets.cuh"
+#include "backend/loss_terms.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -21,17 +22,6 @@ struct LossRow {
   const float* target_weight;  // graph::Loss::target_weight; null: all weights are 1
 };
 
-// With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
-struct FocalTerm {
-  float value, slope;
-};
-__device__ inline FocalTerm focal_term(float l, float gamma) {
-  const float missed = -expm1f(l);
-  const float factor = powf(missed, gamma);
-  if (missed <= 0) return {factor * l, -factor};
-  return {factor * l, gamma * expf(l) * (factor / missed) * l - factor};
-}
-
 // -alpha sum t (1 - p)^gamma log p; d/dx_j = alpha (t_j h_j - p_j sum(t h)), h_j being the
 // derivative of -(1 - p)^gamma log p by log p.
 template <class T, class G, class Target>
@@ -50,25 +40,6 @@ __device__ inline float softmax_focal(const LossRow<T, G>& r, const Target& targ
     });
   }
   return alpha * loss;
-}
-
-// The loss of one target, and its derivative by the logit.
-struct BinaryTerm {
-  float loss, gradient;
-};
-
-// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
-// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
-__device__ inline BinaryTerm binary_focal(float x, float target, float cross_entropy,
-                                          const LossFocal& focal) {
-  const float p = 1 / (1 + expf(-x)), rest = 1 / (1 + expf(x));
-  const float missed = target * rest + (1 - target) * p;
-  const float factor = powf(missed, focal.gamma);
-  const float weight =
-      focal.alpha < 0 ? 1.0f : target * focal.alpha + (1 - target) * (1 - focal.alpha);
-  const float turn = missed > 0 ? focal.gamma * (factor / missed) * cross_entropy : 0.0f;
-  return {weight * factor * cross_entropy,
-          weight * (turn * p * rest * (1 - 2 * target) + factor * (p - target))};
 }
 
 // -sum t log p; d/dx = p * sum(t) - t.
@@ -94,17 +65,6 @@ __device__ inline float softmax_cross_entropy(const LossRow<T, G>& r, float* sha
   return loss;
 }
 
-// Cross-entropy whose two parts have weights, with log(1 - p) = -softplus(x), log p =
-// -softplus(-x): negative (1 - t) softplus(x) + positive t softplus(-x); d/dx = negative (1 - t) p
-// - positive t (1 - p).
-__device__ inline BinaryTerm weighted_term(float x, float target, float negative, float positive) {
-  const float rest = log1pf(expf(-fabsf(x)));
-  const float softplus = (x < 0 ? 0 : x) + rest, mirrored = (x < 0 ? -x : 0) + rest;
-  const float p = 1 / (1 + expf(-x)), q = 1 / (1 + expf(x));
-  return {negative * (1 - target) * softplus + positive * target * mirrored,
-          negative * (1 - target) * p - positive * target * q};
-}
-
 // mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t. The terms of targets that
 // are NaN are left out.
 template <class T, class G>
@@ -119,15 +79,8 @@ __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shar
     const float target = r.targets.at(r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
     if (r.target_weight != nullptr) {
       const float negative = r.target_weight[i], positive = r.target_weight[r.n + i];
-      BinaryTerm term;
-      if (r.focal.on) {
-        const float cross_entropy = weighted_term(v, target, 1, 1).loss;
-        const BinaryTerm focal = binary_focal(v, target, cross_entropy, r.focal);
-        const float weight = negative * (1 - target) + positive * target;
-        term = {weight * focal.loss, weight * focal.gradient};
-      } else {
-        term = weighted_term(v, target, negative, positive);
-      }
+      const BinaryTerm term = r.focal.on ? weighted_focal(v, target, negative, positive, r.focal)
+                                         : weighted_term(v, target, negative, positive);
       if (r.dx != nullptr) assign(r.dx[i], term.gradient * share * r.scale);
       return term.loss;
     }
