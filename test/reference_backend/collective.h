@@ -20,7 +20,7 @@ class ReferenceCollective final : public backend::Collective {
   }
   void abort(const std::string& reason) noexcept override { sums_.abort(reason); }
   // For sums in the middle of a stream's work, on its thread.
-  cluster::Communicator& ranks() { return *sums_.host_ranks(); }
+  cluster::Communicator* host_ranks() override { return sums_.host_ranks(); }
 
  private:
   backend::HostCollective sums_;

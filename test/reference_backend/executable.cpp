@@ -92,7 +92,7 @@ ReferenceExecutable::ReferenceExecutable(const graph::Graph& graph, ReferenceVar
       graph.nodes.begin(), graph.nodes.end(),
       [](const graph::Node& node) { return std::holds_alternative<graph::BatchNorm>(node.op); });
   if (reduction.statistics != nullptr && batch_statistics) {
-    statistics_ = &dynamic_cast<ReferenceCollective&>(*reduction.statistics).ranks();
+    statistics_ = reduction.statistics->host_ranks();
   }
   if (!updates_) return;
   if (reduction.gradients != nullptr) {
@@ -136,8 +136,7 @@ void ReferenceExecutable::launch(const backend::Bindings& bindings, const backen
       own.enqueue(guarded([this, ranks] {
         std::vector<float*> roots{sum_.data()};
         for (Flat& root : other_roots_) roots.push_back(root.data());
-        dynamic_cast<ReferenceCollective&>(*ranks).ranks().all_reduce_tree(
-            options_.reduction.micro_batches, roots, sum_.size());
+        ranks->host_ranks()->all_reduce_tree(options_.reduction.micro_batches, roots, sum_.size());
       }));
     } else {
       ranks->all_reduce({reinterpret_cast<std::byte*>(sum_.data()), sum_.size() * sizeof(float)},

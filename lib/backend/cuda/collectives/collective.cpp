@@ -1,5 +1,7 @@
 #include "backend/cuda/collectives/collective.h"
 
+#include <stdexcept>
+
 #include "backend/cuda/collectives/nccl_collective.h"
 #include "backend/cuda/collectives/rank_group.h"
 #include "backend/cuda/collectives/shared_device_collective.h"
@@ -17,6 +19,12 @@ std::string CudaCollective::named_work() const {
   const char* what = work_.load(std::memory_order_relaxed);
   if (what == nullptr) return "";
   return concat(", summing ", what, " in step ", update_.load(std::memory_order_relaxed));
+}
+
+CudaCollective* cuda_collective(Collective* collective) {
+  if (collective == nullptr) return nullptr;
+  if (CudaCollective* own = collective->on_gpus()) return own;
+  throw std::logic_error("the CUDA backend cannot sum over ranks of another backend");
 }
 
 std::unique_ptr<CudaCollective> make_cuda_collective(cluster::Communicator& ranks, int device,

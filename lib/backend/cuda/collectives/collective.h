@@ -22,6 +22,7 @@ namespace trainer::backend::cuda {
 class CudaCollective : public Collective {
  public:
   ~CudaCollective() override { leave_waiters(); }
+  CudaCollective* on_gpus() final { return this; }
   // `stream` is a CudaStream (stream.h).
   void all_reduce(Span values, std::int64_t count, Stream& stream) final;
   virtual void all_reduce(float* values, std::int64_t count, cudaStream_t stream) = 0;
@@ -61,10 +62,9 @@ class CudaCollective : public Collective {
   std::atomic<std::uint64_t> update_{0};
 };
 
-// The same collective, which must be one of these; null of null.
-inline CudaCollective* cuda_collective(Collective* collective) {
-  return collective == nullptr ? nullptr : &dynamic_cast<CudaCollective&>(*collective);
-}
+// Returns the collective of GPUs that this is, and null for null. Throws std::logic_error for a
+// collective of another backend.
+CudaCollective* cuda_collective(Collective* collective);
 
 // The group of the devices whose ranks meet in `ranks`, which must outlive it: the ids of NCCL and
 // the names of the devices travel through it. Collective. Ranks of one device and one process get
