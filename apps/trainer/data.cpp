@@ -26,9 +26,9 @@ struct DataArguments : ConfigArguments {
 
 int check_array_samples(const DataArguments& arguments, const config::Config& config) {
   if (!arguments.group_by.empty()) {
-    throw ConfigError(
-        {}, concat("--group-by is a pattern on the paths of image files; data.format: ",
-                   config::spell(config.data.format), " is one of arrays; remove the option"));
+    throw ConfigError({},
+                      concat("--group-by is a pattern on the paths of image files; data.format: ",
+                             spell(config.data.format), " is one of arrays; remove the option"));
   }
   const data::ArrayCheck check = data::check_arrays(config.data, config.seed);
   std::cout << (arguments.json ? commands::to_json(check) : commands::to_text(check));

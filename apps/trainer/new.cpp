@@ -161,10 +161,10 @@ void write_config(const std::string& text, const std::string& output) {
 
 config::Backbone::Name backbone_named(const std::string& name) {
   using Name = config::Backbone::Name;
-  if (const std::optional<Name> value = config::parse_enum<Name>(name)) return *value;
+  if (const std::optional<Name> value = parse_enum<Name>(name)) return *value;
   throw ConfigError(
-      {}, "--backbone: " + config::unknown("backbone", name, "`trainer models` lists them",
-                                           config::enum_words<Name>()));
+      {}, "--backbone: " +
+              config::unknown("backbone", name, "`trainer models` lists them", enum_words<Name>()));
 }
 
 int create(const NewArguments& arguments) {

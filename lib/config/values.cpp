@@ -162,7 +162,7 @@ std::string read(const Node& node, std::string& value, const Rule&) {
 }
 
 std::string read(const Node& node, Duration& value, const Rule& rule) {
-  static const Spellings<Duration::Unit> kUnits{
+  static constexpr Spelling<Duration::Unit> kUnits[] = {
       {Duration::Unit::kSteps, "steps"},     {Duration::Unit::kSteps, "step"},
       {Duration::Unit::kEpochs, "epochs"},   {Duration::Unit::kEpochs, "epoch"},
       {Duration::Unit::kSeconds, "seconds"}, {Duration::Unit::kSeconds, "second"}};

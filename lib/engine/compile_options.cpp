@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/rule.h"
 #include "optim/optim.h"
 
 namespace trainer::engine {
@@ -55,10 +54,9 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
       break;
   }
   if (!supported || !backend.supports(options.activations)) {
-    throw ConfigError(
-        config.train.loc,
-        concat("train.precision: ", config::spell(config.train.precision),
-               " is not supported by this device (", backend.describe(), "); use float32"));
+    throw ConfigError(config.train.loc, concat("train.precision: ", spell(config.train.precision),
+                                               " is not supported by this device (",
+                                               backend.describe(), "); use float32"));
   }
   return options;
 }

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
 
 #include "backend/memory_planner.h"
 #include "base/error.h"
 #include "base/numbers/sum_tree.h"
-#include "base/threads/cores.h"
 #include "cluster/local_group.h"
 #include "cluster/open_communicator.h"
 #include "config/rule.h"
@@ -87,7 +85,7 @@ std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
   }
   if (workers == 1) return "in memory";
   if (parallel.collective != config::Collective::kAuto) {
-    return concat("by ", config::spell(parallel.collective));
+    return concat("by ", spell(parallel.collective));
   }
   const std::string rule = cluster::describe_rule(parallel, workers);
   if (rule.empty()) return "by the algorithm that is fastest when the run starts";
@@ -108,7 +106,7 @@ void check_collective(const Parallel& parallel, std::int64_t workers) {
   const bool ring = parallel.collective == Collective::kRing;
   const bool tree = parallel.collective == Collective::kTree;
   throw DeviceError(concat(
-      "parallel.collective: ", config::spell(parallel.collective),
+      "parallel.collective: ", spell(parallel.collective),
       " is for sums on CPUs. GPUs sum by NCCL, which chooses its algorithm itself and takes no "
       "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
       ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/spelling.h"
 #include "base/types.h"
 #include "graph/op.h"
 
@@ -23,10 +24,28 @@ enum class Role {
   kSlot,        // optimizer state or weight average; persistent
   kDerived      // computed from persistent values in the prepare phase, again whenever they change
 };
+constexpr auto spellings(Role) {
+  using enum Role;
+  return std::to_array<Spelling<Role>>({{kActivation, "activation"},
+                                        {kInput, "input"},
+                                        {kParameter, "parameter"},
+                                        {kStatistic, "statistic"},
+                                        {kGradient, "gradient"},
+                                        {kSlot, "slot"},
+                                        {kDerived, "derived"}});
+}
 
 // The phase a node runs in. kPrepare: once after parameters changed; the other phases: every step,
 // in this order.
 enum class Phase { kPrepare, kForward, kBackward, kReduce, kUpdate };
+constexpr auto spellings(Phase) {
+  using enum Phase;
+  return std::to_array<Spelling<Phase>>({{kPrepare, "prepare"},
+                                         {kForward, "forward"},
+                                         {kBackward, "backward"},
+                                         {kReduce, "reduce"},
+                                         {kUpdate, "update"}});
+}
 
 // The initial content of a persistent value. Uniform in [a, b), normal (mean a, deviation b), the
 // same truncated at two deviations, or the constant a.

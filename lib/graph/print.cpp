@@ -7,42 +7,6 @@
 namespace trainer::graph {
 namespace {
 
-const char* to_string(Role role) {
-  switch (role) {
-    case Role::kActivation:
-      return "activation";
-    case Role::kInput:
-      return "input";
-    case Role::kParameter:
-      return "parameter";
-    case Role::kStatistic:
-      return "statistic";
-    case Role::kGradient:
-      return "gradient";
-    case Role::kSlot:
-      return "slot";
-    case Role::kDerived:
-      return "derived";
-  }
-  return "?";
-}
-
-const char* to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kPrepare:
-      return "prepare";
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kReduce:
-      return "reduce";
-    case Phase::kUpdate:
-      return "update";
-  }
-  return "?";
-}
-
 std::string initial_text(const Initial& initial) {
   switch (initial.kind) {
     case Initial::Kind::kConstant:
@@ -64,8 +28,8 @@ std::string reference(const Graph& graph, ValueId id) {
 }
 
 void print_value(const Value& value, std::ostream& out) {
-  out << "  " << value.name << " " << trainer::to_string(value.shape) << " "
-      << trainer::to_string(value.type) << " " << to_string(value.role);
+  out << "  " << value.name << " " << to_string(value.shape) << " " << to_string(value.type) << " "
+      << spell(value.role);
   if (is_persistent(value.role)) out << " " << initial_text(value.initial);
   if (value.role == Role::kParameter) {
     if (!value.trainable) out << " frozen";
@@ -81,8 +45,8 @@ void print_node(const Graph& graph, const Node& node, std::ostream& out) {
   out << "  ";
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId id = node.outputs[i];
-    out << (i > 0 ? ", " : "") << reference(graph, id) << " " << trainer::to_string(graph[id].shape)
-        << " " << trainer::to_string(graph[id].type);
+    out << (i > 0 ? ", " : "") << reference(graph, id) << " " << to_string(graph[id].shape) << " "
+        << to_string(graph[id].type);
   }
   const std::string attributes = describe(node.op);
   out << " = " << name_of(node.op) << (attributes.empty() ? "" : " {" + attributes + "}") << "(";
@@ -99,12 +63,10 @@ void print(const Graph& graph, std::ostream& out) {
   for (const Value& value : graph.values) {
     if (is_persistent(value.role) || value.role == Role::kInput) print_value(value, out);
   }
-  const Phase phases[] = {Phase::kPrepare, Phase::kForward, Phase::kBackward, Phase::kReduce,
-                          Phase::kUpdate};
-  for (const Phase phase : phases) {
-    const auto in_phase = [&](const Node& node) { return node.phase == phase; };
+  for (const Spelling<Phase>& phase : spellings(Phase{})) {
+    const auto in_phase = [&](const Node& node) { return node.phase == phase.value; };
     if (std::ranges::none_of(graph.nodes, in_phase)) continue;
-    out << to_string(phase) << ":\n";
+    out << phase.word << ":\n";
     for (const Node& node : graph.nodes) {
       if (in_phase(node)) print_node(graph, node, out);
     }

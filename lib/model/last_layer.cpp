@@ -3,7 +3,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "config/spelling.h"
+#include "base/spelling.h"
 #include "model/expand_layers.h"
 
 namespace trainer::model {
@@ -31,8 +31,8 @@ std::string describe_repeated_function(const config::Layer& last, LossKind loss)
   const bool repeats =
       function == Activation::kSigmoid || (function == Activation::kSoftmax && is_softmax_loss);
   if (!takes_logits || !repeats) return "";
-  return concat(config::spell(loss), " takes logits and applies its own function to them; remove ",
-                "the ", config::spell(function), " at the end of the model");
+  return concat(spell(loss), " takes logits and applies its own function to them; remove ", "the ",
+                spell(function), " at the end of the model");
 }
 
 void check_last_layer(const config::Model& model) {

@@ -87,7 +87,7 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
     throw ConfigError(
         parallel.loc,
         concat("parallel.collective: reduction: ordered needs auto", power ? " or tree" : "", ": ",
-               config::spell(parallel.collective), " does not sum in the order of a tree"));
+               spell(parallel.collective), " does not sum in the order of a tree"));
   }
 }
 

@@ -226,7 +226,7 @@ void warn_of_cut_noise(const config::Data& data, std::vector<std::string>& warni
     if (range.cut_share() <= kMaxCutShare) continue;
     warnings.push_back(
         line(entry.loc, concat("data.train.augment[", i, "].random_erasing.mode"),
-             concat(config::spell(erasing->mode),
+             concat(spell(erasing->mode),
                     " draws numbers of the normalized image from N(0, 1), and pixels are from ",
                     fixed(range.low, 2), " to ", fixed(range.high, 2), " there, to which ",
                     percent(range.cut_share()),

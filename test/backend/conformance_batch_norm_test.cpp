@@ -18,7 +18,7 @@ TEST_CASE("batch norm") {
     for (const std::int64_t channels : {10, 16, 20}) {
       for (const bool image : {true, false}) {
         const Shape shape = image ? Shape{kBatch, 4, 3, channels} : Shape{kBatch, channels};
-        const std::string name = concat(to_string(shape), " ", graph::to_string(activation.kind));
+        const std::string name = concat(to_string(shape), " ", spell(activation.kind));
         // A batch of one row has no variance to speak of.
         const std::vector<std::int64_t> batches{image ? 1 : 4, 5};
         check(

@@ -127,7 +127,7 @@ TEST_CASE("convolution: activations") {
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
                           Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
     const Activation activation{kind, kind == Kind::kLeakyRelu ? 0.3f : 1.0f};
-    check(row(graph::to_string(kind),
+    check(row(std::string(spell(kind)),
               {.in = 16, .out = 20, .height = 4, .width = 5, .activation = activation}));
   }
 }
@@ -170,7 +170,7 @@ TEST_CASE("convolution: activations behind Winograd") {
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
                           Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
     const Activation activation{kind, kind == Kind::kLeakyRelu ? 0.3f : 1.0f};
-    Case c = row(concat(graph::to_string(kind), ", winograd"),
+    Case c = row(concat(spell(kind), ", winograd"),
                  {.in = 16, .out = 20, .height = 6, .width = 7, .activation = activation});
     c.convolution = Convolution::kWinograd;
     check(c);

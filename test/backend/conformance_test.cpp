@@ -52,7 +52,7 @@ TEST_CASE("dense") {
     }
   }
   for (const Activation& activation : activations()) {
-    check({concat("dense ", graph::to_string(activation.kind)), [=](Builder& b) {
+    check({concat("dense ", spell(activation.kind)), [=](Builder& b) {
              b.output(b.add1(graph::Dense{true, activation},
                              {b.input({kBatch, 20}), b.parameter({20, 11}), b.parameter({11})}));
            }});
@@ -114,7 +114,7 @@ TEST_CASE("pooling") {
           Activation{Kind::kLeakyRelu, 0.3f}, Activation{Kind::kElu, 1.0f},
           Activation{Kind::kTanh, 0}, Activation{Kind::kSigmoid, 0}}) {
       for (const Pool::Kind kind : {Pool::Kind::kMax, Pool::Kind::kAverage}) {
-        check({concat("gradient through ", spec.name, " and ", graph::to_string(activation.kind)),
+        check({concat("gradient through ", spec.name, " and ", spell(activation.kind)),
                [=](Builder& b) { pool(b, spec, kind, activation); },
                {2}});
       }
@@ -164,7 +164,7 @@ TEST_CASE("activations") {
   for (const Activation& activation : activations()) {
     for (const Shape& shape :
          {Shape{kBatch, 4, 5, 16}, Shape{kBatch, 3, 3, 5}, Shape{kBatch, 13}}) {
-      check({concat(graph::to_string(activation.kind), " ", to_string(shape)),
+      check({concat(spell(activation.kind), " ", to_string(shape)),
              [=](Builder& b) {
                const ValueId x = b.input(shape, {-8, 8});
                const ValueId y = b.add1(graph::Activate{activation}, {x});

@@ -212,7 +212,7 @@ TEST_CASE("keras_order: a chain and every backbone of Keras's, their own order")
     CHECK(found == expected);
   };
   check(model_of("").graph);
-  for (const std::string_view name : config::enum_words<config::Backbone::Name>()) {
+  for (const std::string_view name : enum_words<config::Backbone::Name>()) {
     CAPTURE(name);
     if (name == "resnet18" || name == "resnet34") continue;  // torchvision's, in its order
     const config::Config config = test::config_of(

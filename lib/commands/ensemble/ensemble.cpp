@@ -32,10 +32,9 @@ void check_same_outputs(const OpenedModel& first, const OpenedModel& other) {
                     "gives an image several labels; an ensemble needs one class per image");
   }
   if (first.config.model.loss != other.config.model.loss) {
-    throw DataError(other.path,
-                    concat("has the loss ", config::spell(other.config.model.loss), ", but ",
-                           first.path, " has ", config::spell(first.config.model.loss),
-                           "; the runs of an ensemble need the same loss"));
+    throw DataError(other.path, concat("has the loss ", spell(other.config.model.loss), ", but ",
+                                       first.path, " has ", spell(first.config.model.loss),
+                                       "; the runs of an ensemble need the same loss"));
   }
 }
 

@@ -51,11 +51,11 @@ std::string keys_text() {
 
 std::string backbones() {
   std::vector<Row> rows;
-  for (const auto& [name, word] : config::spellings<config::Backbone::Name>()) {
+  for (const auto& [name, word] : spellings(config::Backbone::Name{})) {
     config::Backbone backbone;
     backbone.name = name;
     rows.push_back({code(std::string(word)), code(backbone_source(name)),
-                    code(std::string(config::spell(config::default_preprocess(name)))),
+                    code(std::string(spell(config::default_preprocess(name)))),
                     code(config::imagenet_weight_file(backbone))});
   }
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
@@ -92,7 +92,7 @@ const char* describe_format(config::DataFormat format) {
 
 std::string formats() {
   std::vector<Row> rows;
-  for (const auto& [format, word] : config::spellings<config::DataFormat>()) {
+  for (const auto& [format, word] : spellings(config::DataFormat{})) {
     rows.push_back({code(std::string(word)), describe_format(format)});
   }
   return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +

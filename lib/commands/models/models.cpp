@@ -1,6 +1,5 @@
 #include "commands/models/models.h"
 
-#include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -8,7 +7,6 @@
 
 #include "base/error.h"
 #include "config/pretrained.h"
-#include "config/rule.h"
 #include "model/build_model.h"
 #include "model/table.h"
 
@@ -33,7 +31,7 @@ BackboneRow make_row(Name name) {
   sample.classes = 0;  // whatever the backbone gives
   const graph::Graph graph = model::build_model(model, {}, sample, 0);
   BackboneRow row;
-  row.name = config::spell(name);
+  row.name = spell(name);
   row.input = {kSide, kSide, 3};
   for (const model::LayerRow& layer : model::layer_table(graph)) {
     row.parameters += layer.parameters;
@@ -41,7 +39,7 @@ BackboneRow make_row(Name name) {
   }
   const Shape& end = graph[graph.layers.back().output].shape;
   row.features = end[end.rank() - 1];
-  row.preprocess = config::spell(config::default_preprocess(name));
+  row.preprocess = spell(config::default_preprocess(name));
   row.weights = config::imagenet_weight_file(*model.backbone);
   row.source = backbone_source(name);
   return row;
@@ -56,13 +54,13 @@ std::string in_units(double number, double unit, const char* name) {
 }  // namespace
 
 std::string backbone_source(config::Backbone::Name name) {
-  if (config::is_from_torchvision(name)) return concat("torchvision.models.", config::spell(name));
+  if (config::is_from_torchvision(name)) return concat("torchvision.models.", spell(name));
   return concat("keras.applications.", config::keras_class(name));
 }
 
 std::vector<BackboneRow> backbone_rows() {
   std::vector<BackboneRow> rows;
-  for (const auto& [name, word] : config::spellings<Name>()) rows.push_back(make_row(name));
+  for (const auto& [name, word] : spellings(Name{})) rows.push_back(make_row(name));
   return rows;
 }
 

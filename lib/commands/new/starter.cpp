@@ -204,8 +204,8 @@ std::string data_section(const ImageSource& images, const FoundWeights& weights)
                    "\n  folds: 5  # parts of `trainer crossval` and of `trainer train --fold K`\n");
   }
   if (weights.preprocess) {
-    text += concat("  preprocess: ", config::spell(*weights.preprocess),
-                   "  # as the weights were made with\n");
+    text +=
+        concat("  preprocess: ", spell(*weights.preprocess), "  # as the weights were made with\n");
   }
   return text + "  on_error: skip  # a damaged file is left out and named; fail ends the run\n";
 }
@@ -308,7 +308,7 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
   backbone.weights = config::kImagenet;
   config::find_imagenet_weights(config, environment);
   FoundWeights weights;
-  weights.backbone = config::spell(wanted);
+  weights.backbone = spell(wanted);
   weights.file = backbone.weights;
   weights.preprocess = config.data.preprocess;
   if (backbone.weights != config::kImagenet) return weights;
@@ -366,7 +366,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
     const std::string file = config::imagenet_weight_file(backbone);
     for (const Path& folder : weights.searched) {
       if (!fs::exists(folder / file)) continue;
-      weights.backbone = config::spell(name);
+      weights.backbone = spell(name);
       weights.file = folder / file;
       return weights;
     }

@@ -10,7 +10,6 @@
 #include "base/formats/json.h"
 #include "base/text.h"
 #include "config/pretrained.h"
-#include "config/rule.h"
 #include "config/values.h"
 #include "http/certificates.h"
 
@@ -67,7 +66,7 @@ WeightFile make_weight_file(std::size_t row, const config::Environment& environm
   config::Backbone backbone;
   backbone.name = entry.name;
   WeightFile weights;
-  weights.name = config::spell(entry.name);
+  weights.name = spell(entry.name);
   weights.file = config::imagenet_weight_file(backbone);
   weights.megabytes = entry.megabytes;
   weights.checksum = {entry.kind, entry.hex};
@@ -107,10 +106,10 @@ std::vector<WeightFile> weight_files(const config::Environment& environment) {
 }
 
 WeightFile find_weight_file(const std::string& name, const config::Environment& environment) {
-  const std::optional<Name> backbone = config::parse_enum<Name>(name);
+  const std::optional<Name> backbone = parse_enum<Name>(name);
   if (!backbone) {
-    throw ConfigError({}, config::unknown("backbone", name, "`trainer weights` lists them",
-                                          config::enum_words<Name>()));
+    throw ConfigError(
+        {}, config::unknown("backbone", name, "`trainer weights` lists them", enum_words<Name>()));
   }
   for (std::size_t row = 0; row < std::size(kFiles); ++row) {
     if (kFiles[row].name == *backbone) return make_weight_file(row, environment);

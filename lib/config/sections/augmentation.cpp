@@ -4,24 +4,6 @@
 
 namespace trainer::config {
 
-template <>
-const Spellings<AutoAugment::Policy>& spellings<AutoAugment::Policy>() {
-  using Policy = AutoAugment::Policy;
-  static const Spellings<Policy> kNames{
-      {Policy::kImageNet, "imagenet"}, {Policy::kCifar10, "cifar10"}, {Policy::kSvhn, "svhn"}};
-  return kNames;
-}
-
-template <>
-const Spellings<RandomErasing::Mode>& spellings<RandomErasing::Mode>() {
-  using Mode = RandomErasing::Mode;
-  static const Spellings<Mode> kNames{{Mode::kValue, "value"},
-                                      {Mode::kConst, "const"},
-                                      {Mode::kRand, "rand"},
-                                      {Mode::kPixel, "pixel"}};
-  return kNames;
-}
-
 static void fields(FieldVisitor& v, RandomFlipHorizontal& s) {
   v.shorthand("probability");
   v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/spelling.h"
+#include "base/spelling.h"
 
 namespace trainer::config {
 
@@ -109,10 +109,16 @@ struct Augmentation {
 // Returns whether the augmentation mixes two samples.
 bool is_mixing(const Augmentation& augmentation);
 
-template <>
-const Spellings<AutoAugment::Policy>& spellings<AutoAugment::Policy>();
-template <>
-const Spellings<RandomErasing::Mode>& spellings<RandomErasing::Mode>();
+constexpr auto spellings(AutoAugment::Policy) {
+  using enum AutoAugment::Policy;
+  return std::to_array<Spelling<AutoAugment::Policy>>(
+      {{kImageNet, "imagenet"}, {kCifar10, "cifar10"}, {kSvhn, "svhn"}});
+}
+constexpr auto spellings(RandomErasing::Mode) {
+  using enum RandomErasing::Mode;
+  return std::to_array<Spelling<RandomErasing::Mode>>(
+      {{kValue, "value"}, {kConst, "const"}, {kRand, "rand"}, {kPixel, "pixel"}});
+}
 void fields(FieldVisitor& v, Augmentation& s);
 
 }  // namespace trainer::config

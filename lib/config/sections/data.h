@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/spelling.h"
 #include "base/split.h"
 #include "config/sections/augmentation.h"
-#include "config/spelling.h"
 
 namespace trainer::config {
 
@@ -184,26 +184,58 @@ ValidationSplitOrder find_division_order(const Data& data);
 // Returns whether training samples are mixed, so that their labels are shares of classes.
 bool mixes_samples(const Data& data);
 
-template <>
-const Spellings<DataFormat>& spellings<DataFormat>();
-template <>
-const Spellings<PreprocessPreset>& spellings<PreprocessPreset>();
-template <>
-const Spellings<Interpolation>& spellings<Interpolation>();
-template <>
-const Spellings<Fit>& spellings<Fit>();
-template <>
-const Spellings<OnError>& spellings<OnError>();
-template <>
-const Spellings<ClassOrder>& spellings<ClassOrder>();
-template <>
-const Spellings<ValidationSplitOrder>& spellings<ValidationSplitOrder>();
-template <>
-const Spellings<OnConflict>& spellings<OnConflict>();
-template <>
-const Spellings<Sampling>& spellings<Sampling>();
-template <>
-const Spellings<ImageCache>& spellings<ImageCache>();
+constexpr auto spellings(DataFormat) {
+  using enum DataFormat;
+  return std::to_array<Spelling<DataFormat>>({{kIdx, "idx"},
+                                              {kNpz, "npz"},
+                                              {kSynthetic, "synthetic"},
+                                              {kDigits, "digits"},
+                                              {kImageFolder, "image_folder"},
+                                              {kCsv, "csv"},
+                                              {kCifar, "cifar"},
+                                              {kTfRecord, "tfrecord"},
+                                              {kWebDataset, "webdataset"}});
+}
+constexpr auto spellings(PreprocessPreset) {
+  using enum PreprocessPreset;
+  return std::to_array<Spelling<PreprocessPreset>>(
+      {{kTf, "tf"}, {kCaffe, "caffe"}, {kTorch, "torch"}, {kScale, "scale"}, {kNone, "none"}});
+}
+constexpr auto spellings(Interpolation) {
+  using enum Interpolation;
+  return std::to_array<Spelling<Interpolation>>({{kBilinear, "bilinear"}, {kBicubic, "bicubic"}});
+}
+constexpr auto spellings(Fit) {
+  using enum Fit;
+  return std::to_array<Spelling<Fit>>({{kStretch, "stretch"}, {kCrop, "crop"}, {kPad, "pad"}});
+}
+constexpr auto spellings(OnError) {
+  using enum OnError;
+  return std::to_array<Spelling<OnError>>(
+      {{kFail, "fail"}, {kSkip, "skip"}, {kReplace, "replace"}});
+}
+constexpr auto spellings(ClassOrder) {
+  using enum ClassOrder;
+  return std::to_array<Spelling<ClassOrder>>({{kText, "text"}, {kNumber, "number"}});
+}
+constexpr auto spellings(ValidationSplitOrder) {
+  using enum ValidationSplitOrder;
+  return std::to_array<Spelling<ValidationSplitOrder>>(
+      {{kStratified, "stratified"}, {kLast, "last"}, {kShuffled, "shuffled"}});
+}
+constexpr auto spellings(OnConflict) {
+  using enum OnConflict;
+  return std::to_array<Spelling<OnConflict>>({{kKeep, "keep"}, {kDrop, "drop"}, {kFirst, "first"}});
+}
+constexpr auto spellings(Sampling) {
+  using enum Sampling;
+  return std::to_array<Spelling<Sampling>>({{kUniform, "uniform"}, {kBalanced, "balanced"}});
+}
+constexpr auto spellings(ImageCache) {
+  using enum ImageCache;
+  return std::to_array<Spelling<ImageCache>>(
+      {{kNone, "none"}, {kMemory, "memory"}, {kDisk, "disk"}});
+}
 void fields(FieldVisitor& v, Data& s);
 
 }  // namespace trainer::config

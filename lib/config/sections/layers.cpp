@@ -6,54 +6,11 @@
 
 namespace trainer::config {
 
-template <>
-const Spellings<Activation>& spellings<Activation>() {
-  static const Spellings<Activation> kNames{{Activation::kLinear, "linear"},
-                                            {Activation::kRelu, "relu"},
-                                            {Activation::kRelu6, "relu6"},
-                                            {Activation::kLeakyRelu, "leaky_relu"},
-                                            {Activation::kElu, "elu"},
-                                            {Activation::kSigmoid, "sigmoid"},
-                                            {Activation::kTanh, "tanh"},
-                                            {Activation::kGelu, "gelu"},
-                                            {Activation::kSwish, "swish"},
-                                            {Activation::kSoftmax, "softmax"},
-                                            {Activation::kHardSigmoid, "hard_sigmoid"},
-                                            {Activation::kHardSwish, "hard_swish"},
-                                            {Activation::kSelu, "selu"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Initializer::Kind>& spellings<Initializer::Kind>() {
-  using Kind = Initializer::Kind;
-  static const Spellings<Kind> kNames{{Kind::kGlorotUniform, "glorot_uniform"},
-                                      {Kind::kGlorotNormal, "glorot_normal"},
-                                      {Kind::kHeUniform, "he_uniform"},
-                                      {Kind::kHeNormal, "he_normal"},
-                                      {Kind::kLecunUniform, "lecun_uniform"},
-                                      {Kind::kLecunNormal, "lecun_normal"},
-                                      {Kind::kRandomUniform, "random_uniform"},
-                                      {Kind::kRandomNormal, "random_normal"},
-                                      {Kind::kTruncatedNormal, "truncated_normal"},
-                                      {Kind::kZeros, "zeros"},
-                                      {Kind::kOnes, "ones"},
-                                      {Kind::kConstant, "constant"}};
-  return kNames;
-}
-
-template <>
-const Spellings<UpSampling>& spellings<UpSampling>() {
-  using Kind = UpSampling;
-  static const Spellings<Kind> kNames{{Kind::kNearest, "nearest"}, {Kind::kBilinear, "bilinear"}};
-  return kNames;
-}
-
 void fields(FieldVisitor& v, Initializer& s) {
   using Kind = Initializer::Kind;
   v.definition("initializer");
   v.choice("an initializer", true);
-  for (const auto& [kind, name] : spellings<Kind>()) {
+  for (const auto& [kind, name] : spellings(Kind{})) {
     v.alternative(
         name, "Keras's initializer of this name.", s.kind == kind, [&, k = kind] { s.kind = k; },
         [&, k = kind](FieldVisitor& inner) {

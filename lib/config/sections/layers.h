@@ -10,7 +10,7 @@
 
 #include "base/choices.h"
 #include "base/error.h"
-#include "config/spelling.h"
+#include "base/spelling.h"
 
 namespace trainer::config {
 
@@ -273,12 +273,37 @@ struct Layer {
 // Returns the key that names the kind of a layer: "conv".
 const char* layer_key(const Layer& layer);
 
-template <>
-const Spellings<Activation>& spellings<Activation>();
-template <>
-const Spellings<Initializer::Kind>& spellings<Initializer::Kind>();
-template <>
-const Spellings<UpSampling>& spellings<UpSampling>();
+constexpr auto spellings(Activation) {
+  using enum Activation;
+  return std::to_array<Spelling<Activation>>({{kLinear, "linear"},
+                                              {kRelu, "relu"},
+                                              {kRelu6, "relu6"},
+                                              {kLeakyRelu, "leaky_relu"},
+                                              {kElu, "elu"},
+                                              {kSigmoid, "sigmoid"},
+                                              {kTanh, "tanh"},
+                                              {kGelu, "gelu"},
+                                              {kSwish, "swish"},
+                                              {kSoftmax, "softmax"},
+                                              {kHardSigmoid, "hard_sigmoid"},
+                                              {kHardSwish, "hard_swish"},
+                                              {kSelu, "selu"}});
+}
+constexpr auto spellings(Initializer::Kind) {
+  using enum Initializer::Kind;
+  return std::to_array<Spelling<Initializer::Kind>>({{kGlorotUniform, "glorot_uniform"},
+                                                     {kGlorotNormal, "glorot_normal"},
+                                                     {kHeUniform, "he_uniform"},
+                                                     {kHeNormal, "he_normal"},
+                                                     {kLecunUniform, "lecun_uniform"},
+                                                     {kLecunNormal, "lecun_normal"},
+                                                     {kRandomUniform, "random_uniform"},
+                                                     {kRandomNormal, "random_normal"},
+                                                     {kTruncatedNormal, "truncated_normal"},
+                                                     {kZeros, "zeros"},
+                                                     {kOnes, "ones"},
+                                                     {kConstant, "constant"}});
+}
 void fields(FieldVisitor& v, Initializer& s);
 void fields(FieldVisitor& v, Layer& s);
 

@@ -4,50 +4,6 @@
 
 namespace trainer::config {
 
-template <>
-const Spellings<LossKind>& spellings<LossKind>() {
-  static const Spellings<LossKind> kNames{{LossKind::kSoftmaxCrossEntropy, "softmax_cross_entropy"},
-                                          {LossKind::kBinaryCrossEntropy, "binary_cross_entropy"},
-                                          {LossKind::kMeanSquaredError, "mean_squared_error"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Backbone::Name>& spellings<Backbone::Name>() {
-  using Name = Backbone::Name;
-  static const Spellings<Name> kNames{{Name::kVgg16, "vgg16"},
-                                      {Name::kMobileNetV2, "mobilenet_v2"},
-                                      {Name::kResNet50, "resnet50"},
-                                      {Name::kResNet18, "resnet18"},
-                                      {Name::kResNet34, "resnet34"},
-                                      {Name::kResNet101, "resnet101"},
-                                      {Name::kDenseNet121, "densenet121"},
-                                      {Name::kEfficientNetB0, "efficientnet_b0"},
-                                      {Name::kEfficientNetB1, "efficientnet_b1"},
-                                      {Name::kEfficientNetB2, "efficientnet_b2"},
-                                      {Name::kEfficientNetB3, "efficientnet_b3"},
-                                      {Name::kMobileNetV3Small, "mobilenet_v3_small"},
-                                      {Name::kMobileNetV3Large, "mobilenet_v3_large"},
-                                      {Name::kConvNeXtTiny, "convnext_tiny"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Backbone::Pooling>& spellings<Backbone::Pooling>() {
-  using Pooling = Backbone::Pooling;
-  static const Spellings<Pooling> kNames{
-      {Pooling::kNone, "none"}, {Pooling::kAverage, "avg"}, {Pooling::kMax, "max"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Backbone::BatchNorm>& spellings<Backbone::BatchNorm>() {
-  using BatchNorm = Backbone::BatchNorm;
-  static const Spellings<BatchNorm> kNames{{BatchNorm::kTrain, "train"},
-                                           {BatchNorm::kEval, "eval"}};
-  return kNames;
-}
-
 static void fields(FieldVisitor& v, DenseClassifier& s) {
   v.located(s.loc);
   v("hidden_units", s.hidden_units, "Outputs of each hidden layer, e.g. [256, 32].",

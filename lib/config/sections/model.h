@@ -8,9 +8,9 @@
 
 #include "base/choices.h"
 #include "base/error.h"
+#include "base/spelling.h"
 #include "config/sections/duration.h"
 #include "config/sections/layers.h"
-#include "config/spelling.h"
 
 namespace trainer::config {
 
@@ -115,14 +115,32 @@ struct Model {
   SourceLoc loc;
 };
 
-template <>
-const Spellings<LossKind>& spellings<LossKind>();
-template <>
-const Spellings<Backbone::Name>& spellings<Backbone::Name>();
-template <>
-const Spellings<Backbone::Pooling>& spellings<Backbone::Pooling>();
-template <>
-const Spellings<Backbone::BatchNorm>& spellings<Backbone::BatchNorm>();
+constexpr auto spellings(Backbone::Name) {
+  using enum Backbone::Name;
+  return std::to_array<Spelling<Backbone::Name>>({{kVgg16, "vgg16"},
+                                                  {kMobileNetV2, "mobilenet_v2"},
+                                                  {kResNet50, "resnet50"},
+                                                  {kResNet18, "resnet18"},
+                                                  {kResNet34, "resnet34"},
+                                                  {kResNet101, "resnet101"},
+                                                  {kDenseNet121, "densenet121"},
+                                                  {kEfficientNetB0, "efficientnet_b0"},
+                                                  {kEfficientNetB1, "efficientnet_b1"},
+                                                  {kEfficientNetB2, "efficientnet_b2"},
+                                                  {kEfficientNetB3, "efficientnet_b3"},
+                                                  {kMobileNetV3Small, "mobilenet_v3_small"},
+                                                  {kMobileNetV3Large, "mobilenet_v3_large"},
+                                                  {kConvNeXtTiny, "convnext_tiny"}});
+}
+constexpr auto spellings(Backbone::Pooling) {
+  using enum Backbone::Pooling;
+  return std::to_array<Spelling<Backbone::Pooling>>(
+      {{kNone, "none"}, {kAverage, "avg"}, {kMax, "max"}});
+}
+constexpr auto spellings(Backbone::BatchNorm) {
+  using enum Backbone::BatchNorm;
+  return std::to_array<Spelling<Backbone::BatchNorm>>({{kTrain, "train"}, {kEval, "eval"}});
+}
 void fields(FieldVisitor& v, Model& s);
 
 }  // namespace trainer::config

@@ -4,65 +4,6 @@
 
 namespace trainer::config {
 
-template <>
-const Spellings<DeviceKind>& spellings<DeviceKind>() {
-  using Device = DeviceKind;
-  static const Spellings<Device> kNames{
-      {Device::kAuto, "auto"}, {Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Collective>& spellings<Collective>() {
-  static const Spellings<Collective> kNames{{Collective::kAuto, "auto"},
-                                            {Collective::kRing, "ring"},
-                                            {Collective::kTree, "tree"},
-                                            {Collective::kBcube, "bcube"},
-                                            {Collective::kHalvingDoubling, "halving_doubling"},
-                                            {Collective::kNccl, "nccl"}};
-  return kNames;
-}
-
-template <>
-const Spellings<ConvolutionAlgorithm>& spellings<ConvolutionAlgorithm>() {
-  using Algorithm = ConvolutionAlgorithm;
-  static const Spellings<Algorithm> kNames{{Algorithm::kAuto, "auto"},
-                                           {Algorithm::kDirect, "direct"},
-                                           {Algorithm::kWinograd, "winograd"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Parallel::Strategy>& spellings<Parallel::Strategy>() {
-  using Strategy = Parallel::Strategy;
-  static const Spellings<Strategy> kNames{{Strategy::kAllReduce, "all_reduce"},
-                                          {Strategy::kParameterServer, "parameter_server"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Parallel::LrScaling>& spellings<Parallel::LrScaling>() {
-  using Scaling = Parallel::LrScaling;
-  static const Spellings<Scaling> kNames{
-      {Scaling::kNone, "none"}, {Scaling::kLinear, "linear"}, {Scaling::kSqrt, "sqrt"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Parallel::Shard>& spellings<Parallel::Shard>() {
-  static const Spellings<Parallel::Shard> kNames{{Parallel::Shard::kSample, "sample"},
-                                                 {Parallel::Shard::kOff, "off"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Parallel::Reduction>& spellings<Parallel::Reduction>() {
-  using Reduction = Parallel::Reduction;
-  static const Spellings<Reduction> kNames{{Reduction::kFast, "fast"},
-                                           {Reduction::kOrdered, "ordered"}};
-  return kNames;
-}
-
 static void fields(FieldVisitor& v, ReplicaBatchNorm& s) {
   v("sync", s.sync,
     "Whether batch norm in training takes its statistics over all replicas' samples; otherwise "

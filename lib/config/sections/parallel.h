@@ -7,8 +7,8 @@
 
 #include "base/choices.h"
 #include "base/error.h"
+#include "base/spelling.h"
 #include "config/sections/duration.h"
-#include "config/spelling.h"
 
 namespace trainer::config {
 
@@ -72,20 +72,33 @@ struct Parallel {
   SourceLoc loc;
 };
 
-template <>
-const Spellings<DeviceKind>& spellings<DeviceKind>();
-template <>
-const Spellings<Collective>& spellings<Collective>();
-template <>
-const Spellings<ConvolutionAlgorithm>& spellings<ConvolutionAlgorithm>();
-template <>
-const Spellings<Parallel::Strategy>& spellings<Parallel::Strategy>();
-template <>
-const Spellings<Parallel::LrScaling>& spellings<Parallel::LrScaling>();
-template <>
-const Spellings<Parallel::Shard>& spellings<Parallel::Shard>();
-template <>
-const Spellings<Parallel::Reduction>& spellings<Parallel::Reduction>();
+constexpr auto spellings(Collective) {
+  using enum Collective;
+  return std::to_array<Spelling<Collective>>({{kAuto, "auto"},
+                                              {kRing, "ring"},
+                                              {kTree, "tree"},
+                                              {kBcube, "bcube"},
+                                              {kHalvingDoubling, "halving_doubling"},
+                                              {kNccl, "nccl"}});
+}
+constexpr auto spellings(Parallel::Strategy) {
+  using enum Parallel::Strategy;
+  return std::to_array<Spelling<Parallel::Strategy>>(
+      {{kAllReduce, "all_reduce"}, {kParameterServer, "parameter_server"}});
+}
+constexpr auto spellings(Parallel::LrScaling) {
+  using enum Parallel::LrScaling;
+  return std::to_array<Spelling<Parallel::LrScaling>>(
+      {{kNone, "none"}, {kLinear, "linear"}, {kSqrt, "sqrt"}});
+}
+constexpr auto spellings(Parallel::Shard) {
+  using enum Parallel::Shard;
+  return std::to_array<Spelling<Parallel::Shard>>({{kSample, "sample"}, {kOff, "off"}});
+}
+constexpr auto spellings(Parallel::Reduction) {
+  using enum Parallel::Reduction;
+  return std::to_array<Spelling<Parallel::Reduction>>({{kFast, "fast"}, {kOrdered, "ordered"}});
+}
 void fields(FieldVisitor& v, Parallel& s);
 
 }  // namespace trainer::config

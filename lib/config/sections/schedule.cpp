@@ -4,28 +4,6 @@
 
 namespace trainer::config {
 
-template <>
-const Spellings<OneCycleSchedule::Anneal>& spellings<OneCycleSchedule::Anneal>() {
-  using Anneal = OneCycleSchedule::Anneal;
-  static const Spellings<Anneal> kNames{{Anneal::kCosine, "cosine"}, {Anneal::kLinear, "linear"}};
-  return kNames;
-}
-
-template <>
-const Spellings<RampUpSchedule::By>& spellings<RampUpSchedule::By>() {
-  using By = RampUpSchedule::By;
-  static const Spellings<By> kNames{{By::kEpoch, "epoch"}, {By::kStep, "step"}};
-  return kNames;
-}
-
-template <>
-const Spellings<RampUpSchedule::Scale>& spellings<RampUpSchedule::Scale>() {
-  using Scale = RampUpSchedule::Scale;
-  static const Spellings<Scale> kNames{
-      {Scale::kNone, "none"}, {Scale::kLinear, "linear"}, {Scale::kSqrt, "sqrt"}};
-  return kNames;
-}
-
 static void fields(FieldVisitor&, ConstantSchedule&) {}
 
 static void fields(FieldVisitor& v, StepSchedule& s) {

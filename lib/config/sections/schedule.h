@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/spelling.h"
 #include "config/sections/duration.h"
-#include "config/spelling.h"
 
 namespace trainer::config {
 
@@ -100,12 +100,20 @@ struct Schedule {
   SourceLoc loc;
 };
 
-template <>
-const Spellings<OneCycleSchedule::Anneal>& spellings<OneCycleSchedule::Anneal>();
-template <>
-const Spellings<RampUpSchedule::By>& spellings<RampUpSchedule::By>();
-template <>
-const Spellings<RampUpSchedule::Scale>& spellings<RampUpSchedule::Scale>();
+constexpr auto spellings(OneCycleSchedule::Anneal) {
+  using enum OneCycleSchedule::Anneal;
+  return std::to_array<Spelling<OneCycleSchedule::Anneal>>(
+      {{kCosine, "cosine"}, {kLinear, "linear"}});
+}
+constexpr auto spellings(RampUpSchedule::By) {
+  using enum RampUpSchedule::By;
+  return std::to_array<Spelling<RampUpSchedule::By>>({{kEpoch, "epoch"}, {kStep, "step"}});
+}
+constexpr auto spellings(RampUpSchedule::Scale) {
+  using enum RampUpSchedule::Scale;
+  return std::to_array<Spelling<RampUpSchedule::Scale>>(
+      {{kNone, "none"}, {kLinear, "linear"}, {kSqrt, "sqrt"}});
+}
 void fields(FieldVisitor& v, Schedule& s);
 
 }  // namespace trainer::config

@@ -4,33 +4,6 @@
 
 namespace trainer::config {
 
-template <>
-const Spellings<Precision>& spellings<Precision>() {
-  static const Spellings<Precision> kNames{
-      {Precision::kFloat32, "float32"},   {Precision::kTf32, "tf32"},
-      {Precision::kBFloat16, "bfloat16"}, {Precision::kFloat16, "float16"},
-      {Precision::kFloat32, "fp32"},      {Precision::kBFloat16, "bf16"},
-      {Precision::kFloat16, "fp16"}};
-  return kNames;
-}
-
-template <>
-const Spellings<CacheFeatures>& spellings<CacheFeatures>() {
-  static const Spellings<CacheFeatures> kNames{{CacheFeatures::kAuto, "auto"},
-                                               {CacheFeatures::kOn, "on"},
-                                               {CacheFeatures::kMemory, "memory"},
-                                               {CacheFeatures::kDisk, "disk"},
-                                               {CacheFeatures::kOff, "off"}};
-  return kNames;
-}
-
-template <>
-const Spellings<Recompute>& spellings<Recompute>() {
-  static const Spellings<Recompute> kNames{{Recompute::kNone, "none"},
-                                           {Recompute::kBlocks, "blocks"}};
-  return kNames;
-}
-
 static void fields(FieldVisitor& v, EarlyStop& s) {
   v.located(s.loc);
   v("metric", s.metric, "Metric that has to improve.", any());

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/spelling.h"
+#include "base/spelling.h"
 
 namespace trainer::config {
 
@@ -92,12 +92,25 @@ struct Train {
   SourceLoc loc;
 };
 
-template <>
-const Spellings<Precision>& spellings<Precision>();
-template <>
-const Spellings<CacheFeatures>& spellings<CacheFeatures>();
-template <>
-const Spellings<Recompute>& spellings<Recompute>();
+constexpr auto spellings(Precision) {
+  using enum Precision;
+  return std::to_array<Spelling<Precision>>({{kFloat32, "float32"},
+                                             {kTf32, "tf32"},
+                                             {kBFloat16, "bfloat16"},
+                                             {kFloat16, "float16"},
+                                             {kFloat32, "fp32"},
+                                             {kBFloat16, "bf16"},
+                                             {kFloat16, "fp16"}});
+}
+constexpr auto spellings(CacheFeatures) {
+  using enum CacheFeatures;
+  return std::to_array<Spelling<CacheFeatures>>(
+      {{kAuto, "auto"}, {kOn, "on"}, {kMemory, "memory"}, {kDisk, "disk"}, {kOff, "off"}});
+}
+constexpr auto spellings(Recompute) {
+  using enum Recompute;
+  return std::to_array<Spelling<Recompute>>({{kNone, "none"}, {kBlocks, "blocks"}});
+}
 void fields(FieldVisitor& v, Train& s);
 
 }  // namespace trainer::config

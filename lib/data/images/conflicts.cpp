@@ -81,7 +81,7 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
   constexpr std::size_t kMaxNames = 5;
   if (list.label_sets) {
     if (std::find(is_left_out.begin(), is_left_out.end(), false) != is_left_out.end()) return;
-    throw DataError(list.source, concat("data.on_conflict: ", config::spell(data.on_conflict),
+    throw DataError(list.source, concat("data.on_conflict: ", spell(data.on_conflict),
                                         " leaves no file; correct the labels, or set "
                                         "data.on_conflict: keep"));
   }
@@ -101,7 +101,7 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
   const char* const noun = emptied.size() == 1 ? "class " : "classes ";
   throw DataError(
       list.source,
-      concat("data.on_conflict: ", config::spell(data.on_conflict), " leaves no file of ", noun,
+      concat("data.on_conflict: ", spell(data.on_conflict), " leaves no file of ", noun,
              join_first(std::move(emptied), kMaxNames),
              ", because each of its photos has another class too; correct the labels, or set "
              "data.on_conflict: keep"));
@@ -130,7 +130,7 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
     return list.files[i].label != list.files[example.front()].label;
   });
   std::string line = concat(
-      list.source, ": data.on_conflict: ", config::spell(data.on_conflict), " leaves out ", count,
+      list.source, ": data.on_conflict: ", spell(data.on_conflict), " leaves out ", count,
       count == 1 ? " file" : " files", " of ", conflicts.size(),
       conflicts.size() == 1 ? " photo that has" : " photos that have", " several classes, e.g. ",
       describe_file(list, example.front(), classes), " = ", describe_file(list, other, classes));

@@ -154,7 +154,7 @@ std::string describe_division_key(const config::Data& data, const Strata& strata
   const std::string by_seed = concat(" seed ", seed);
   if (order != config::ValidationSplitOrder::kStratified) {
     const bool is_shuffled = order == config::ValidationSplitOrder::kShuffled;
-    return concat(", split ", config::spell(order), ' ', data.validation_split, by_group,
+    return concat(", split ", spell(order), ' ', data.validation_split, by_group,
                   is_shuffled ? by_seed : "");
   }
   std::string key = data.fold ? concat(", ", describe_rule(data))

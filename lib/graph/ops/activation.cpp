@@ -4,42 +4,10 @@
 
 namespace trainer::graph {
 
-const char* to_string(Activation::Kind kind) {
-  switch (kind) {
-    case Activation::Kind::kLinear:
-      return "linear";
-    case Activation::Kind::kRelu:
-      return "relu";
-    case Activation::Kind::kRelu6:
-      return "relu6";
-    case Activation::Kind::kLeakyRelu:
-      return "leaky_relu";
-    case Activation::Kind::kElu:
-      return "elu";
-    case Activation::Kind::kSigmoid:
-      return "sigmoid";
-    case Activation::Kind::kTanh:
-      return "tanh";
-    case Activation::Kind::kGelu:
-      return "gelu";
-    case Activation::Kind::kSwish:
-      return "swish";
-    case Activation::Kind::kHardSigmoid:
-      return "hard_sigmoid";
-    case Activation::Kind::kHardSwish:
-      return "hard_swish";
-    case Activation::Kind::kSelu:
-      return "selu";
-    case Activation::Kind::kNegativePart:
-      return "negative_part";
-  }
-  return "?";
-}
-
 std::string Activation::text() const {
   if (linear()) return "";
-  if (alpha == 0) return to_string(kind);
-  return concat(to_string(kind), " ", alpha);
+  if (alpha == 0) return std::string(spell(kind));
+  return concat(spell(kind), " ", alpha);
 }
 
 std::string Activate::text() const { return activation.text(); }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/spelling.h"
 #include "graph/rules.h"
 
 namespace trainer::graph {
@@ -41,7 +42,22 @@ struct Activation {
 };
 // Keras's SELU is scale * (x > 0 ? x : alpha * (e^x - 1)).
 inline constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
-const char* to_string(Activation::Kind kind);
+constexpr auto spellings(Activation::Kind) {
+  using enum Activation::Kind;
+  return std::to_array<Spelling<Activation::Kind>>({{kLinear, "linear"},
+                                                    {kRelu, "relu"},
+                                                    {kRelu6, "relu6"},
+                                                    {kLeakyRelu, "leaky_relu"},
+                                                    {kElu, "elu"},
+                                                    {kSigmoid, "sigmoid"},
+                                                    {kTanh, "tanh"},
+                                                    {kGelu, "gelu"},
+                                                    {kSwish, "swish"},
+                                                    {kHardSigmoid, "hard_sigmoid"},
+                                                    {kHardSwish, "hard_swish"},
+                                                    {kSelu, "selu"},
+                                                    {kNegativePart, "negative_part"}});
+}
 
 // x -> y of the same shape
 struct Activate {

@@ -6,18 +6,7 @@
 namespace trainer::graph {
 
 std::string Loss::text() const {
-  std::string result;
-  switch (kind) {
-    case LossKind::kSoftmaxCrossEntropy:
-      result = "softmax_cross_entropy";
-      break;
-    case LossKind::kBinaryCrossEntropy:
-      result = "binary_cross_entropy";
-      break;
-    case LossKind::kMeanSquaredError:
-      result = "mean_squared_error";
-      break;
-  }
+  std::string result(spell(kind));
   if (label_smoothing > 0) result += concat(" smoothing ", label_smoothing);
   if (focal) result += concat(" focal gamma ", focal->gamma, " alpha ", focal->alpha);
   return words({result, flag(!class_weight.empty() || !target_weight.empty(), "weighted"),

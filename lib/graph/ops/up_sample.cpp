@@ -7,8 +7,7 @@ namespace {
 
 template <class Op>
 std::string size_text(const Op& op) {
-  return concat(op.kind == UpSample::Kind::kBilinear ? "bilinear " : "nearest ", op.height, "x",
-                op.width);
+  return concat(spell(op.kind), " ", op.height, "x", op.width);
 }
 
 template <class Op>

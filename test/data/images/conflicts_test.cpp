@@ -123,7 +123,7 @@ TEST_CASE("data.on_conflict: a class without a photo of its own, an error that n
   folder.write("c/other", 1);  // the photo of a/own
   for (const OnConflict policy : {OnConflict::kDrop, OnConflict::kFirst}) {
     const std::string wanted =
-        concat("data.on_conflict: ", config::spell(policy), " leaves no file of class c (1 file)");
+        concat("data.on_conflict: ", spell(policy), " leaves no file of class c (1 file)");
     CHECK_THROWS_WITH_AS(folder.list(policy), doctest::Contains(wanted.c_str()), DataError);
   }
   // What the message advises.

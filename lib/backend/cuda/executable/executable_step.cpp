@@ -25,22 +25,6 @@ void clear(float* to, std::int64_t count, cudaStream_t stream) {
         "cudaMemsetAsync");
 }
 
-const char* name_of(graph::Phase phase) {
-  switch (phase) {
-    case graph::Phase::kPrepare:
-      return "prepare";
-    case graph::Phase::kForward:
-      return "forward";
-    case graph::Phase::kBackward:
-      return "backward";
-    case graph::Phase::kReduce:
-      return "reduce";
-    case graph::Phase::kUpdate:
-      return "update";
-  }
-  return "";
-}
-
 ClockPhase clock_phase(graph::Phase phase) {
   return phase < graph::Phase::kBackward ? ClockPhase::kForward : ClockPhase::kBackward;
 }
@@ -64,7 +48,7 @@ void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& co
   step.run(context);
   if (!machine_.debugging.wait_per_op) return;
   check(cudaStreamSynchronize(context.stream),
-        concat("layer ", step.name, ", ", name_of(step.phase), ", ", step.implementation).c_str());
+        concat("layer ", step.name, ", ", spell(step.phase), ", ", step.implementation).c_str());
   if (ranks_ != nullptr) ranks_->check();
 }
 
@@ -207,7 +191,7 @@ void CudaExecutable::run_steps(const Call& call, const Program& lowered,
     const ProgramStep& step = steps[i];
     if (i == 0 || step.phase != steps[i - 1].phase) {
       phase.reset();  // ranges of a thread nest
-      phase.emplace(name_of(step.phase));
+      phase.emplace(std::string(spell(step.phase)));
     }
     enqueue_step(step, context);
     for (; next < ready.size() && ready[next].first <= static_cast<int>(i); ++next) {

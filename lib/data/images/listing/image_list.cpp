@@ -195,12 +195,11 @@ std::vector<std::string> SplitImages::find_label_names() {
 
 std::string SplitImages::find_class_order() {
   if (!data_.classes.empty()) return "data.classes";
-  const auto spell = [](config::ClassOrder order) { return std::string(config::spell(order)); };
-  if (data_.class_order) return spell(*data_.class_order);
-  if (!has_labels()) return spell(config::ClassOrder::kText);
+  if (data_.class_order) return std::string(spell(*data_.class_order));
+  if (!has_labels()) return std::string(spell(config::ClassOrder::kText));
   if (!labelled().classes.empty()) return "columns";
-  if (!labelled().has_several_labels) return spell(choose_order(labelled().labels));
-  return spell(choose_order(labelled().join_names()));
+  if (!labelled().has_several_labels) return std::string(spell(choose_order(labelled().labels)));
+  return std::string(spell(choose_order(labelled().join_names())));
 }
 
 std::vector<std::string> SplitImages::class_names() {
