@@ -2,10 +2,8 @@
 // reads it, because CLI11 takes long to compile.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

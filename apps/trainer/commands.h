@@ -1,9 +1,7 @@
 // The program's commands, one file each: what it is called and takes, and what it does.
 #pragma once
 
-#include <cstdint>
 #include <iosfwd>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include <gnu/libc-version.h>
 #include <link.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,4 @@
 // The manual page, made from the command line's own definition.
-#include <algorithm>
 #include <iostream>
 #include <sstream>
 

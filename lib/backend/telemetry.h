@@ -1,7 +1,6 @@
 // The load, power and health of a device while it works.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 

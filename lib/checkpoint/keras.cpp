@@ -7,7 +7,6 @@
 #include "checkpoint/keras.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <tuple>

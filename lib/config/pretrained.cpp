@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "config/rule.h"
 
 namespace trainer::config {
 namespace {

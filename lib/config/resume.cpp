@@ -1,5 +1,4 @@
 #include <map>
-#include <optional>
 #include <set>
 
 #include "config/describe/schema.h"

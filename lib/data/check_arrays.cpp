@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/text.h"
 #include "base/threads/parallel.h"
 #include "data/open.h"
 

@@ -1,7 +1,6 @@
 #include "data/not_finite.h"
 
 #include <cmath>
-#include <cstring>
 #include <span>
 #include <vector>
 

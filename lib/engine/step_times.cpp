@@ -1,7 +1,6 @@
 #include "engine/step_times.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 #include "model/names.h"
 
 #include <map>
-#include <set>
 
 namespace trainer::model {
 namespace {

@@ -4,8 +4,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <map>
-#include <thread>
 
 #include "base/error.h"
 #include "base/process/secret.h"

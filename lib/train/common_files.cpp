@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <filesystem>
 #include <vector>
 
 #include "base/error.h"

@@ -1,8 +1,6 @@
 #include "train/feature_plan.h"
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"

@@ -1,11 +1,7 @@
 // Opens data and builds models for a config.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <ostream>
-#include <string>
-#include <vector>
 
 #include "backend/backend.h"
 #include "base/notice.h"

@@ -1,10 +1,6 @@
 #include "train/target_weight.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/error.h"
-#include "base/text.h"
 #include "train/class_weight.h"
 
 namespace trainer::train {

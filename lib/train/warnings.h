@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "config/config.h"
-#include "graph/graph.h"
 #include "model/build_model.h"
 #include "train/schedule/training_plan.h"
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <unordered_map>
 
 namespace trainer::backend::cpu {
 namespace {

@@ -1,6 +1,5 @@
 // The part of a call after backward: gradients are summed over lanes, calls and ranks, moving
 // statistics are updated, parameters are updated.
-#include <algorithm>
 #include <span>
 #include <stdexcept>
 #include <vector>

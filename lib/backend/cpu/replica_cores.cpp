@@ -1,6 +1,5 @@
 // How replicas share the cores of a processor.
 #include <algorithm>
-#include <optional>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/lanes/lanes.h"

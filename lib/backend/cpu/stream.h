@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstring>
-#include <memory>
 
 #include "backend/device.h"
 

@@ -1,8 +1,6 @@
 // A library that is looked for when it is first needed.
 #pragma once
 
-#include <string>
-
 namespace trainer::backend::cuda {
 
 // Parts of the messages about a library. Each message ends with what the user can do.

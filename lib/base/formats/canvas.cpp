@@ -1,6 +1,5 @@
 #include "base/formats/canvas.h"
 
-#include <algorithm>
 #include <cstring>
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION

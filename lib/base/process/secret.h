@@ -1,8 +1,6 @@
 // Shared secrets of processes, and proofs that a process has one.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 #include "checkpoint/hdf5/object.h"
 
 #include <algorithm>
-#include <string>
 
 namespace trainer::checkpoint::hdf5 {
 namespace {

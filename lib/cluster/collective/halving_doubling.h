@@ -2,7 +2,6 @@
 // Reasons: lib/decisions/cluster.md#halving-doubling-starts-with-the-nearest-rank.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -10,7 +10,6 @@
 #include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "base/text.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/open_model/stored_result.h"
 #include "commands/predict/predict.h"

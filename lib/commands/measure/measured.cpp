@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <utility>
 
 #include "base/error.h"
 #include "base/files/files.h"

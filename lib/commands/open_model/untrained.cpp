@@ -1,7 +1,6 @@
 #include "commands/open_model/untrained.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "base/error.h"

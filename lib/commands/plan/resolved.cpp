@@ -1,9 +1,5 @@
 #include "commands/plan/resolved.h"
 
-#include <algorithm>
-#include <charconv>
-#include <string_view>
-
 #include "base/error.h"
 #include "config/derived.h"
 #include "config/keys.h"

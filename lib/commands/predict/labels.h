@@ -1,7 +1,6 @@
 // Predictions of several labels per image.
 #pragma once
 
-#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "base/text.h"
 #include "commands/page/page.h"
 #include "commands/predict/sample_pixels.h"
 

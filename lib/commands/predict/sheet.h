@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/files/files.h"
 #include "commands/page/picture.h"
 #include "commands/predict/predict.h"
 

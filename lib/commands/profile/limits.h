@@ -1,8 +1,6 @@
 // The least time that a layer could take on this machine: its roofline.
 #pragma once
 
-#include <cstdint>
-
 #include "commands/profile/layer_profile.h"
 
 namespace trainer::commands {

@@ -1,7 +1,6 @@
 #include "commands/profile/profile_print.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
 

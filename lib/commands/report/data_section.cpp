@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/files/files.h"

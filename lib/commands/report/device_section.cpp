@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <set>
 
 #include "base/error.h"

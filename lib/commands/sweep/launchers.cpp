@@ -1,6 +1,5 @@
 #include "commands/sweep/launchers.h"
 
-#include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 

@@ -7,7 +7,6 @@
 //   <sweep>/table.csv, table.json, table.md, report.html, *.svg   what came of all points
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 // Reads PBM, PGM and PPM files, binary and plain. https://netpbm.sourceforge.net/doc/pnm.html
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "data/decode/image_info.h"

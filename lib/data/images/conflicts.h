@@ -2,7 +2,6 @@
 // Reasons: lib/decisions/data.md#the-same-photo-in-two-classes.
 #pragma once
 
-#include "config/config.h"
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {

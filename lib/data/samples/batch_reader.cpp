@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/numbers/partition.h"
 #include "base/numbers/sum_tree.h"
 #include "data/samples/loader.h"

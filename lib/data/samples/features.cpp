@@ -1,7 +1,6 @@
 #include "data/samples/features.h"
 
 #include <cstring>
-#include <stdexcept>
 
 #include "base/error.h"
 #include "data/samples/loader.h"

@@ -1,7 +1,6 @@
 // A cache of the features that the frozen layers of a model compute from a data set.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Finds the threshold of a label from the scores of samples.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/metrics/binary_scores.h"
 #include "engine/metrics/metrics.h"

@@ -1,7 +1,6 @@
 // Draws a confusion matrix as a picture.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

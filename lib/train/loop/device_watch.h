@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "base/notice.h"
 #include "engine/device_sampler.h"

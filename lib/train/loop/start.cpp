@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/process/process.h"
 #include "base/text.h"
 #include "model/files/import.h"
 #include "train/class_order.h"

@@ -1,7 +1,6 @@
 #include "train/schedule/stages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "config/config.h"
 #include "data/samples/sampler.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 #include "backend/collective.h"
 #include "base/numbers/partition.h"

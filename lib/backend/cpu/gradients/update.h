@@ -2,7 +2,6 @@
 // has a slice of its own. Reasons: lib/decisions/backend.md#gradients-are-summed-once.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 

@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <utility>
 
 #include "backend/cuda/collectives/nccl.h"
 #include "backend/cuda/runtime.h"

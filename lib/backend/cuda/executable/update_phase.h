@@ -1,8 +1,6 @@
 // The update of all parameters of a model on the device.
 #pragma once
 
-#include <vector>
-
 #include "backend/cuda/kernels/step/update.h"
 #include "backend/cuda/variables.h"
 

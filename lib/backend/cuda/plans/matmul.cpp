@@ -3,7 +3,6 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <sstream>
 #include <string_view>

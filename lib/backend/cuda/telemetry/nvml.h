@@ -6,8 +6,6 @@
 // nvmlTemperatureSensors_t). NVML keeps these versions of its functions for old programs.
 #pragma once
 
-#include <string>
-
 namespace trainer::backend::cuda::nvml {
 
 // nvmlReturn_t.

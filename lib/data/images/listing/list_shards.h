@@ -1,9 +1,6 @@
 // The images of a split in shards.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {

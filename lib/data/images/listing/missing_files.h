@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "config/config.h"
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {

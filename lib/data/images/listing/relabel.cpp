@@ -11,7 +11,6 @@
 #include "data/images/listing/csv.h"
 #include "data/images/listing/csv_text.h"
 #include "data/images/listing/labels.h"
-#include "data/similar_names.h"
 #include "data/split_folders.h"
 
 namespace trainer::data {
