@@ -91,7 +91,7 @@ class Lifetimes {
       if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
       for (const ValueId id : node.inputs) use(id, step);
       if (std::holds_alternative<graph::Reshape>(node.op)) {
-        at_[index(node.outputs[0])] = at_[index(node.inputs[0])];
+        at_[node.outputs[0]] = at_[node.inputs[0]];
       }
       for (const ValueId id : node.outputs) make(id, step);
       ++step;
@@ -106,20 +106,18 @@ class Lifetimes {
   std::int64_t arena_bytes() const { return plan_arena(lifetimes_, kAlignment).bytes; }
 
  private:
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
   void use(ValueId id, int step) {
-    const int lifetime = at_[index(id)];
-    if (lifetime >= 0) lifetimes_[static_cast<std::size_t>(lifetime)].last = step;
+    const int lifetime = at_[id];
+    if (lifetime >= 0) lifetimes_[lifetime].last = step;
   }
 
   void make(ValueId id, int step) {
     const graph::Value& value = graph_[id];
-    if (at_[index(id)] >= 0) return use(id, step);
+    if (at_[id] >= 0) return use(id, step);
     const bool elsewhere =
         value.role == Role::kGradient && placement_.places.contains(parameter_name(value.name));
     if (elsewhere || graph::is_persistent(value.role)) return;
-    at_[index(id)] = static_cast<int>(lifetimes_.size());
+    at_[id] = static_cast<int>(lifetimes_.size());
     lifetimes_.push_back({count_bytes(value, samples_), step, step});
   }
 

@@ -50,9 +50,9 @@ std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available
           "parallel.gpus: ", options.replicas, " replicas need a GPU each, and this machine has ",
           describe_count(available), "; train fewer, or list GPUs more than once, such as [0, 0]"));
     }
-    chosen.resize(static_cast<std::size_t>(options.replicas));
+    chosen.resize(options.replicas);
     const auto each = static_cast<int>(options.replicas);
-    const bool for_all = static_cast<std::size_t>(options.local_size) * chosen.size() <= available;
+    const bool for_all = options.local_size * chosen.size() <= available;
     std::iota(chosen.begin(), chosen.end(), for_all ? options.local_rank * each : 0);
   }
   for (const int gpu : chosen) {
@@ -61,7 +61,7 @@ std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available
                                describe_count(available), ", counted from 0"));
     }
   }
-  if (static_cast<std::int64_t>(chosen.size()) != options.replicas) {
+  if (std::ssize(chosen) != options.replicas) {
     throw DeviceError(concat("parallel.gpus: ", chosen.size(), " GPUs are listed for ",
                              options.replicas, " replicas; list one for each"));
   }
@@ -80,7 +80,7 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, Device
 std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
   options.planned = planned_gpu();
   options.plan_cache = plan_cache_folder();
-  options.gpus.assign(static_cast<std::size_t>(options.replicas), 0);
+  options.gpus.assign(options.replicas, 0);
   std::string reason;
   try {
     return CudaPlugin(plugin_path(), CudaPlugin::Driver::kNotNeeded).open(options);

@@ -23,7 +23,7 @@ void place_update(const graph::Graph& graph, const graph::Node& node, Placement&
   segment.slots = static_cast<int>(node.inputs.size()) - 2 - (segment.average ? 1 : 0);
   placement.places[segment.parameter] = {Where::kParameters, 0, segment.offset, segment.count};
   for (int slot = 0; slot < segment.slots; ++slot) {
-    const graph::Value& value = graph[node.inputs[static_cast<std::size_t>(2 + slot)]];
+    const graph::Value& value = graph[node.inputs[2 + slot]];
     placement.places[value.name] = {Where::kSlot, slot, segment.offset, segment.count};
   }
   if (segment.average) {

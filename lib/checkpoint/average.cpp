@@ -60,7 +60,7 @@ bool is_slot(const std::string& name, const std::set<std::string>& names) {
 
 std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count) {
   std::vector<Saved> saved = list_checkpoints(find_checkpoints(run));
-  const auto found = static_cast<std::int64_t>(saved.size());
+  const auto found = std::ssize(saved);
   if (found < count) {
     throw DataError(run, concat("has ", found, found == 1 ? " checkpoint" : " checkpoints",
                                 ", but the average is to be of the last ", count,

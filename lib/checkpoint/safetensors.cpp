@@ -313,7 +313,7 @@ class File {
   // Reads float32 in place; other types through `raw`.
   Tensor read_tensor(const Entry& entry, Bytes& raw, Sha256& sha) {
     Tensor tensor{entry.name, entry.shape, {}};
-    tensor.values.resize(static_cast<std::size_t>(entry.shape.elements()));
+    tensor.values.resize(entry.shape.elements());
     const std::uint64_t size = entry.end - entry.begin;
     if (entry.dtype == "F32") {
       read_bytes(tensor.values.data(), size);

@@ -43,7 +43,7 @@ Tensor read_array(const Bytes& content, const std::string& name, const std::stri
   }
   std::size_t elements = 1;
   for (const std::int64_t dim : header.dims) {
-    if (dim < 0 || __builtin_mul_overflow(elements, static_cast<std::size_t>(dim), &elements)) {
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) {
       throw DataError(source, "has an impossible shape: the file is damaged");
     }
   }

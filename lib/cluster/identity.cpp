@@ -129,9 +129,9 @@ std::string rank_name(const Identity& identity, int rank) {
   const auto& [chief, worker, ps, evaluator] = identity.cluster;
   if (chief.empty() && worker.empty()) return concat("rank ", rank);
   const int chiefs = static_cast<int>(chief.size());
-  if (rank < chiefs) return "chief at " + to_string(chief[static_cast<std::size_t>(rank)]);
+  if (rank < chiefs) return "chief at " + to_string(chief[rank]);
   const int index = rank - chiefs;
-  return concat("worker:", index, " at ", to_string(worker[static_cast<std::size_t>(index)]));
+  return concat("worker:", index, " at ", to_string(worker[index]));
 }
 
 std::string cluster_text(const Identity& identity) {

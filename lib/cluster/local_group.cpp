@@ -19,8 +19,7 @@ namespace {
 constexpr auto kChunk = static_cast<std::size_t>(kTreeChunk);
 
 struct Shared {
-  Shared(int count, Communicator* to_others)
-      : ranks(count), outer(to_others), slots(static_cast<std::size_t>(count)) {}
+  Shared(int count, Communicator* to_others) : ranks(count), outer(to_others), slots(count) {}
 
   void wait() { barrier.wait(ranks); }
   void fail(int rank, const std::string& reason) noexcept {
@@ -37,7 +36,7 @@ struct Shared {
     std::size_t size = 0;  // elements
     std::span<float* const> roots;
   };
-  Slot& slot(int rank) { return slots[static_cast<std::size_t>(rank)]; }
+  Slot& slot(int rank) { return slots[rank]; }
 
   int ranks;
   Communicator* outer;
@@ -137,20 +136,19 @@ class LocalCommunicator final : public Communicator {
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
+    if (all.size() != mine.size() * size()) {
       throw std::logic_error(concat("all_gather: ", mine.size(), " bytes from each of ", size(),
                                     " ranks do not make ", all.size()));
     }
     publish(all.data(), all.size());
     auto* to = static_cast<std::byte*>(shared_->slots[0].data);
-    std::copy(mine.begin(), mine.end(), to + static_cast<std::size_t>(rank()) * mine.size());
+    std::copy(mine.begin(), mine.end(), to + rank() * mine.size());
     shared_->wait();
     if (shared_->outer) {
       outside([&] {
-        const std::size_t block = mine.size() * static_cast<std::size_t>(shared_->ranks);
+        const std::size_t block = mine.size() * shared_->ranks;
         const auto from = all.subspan(static_cast<std::size_t>(shared_->outer->rank()) * block);
-        const std::vector<std::byte> ours(from.begin(),
-                                          from.begin() + static_cast<std::ptrdiff_t>(block));
+        const std::vector<std::byte> ours(from.begin(), from.begin() + block);
         shared_->outer->all_gather(ours, all);
       });
     }
@@ -261,7 +259,7 @@ class LocalCommunicator final : public Communicator {
     constexpr std::int64_t kLine = 64 / sizeof(T);
     const auto lines = (static_cast<std::int64_t>(count) + kLine - 1) / kLine;
     const Partition part = partition(lines, shared_->ranks, rank_);
-    const auto first = static_cast<std::size_t>(part.first * kLine);
+    const std::size_t first = part.first * kLine;
     return {first, std::min(count, first + static_cast<std::size_t>(part.count * kLine))};
   }
 

@@ -38,7 +38,7 @@ std::vector<RankReport> Rendezvous::Link::reports(const std::string& call) {
 }
 
 std::string Rendezvous::Link::describe(int other) const {
-  const Member& member = members[static_cast<std::size_t>(other)];
+  const Member& member = members[other];
   return concat("rank ", other, " (",
                 member.name == concat("rank ", other) ? "" : member.name + " ", "on ", member.host,
                 ", process ", member.process, ")");
@@ -78,9 +78,7 @@ Rendezvous::~Rendezvous() {
 int Rendezvous::rank() const { return link_->rank; }
 int Rendezvous::size() const { return static_cast<int>(link_->members.size()); }
 const std::vector<Member>& Rendezvous::members() const { return link_->members; }
-const Member& Rendezvous::self() const {
-  return link_->members[static_cast<std::size_t>(link_->rank)];
-}
+const Member& Rendezvous::self() const { return link_->members[link_->rank]; }
 std::string Rendezvous::describe(int rank) const { return link_->describe(rank); }
 std::chrono::milliseconds Rendezvous::timeout() const { return link_->timeout; }
 std::uint64_t Rendezvous::generation() const { return link_->generation; }
@@ -177,9 +175,7 @@ void Rendezvous::explain(const std::string& call, const CallFailure& failure) {
   throw PeerError(link_->with_phase(concat(*verdict, "; noticed by rank ", rank(), " in ", call)));
 }
 
-PeerTraffic& Rendezvous::traffic(int peer) {
-  return link_->traffic[static_cast<std::size_t>(peer)];
-}
+PeerTraffic& Rendezvous::traffic(int peer) { return link_->traffic[peer]; }
 
 std::chrono::steady_clock::time_point Rendezvous::last_progress() const {
   return link_->last_progress();

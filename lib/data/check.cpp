@@ -89,7 +89,7 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
   SplitCheck split;
   split.split = which;
   split.notes = list.notes;
-  split.files = static_cast<std::int64_t>(files.size());
+  split.files = std::ssize(files);
   if (std::string labels = describe_labels(list); !labels.empty()) {
     split.notes.push_back(std::move(labels));
   }
@@ -99,7 +99,7 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
   for (std::size_t i = 0; i < files.size(); ++i) {
     const FileCheck& file = files[i];
     const std::span<const std::int32_t> labels = find_labels(list, i);
-    for (const std::int32_t label : labels) ++split.per_class[static_cast<std::size_t>(label)];
+    for (const std::int32_t label : labels) ++split.per_class[label];
     if (!file.error.empty()) {
       split.damaged.push_back(concat(file.error, list.label_sets ? " (labels " : " (class ",
                                      list.label_name(i, classes), ")"));
@@ -110,7 +110,7 @@ SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileC
     }
     ++split.kinds[to_string(file.info.kind)];
     for (const std::int32_t label : labels) {
-      ++split.class_kinds[static_cast<std::size_t>(label)][to_string(file.info.kind)];
+      ++split.class_kinds[label][to_string(file.info.kind)];
     }
     split.grey += file.info.channels == 1 ? 1 : 0;
     split.turned += file.info.orientation != 1 ? 1 : 0;
@@ -171,9 +171,9 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
   clear_if_ungrouped(groups);
   const Strata strata = list_strata(train.list, divided);
   const Division division = divide_training_samples(data, strata, groups, seed);
-  for (const std::int64_t i : division.train) kept.push_back(divided[static_cast<std::size_t>(i)]);
+  for (const std::int64_t i : division.train) kept.push_back(divided[i]);
   for (const std::int64_t i : division.validation) {
-    aside.push_back(divided[static_cast<std::size_t>(i)]);
+    aside.push_back(divided[i]);
   }
   std::sort(kept.begin(), kept.end());
   Part validation = select_files(train, Split::kValidation, aside);
@@ -268,7 +268,7 @@ class GroupCheck {
     result.group_source = pattern_ ? "--group-by" : "data.group_by";
     result.grouped_files = grouped_;
     result.ungrouped_files = ungrouped_;
-    result.groups = static_cast<std::int64_t>(splits_.size());
+    result.groups = std::ssize(splits_);
     if (pattern_ && splits_.empty()) {
       throw ConfigError({},
                         concat("--group-by '", printable(option_),

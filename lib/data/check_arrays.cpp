@@ -58,15 +58,14 @@ SampleCheck check_sample(const Dataset& dataset, std::int64_t index) {
 
 std::vector<SampleCheck> check_samples(const Dataset& dataset) {
   constexpr std::int64_t kBlock = 256;
-  std::vector<SampleCheck> samples(static_cast<std::size_t>(dataset.size()));
-  parallel_for(static_cast<std::size_t>((dataset.size() + kBlock - 1) / kBlock),
-               [&](std::size_t block) {
-                 const std::int64_t first = static_cast<std::int64_t>(block) * kBlock;
-                 const std::int64_t end = std::min(first + kBlock, dataset.size());
-                 for (std::int64_t i = first; i < end; ++i) {
-                   samples[static_cast<std::size_t>(i)] = check_sample(dataset, i);
-                 }
-               });
+  std::vector<SampleCheck> samples(dataset.size());
+  parallel_for((dataset.size() + kBlock - 1) / kBlock, [&](std::size_t block) {
+    const std::int64_t first = static_cast<std::int64_t>(block) * kBlock;
+    const std::int64_t end = std::min(first + kBlock, dataset.size());
+    for (std::int64_t i = first; i < end; ++i) {
+      samples[i] = check_sample(dataset, i);
+    }
+  });
   return samples;
 }
 
@@ -88,7 +87,7 @@ ArraySplitCheck summarise_samples(Split split, const Dataset& dataset,
   bool is_first = true;
   for (const SampleCheck& sample : samples) {
     if (const std::int32_t label = read_class(dataset, sample); label >= 0) {
-      ++result.per_class.at(static_cast<std::size_t>(label));
+      ++result.per_class.at(label);
     }
     result.not_finite += sample.is_finite ? 0 : 1;
     result.constant += sample.is_finite && sample.low == sample.high ? 1 : 0;
@@ -142,9 +141,7 @@ class EqualSamples {
                              const SampleCheck& sample) const {
     const std::int32_t label = read_class(dataset, sample);
     const std::string place = concat(to_string(split), ' ', index);
-    return label < 0
-               ? place
-               : concat(place, " (", result_.classes.at(static_cast<std::size_t>(label)), ')');
+    return label < 0 ? place : concat(place, " (", result_.classes.at(label), ')');
   }
 
   ArrayCheck& result_;

@@ -16,27 +16,23 @@ void ErrorBudget::check(std::int64_t count, const std::string& last) const {
 DamagedFiles::DamagedFiles(Options options, Scan scan)
     : options_(std::move(options)),
       scan_(std::move(scan)),
-      samples_(static_cast<std::int64_t>(options_.labels.size())),
+      samples_(std::ssize(options_.labels)),
       report_(std::move(options_.notes)) {
   divide({});
 }
 
 DamagedFiles::DamagedFiles(std::int64_t files, std::vector<std::string> reasons,
                            std::vector<std::string> left_aside)
-    : samples_(files - static_cast<std::int64_t>(reasons.size())), skipped_(std::move(reasons)) {
+    : samples_(files - std::ssize(reasons)), skipped_(std::move(reasons)) {
   options_.left_aside = std::move(left_aside);
   for (const std::string& reason : skipped_) report_.push_back("skipped: " + reason);
 }
 
 Damage DamagedFiles::damage() const {
   const std::lock_guard lock(mutex_);
-  const auto skipped = static_cast<std::int64_t>(skipped_.size());
-  Damage damage{skipped,
-                static_cast<std::int64_t>(replaced_.size()),
-                samples_ + skipped,
-                skipped_,
-                options_.left_aside,
-                static_cast<std::int64_t>(warnings_.size()),
+  const auto skipped = std::ssize(skipped_);
+  Damage damage{skipped,  std::ssize(replaced_), samples_ + skipped,
+                skipped_, options_.left_aside,   std::ssize(warnings_),
                 {}};
   if (!warnings_.empty()) damage.warning = warnings_.begin()->second;
   return damage;
@@ -64,8 +60,7 @@ void DamagedFiles::note_warning(std::int64_t index, const std::string& warning) 
 }
 
 bool DamagedFiles::replaces(std::int64_t index) const {
-  return options_.replaces &&
-         (irreplaceable_.empty() || !irreplaceable_[static_cast<std::size_t>(index)]);
+  return options_.replaces && (irreplaceable_.empty() || !irreplaceable_[index]);
 }
 
 void DamagedFiles::replace(std::int64_t index, const std::string& path, const std::string& reason,
@@ -89,9 +84,9 @@ void DamagedFiles::replace(std::int64_t index, const std::string& path, const st
 
 void DamagedFiles::divide(const std::vector<std::int64_t>& set_aside) {
   if (!options_.replaces) return;
-  portions_.assign(static_cast<std::size_t>(samples_), Portion::kMain);
+  portions_.assign(samples_, Portion::kMain);
   for (const std::int64_t i : set_aside) {
-    portions_[static_cast<std::size_t>(i)] = Portion::kSetAside;
+    portions_[i] = Portion::kSetAside;
   }
   groups_.clear();
   for (std::int64_t i = 0; i < samples_; ++i) groups_[find_group(i)].push_back(i);
@@ -99,7 +94,7 @@ void DamagedFiles::divide(const std::vector<std::int64_t>& set_aside) {
 
 std::vector<std::string> DamagedFiles::find_unreadable(Portion portion) {
   if (!options_.replaces) return {};
-  irreplaceable_.resize(static_cast<std::size_t>(samples_));
+  irreplaceable_.resize(samples_);
   std::vector<std::int64_t> indices;
   for (std::size_t i = 0; i < portions_.size(); ++i) {
     if (portions_[i] != portion) continue;
@@ -116,20 +111,19 @@ std::vector<std::string> DamagedFiles::find_unreadable(Portion portion) {
 }
 
 DamagedFiles::Group DamagedFiles::find_group(std::int64_t index) const {
-  const auto i = static_cast<std::size_t>(index);
-  return {portions_[i], options_.labels[i]};
+  return {portions_[index], options_.labels[index]};
 }
 
 const std::string& DamagedFiles::class_name(std::int64_t index) const {
-  const std::int32_t label = options_.labels[static_cast<std::size_t>(index)];
-  return options_.classes[static_cast<std::size_t>(label)];
+  const std::int32_t label = options_.labels[index];
+  return options_.classes[label];
 }
 
 void DamagedFiles::note_replaced(std::int64_t index, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!replaced_.insert(index).second) return;
   report_.push_back(concat("replaced (class ", class_name(index), "): ", reason));
-  options_.budget.check(static_cast<std::int64_t>(replaced_.size()), reason);
+  options_.budget.check(std::ssize(replaced_), reason);
 }
 
 }  // namespace trainer::data

@@ -7,8 +7,7 @@ std::size_t DatasetSpec::image_bytes() const {
 }
 
 std::size_t DatasetSpec::label_bytes() const {
-  return label_is_index() ? sizeof(std::int32_t)
-                          : static_cast<std::size_t>(label_width) * sizeof(float);
+  return label_is_index() ? sizeof(std::int32_t) : label_width * sizeof(float);
 }
 
 bool same_samples(const DatasetSpec& a, const DatasetSpec& b) {
@@ -17,7 +16,7 @@ bool same_samples(const DatasetSpec& a, const DatasetSpec& b) {
 }
 
 std::vector<std::int32_t> list_labels(const Dataset& dataset) {
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(dataset.size()));
+  std::vector<std::int32_t> labels(dataset.size());
   for (std::size_t i = 0; i < labels.size(); ++i) {
     labels[i] = dataset.label_at(static_cast<std::int64_t>(i));
   }
@@ -26,16 +25,16 @@ std::vector<std::int32_t> list_labels(const Dataset& dataset) {
 
 std::vector<LabelCounts> count_labels(const Dataset& dataset) {
   if (!dataset.spec().is_multi_label()) return {};
-  std::vector<LabelCounts> counts(static_cast<std::size_t>(dataset.spec().targets()));
+  std::vector<LabelCounts> counts(dataset.spec().targets());
   for (LabelCounts& each : counts) each.negatives = dataset.size();
   for (std::int64_t sample = 0; sample < dataset.size(); ++sample) {
     const LabelSet labels = dataset.label_set_at(sample);
     for (const std::int32_t label : labels.present) {
-      ++counts[static_cast<std::size_t>(label)].positives;
-      --counts[static_cast<std::size_t>(label)].negatives;
+      ++counts[label].positives;
+      --counts[label].negatives;
     }
     for (const std::int32_t label : labels.unknown) {
-      --counts[static_cast<std::size_t>(label)].negatives;
+      --counts[label].negatives;
     }
   }
   return counts;

@@ -152,8 +152,7 @@ void describe(Datasets& result, const config::Data& config) {
   result.image_type = first->spec().image_type;
   result.label_is_index = first->spec().label_is_index();
   if (result.classes.empty()) result.classes = config.classes;
-  for (std::int64_t i = static_cast<std::int64_t>(result.classes.size()); i < result.num_classes;
-       ++i) {
+  for (std::int64_t i = std::ssize(result.classes); i < result.num_classes; ++i) {
     result.classes.push_back(std::to_string(i));
   }
 }

@@ -24,7 +24,7 @@ Array no_labels(const Array& images) {
   Array labels;
   labels.source = images.source;
   labels.dims = {images.dims.empty() ? 0 : images.dims[0]};
-  labels.buffer = Buffer(static_cast<std::size_t>(labels.dims[0]));
+  labels.buffer = Buffer(labels.dims[0]);
   std::fill_n(labels.buffer.data(), labels.buffer.size(), std::uint8_t{0});
   return labels;
 }

@@ -44,8 +44,8 @@ std::string remove_blanks(const std::string& text) {
         utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
                          static_cast<utf8proc_ssize_t>(text.size() - at), &code);
     if (length <= 0) return text;
-    if (!is_blank(code)) result.append(text, at, static_cast<std::size_t>(length));
-    at += static_cast<std::size_t>(length);
+    if (!is_blank(code)) result.append(text, at, length);
+    at += length;
   }
   return result;
 }

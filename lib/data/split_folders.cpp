@@ -60,7 +60,7 @@ std::vector<std::string> words_in(std::string_view name) {
 std::size_t rank_split_name(const std::string& name) {
   constexpr std::size_t kAnyCase = kSplitNames.size(), kWord = 2 * kSplitNames.size();
   if (const SplitName* exact = find_split_name(name)) {
-    return static_cast<std::size_t>(exact - kSplitNames.data());
+    return exact - kSplitNames.data();
   }
   if (const SplitName* alone = find_split_name(to_lower(name))) {
     return kAnyCase + static_cast<std::size_t>(alone - kSplitNames.data());

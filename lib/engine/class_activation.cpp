@@ -29,9 +29,7 @@ ClassActivation::ClassActivation(const graph::Graph& model, const config::Config
                                     make_float_options(config, backend), layer.output);
   variables_ = backend.allocate(graph);
   program_ = backend.compile(graph, *variables_, {});
-  const auto elements = [&](graph::ValueId id) {
-    return static_cast<std::size_t>(graph[id].shape.elements());
-  };
+  const auto elements = [&](graph::ValueId id) { return graph[id].shape.elements(); };
   const graph::ValueId image = graph.inputs[0];
   image_bytes_ = elements(image) * size_of(graph[image].type);
   const std::vector<std::int64_t>& dims = graph[graph.outputs[1]].shape.dims();
@@ -56,7 +54,7 @@ PositionMap ClassActivation::compute(const void* image, std::int64_t label) {
   if (single_logit_) {
     weights_[0] = label == 0 ? -1.0f : 1.0f;
   } else {
-    weights_.at(static_cast<std::size_t>(label)) = 1;
+    weights_.at(label) = 1;
   }
   std::array<backend::Span, 5> spans;
   spans[0] = {static_cast<std::byte*>(const_cast<void*>(image)), image_bytes_};
@@ -78,8 +76,8 @@ PositionMap ClassActivation::compute(const void* image, std::int64_t label) {
   stream_->synchronize();
 
   PositionMap map{features_[0], features_[1], {}};
-  const auto channels = static_cast<std::size_t>(features_[2]);
-  const auto positions = static_cast<std::size_t>(map.height * map.width);
+  const std::size_t channels = features_[2];
+  const std::size_t positions = map.height * map.width;
   std::vector<double> channel_weights(channels);
   for (std::size_t i = 0; i < gradient_.size(); ++i) {
     channel_weights[i % channels] += static_cast<double>(gradient_[i]);

@@ -87,9 +87,9 @@ void Engine::release_programs() noexcept {
 }
 
 void Engine::allocate_calls() {
-  const auto samples = static_cast<std::size_t>(capacity_);
+  const std::size_t samples = capacity_;
   losses_.resize(samples);
-  calls_.resize(static_cast<std::size_t>(backend_.launches_in_flight()));
+  calls_.resize(backend_.launches_in_flight());
   for (Call& call : calls_) {
     call.numbers = backend_.allocate_host(sizeof(backend::Numbers));
     call.losses = backend_.allocate(samples * sizeof(float));
@@ -103,7 +103,7 @@ void Engine::allocate_calls() {
 // Allocates memory for the largest call, so that no step allocates.
 void Engine::allocate_staging() {
   const auto reserve = [&](backend::Buffer& buffer, std::int64_t bytes) {
-    const auto wanted = static_cast<std::size_t>(bytes);
+    const std::size_t wanted = bytes;
     if (buffer.bytes() < wanted) buffer = backend_.allocate(wanted);
   };
   const std::int64_t input_bytes = std::max(image_bytes_, input_bytes_);
@@ -211,9 +211,8 @@ backend::Span Engine::place(std::span<float> host, backend::Buffer& device) {
 std::array<backend::Span, 2> Engine::bring(const HostBatch& batch, std::int64_t label_bytes,
                                            DeviceInputs& device, backend::Stream& stream) {
   const std::int64_t bytes = batch.is_features ? input_bytes_ : image_bytes_;
-  return {bring(batch.input, static_cast<std::size_t>(batch.samples * bytes), device.input, stream),
-          bring(batch.labels, static_cast<std::size_t>(batch.samples * label_bytes), device.labels,
-                stream)};
+  return {bring(batch.input, batch.samples * bytes, device.input, stream),
+          bring(batch.labels, batch.samples * label_bytes, device.labels, stream)};
 }
 
 backend::Span Engine::program_input(const HostBatch& batch, backend::Span given,
@@ -260,7 +259,7 @@ backend::Numbers Engine::result() {
 
 std::span<const float> Engine::losses() {
   const Call& call = calls_[(read_ + calls_.size() - 1) % calls_.size()];
-  const auto count = static_cast<std::size_t>(call.samples);
+  const std::size_t count = call.samples;
   stream_->download(losses_.data(), call.losses.span(), count * sizeof(float));
   stream_->synchronize();
   return std::span(losses_).first(count);
@@ -285,7 +284,7 @@ void Engine::evaluate(const HostBatch& batch, std::int64_t all_samples, std::spa
 }
 
 void Engine::read_features(std::int64_t samples, void* to) {
-  stream_->download(to, last_prefix_->features(), static_cast<std::size_t>(samples * input_bytes_));
+  stream_->download(to, last_prefix_->features(), samples * input_bytes_);
   stream_->synchronize();
 }
 

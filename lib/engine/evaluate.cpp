@@ -15,15 +15,15 @@
 namespace trainer::engine {
 
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch) {
-  const auto count = static_cast<std::size_t>(batch.range.count);
+  const std::size_t count = batch.range.count;
   std::vector<std::int32_t> indices(count);
   if (dataset.spec().label_is_index()) {
     const auto* labels = static_cast<const std::int32_t*>(batch.labels);
     std::copy(labels, labels + count, indices.begin());
     return indices;
   }
-  const auto stride = static_cast<std::size_t>(dataset.spec().label_width);
-  const auto width = static_cast<std::size_t>(dataset.spec().targets());
+  const std::size_t stride = dataset.spec().label_width;
+  const std::size_t width = dataset.spec().targets();
   for (std::size_t i = 0; i < count; ++i) {
     const float* row = static_cast<const float*>(batch.labels) + i * stride;
     // A single number is the label itself; several numbers are one-hot or probabilities.
@@ -43,7 +43,7 @@ namespace {
 bool is_one_hot(const std::vector<float>& row) {
   const auto ones = std::count(row.begin(), row.end(), 1.0f);
   const auto zeros = std::count(row.begin(), row.end(), 0.0f);
-  if (ones + zeros != static_cast<std::int64_t>(row.size())) return false;
+  if (ones + zeros != std::ssize(row)) return false;
   return row.size() == 1 || ones == 1;
 }
 
@@ -65,7 +65,7 @@ bool has_classes(const data::Dataset& dataset, LossKind loss) {
   if (dataset.spec().label_is_index() || !dataset.spec().in_memory) return true;
   const bool any_target = loss == LossKind::kMeanSquaredError;
   std::vector<std::byte> image(dataset.spec().image_bytes());
-  std::vector<float> row(static_cast<std::size_t>(dataset.spec().label_width));
+  std::vector<float> row(dataset.spec().label_width);
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     dataset.get(i, image.data(), row.data());
     if (!(any_target ? is_one_hot(row) : is_distribution(row))) return false;
@@ -136,8 +136,8 @@ class Gathered {
   Gathered(cluster::Communicator& workers, std::int64_t outputs, std::int64_t targets,
            std::int64_t leaves)
       : workers_(workers),
-        outputs_(static_cast<std::size_t>(outputs)),
-        targets_width_(static_cast<std::size_t>(targets)),
+        outputs_(outputs),
+        targets_width_(targets),
         width_(outputs_ + targets_width_ + 2),
         leaves_(leaves) {}
 
@@ -146,16 +146,15 @@ class Gathered {
   bool gather(const data::Batch& batch, std::span<const float> logits,
               std::span<const float> losses, const std::vector<std::int32_t>& labels,
               std::span<const float> targets, bool stop) {
-    const auto ranks = static_cast<std::int64_t>(workers_.size());
+    const auto ranks = std::ssize(workers_);
     std::vector<float> mine = make_rows(batch.global), all(mine.size() * workers_count());
     mine.back() = stop ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       float* row = mine.data() + i * width_;
-      row = std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * outputs_), outputs_, row);
+      row = std::copy_n(logits.begin() + i * outputs_, outputs_, row);
       *row++ = losses[i];
       *row++ = std::bit_cast<float>(labels[i]);
-      std::copy_n(targets.begin() + static_cast<std::ptrdiff_t>(i * targets_width_), targets_width_,
-                  row);
+      std::copy_n(targets.begin() + i * targets_width_, targets_width_, row);
     }
     workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
     logits_.clear();
@@ -166,7 +165,7 @@ class Gathered {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const auto count =
           static_cast<std::size_t>(rank_samples(batch.global, leaves_, ranks, rank).count);
-      const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
+      const float* row = all.data() + rank * mine.size();
       any = any || row[mine.size() - 1] > 0;
       for (std::size_t i = 0; i < count; ++i, row += width_) {
         const float* const loss = row + outputs_;
@@ -190,7 +189,7 @@ class Gathered {
   }
 
  private:
-  std::size_t workers_count() const { return static_cast<std::size_t>(workers_.size()); }
+  std::size_t workers_count() const { return workers_.size(); }
   // Returns memory for one worker's part of a batch, and for its request to stop at the end.
   std::vector<float> make_rows(std::int64_t samples) const {
     const std::int64_t max_rows = max_rank_samples(samples, leaves_, workers_.size());
@@ -208,9 +207,9 @@ class Gathered {
 void broadcast_confusion(cluster::Communicator& workers, Confusion& confusion) {
   std::vector<ConfusionCell> cells;
   if (workers.rank() == 0) cells = confusion.cells();
-  auto count = static_cast<std::int64_t>(cells.size());
+  auto count = std::ssize(cells);
   workers.broadcast(std::as_writable_bytes(std::span(&count, 1)), 0);
-  cells.resize(static_cast<std::size_t>(count));
+  cells.resize(count);
   workers.broadcast(std::as_writable_bytes(std::span(cells)), 0);
   if (workers.rank() == 0) return;
   confusion = Confusion(confusion.classes());
@@ -304,7 +303,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   for (const data::Batch* batch = next(); batch != nullptr; batch = next()) {
     const bool cancelled = options.cancelled && options.cancelled();
     if (cancelled && !gathered) return std::nullopt;
-    const auto count = static_cast<std::size_t>(batch->range.count);
+    const std::size_t count = batch->range.count;
     evaluation.run(host_batch(*batch, ready), batch->global);
     if (features != nullptr && !ready) {
       features->store(*batch, engine.read_features(batch->range.count));

@@ -8,8 +8,8 @@ namespace trainer::engine {
 void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
                  std::vector<std::byte>& to) {
   const auto pixel = static_cast<std::size_t>(image[2]) * size_of(type);
-  const auto width = static_cast<std::size_t>(image[1]);
-  const auto rows = static_cast<std::size_t>(samples * image[0]);
+  const std::size_t width = image[1];
+  const std::size_t rows = samples * image[0];
   to.resize(rows * width * pixel);
   const auto* source = static_cast<const std::byte*>(from);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -23,8 +23,8 @@ void flip_images(const Shape& image, DType type, std::int64_t samples, const voi
 void FlipEvaluation::run(const HostBatch& batch, std::int64_t all_samples) {
   engine_.evaluate(batch, all_samples);
   if (!flip_) return;
-  const auto count = static_cast<std::size_t>(batch.samples);
-  const auto width = static_cast<std::size_t>(engine_.outputs());
+  const std::size_t count = batch.samples;
+  const std::size_t width = engine_.outputs();
   const std::span<const float> logits = engine_.logits().first(count * width);
   const std::span<const float> losses = engine_.evaluated_losses().first(count);
   logits_.assign(logits.begin(), logits.end());

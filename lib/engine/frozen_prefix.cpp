@@ -68,7 +68,7 @@ std::string FrozenPrefix::key() const {
   for (const graph::Value& value : variables_.values()) {
     if (!wanted.contains(value.name)) continue;
     checkpoint::Tensor tensor{value.name, value.shape, {}};
-    tensor.values.resize(static_cast<std::size_t>(value.shape.elements()));
+    tensor.values.resize(value.shape.elements());
     variables_.read(value.name, tensor.values);
     tensors.push_back(std::move(tensor));
   }

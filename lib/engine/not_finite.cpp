@@ -40,7 +40,7 @@ std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scala
   const auto program = backend_.compile(probe, *variables_, options);
   for (std::size_t i = 0; i < probe.outputs.size(); ++i) {
     const graph::Value& value = probe[probe.outputs[i]];
-    std::vector<float> values(static_cast<std::size_t>(value.shape.elements() * batch.samples));
+    std::vector<float> values(value.shape.elements() * batch.samples);
     const backend::Buffer device = backend_.allocate(values.size() * sizeof(float));
     std::vector<backend::Span> outputs(probe.outputs.size());
     outputs[i] = device.span();

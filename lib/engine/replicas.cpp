@@ -137,7 +137,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
       team_(static_cast<int>(backends_.size()), [this](int replica) {
         // The thread undoes this itself when it ends, which is before the backends are destroyed.
         thread_local std::unique_ptr<backend::ThreadBinding> binding;
-        binding = backends_[static_cast<std::size_t>(replica)]->bind_thread();
+        binding = backends_[replica]->bind_thread();
       }) {
   const auto replicas = static_cast<int>(backends_.size());
   const bool alone = replicas == 1 && workers == nullptr;
@@ -146,24 +146,23 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
   times_.resize(backends_.size());
   statistics_.resize(backends_.size());
   const auto open = [&](int replica) {
-    const auto r = static_cast<std::size_t>(replica);
     EngineGroup group;
     if (!alone) group = make_group(replica, config.parallel.batch_norm.sync);
-    engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
+    engines_[replica] = std::make_unique<Engine>(model, config, *backends_[replica], use, group);
   };
   try {
     team_.run(open, [this](int replica) {
-      if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
+      if (!group_.empty()) group_[replica]->abort(handled_message());
     });
   } catch (const backend::OutOfMemory& error) {
     if (use != Engine::Use::kTrain) throw;
     close_engines();  // frees their memory, so that the message can name the batch that fits
     throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
   }
-  launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
+  launched_.resize(std::max(1, launches_in_flight()));
   const std::int64_t processes = evaluates_alone_ || workers == nullptr ? 1 : workers->size();
-  const auto evaluated = static_cast<std::size_t>(
-      max_rank_samples(evaluation_batch() * processes, leaves(), processes));
+  const std::size_t evaluated =
+      max_rank_samples(evaluation_batch() * processes, leaves(), processes);
   logits_.resize(evaluated * static_cast<std::size_t>(outputs()));
   evaluated_losses_.resize(evaluated);
 }
@@ -178,12 +177,11 @@ void Replicas::close_engines() noexcept {
 }
 
 EngineGroup Replicas::make_group(int replica, bool sync) {
-  const auto r = static_cast<std::size_t>(replica);
   EngineGroup group;
-  group.gradients = group_[r].get();
+  group.gradients = group_[replica].get();
   group.remote = workers_ != nullptr;
-  if (sync) statistics_[r] = group_[r]->duplicate();
-  group.statistics = statistics_[r].get();
+  if (sync) statistics_[replica] = group_[replica]->duplicate();
+  group.statistics = statistics_[replica].get();
   return group;
 }
 
@@ -193,11 +191,10 @@ void Replicas::run(const Work& work) {
   const auto binding = backends_.front()->bind_thread();
   // The work is passed by reference, because a std::function that copies it would allocate.
   team_.run(std::ref(work), [this](int replica) {
-    const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
-    engines_[r]->abort(reason);
-    if (!group_.empty()) group_[r]->abort(reason);
-    if (statistics_[r]) statistics_[r]->abort(reason);
+    engines_[replica]->abort(reason);
+    if (!group_.empty()) group_[replica]->abort(reason);
+    if (statistics_[replica]) statistics_[replica]->abort(reason);
   });
 }
 
@@ -249,7 +246,7 @@ Partition Replicas::replica_samples(std::int64_t samples, std::int64_t all_sampl
 
 HostBatch Replicas::select_samples(const HostBatch& batch, const Partition& part,
                                    std::int64_t replica, std::int64_t label_bytes) const {
-  const Engine& own = *engines_[static_cast<std::size_t>(replica)];
+  const Engine& own = *engines_[replica];
   const bool images = prefix() == nullptr || !batch.is_features;
   HostBatch mine = batch;
   mine.samples = part.count;
@@ -285,7 +282,7 @@ StepResult Replicas::result() {
   StepResult sum;
   for (std::int64_t r = 0; r < count(); ++r) {
     const backend::Numbers own = engine(r).result();
-    times_[static_cast<std::size_t>(r)] = own.times;
+    times_[r] = own.times;
     sum.loss += own.loss;
     sum.correct += own.correct;
     sum.finite = sum.finite && own.finite;
@@ -331,9 +328,9 @@ void Replicas::evaluate(const HostBatch& batch, std::int64_t all_samples) {
     Engine& own = engine(replica);
     const Partition part = evaluates_alone_ ? Partition{0, batch.samples}
                                             : replica_samples(batch.samples, all, replica);
-    const auto first = static_cast<std::size_t>(part.first);
-    const auto count = static_cast<std::size_t>(part.count);
-    const auto width = static_cast<std::size_t>(outputs());
+    const std::size_t first = part.first;
+    const std::size_t count = part.count;
+    const std::size_t width = outputs();
     own.evaluate(select_samples(batch, part, replica, own.label_bytes()),
                  evaluates_alone_ ? batch.samples : all,
                  std::span(logits_).subspan(first * width, count * width),
@@ -344,7 +341,7 @@ void Replicas::evaluate(const HostBatch& batch, std::int64_t all_samples) {
 }
 
 const void* Replicas::read_features(std::int64_t samples) {
-  const auto bytes = static_cast<std::size_t>(engines_.front()->input_bytes());
+  const std::size_t bytes = engines_.front()->input_bytes();
   features_.resize(static_cast<std::size_t>(samples) * bytes);
   run([&](int replica) {
     if (replica >= last_evaluators_) return;
@@ -414,8 +411,8 @@ void Replicas::check_equal() {
     std::vector<std::int64_t> sums;
     const std::vector<checkpoint::Tensor> tensors = engine(replica).tensors();
     for (const checkpoint::Tensor& tensor : tensors) sums.push_back(checksum(tensor.values));
-    cluster::Communicator& group = *group_[static_cast<std::size_t>(replica)];
-    std::vector<std::int64_t> all(sums.size() * static_cast<std::size_t>(group.size()));
+    cluster::Communicator& group = *group_[replica];
+    std::vector<std::int64_t> all(sums.size() * group.size());
     group.all_gather(std::as_bytes(std::span(sums)), std::as_writable_bytes(std::span(all)));
     if (replica > 0) return;
     for (std::size_t i = 0; i < sums.size(); ++i) {

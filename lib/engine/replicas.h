@@ -71,7 +71,7 @@ class Replicas {
            cluster::Communicator* workers = nullptr);
   ~Replicas();
 
-  std::int64_t count() const { return static_cast<std::int64_t>(engines_.size()); }
+  std::int64_t count() const { return std::ssize(engines_); }
   // Returns Backend::describe() of one replica, and the number of replicas.
   std::string describe() const;
   backend::ChosenSettings chosen_settings() const { return backends_.front()->chosen_settings(); }
@@ -153,7 +153,7 @@ class Replicas {
   backend::MemoryReport memory() const;  // of all replicas together
   // Returns whether the devices read the memory of the host.
   bool reads_host_memory() const { return backends_.front()->reads_host_memory(); }
-  Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
+  Engine& engine(std::int64_t replica) { return *engines_[replica]; }
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
   // Throws CheckError naming the variables and the ranks, of all workers, if a variable does not

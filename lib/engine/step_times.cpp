@@ -18,7 +18,7 @@ constexpr double kShown = 5e-6;  // seconds; less would be printed as 0.00 ms
 
 double median_without(const std::vector<double>& values, std::size_t left_out) {
   std::vector<double> others = values;
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(left_out));
+  others.erase(others.begin() + left_out);
   return median(others);
 }
 

@@ -38,7 +38,7 @@ std::vector<checkpoint::Tensor> read_all(const backend::Variables& variables) {
   std::vector<checkpoint::Tensor> tensors;
   for (const graph::Value& value : variables.values()) {
     checkpoint::Tensor tensor{value.name, value.shape, {}};
-    tensor.values.resize(static_cast<std::size_t>(value.shape.elements()));
+    tensor.values.resize(value.shape.elements());
     variables.read(value.name, tensor.values);
     tensors.push_back(std::move(tensor));
   }

@@ -78,8 +78,7 @@ class Builder {
   }
 
   void freeze_backbone() {
-    const std::vector<std::string> names(
-        names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(backbone_size_));
+    const std::vector<std::string> names(names_.begin(), names_.begin() + backbone_size_);
     frozen_ = frozen_layers(*model_.backbone, names, errors_);
   }
 
@@ -204,7 +203,7 @@ class Builder {
     for (const graph::LayerInfo& layer : graph_.layers) known.push_back(layer.name);
     if (const std::string guess = config::suggestion(name, known); !guess.empty()) return guess;
     const std::size_t first = known.size() > kMaxListedLayers ? known.size() - kMaxListedLayers : 0;
-    known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(first));
+    known.erase(known.begin(), known.begin() + first);
     return concat(first > 0 ? "; the last layers before this one: " : "; layers before this one: ",
                   join(known));
   }

@@ -57,7 +57,7 @@ const LayerInfo& layer_named(const Graph& model, const std::string& option,
   std::string known = config::suggestion(name, names);
   if (known.empty()) {
     const std::size_t first = names.size() > kMaxNames ? names.size() - kMaxNames : 0;
-    names.erase(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(first));
+    names.erase(names.begin(), names.begin() + first);
     known = concat(first > 0 ? "; the last layers: " : "; layers: ", join(names));
   }
   throw ConfigError({}, concat(option, ": there is no layer '", name, "'", known));
@@ -148,7 +148,7 @@ const LayerInfo& find_feature_map(const Graph& model, const std::string& layer) 
   const std::set<ValueId> needed = find_needed_values(model, model.outputs[0]);
   const auto found =
       std::find_if(model.layers.rbegin(), model.layers.rend(), [&](const LayerInfo& one) {
-        return needed.contains(one.output) && depends[static_cast<std::size_t>(one.output)] &&
+        return needed.contains(one.output) && depends[one.output] &&
                has_positions(model[one.output].shape);
       });
   if (found == model.layers.rend()) {

@@ -43,8 +43,7 @@ struct Client::State {
   // The elements of a buffer that a server has; server 0 has all statistics.
   Partition share(FlatBuffer buffer, std::size_t server) const {
     if (buffer.kind == FlatBuffer::Kind::kStatistics) return {0, flat.statistics};
-    return find_shard(flat.count, static_cast<std::int64_t>(server),
-                      static_cast<std::int64_t>(connections.size()));
+    return find_shard(flat.count, static_cast<std::int64_t>(server), std::ssize(connections));
   }
   std::size_t count_servers(FlatBuffer buffer) const {
     return buffer.kind == FlatBuffer::Kind::kStatistics ? 1 : connections.size();
@@ -53,7 +52,7 @@ struct Client::State {
             const Sink& sink) const {
     const std::span<const float> values = from_bytes(bytes);
     const Partition part = share(buffer, server);
-    if (static_cast<std::int64_t>(values.size()) != part.count) {
+    if (std::ssize(values) != part.count) {
       throw PeerError(concat(connections.name(server), " has sent ", values.size(),
                              " values, expected ", part.count));
     }

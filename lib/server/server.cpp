@@ -153,7 +153,7 @@ struct Server::State final : proto::ParameterServer::Service {
   Status Initialise(ServerContext* context, const proto::Layout* layout, proto::Empty*) override {
     return answer(*context, [&] {
       const server::Start start = from_message(*layout);
-      const auto servers = static_cast<std::int64_t>(who.cluster.ps.size());
+      const auto servers = std::ssize(who.cluster.ps);
       store.initialise(start, find_shard(start.flat.count, who.index, servers),
                        options.learning_rate(start.train_samples));
       const std::lock_guard lock(mutex);

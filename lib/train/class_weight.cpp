@@ -13,14 +13,14 @@ namespace {
 
 // Returns the number of classes, which is 2 for a single logit.
 std::size_t count_classes(const data::Datasets& data) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(data.num_classes, 2));
+  return std::max<std::int64_t>(data.num_classes, 2);
 }
 
 // Finds a class by its name, or by its number if no class has that name.
 std::size_t index_of(const std::string& name, const char* key,
                      const std::vector<std::string>& classes, const SourceLoc& loc) {
   const auto found = std::find(classes.begin(), classes.end(), name);
-  if (found != classes.end()) return static_cast<std::size_t>(found - classes.begin());
+  if (found != classes.end()) return found - classes.begin();
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
   const bool whole = error == std::errc() && end == name.data() + name.size();
@@ -42,7 +42,7 @@ std::vector<float> balanced(const data::Dataset& train, std::size_t classes, con
                                train.describe(i),
                                " has no class that is an index; give a map of classes to weights"));
     }
-    ++counts.at(static_cast<std::size_t>(label));
+    ++counts.at(label);
   }
   const auto present = static_cast<double>(
       std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }));

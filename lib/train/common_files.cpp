@@ -64,7 +64,7 @@ std::uint64_t content_checksum(const data::Dataset& samples, std::int64_t index)
   if (file < 0) return kUnreadable;
   struct stat status {};
   ::fstat(file, &status);
-  std::vector<std::uint8_t> block(static_cast<std::size_t>(kBlockBytes));
+  std::vector<std::uint8_t> block(kBlockBytes);
   std::uint32_t crc = 0;
   bool is_read = true;
   for (const std::int64_t offset :
@@ -80,18 +80,18 @@ std::uint64_t content_checksum(const data::Dataset& samples, std::int64_t index)
 
 // Returns up to `count` of `all`, spread over them.
 std::vector<std::int64_t> spread(const std::vector<std::int64_t>& all, std::int64_t count) {
-  const auto size = static_cast<std::int64_t>(all.size());
+  const auto size = std::ssize(all);
   if (size <= count) return all;
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < count; ++i) {
-    chosen.push_back(all[static_cast<std::size_t>(i * size / count)]);
+    chosen.push_back(all[i * size / count]);
   }
   return chosen;
 }
 
 // Returns the numbers of all ranks in rank order. Collective.
 std::vector<std::uint64_t> gather(ProcessGroup& group, const std::vector<std::uint64_t>& mine) {
-  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(group.size()));
+  std::vector<std::uint64_t> all(mine.size() * group.size());
   group.control()->all_gather(std::as_bytes(std::span(mine)),
                               std::as_writable_bytes(std::span(all)));
   return all;
@@ -163,7 +163,7 @@ void compare_files(ProcessGroup& group, const std::vector<SharedSplit>& splits) 
   std::int64_t first = 0;  // the first range of a split among the ranges of all splits
   for (const SharedSplit& split : splits) {
     for (const std::int64_t index : choose(split, [&](std::int64_t i) {
-           return find_difference(all_times, times.size(), static_cast<std::size_t>(first + i)) > 0;
+           return find_difference(all_times, times.size(), first + i) > 0;
          })) {
       chosen.push_back({split, index});
     }

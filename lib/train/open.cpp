@@ -31,7 +31,7 @@ std::vector<std::int64_t> expected_image(const config::Config& config) {
 }
 
 std::int64_t expected_classes(const config::Data& data) {
-  const auto named = static_cast<std::int64_t>(data.classes.size());
+  const auto named = std::ssize(data.classes);
   if (data.format == config::DataFormat::kSynthetic) return std::max(data.synthetic.classes, named);
   if (data.format == config::DataFormat::kDigits) return 10;
   return data.num_classes.value_or(named);
@@ -184,8 +184,8 @@ struct Range {
 // Returns the range of the numbers of up to 1000 images, spread over the set.
 Range find_range(const data::Dataset& dataset) {
   constexpr std::int64_t kImages = 1000;
-  std::vector<float> image(static_cast<std::size_t>(dataset.spec().image_shape.elements()));
-  std::vector<float> label(static_cast<std::size_t>(dataset.spec().label_width));
+  std::vector<float> image(dataset.spec().image_shape.elements());
+  std::vector<float> label(dataset.spec().label_width);
   Range range{std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest()};
   const std::int64_t stride = std::max<std::int64_t>(1, dataset.size() / kImages);
   for (std::int64_t i = 0; i < dataset.size(); i += stride) {

@@ -20,7 +20,7 @@ std::size_t gradient_bytes(const graph::Graph& model) {
       elements += value.shape.elements();
     }
   }
-  return static_cast<std::size_t>(elements) * sizeof(float);
+  return elements * sizeof(float);
 }
 
 // Returns the sum of `ranks` numbers, each `stride` after the one before: in pairs of neighbours if
@@ -167,7 +167,7 @@ bool ProcessGroup::any_rank(bool value) {
 void ProcessGroup::sum(std::span<double> values) {
   if (size() == 1) return;
   constexpr std::size_t kMaxBytes = 64 << 10;
-  const auto ranks = static_cast<std::size_t>(size());
+  const std::size_t ranks = size();
   if (values.size_bytes() * ranks > kMaxBytes) return control_->all_reduce(values);
   std::vector<double> all(values.size() * ranks);
   control_->all_gather(std::as_bytes(values), std::as_writable_bytes(std::span(all)));

@@ -255,7 +255,7 @@ std::vector<std::string> config_warnings(const config::Config& config,
       const std::vector<std::int64_t> starts = Stages(config, *steps).first_steps();
       const auto reached = std::ranges::count_if(
           starts, [&](std::int64_t start) { return start < steps->total_steps; });
-      const auto trained = std::span(models).first(static_cast<std::size_t>(reached));
+      const auto trained = std::span(models).first(reached);
       if (backbone != nullptr) warn_of_pretrained_norm(*backbone, trained, *steps, warnings);
       warn_of_slow_norm(backbone, trained, *steps, warnings);
     }

@@ -29,12 +29,12 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
       options_(options),
       whole_batch_(needs_whole_batch(graph)),
       shares_(lanes.count(), whole_batch_ ? options.max_samples : kMicroBatch, options.reduction),
-      states_(static_cast<std::size_t>(lanes.count())),
+      states_(lanes.count()),
       update_(variables, *machine.kernels, lanes.count()),
       updates_(has_updates(graph)),
       ranks_(find_host_ranks(options.reduction.gradients)),
       statistics_ranks_(find_host_ranks(options.reduction.statistics)),
-      exchange_(static_cast<std::size_t>(lanes.count())) {
+      exchange_(lanes.count()) {
   if (options.reduction.ordered && (lanes.threads_per_lane() != 1 || whole_batch_)) {
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
@@ -53,7 +53,7 @@ void CpuExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
   const std::span<const LaneShare> shares = shares_.of(samples, all_samples);
   if (updates_) allocate_partial_sums(shares);
   for (int lane = 0; lane < lanes_.count(); ++lane) {
-    const LaneShare& share = shares[static_cast<std::size_t>(lane)];
+    const LaneShare& share = shares[lane];
     for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
       if (share.micro_batch_count(i) > 0) program(lane, share.micro_batch_count(i));
     }
@@ -171,11 +171,10 @@ void CpuExecutable::lap(PhaseClock::Phase phase) {
 void CpuExecutable::write_numbers(const Bindings& bindings, const Scalars& scalars) const {
   const CompileOptions::NumberOutputs& outputs = options_.numbers;
   const auto values = [&]<class T>(int output, T) {
-    const auto count = static_cast<std::size_t>(bindings.samples);
-    return output < 0 ? std::span<const T>()
-                      : std::span(reinterpret_cast<const T*>(
-                                      bindings.outputs[static_cast<std::size_t>(output)].address),
-                                  count);
+    const std::size_t count = bindings.samples;
+    return output < 0
+               ? std::span<const T>()
+               : std::span(reinterpret_cast<const T*>(bindings.outputs[output].address), count);
   };
   Numbers& numbers = *bindings.numbers;
   numbers = {};
@@ -184,7 +183,7 @@ void CpuExecutable::write_numbers(const Bindings& bindings, const Scalars& scala
     numbers.correct += rank == 0 ? 1 : 0;
   }
   if (outputs.penalty >= 0 && bindings.samples > 0) {
-    const Span penalty = bindings.outputs[static_cast<std::size_t>(outputs.penalty)];
+    const Span penalty = bindings.outputs[outputs.penalty];
     numbers.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
   }
   numbers.finite = finite_;

@@ -49,10 +49,10 @@ class CpuExecutable : public Executable {
     bool idle = false;     // no samples, but other ranks wait for batch statistics
     bool overlap = false;  // gradients are reduced over ranks while backward runs
 
-    const LaneShare& share(int lane) const { return shares[static_cast<std::size_t>(lane)]; }
+    const LaneShare& share(int lane) const { return shares[lane]; }
   };
 
-  LaneState& lane_state(int lane) { return states_[static_cast<std::size_t>(lane)]; }
+  LaneState& lane_state(int lane) { return states_[lane]; }
   void allocate_gradients();
   void allocate_partial_sums(std::span<const LaneShare> shares);
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;

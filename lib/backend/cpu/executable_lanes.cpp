@@ -43,7 +43,7 @@ void CpuExecutable::run_micro_batches(int lane, const Call& call) {
     if (share.micro_batch_count(batch) > 0) {
       run_micro_batch(lane, call, batch);
     } else if (updates_) {
-      std::memset(state.gradients.data(), 0, static_cast<std::size_t>(state.gradients.bytes()));
+      std::memset(state.gradients.data(), 0, state.gradients.bytes());
       for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
         fold(lane, call, batch, reduction_->buckets()[i]);
         reduction_->arrive(i);
@@ -96,8 +96,7 @@ void CpuExecutable::run_micro_batch(int lane, const Call& call, std::int64_t bat
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Port& port = lowered.inputs[i];
     if (port.buffer < 0) continue;
-    lowered.pointers[static_cast<std::size_t>(port.buffer)] =
-        call.bindings.inputs[i].address + first * port.bytes_per_sample;
+    lowered.pointers[port.buffer] = call.bindings.inputs[i].address + first * port.bytes_per_sample;
   }
   StepContext context = make_context(lane, call, lowered);
   context.samples = lowered.samples;
@@ -128,12 +127,12 @@ JointRound CpuExecutable::make_round(int lane, const Call& call, std::int64_t ba
 void CpuExecutable::run_idle(const Call& call) {
   Lowered& lowered = *states_[0].programs.at(1);
   for (const Port& port : lowered.inputs) {
-    const auto bytes = static_cast<std::size_t>(port.bytes);
+    const std::size_t bytes = port.bytes;
     if (idle_input_.size() < bytes) idle_input_.resize(bytes);
   }
   for (const Port& port : lowered.inputs) {
     if (port.buffer < 0) continue;
-    lowered.pointers[static_cast<std::size_t>(port.buffer)] = idle_input_.data();
+    lowered.pointers[port.buffer] = idle_input_.data();
   }
   StepContext context = make_context(0, call, lowered);
   context.samples = context.lanes = 1;
@@ -200,13 +199,13 @@ void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const Ste
     const std::int64_t bytes =
         port.bytes_per_sample > 0 ? context.counted * port.bytes_per_sample : port.bytes;
     if (static_cast<int>(i) == options_.numbers.loss) {
-      const std::span values(context.at<float>(port.buffer), static_cast<std::size_t>(bytes / 4));
+      const std::span values(context.at<float>(port.buffer), bytes / 4);
       if (!all_finite(values)) finite_ = false;
     }
     const Span& output = call.bindings.outputs[i];
     if (!output || (port.bytes_per_sample == 0 && !context.first)) continue;
     std::memcpy(output.address + first * port.bytes_per_sample, context.at<char>(port.buffer),
-                static_cast<std::size_t>(bytes));
+                bytes);
   }
 }
 

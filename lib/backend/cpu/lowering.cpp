@@ -27,7 +27,7 @@ bool has_one_reader(const graph::Graph& graph, graph::ValueId id) {
   if (graph[id].role != graph::Role::kActivation || graph.consumers(id).size() != 1) return false;
   if (is_output(graph, id)) return false;
   const int maker = graph.producer(id);
-  return maker >= 0 && !std::holds_alternative<graph::Reshape>(node_at(graph, maker).op);
+  return maker >= 0 && !std::holds_alternative<graph::Reshape>(graph.nodes[maker].op);
 }
 
 Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,

@@ -13,7 +13,7 @@ constexpr std::int64_t kHugePage = 2 << 20;
 
 Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  const auto size = static_cast<std::size_t>(bytes);
+  const std::size_t size = bytes;
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     throw DeviceError(concat("cannot get ", (bytes + (1 << 20) - 1) >> 20,
@@ -24,7 +24,7 @@ Memory::Memory(std::int64_t bytes) : bytes_(bytes) {
 }
 
 Memory::~Memory() {
-  if (data_ != nullptr) ::munmap(data_, static_cast<std::size_t>(bytes_));
+  if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
 }  // namespace trainer::backend::cpu

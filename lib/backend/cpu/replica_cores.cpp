@@ -35,7 +35,7 @@ std::int64_t count_lanes(const DeviceOptions& options, std::int64_t threads) {
 // Returns the processors of a replica's threads; empty if replicas share processors.
 std::vector<Processor> select_processors(const Topology& topology, std::int64_t replicas,
                                          std::int64_t replica, std::int64_t threads) {
-  const auto all = static_cast<std::int64_t>(topology.processors.size());
+  const auto all = std::ssize(topology.processors);
   if (replicas * threads > all) return {};
   const auto first = topology.processors.begin() + replica * threads;
   return {first, first + threads};
@@ -46,7 +46,7 @@ std::vector<Processor> select_processors(const Topology& topology, std::int64_t 
 CpuOptions::Binding choose_binding(const Topology& topology, bool pin, std::int64_t replicas,
                                    std::int64_t threads) {
   using Binding = CpuOptions::Binding;
-  const auto all = static_cast<std::int64_t>(topology.processors.size());
+  const auto all = std::ssize(topology.processors);
   if (topology.simulated || replicas * threads > all) return Binding::kNone;
   if (pin && (replicas > 1 || count_domains(topology.processors) > 1)) {
     return Binding::kProcessors;

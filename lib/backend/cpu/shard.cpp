@@ -52,7 +52,7 @@ ParameterShard::ParameterShard(const Flat& flat, std::int64_t first, std::int64_
 ParameterShard::~ParameterShard() = default;
 
 std::span<float> ParameterShard::values(FlatBuffer buffer) {
-  const auto count = static_cast<std::size_t>(state_->count);
+  const std::size_t count = state_->count;
   switch (buffer.kind) {
     case FlatBuffer::Kind::kParameters:
       return {state_->buffers.parameters, count};

@@ -33,7 +33,7 @@ class CpuVariables : public Variables {
   }
   std::int64_t flat_count() const { return placement_.flat.count; }
   float* flat_parameters() const { return parameters_.as<float>(); }
-  float* flat_slot(int slot) const { return slots_[static_cast<std::size_t>(slot)].as<float>(); }
+  float* flat_slot(int slot) const { return slots_[slot].as<float>(); }
   float* flat_average() const { return average_.as<float>(); }
   std::int64_t bytes() const;
 

@@ -40,7 +40,7 @@ std::optional<BufferSource> Lowering::gradient_source(std::int64_t offset) const
 }
 
 Buffer Lowering::allocate(std::int64_t bytes) const {
-  return allocate_device(machine_.device, static_cast<std::size_t>(bytes));
+  return allocate_device(machine_.device, bytes);
 }
 
 BufferId Lowering::constant(const std::vector<float>& values) {

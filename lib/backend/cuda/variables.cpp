@@ -12,7 +12,7 @@ CudaVariables::CudaVariables(const graph::Graph& graph, int device,
   const DeviceGuard guard(device_);
   stream_ = create_stream();
   const auto zeros = [&](std::int64_t elements) {
-    return allocate_zeros(device_, static_cast<std::size_t>(elements) * sizeof(float));
+    return allocate_zeros(device_, elements * sizeof(float));
   };
   const Flat& flat = placement_.flat;
   parameters_ = zeros(flat.count);
@@ -97,7 +97,7 @@ std::int64_t CudaVariables::slot_bytes() const {
 }
 
 std::byte* CudaVariables::arena(std::int64_t bytes) {
-  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+  const std::size_t wanted = std::max<std::int64_t>(bytes, 1);
   for (const Buffer& buffer : arenas_) {
     if (buffer.bytes() >= wanted) return buffer.span().address;
   }

@@ -30,7 +30,7 @@ class CudaVariables final : public Variables {
   const Placement& placement() const { return placement_; }
   float* at(std::string_view name) const;  // device memory
   float* parameters() const { return pointer_to<float>(parameters_.span()); }
-  float* slot(int i) const { return pointer_to<float>(slots_[static_cast<std::size_t>(i)].span()); }
+  float* slot(int i) const { return pointer_to<float>(slots_[i].span()); }
   float* average() const { return pointer_to<float>(average_.span()); }
   float* statistics() const { return pointer_to<float>(statistics_.span()); }
   std::int64_t bytes() const;       // of all variables

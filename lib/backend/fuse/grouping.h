@@ -31,18 +31,18 @@ class Grouping {
   }
 
   const graph::Graph& graph() const { return graph_; }
-  bool is_taken(int node) const { return taken_[index(node)]; }
+  bool is_taken(int node) const { return taken_[node]; }
 
   // Runs `nodes` as `group` in the place of the node `at`, which is one of them. Throws
   // std::logic_error if one of the nodes is already taken.
   void take(const std::vector<int>& nodes, int at, Group group) {
     for (const int node : nodes) {
       if (is_taken(node)) {
-        throw std::logic_error(concat("two fusions take ", graph_.nodes[index(node)].name,
+        throw std::logic_error(concat("two fusions take ", graph_.nodes[node].name,
                                       "; internal error, please report it"));
       }
-      taken_[index(node)] = true;
-      place_[index(node)] = at;
+      taken_[node] = true;
+      place_[node] = at;
     }
     at_.emplace(at, group);
   }
@@ -51,7 +51,7 @@ class Grouping {
   // of this node alone.
   template <class T>
   T& change(int node) {
-    if (!is_taken(node)) take({node}, node, T{&graph_.nodes[index(node)]});
+    if (!is_taken(node)) take({node}, node, T{&graph_.nodes[node]});
     return std::get<T>(at_.at(node));
   }
 
@@ -61,28 +61,26 @@ class Grouping {
   std::vector<Group> groups() const {
     check_order();
     std::vector<Group> all;
-    for (int i = 0; i < static_cast<int>(graph_.nodes.size()); ++i) {
+    for (int i = 0; i < std::ssize(graph_.nodes); ++i) {
       if (const auto found = at_.find(i); found != at_.end()) {
         all.push_back(found->second);
       } else if (!is_taken(i)) {
-        all.emplace_back(SingleNode{&graph_.nodes[index(i)]});
+        all.emplace_back(SingleNode{&graph_.nodes[i]});
       }
     }
     return all;
   }
 
  private:
-  static std::size_t index(int node) { return static_cast<std::size_t>(node); }
-
   // A pattern that moved a node before what it reads would compute from memory that nothing has
   // written.
   void check_order() const {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const graph::ValueId id : graph_.nodes[i].inputs) {
         const int producer = graph_.producer(id);
-        if (producer < 0 || place_[index(producer)] <= place_[i]) continue;
+        if (producer < 0 || place_[producer] <= place_[i]) continue;
         throw std::logic_error(concat("the fusion of ", graph_.nodes[i].name, " runs before ",
-                                      graph_.nodes[index(producer)].name,
+                                      graph_.nodes[producer].name,
                                       ", whose result it reads; internal error, please report it"));
       }
     }

@@ -8,10 +8,6 @@
 
 namespace trainer::backend {
 
-inline const graph::Node& node_at(const graph::Graph& graph, int node) {
-  return graph.nodes[static_cast<std::size_t>(node)];
-}
-
 inline bool is_output(const graph::Graph& graph, graph::ValueId id) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
 }
@@ -29,7 +25,7 @@ inline std::optional<int> only_consumer(const graph::Graph& graph, graph::ValueI
 template <class Op>
 const Op* made_by(const graph::Graph& graph, graph::ValueId id) {
   const int producer = graph.producer(id);
-  return producer < 0 ? nullptr : std::get_if<Op>(&node_at(graph, producer).op);
+  return producer < 0 ? nullptr : std::get_if<Op>(&graph.nodes[producer].op);
 }
 
 // Returns whether all inputs of `node` exist when node `at` has run.

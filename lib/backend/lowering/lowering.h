@@ -137,7 +137,7 @@ class Lowering {
   std::string where() const { return concat(node_->name, ": ", op_name_); }
 
  private:
-  bool is_read(graph::ValueId id) const { return read_[static_cast<std::size_t>(id)]; }
+  bool is_read(graph::ValueId id) const { return read_[id]; }
   bool is_prepared(graph::ValueId id) const { return prepared_.contains(id); }
   void lower_phases(graph::Phase first, graph::Phase last);
   void place_inputs(Program<Policy>& program);
@@ -179,9 +179,9 @@ Lowering<Policy>::Lowering(const graph::Graph& graph, std::int64_t samples,
       read_(graph.values.size(), false),
       buffers_(Policy::kAlignment, Policy::kSizeUnit) {
   for (const graph::Node& node : graph.nodes) {
-    for (const graph::ValueId id : node.inputs) read_[static_cast<std::size_t>(id)] = true;
+    for (const graph::ValueId id : node.inputs) read_[id] = true;
   }
-  for (const graph::ValueId id : graph.outputs) read_[static_cast<std::size_t>(id)] = true;
+  for (const graph::ValueId id : graph.outputs) read_[id] = true;
 }
 
 template <class Policy>
@@ -364,7 +364,7 @@ float* Lowering<Policy>::persistent(std::size_t i) const {
 template <class Policy>
 std::string Lowering<Policy>::make_key(graph::ValueId id) const {
   if (!is_prepared(id)) return graph_[id].name;
-  const graph::Node& maker = graph_.nodes[static_cast<std::size_t>(graph_.producer(id))];
+  const graph::Node& maker = graph_.nodes[graph_.producer(id)];
   const auto output = std::find(maker.outputs.begin(), maker.outputs.end(), id);
   std::string key = concat(graph::name_of(maker.op), ".", output - maker.outputs.begin());
   for (const graph::ValueId input : maker.inputs) key += concat("|", make_key(input));
@@ -374,7 +374,7 @@ std::string Lowering<Policy>::make_key(graph::ValueId id) const {
 template <class Policy>
 bool Lowering<Policy>::changed_by_training(graph::ValueId id) const {
   if (!is_prepared(id)) return variables_.changed_by_training(graph_[id].name);
-  const auto& inputs = graph_.nodes[static_cast<std::size_t>(graph_.producer(id))].inputs;
+  const auto& inputs = graph_.nodes[graph_.producer(id)].inputs;
   return std::any_of(inputs.begin(), inputs.end(),
                      [&](graph::ValueId input) { return changed_by_training(input); });
 }

@@ -11,7 +11,7 @@ std::vector<std::byte*> make_pointers(std::span<const BufferSource> sources, std
   std::vector<std::byte*> pointers;
   pointers.reserve(sources.size());
   for (const BufferSource& source : sources) {
-    const auto input = static_cast<std::size_t>(source.offset);
+    const std::size_t input = source.offset;
     switch (source.kind) {
       case BufferSource::Kind::kArena:
         pointers.push_back(arena + source.offset);

@@ -85,7 +85,7 @@ class ProgramBuffers {
     std::int64_t gradient = -1;  // offset in the flat gradient; -1 if it does not lie there
     int first_step = -1, last_step = -1;
   };
-  Info& info(BufferId buffer) { return infos_[static_cast<std::size_t>(buffer)]; }
+  Info& info(BufferId buffer) { return infos_[buffer]; }
 
   std::int64_t alignment_, size_unit_;
   std::vector<Info> infos_;

@@ -59,7 +59,7 @@ OutputBuffer::int_type OutputBuffer::overflow(int_type byte) {
 
 std::streamsize OutputBuffer::xsputn(const char* text, std::streamsize count) {
   const std::lock_guard lock(mutex_);
-  pending_.append(text, static_cast<std::size_t>(count));
+  pending_.append(text, count);
   if (pending_.size() < kBatchBytes) return count;
   write_peer();
   return write_some() && drain(kMaxPending) ? count : 0;
@@ -85,7 +85,7 @@ bool OutputBuffer::write_some() {
     const std::size_t count = may_block_ && !is_own_ ? std::min(left, kAtomicBytes) : left;
     const ssize_t put = ::write(descriptor_, pending_.data() + done, count);
     if (put >= 0) {
-      done += static_cast<std::size_t>(put);
+      done += put;
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {

@@ -42,7 +42,7 @@ void RandomAccessFile::read(std::uint64_t offset, std::span<std::uint8_t> to) co
       throw DataError(path_.string(), "the file became shorter while it was read");
     }
     offset += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
+    to = to.subspan(got);
   }
 }
 

@@ -55,7 +55,7 @@ std::int64_t core_quota(const path& root) {
 }
 
 std::int64_t usable_core_count() {
-  const auto available = static_cast<std::int64_t>(available_cores().size());
+  const auto available = std::ssize(available_cores());
   const std::int64_t quota = core_quota();
   return quota > 0 ? std::min(quota, available) : available;
 }

@@ -148,7 +148,7 @@ int count_nodes(std::span<const Processor> processors) {
 }
 
 std::int64_t usable_core_count(const Topology& topology) {
-  const auto cores = static_cast<std::int64_t>(topology.processors.size());
+  const auto cores = std::ssize(topology.processors);
   return topology.core_quota > 0 ? std::min(topology.core_quota, cores) : cores;
 }
 

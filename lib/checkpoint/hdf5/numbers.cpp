@@ -73,8 +73,7 @@ void unshuffle(View from, std::size_t width, std::vector<std::uint8_t>& to) {
   for (std::size_t byte = 0; byte < width; ++byte) {
     for (std::size_t i = 0; i < count; ++i) to[i * width + byte] = from[byte * count + i];
   }
-  std::copy(from.begin() + static_cast<std::ptrdiff_t>(count * width), from.end(),
-            to.begin() + static_cast<std::ptrdiff_t>(count * width));
+  std::copy(from.begin() + count * width, from.end(), to.begin() + count * width);
 }
 
 // A chunk: elements of a box of the dataset, whose first corner is a multiple of the box's extents.

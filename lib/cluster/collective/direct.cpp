@@ -61,8 +61,7 @@ void direct_all_gather(Transport& transport, std::span<const std::byte> mine,
                        std::span<std::byte> all) {
   std::vector<Exchange> exchanges;
   for (int rank = 0; rank < transport.size; ++rank) {
-    const std::span<std::byte> part =
-        all.subspan(static_cast<std::size_t>(rank) * mine.size(), mine.size());
+    const std::span<std::byte> part = all.subspan(rank * mine.size(), mine.size());
     if (rank == transport.rank) {
       std::memmove(part.data(), mine.data(), mine.size());
     } else {
@@ -74,7 +73,7 @@ void direct_all_gather(Transport& transport, std::span<const std::byte> mine,
 
 void direct_sum(Transport& transport, std::span<std::int64_t> values) {
   const std::vector<std::int64_t> mine(values.begin(), values.end());
-  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(transport.size));
+  std::vector<std::int64_t> all(mine.size() * transport.size);
   direct_all_gather(transport, std::as_bytes(std::span(mine)),
                     std::as_writable_bytes(std::span(all)));
   std::fill(values.begin(), values.end(), 0);
@@ -85,8 +84,8 @@ void direct_sum(Transport& transport, std::span<std::int64_t> values) {
 
 template <class T>
 void direct_ring(Transport& transport, std::span<T> values, std::vector<T>& scratch) {
-  const auto ranks = static_cast<std::size_t>(transport.size);
-  const auto own = static_cast<std::size_t>(transport.rank);
+  const std::size_t ranks = transport.size;
+  const std::size_t own = transport.rank;
   // Gloo divides the values into two segments per rank, each of at most a megabyte.
   const std::size_t length = 2 * ((values.size() + 2 * ranks - 1) / (2 * ranks));
   const auto part = [&](std::size_t rank) {

@@ -73,7 +73,7 @@ class GlooCommunicator final : public Communicator {
   void broadcast(std::span<std::byte> bytes, int root) override {
     if (bytes.empty() || size() == 1) return;
     run(concat("broadcast of ", bytes.size(), " bytes"), [&] {
-      if (is_direct(bytes.size() * static_cast<std::size_t>(size()), size())) {
+      if (is_direct(bytes.size() * size(), size())) {
         direct_broadcast(*transport_, bytes, root);
         return;
       }

@@ -62,9 +62,7 @@ class QueueContext : public gloo::transport::Context,
  public:
   explicit QueueContext(Transport& transport);
 
-  std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
-    return pairs_.at(static_cast<std::size_t>(peer));
-  }
+  std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override { return pairs_.at(peer); }
   std::unique_ptr<GlooBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
 
   Transport& transport() { return transport_; }
@@ -82,7 +80,7 @@ class QueueContext : public gloo::transport::Context,
     std::deque<Message> out, in;
     MessageHeader incoming;  // of in.front()
   };
-  Queues& find_queues(int peer) { return queues_.at(static_cast<std::size_t>(peer)); }
+  Queues& find_queues(int peer) { return queues_.at(peer); }
   bool send_some(int peer);
   bool receive_some(int peer);
 
@@ -178,9 +176,7 @@ class QueuePair final : public gloo::transport::Pair {
 };
 
 QueueContext::QueueContext(Transport& transport)
-    : Context(transport.rank, transport.size),
-      transport_(transport),
-      queues_(static_cast<std::size_t>(transport.size)) {
+    : Context(transport.rank, transport.size), transport_(transport), queues_(transport.size) {
   for (int peer = 0; peer < size; ++peer) {
     if (peer != rank) createPair(peer) = std::make_unique<QueuePair>(*this, peer);
   }

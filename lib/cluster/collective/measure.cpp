@@ -27,7 +27,7 @@ class Timer {
 
 // Replaces each number by the largest of all ranks.
 void take_largest(Communicator& group, std::vector<double>& numbers) {
-  std::vector<double> all(numbers.size() * static_cast<std::size_t>(group.size()));
+  std::vector<double> all(numbers.size() * group.size());
   group.all_gather(std::as_bytes(std::span<const double>(numbers)),
                    std::as_writable_bytes(std::span(all)));
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -90,7 +90,7 @@ std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
       measurement.seconds.push_back(seconds[i * sizes.size() + row]);
     }
     const auto fastest = std::min_element(measurement.seconds.begin(), measurement.seconds.end());
-    measurement.choice = all[static_cast<std::size_t>(fastest - measurement.seconds.begin())];
+    measurement.choice = all[fastest - measurement.seconds.begin()];
     result.push_back(std::move(measurement));
   }
   table = make_algorithm_table(result);

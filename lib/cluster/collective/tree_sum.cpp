@@ -26,7 +26,7 @@ void TreeSum::set_leaves(std::int64_t leaves) {
     const Partition own = partition(leaves, context_->size, rank);
     const std::vector<TreeBlock> roots = tree_roots(own.first, own.first + own.count);
     blocks_.insert(blocks_.end(), roots.begin(), roots.end());
-    root_counts_.push_back(static_cast<std::int64_t>(roots.size()));
+    root_counts_.push_back(std::ssize(roots));
   }
 }
 
@@ -38,8 +38,8 @@ void TreeSum::run(std::int64_t leaves, std::span<float* const> roots, std::size_
 }
 
 void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::size_t count) {
-  const auto ranks = static_cast<std::size_t>(context_->size);
-  const auto rank = static_cast<std::size_t>(context_->rank);
+  const std::size_t ranks = context_->size;
+  const std::size_t rank = context_->rank;
   const std::size_t slice = (count + ranks - 1) / ranks;
   const auto length = [&](std::size_t owner) {
     return std::min(count, (owner + 1) * slice) - std::min(count, owner * slice);
@@ -68,7 +68,7 @@ void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::s
   slices_.resize((ranks + 1) * slice);
   float* own = slices_.data() + ranks * slice;
   const auto sum = [](float* out, const float* a, const float* b, std::int64_t n) {
-    add(out, a, b, static_cast<std::size_t>(n));
+    add(out, a, b, n);
   };
   const auto own_length = static_cast<std::int64_t>(length(rank));
   for (std::int64_t at = 0; at < own_length; at += kTreeChunk) {

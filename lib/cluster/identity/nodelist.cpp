@@ -91,7 +91,7 @@ std::optional<int> tasks_of_node(std::string_view list, int node) {
       int value = 0;
       const auto [end, failure] = std::from_chars(entry.data(), entry.data() + entry.size(), value);
       if (failure != std::errc{} || value < 1) return {};
-      entry.remove_prefix(static_cast<std::size_t>(end - entry.data()));
+      entry.remove_prefix(end - entry.data());
       return value;
     };
     const std::optional<int> tasks = take();

@@ -15,8 +15,7 @@ Json parse(const std::string& text) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    const auto end = text.begin() + static_cast<std::ptrdiff_t>(
-                                        std::min(text.size(), error.byte > 0 ? error.byte - 1 : 0));
+    const auto end = text.begin() + (std::min(text.size(), error.byte > 0 ? error.byte - 1 : 0));
     const auto line_start = std::find(std::make_reverse_iterator(end), text.rend(), '\n').base();
     const int line = static_cast<int>(std::count(text.begin(), end, '\n')) + 1;
     const int column = static_cast<int>(end - line_start) + 1;
@@ -140,10 +139,10 @@ const std::vector<Address>& find_tasks(const Cluster& cluster, Role role) {
 void count_local_ranks(Identity& identity) {
   std::vector<Address> all = identity.cluster.chief;
   all.insert(all.end(), identity.cluster.worker.begin(), identity.cluster.worker.end());
-  const std::string& host = all[static_cast<std::size_t>(identity.rank)].host;
+  const std::string& host = all[identity.rank].host;
   int before = 0, count = 0;
   for (int rank = 0; rank < identity.size; ++rank) {
-    if (all[static_cast<std::size_t>(rank)].host != host) continue;
+    if (all[rank].host != host) continue;
     ++count;
     if (rank < identity.rank) ++before;
   }

@@ -200,7 +200,7 @@ void Coordinator::handle(Connection& connection, const std::string& message) {
     return;
   }
   const int rank = connection.rank;
-  Rank& sender = ranks_[static_cast<std::size_t>(rank)];
+  Rank& sender = ranks_[rank];
   sender.heard = network_.now();
   switch (reader.kind()) {
     case kSet: {
@@ -223,7 +223,7 @@ void Coordinator::handle(Connection& connection, const std::string& message) {
       note_heartbeat(rank, reader);
       break;
     case kFailed: {
-      const auto culprit = static_cast<std::size_t>(reader.number());
+      const std::size_t culprit = reader.number();
       const std::string text = reader.text();
       lose(culprit < ranks_.size() ? static_cast<int>(culprit) : rank, text);
       break;
@@ -262,7 +262,7 @@ void Coordinator::hello(Connection& connection, Reader& reader) {
   newcomer.connection = &connection;
   newcomer.heard = network_.now();
   newcomer.joined = true;
-  ranks_[static_cast<std::size_t>(rank)] = std::move(newcomer);
+  ranks_[rank] = std::move(newcomer);
   connection.rank = rank;
   const auto joined = [](const Rank& member) { return member.joined; };
   if (std::all_of(ranks_.begin(), ranks_.end(), joined)) welcome_all();
@@ -289,7 +289,7 @@ bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int
     refuse_all(kWrong, concat(who, " is rank ", rank, " of ", size, ", but rank 0 counts ",
                               ranks_.size(), " ranks; start all of them with the same size"));
     refuse(connection, kWrong, refused_message_);
-  } else if (const Rank& holder = ranks_[static_cast<std::size_t>(rank)]; holder.joined) {
+  } else if (const Rank& holder = ranks_[rank]; holder.joined) {
     refuse(connection, kWrong,
            concat("rank ", rank, " is taken by ", describe(rank),
                   "; two processes were given the same ",
@@ -384,7 +384,7 @@ void Coordinator::status(int rank, std::uint64_t request) {
 // same numbers again. Data that has moved between a rank and rank 0 is a sign of life of that rank,
 // because its heartbeats may be delayed behind the data or its acknowledgements.
 void Coordinator::note_heartbeat(int rank, Reader& reader) {
-  Rank& sender = ranks_[static_cast<std::size_t>(rank)];
+  Rank& sender = ranks_[rank];
   const std::uint64_t calls = reader.number();
   const bool is_preparing = reader.number() != 0;
   bool has_moved =
@@ -405,7 +405,7 @@ void Coordinator::note_heartbeat(int rank, Reader& reader) {
 void Coordinator::closed(Connection& connection, const std::string& reason) {
   connection.open = false;
   if (connection.rank < 0) return;
-  Rank& rank = ranks_[static_cast<std::size_t>(connection.rank)];
+  Rank& rank = ranks_[connection.rank];
   rank.connection = nullptr;
   if (rank.state == kLeft) return;
   if (running_) {
@@ -443,7 +443,7 @@ void Coordinator::check_join_deadline() {
 }
 
 void Coordinator::lose(int rank, const std::string& reason) {
-  Rank& gone = ranks_[static_cast<std::size_t>(rank)];
+  Rank& gone = ranks_[rank];
   if (gone.state == kPresent) gone.state = kGone;
   if (lost_) return;  // what follows is its consequence
   lost_ = true;
@@ -467,7 +467,7 @@ void Coordinator::refuse_all(std::uint64_t refusal, const std::string& message) 
 }
 
 void Coordinator::send(int rank, Writer& message) {
-  if (Connection* connection = ranks_[static_cast<std::size_t>(rank)].connection) {
+  if (Connection* connection = ranks_[rank].connection) {
     connection->out += message.finish();
   }
 }
@@ -498,7 +498,7 @@ void Coordinator::beat() {
 }
 
 std::string Coordinator::describe(int rank) const {
-  const Rank& member = ranks_[static_cast<std::size_t>(rank)];
+  const Rank& member = ranks_[rank];
   return concat("rank ", rank, " (", member.name == concat("rank ", rank) ? "" : member.name + " ",
                 "on ", member.host, ", process ", member.process, ")");
 }

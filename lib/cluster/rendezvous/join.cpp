@@ -77,7 +77,7 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
                                                                std::to_string(identity.rank)}))
                           .finish();
   if (!transmit(socket_, hello)) return false;
-  members.resize(static_cast<std::size_t>(identity.size));
+  members.resize(identity.size);
   const std::string answer = wait_message(patience, reason);
   return !answer.empty() &&
          read_answer(answer, compute_proof(options.secret, {kWelcomeProof, mine}), options.secret,

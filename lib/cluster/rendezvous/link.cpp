@@ -15,7 +15,7 @@ Rendezvous::Link::Link(const Identity& identity, const RendezvousOptions& option
       timeout(options.timeout),
       shared_memory(options.shared_memory),
       network(options.network ? options.network : system_network()),
-      traffic(static_cast<std::size_t>(identity.size)),
+      traffic(identity.size),
       waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       moved_(traffic.size()) {
   join(identity, options);

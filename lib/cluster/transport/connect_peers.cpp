@@ -178,7 +178,7 @@ class PeerConnector {
     for (std::size_t read = 0; read < text.size();) {
       const ssize_t got = ::recv(socket.get(), text.data() + read, text.size() - read, 0);
       if (got > 0) {
-        read += static_cast<std::size_t>(got);
+        read += got;
       } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (!interrupt_.wait_for(socket, POLLIN, deadline_)) fail_late(concat("rank ", peer));
       } else {
@@ -231,7 +231,7 @@ class PeerConnector {
     const auto rest =
         std::as_writable_bytes(std::span(&newcomer.greeting, 1)).subspan(newcomer.read);
     const ssize_t got = receive_with(newcomer.socket, rest, newcomer.memory);
-    if (got > 0) newcomer.read += static_cast<std::size_t>(got);
+    if (got > 0) newcomer.read += got;
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) newcomer.socket = {};
     return newcomer.read == sizeof(Greeting);
   }

@@ -253,7 +253,7 @@ bool receive(const Socket& socket, std::string& buffer, std::size_t most) {
     if (buffer.size() >= most) return true;
     const ssize_t got = ::recv(socket.get(), chunk, sizeof chunk, 0);
     if (got > 0) {
-      buffer.append(chunk, static_cast<std::size_t>(got));
+      buffer.append(chunk, got);
     } else if (got == 0) {
       return false;
     } else if (errno != EINTR) {
@@ -266,7 +266,7 @@ bool transmit(const Socket& socket, std::string& buffer) {
   while (!buffer.empty()) {
     const ssize_t sent = ::send(socket.get(), buffer.data(), buffer.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
-      buffer.erase(0, static_cast<std::size_t>(sent));
+      buffer.erase(0, sent);
     } else if (errno != EINTR) {
       return errno == EAGAIN;
     }

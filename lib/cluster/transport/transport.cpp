@@ -64,7 +64,7 @@ Transport::Transport(Rendezvous& rendezvous, const std::string& name)
       last_progress_(network_.now()),
       spins_(enough_cores(rendezvous)),
       interrupt_(network_),
-      connections_(static_cast<std::size_t>(size)),
+      connections_(size),
       scratch_(kPiece),
       watch_(rendezvous.on_loss([this] { abort(); })) {
   std::vector<int> peers, neighbours;

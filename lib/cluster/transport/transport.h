@@ -87,7 +87,7 @@ class Transport {
     std::atomic<std::uint64_t> sent{0}, received{0};  // bytes through the socket
     std::uint64_t moved = 0;                          // at the last measurement
   };
-  Connection& connection_to(int peer) { return connections_.at(static_cast<std::size_t>(peer)); }
+  Connection& connection_to(int peer) { return connections_.at(peer); }
 
   void exchange_by_socket(int peer, std::span<const std::byte> out, std::size_t in,
                           const Take& take);

@@ -212,7 +212,7 @@ void check_classes(Checks& checks) {
           "class '" + escaped(data.classes[i]) + "' must be UTF-8 without control characters");
     }
   }
-  const auto count = static_cast<std::int64_t>(data.classes.size());
+  const auto count = std::ssize(data.classes);
   if (data.class_order && count > 0) {
     checks.report("data.class_order",
                   "cannot be given beside data.classes, which is the order; remove one");

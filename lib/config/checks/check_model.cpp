@@ -84,8 +84,7 @@ class KnownNames {
   const std::vector<std::string>& names() const { return names_; }
   // Removes all names after the first `count`, and returns them.
   std::vector<std::string> remove_after(std::size_t count) {
-    std::vector<std::string> removed(names_.begin() + static_cast<std::ptrdiff_t>(count),
-                                     names_.end());
+    std::vector<std::string> removed(names_.begin() + count, names_.end());
     names_.resize(count);
     for (const std::string& name : removed) set_.erase(name);
     return removed;

@@ -15,7 +15,7 @@ std::optional<std::int64_t> count_replicas(const Gpus& gpus) {
       if (gpus.count == 0) return {};
       return gpus.count;
     case Gpus::Kind::kIndices:
-      return static_cast<std::int64_t>(gpus.indices.size());
+      return std::ssize(gpus.indices);
   }
   return {};
 }

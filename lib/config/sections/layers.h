@@ -239,12 +239,10 @@ struct RepeatLayer {
   std::vector<Layer> layers;  // required with `times`
   std::vector<Round> rounds;  // rounds with layers of their own
 
-  std::int64_t count_rounds() const {
-    return times ? *times : static_cast<std::int64_t>(rounds.size());
-  }
+  std::int64_t count_rounds() const { return times ? *times : std::ssize(rounds); }
   // Returns the layers of a round, counted from 1.
   const std::vector<Layer>& find_layers(std::int64_t round) const {
-    return times ? layers : rounds[static_cast<std::size_t>(round - 1)].layers;
+    return times ? layers : rounds[round - 1].layers;
   }
 };
 // Computes activation(layers(x) + shortcut(x)); without a shortcut x itself is added.

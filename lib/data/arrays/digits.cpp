@@ -127,7 +127,7 @@ void draw(std::array<float, kDigitPixels>& canvas, Point a, Point b, float radiu
       const float ex = px - t * dx;
       const float ey = py - t * dy;
       const float covered = std::clamp(radius + 0.5f - std::sqrt(ex * ex + ey * ey), 0.0f, 1.0f);
-      float& pixel = canvas[static_cast<std::size_t>(y * kDigitSide + x)];
+      float& pixel = canvas[y * kDigitSide + x];
       pixel = std::max(pixel, covered);
     }
   }
@@ -136,7 +136,7 @@ void draw(std::array<float, kDigitPixels>& canvas, Point a, Point b, float radiu
 // Draws one digit. The noise is the sum of two random bytes, which is much cheaper than a normal
 // distribution.
 void draw_digit(int digit, Random& random, std::uint8_t* image) {
-  const Skeleton& skeleton = skeletons()[static_cast<std::size_t>(digit)][random.below(2)];
+  const Skeleton& skeleton = skeletons()[digit][random.below(2)];
   const Warp warp = random_warp(random);
   const float radius = random.uniform(0.5f, 1.6f);
   const float ink = random.uniform(120, 255);

@@ -39,14 +39,14 @@ Buffer read_raw(const Path& path) {
     throw DataError(path, concat("cannot open: ", std::strerror(errno)));
   }
   if (S_ISDIR(info.st_mode)) throw DataError(path, "is a folder, expected a file");
-  Buffer content(static_cast<std::size_t>(info.st_size));
+  Buffer content(info.st_size);
   std::size_t done = 0;
   while (done < content.size()) {
     const ssize_t got = ::read(file.fd, content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw DataError(path, concat("cannot read: ", std::strerror(errno)));
     if (got == 0) break;
-    done += static_cast<std::size_t>(got);
+    done += got;
   }
   content.shrink(done);
   return content;

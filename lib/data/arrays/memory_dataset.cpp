@@ -28,11 +28,10 @@ Shape shape_of(const Array& images) {
 Array as_image(Array images) {
   if (images.element == Element::kU8 || images.element == Element::kF32) return images;
   const std::int64_t count = images.count();
-  Buffer converted(static_cast<std::size_t>(count) * sizeof(float));
+  Buffer converted(count * sizeof(float));
   for (std::int64_t i = 0; i < count; ++i) {
     const auto value = static_cast<float>(images.at(i));
-    std::memcpy(converted.data() + static_cast<std::size_t>(i) * sizeof value, &value,
-                sizeof value);
+    std::memcpy(converted.data() + i * sizeof value, &value, sizeof value);
   }
   images.buffer = std::move(converted);
   images.offset = 0;
@@ -68,31 +67,31 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
   spec_.label_width = d.size() == 2 ? d[1] : 1;
   const std::int64_t count = labels.count();
   if (spec_.label_width == 1 && !is_float(labels.element)) {
-    indices_.resize(static_cast<std::size_t>(count));
+    indices_.resize(count);
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = labels.at(i);
       if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) {
         throw DataError(labels.source, concat("sample ", i, " has the label ", value,
                                               "; class indices count from 0"));
       }
-      indices_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(value);
+      indices_[i] = static_cast<std::int32_t>(value);
     }
   } else {
     spec_.label_kind = LabelKind::kTargets;
-    targets_.resize(static_cast<std::size_t>(count));
+    targets_.resize(count);
     for (std::int64_t i = 0; i < count; ++i) {
-      targets_[static_cast<std::size_t>(i)] = static_cast<float>(labels.at(i));
+      targets_[i] = static_cast<float>(labels.at(i));
     }
   }
 }
 
 void MemoryDataset::get(std::int64_t index, std::int64_t, void* image, void* label) const {
-  const auto i = static_cast<std::size_t>(index);
+  const std::size_t i = index;
   std::memcpy(image, images_.bytes() + i * image_bytes_, image_bytes_);
   if (spec_.label_is_index()) {
     std::memcpy(label, &indices_[i], sizeof(std::int32_t));
   } else {
-    const auto width = static_cast<std::size_t>(spec_.label_width);
+    const std::size_t width = spec_.label_width;
     std::memcpy(label, &targets_[i * width], width * sizeof(float));
   }
 }

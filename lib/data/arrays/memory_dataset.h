@@ -19,7 +19,7 @@ class MemoryDataset final : public Dataset {
   std::int64_t size() const override { return images_.dims[0]; }
   const DatasetSpec& spec() const override { return spec_; }
   std::int32_t label_at(std::int64_t index) const override {
-    return indices_.empty() ? -1 : indices_[static_cast<std::size_t>(index)];
+    return indices_.empty() ? -1 : indices_[index];
   }
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override;

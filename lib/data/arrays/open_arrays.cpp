@@ -174,7 +174,7 @@ Parts open_parts(const config::Data& config, const std::set<Split>& wanted, Open
 }
 
 std::int64_t count_classes(const config::Data& config, const MemoryDataset& first) {
-  const auto named = static_cast<std::int64_t>(config.classes.size());
+  const auto named = std::ssize(config.classes);
   if (config.num_classes && named > 0 && *config.num_classes != named) {
     throw ConfigError(config.loc, concat("data: num_classes is ", *config.num_classes, ", but ",
                                          named, " classes are named"));
@@ -236,8 +236,8 @@ void open_cifar(const config::Data& config, const std::set<Split>& wanted, Datas
   open_arrays(config, wanted, open_cifar_split, result);
   if (!config.classes.empty()) return;
   const std::vector<std::string> names = cifar_classes(config.path);
-  if (static_cast<std::int64_t>(names.size()) >= result.num_classes) {
-    result.num_classes = static_cast<std::int64_t>(names.size());
+  if (std::ssize(names) >= result.num_classes) {
+    result.num_classes = std::ssize(names);
     result.classes = names;
   }
 }
@@ -261,8 +261,7 @@ void open_digits(const config::Data& config, const std::set<Split>& wanted, Data
 void open_synthetic(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
                     Datasets& result) {
   const config::Synthetic& synthetic = config.synthetic;
-  result.num_classes =
-      std::max<std::int64_t>(synthetic.classes, static_cast<std::int64_t>(config.classes.size()));
+  result.num_classes = std::max<std::int64_t>(synthetic.classes, std::ssize(config.classes));
   if (wanted.contains(Split::kTrain)) result.train = make_synthetic(synthetic, seed, false);
   if (wanted.contains(Split::kTest) && synthetic.test_samples > 0) {
     result.test = make_synthetic(synthetic, seed, true);

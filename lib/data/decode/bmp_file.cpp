@@ -27,7 +27,7 @@ BmpFile::BmpFile(EncodedBytes file, const std::string& path) : file_(file), path
   read_header(reader);
   if (has_runs_) return;
   // The padding of the last row may be left out.
-  const auto height = static_cast<std::size_t>(info_.height);
+  const std::size_t height = info_.height;
   const std::size_t last = (static_cast<std::size_t>(info_.width) * bits_ + 7) / 8;
   reader.seek(pixels_at_, "its pixels");
   if (height > 0) reader.take((height - 1) * row_bytes() + last, "its pixels");
@@ -113,8 +113,8 @@ std::size_t BmpFile::row_bytes() const {
 }
 
 std::vector<std::uint8_t> BmpFile::unpack_runs(ByteReader& reader) const {
-  const auto width = static_cast<std::size_t>(info_.width);
-  const auto height = static_cast<std::size_t>(info_.height);
+  const std::size_t width = info_.width;
+  const std::size_t height = info_.height;
   std::vector<std::uint8_t> out(width * height);
   std::size_t x = 0, y = 0;
   // Pixels beyond the end of a row are dropped.
@@ -152,7 +152,7 @@ std::vector<std::uint8_t> BmpFile::unpack_runs(ByteReader& reader) const {
 }
 
 void BmpFile::convert_row(const std::uint8_t* from, std::uint8_t* to) const {
-  const auto width = static_cast<std::size_t>(info_.width);
+  const std::size_t width = info_.width;
   for (std::size_t x = 0; x < width; ++x, to += 3) {
     if (bits_ <= 8) {
       const std::size_t bit = x * bits_;
@@ -175,8 +175,8 @@ void BmpFile::convert_row(const std::uint8_t* from, std::uint8_t* to) const {
 std::string BmpFile::decode(int, int, Pixels& out) const {
   ByteReader reader(file_, path_, info_.kind);
   reader.seek(pixels_at_, "its pixels");
-  const auto width = static_cast<std::size_t>(info_.width);
-  const auto height = static_cast<std::size_t>(info_.height);
+  const std::size_t width = info_.width;
+  const std::size_t height = info_.height;
   std::vector<std::uint8_t> indices;
   if (has_runs_) indices = unpack_runs(reader);
   out.reset(info_.height, info_.width, 3);

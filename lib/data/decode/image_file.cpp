@@ -145,7 +145,7 @@ namespace {
 // Replaces the bytes of an entry of a zip archive by those of the image.
 void unpack_image(const StoredImage& image, std::vector<std::uint8_t>& bytes) {
   const ZipPacking& zip = *image.zip;
-  const auto size = static_cast<std::size_t>(zip.size);
+  const std::size_t size = zip.size;
   if (!zip.is_deflated) {
     if (bytes.size() != size) {
       throw DataError(image.describe(), "is damaged: the zip archive gives it two sizes");

@@ -15,10 +15,9 @@ using LevelTable = std::array<std::uint8_t, 1 << 16>;
 inline LevelTable make_level_table(std::int64_t low, std::int64_t high) {
   LevelTable table{};
   const std::int64_t width = high - low;
-  for (std::int64_t value = 0; value < static_cast<std::int64_t>(table.size()); ++value) {
+  for (std::int64_t value = 0; value < std::ssize(table); ++value) {
     const std::int64_t above = std::clamp(value, low, high) - low;
-    table[static_cast<std::size_t>(value)] =
-        static_cast<std::uint8_t>((above * 510 + width) / (2 * width));
+    table[value] = static_cast<std::uint8_t>((above * 510 + width) / (2 * width));
   }
   return table;
 }

@@ -32,7 +32,7 @@ class Pixels {
   }
 
  private:
-  std::size_t channel_count() const { return static_cast<std::size_t>(channels_); }
+  std::size_t channel_count() const { return channels_; }
   std::unique_ptr<std::uint8_t[]> memory_;
   std::size_t capacity_ = 0;
   int height_ = 0, width_ = 0, channels_ = 0;

@@ -233,7 +233,7 @@ std::string PngFile::read_rows(int bytes, std::uint8_t* to) const {
   }
   const auto row_bytes =
       static_cast<std::size_t>(info_.width) * static_cast<std::size_t>(info_.channels * bytes);
-  std::vector<png_bytep> rows(static_cast<std::size_t>(info_.height));
+  std::vector<png_bytep> rows(info_.height);
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = to + y * row_bytes;
   PngDecoder decoder(file_);
   if (decoder.decode(rows.data(), bytes == 2)) return decoder.warning();

@@ -37,8 +37,7 @@ int header_number(ByteReader& reader, int max, const char* what) {
 std::vector<std::uint8_t> scale_to_bytes(int max) {
   std::vector<std::uint8_t> scaled(max > 255 ? 65536 : 256, 255);
   for (int i = 0; i < max; ++i) {
-    scaled[static_cast<std::size_t>(i)] =
-        static_cast<std::uint8_t>(std::nearbyint(static_cast<double>(i) / max * 255));
+    scaled[i] = static_cast<std::uint8_t>(std::nearbyint(static_cast<double>(i) / max * 255));
   }
   return scaled;
 }
@@ -56,8 +55,8 @@ PnmFile::PnmFile(EncodedBytes file, const std::string& path) : path_(path) {
   info_.height = header_number(reader, kMaxSide, "height");
   max_value_ = has_bits ? 1 : header_number(reader, 65535, "largest value");
   if (max_value_ < 1) reader.fail("the header's largest value is 0");
-  const auto width = static_cast<std::size_t>(info_.width);
-  const auto height = static_cast<std::size_t>(info_.height);
+  const std::size_t width = info_.width;
+  const std::size_t height = info_.height;
   const std::size_t numbers = width * height * static_cast<std::size_t>(info_.channels);
   if (type <= '3') {
     coding_ = has_bits ? Coding::kTextBits : Coding::kText;
@@ -99,7 +98,7 @@ void PnmFile::decode_text(Pixels& out) const {
     }
     if (at == first) fail(concat("number ", i, " of its pixels is not a number"));
     const std::uint8_t bit = value == 1 ? 0 : 255;
-    out.data()[i] = coding_ == Coding::kTextBits ? bit : scaled[static_cast<std::size_t>(value)];
+    out.data()[i] = coding_ == Coding::kTextBits ? bit : scaled[value];
   }
 }
 

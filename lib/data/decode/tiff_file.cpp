@@ -37,7 +37,7 @@ tmsize_t read(thandle_t handle, void* to, tmsize_t wanted) {
   const toff_t size = source.file.size();
   if (source.at >= size || wanted <= 0) return 0;
   const toff_t count = std::min<toff_t>(size - source.at, static_cast<toff_t>(wanted));
-  std::memcpy(to, source.file.data() + source.at, static_cast<std::size_t>(count));
+  std::memcpy(to, source.file.data() + source.at, count);
   source.at += count;
   return static_cast<tmsize_t>(count);
 }

@@ -41,7 +41,7 @@ class Reader {
     for (std::size_t at = 2; file_.size() - at >= 4;) {
       if (file_[at] != 0xFF) return false;
       const int marker = file_[at + 1];
-      const auto length = static_cast<std::size_t>(read16(file_.subspan(at + 2)));
+      const std::size_t length = read16(file_.subspan(at + 2));
       if (length < 2 || file_.size() - at - 2 < length) return false;
       const File segment = file_.subspan(at + 4, length - 2);
       at += 2 + length;
@@ -115,7 +115,7 @@ class Reader {
       for (std::size_t i = 1; i <= 16; ++i) symbols += segment[i];
       if (symbols > 256 || segment.size() < 17 + static_cast<std::size_t>(symbols)) return false;
       auto& tables = index < 0x10 ? header_.dc : header_.ac;
-      tables[static_cast<std::size_t>(index & 3)] = {segment.data() + 1, symbols};
+      tables[index & 3] = {segment.data() + 1, symbols};
       segment = segment.subspan(17 + static_cast<std::size_t>(symbols));
     }
     return true;
@@ -153,7 +153,7 @@ class Reader {
   }
 
   bool scan(File segment) {
-    const auto count = static_cast<std::size_t>(header_.components);
+    const std::size_t count = header_.components;
     if (segment.size() != 4 + 2 * count || segment[0] != count) return false;
     for (std::size_t i = 0; i < count; ++i) {
       Component& one = header_.component[i];
@@ -177,9 +177,7 @@ class Reader {
   bool has_tables() const {
     for (std::size_t i = 0; i < static_cast<std::size_t>(header_.components); ++i) {
       const Component& one = header_.component[i];
-      const auto at = [](const auto& tables, int index) {
-        return tables[static_cast<std::size_t>(index)];
-      };
+      const auto at = [](const auto& tables, int index) { return tables[index]; };
       if (at(header_.quant, one.quant) == nullptr || at(header_.dc, one.dc).counts == nullptr ||
           at(header_.ac, one.ac).counts == nullptr) {
         return false;

@@ -48,7 +48,7 @@ const HuffmanTable* get_table(const HuffmanCode& code, bool dc, int slot) {
     std::unique_ptr<HuffmanTable> table;
   };
   thread_local std::array<Kept, 8> kept;
-  Kept& place = kept[static_cast<std::size_t>(slot)];
+  Kept& place = kept[slot];
   const std::span source(code.counts, 16 + static_cast<std::size_t>(code.symbols));
   if (place.table && std::ranges::equal(source, place.source)) return place.table.get();
   place.source.clear();

@@ -127,11 +127,9 @@ class Decoder {
   bool plan() {
     int pairs = 0, blocks = 0;
     for (int c = 0; c < header_.components; ++c) {
-      const auto i = static_cast<std::size_t>(c);
+      const std::size_t i = c;
       const Component& one = header_.component[i];
-      const auto code = [](const auto& codes, int index) {
-        return codes[static_cast<std::size_t>(index)];
-      };
+      const auto code = [](const auto& codes, int index) { return codes[index]; };
       const HuffmanTable* dc = get_table(code(header_.dc, one.dc), true, one.dc);
       const HuffmanTable* ac = get_table(code(header_.ac, one.ac), false, 4 + one.ac);
       if (dc == nullptr || ac == nullptr) return false;
@@ -144,7 +142,7 @@ class Decoder {
       }
       first_pair_[i] = pairs;
       pairs += one.h * one.v;
-      set_table(header_.quant[static_cast<std::size_t>(one.quant)], tables_[i]);
+      set_table(header_.quant[one.quant], tables_[i]);
       if (c < used_) set_plane(one, c == 0 ? size_ : chroma_size_, scratch_.planes[i]);
     }
     blocks_ = blocks;
@@ -167,7 +165,7 @@ class Decoder {
     plane.band_rows = one.v * size;
     plane.height = ceil_divide(header_.height * one.v * size, 8 * luma_.v);
     plane.width = ceil_divide(header_.width * one.h * size, 8 * luma_.h);
-    plane.memory.resize(static_cast<std::size_t>(plane.stride * 2 * plane.band_rows));
+    plane.memory.resize(plane.stride * 2 * plane.band_rows);
   }
 
   // Decodes two MCUs together, so that their blocks are pairs of neighbours.
@@ -196,7 +194,7 @@ class Decoder {
   }
 
   void transform(int c, int band, int x) {
-    const auto i = static_cast<std::size_t>(c);
+    const std::size_t i = c;
     const Component& one = header_.component[i];
     const int pairs = one.h * one.v;
     std::int16_t* pair = coefficients_ + first_pair_[i] * kPairSize;

@@ -26,7 +26,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
 
 BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
   const std::int64_t batch = std::min(batch_size_, dataset_.size() * repetitions_);
-  const auto max_samples = static_cast<std::size_t>(max_rank_samples(batch, leaves_, ranks_));
+  const std::size_t max_samples = max_rank_samples(batch, leaves_, ranks_);
   BatchBuffer buffer{
       allocate(max_samples * image_bytes_), allocate(max_samples * label_bytes_), {}};
   buffer.batch.images = buffer.images.data();
@@ -43,10 +43,10 @@ void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   const std::int64_t repetition = repetitions_ == 1 ? 0 : part.first / each.count;
   batch.offset = part.first;
   batch.range = {each.epoch, each.first + part.first - repetition * each.count, part.count};
-  batch.indices.resize(static_cast<std::size_t>(part.count));
+  batch.indices.resize(part.count);
   for (std::int64_t done = 0; done < part.count; done += each.count) {
     // Repetition p of P in epoch e equals epoch e * P + p without repetitions.
-    read(buffer, static_cast<std::size_t>(done),
+    read(buffer, done,
          {each.epoch * repetitions_ + repetition + done / each.count, batch.range.first,
           std::min(each.count, part.count - done)});
   }
@@ -54,17 +54,15 @@ void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
 
 // Reads samples of one repetition to the places of the batch from `to` on.
 void BatchReader::read(BatchBuffer& buffer, std::size_t to, const BatchRange& range) const {
-  const std::span<std::int64_t> indices =
-      std::span(buffer.batch.indices).subspan(to, static_cast<std::size_t>(range.count));
+  const std::span<std::int64_t> indices = std::span(buffer.batch.indices).subspan(to, range.count);
   const std::int64_t first = range.first / repeats_;
   const std::int64_t last = (range.first + range.count - 1) / repeats_;
   if (range.count > 0) {
-    const auto count = static_cast<std::size_t>(last - first + 1);
+    const std::size_t count = last - first + 1;
     sampler_.indices(range.epoch, first, indices.first(count));
   }
   for (std::int64_t i = range.count - 1; repeats_ > 1 && i >= 0; --i) {
-    indices[static_cast<std::size_t>(i)] =
-        indices[static_cast<std::size_t>((range.first + i) / repeats_ - first)];
+    indices[i] = indices[(range.first + i) / repeats_ - first];
   }
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::int64_t repeat = (range.first + static_cast<std::int64_t>(i)) % repeats_;

@@ -47,7 +47,7 @@ class FeatureDataset final : public Dataset {
 
  private:
   std::int64_t record(std::int64_t index) const {
-    return indices_.empty() ? index : indices_[static_cast<std::size_t>(index)];
+    return indices_.empty() ? index : indices_[index];
   }
 
   const Dataset& images_;

@@ -56,7 +56,7 @@ class GroupDivider {
  public:
   GroupDivider(const Strata& strata, const Groups& groups, std::span<const double> shares)
       : parts_(shares.size()),
-        counts_(static_cast<std::size_t>(groups.count)),
+        counts_(groups.count),
         part_of_(counts_.size(), kNone),
         groups_in_(parts_) {
     std::map<std::int32_t, std::size_t> numbers;
@@ -68,7 +68,7 @@ class GroupDivider {
       sizes_.push_back(0);
     }
     for (std::size_t i = 0; i < strata.samples(); ++i) {
-      auto& counts = counts_[static_cast<std::size_t>(groups.by_sample[i])];
+      auto& counts = counts_[groups.by_sample[i]];
       for (const std::int32_t stratum : strata.of_sample(i)) {
         const std::size_t number = numbers.at(stratum);
         ++sizes_[number];
@@ -239,7 +239,7 @@ std::vector<std::string> list_groups(const Dataset& dataset) {
 
 std::vector<std::int32_t> divide_groups(const Strata& strata, const Groups& groups,
                                         std::span<const double> shares, std::uint64_t seed) {
-  if (groups.count < static_cast<std::int64_t>(shares.size())) {
+  if (groups.count < std::ssize(shares)) {
     const bool is_grouped = groups.count < static_cast<std::int64_t>(strata.samples());
     throw DataError("data", concat("the ", strata.samples(), " training samples",
                                    is_grouped ? concat(" in ", groups.count, " groups") : "",
@@ -250,7 +250,7 @@ std::vector<std::int32_t> divide_groups(const Strata& strata, const Groups& grou
   const std::vector<std::size_t> parts = GroupDivider(strata, groups, shares).divide(random);
   std::vector<std::int32_t> by_sample;
   for (const std::int64_t group : groups.by_sample) {
-    by_sample.push_back(static_cast<std::int32_t>(parts[static_cast<std::size_t>(group)]));
+    by_sample.push_back(static_cast<std::int32_t>(parts[group]));
   }
   return by_sample;
 }

@@ -84,7 +84,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
 
 // Starts threads until there are `count`.
 void Loader::start_threads(std::int64_t count) {
-  for (auto i = static_cast<std::int64_t>(threads_.size()); i < count; ++i) {
+  for (auto i = std::ssize(threads_); i < count; ++i) {
     try {
       threads_.emplace_back(
           [this, i](const std::stop_token& stop) { work(stop, static_cast<int>(i)); });
@@ -101,7 +101,7 @@ void Loader::adapt() {
   if (now.uses < kBatchesPerCheck || now.reads == 0) return;
   measured_ = {};
   const bool waits = now.wait > kLittleWaiting * (now.wait + now.use);
-  const auto threads = static_cast<std::int64_t>(threads_.size());
+  const auto threads = std::ssize(threads_);
   if (!waits || (threads == max_threads_ && prefetch_ == max_prefetch_)) return;
   const double read = now.read / static_cast<double>(now.reads);
   const double use = now.use / static_cast<double>(now.uses);
@@ -111,7 +111,7 @@ void Loader::adapt() {
   };
   const std::int64_t wanted = std::max(threads + 1, times(kSpare * read));
   start_threads(std::min(wanted, max_threads_));
-  const auto chosen = static_cast<std::int64_t>(threads_.size());
+  const auto chosen = std::ssize(threads_);
   const std::int64_t ahead = std::max(prefetch_ + 1, chosen + times(now.longest_read));
   prefetch_ = std::min(ahead, max_prefetch_);
   why_ = concat("a batch takes ", fixed(1e3 * read, 1), " ms to read and ", fixed(1e3 * use, 1),

@@ -79,7 +79,7 @@ class MixedDataset final : public Dataset {
       : base_(std::move(base)),
         mixing_(std::move(mixing)),
         spec_(base_->spec()),
-        elements_(static_cast<std::size_t>(spec_.image_shape.elements())),
+        elements_(spec_.image_shape.elements()),
         seed_(seed) {
     if (spec_.label_is_index()) spec_.label_width = label_width;
     if (!spec_.is_multi_label()) spec_.label_kind = LabelKind::kTargets;
@@ -97,7 +97,7 @@ class MixedDataset final : public Dataset {
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    const std::span row(static_cast<float*>(label), static_cast<std::size_t>(spec_.label_width));
+    const std::span row(static_cast<float*>(label), spec_.label_width);
     read(index, epoch, image, row);
     if (epoch == kNoEpoch || mixing_.empty()) return;
     const Mixture mixture = draw_mixture(mixing_, seed_, epoch, index, size(), spec_.image_shape);

@@ -28,7 +28,7 @@ bool move_all(std::size_t count, const Move& move) {
     const ssize_t moved = move(done, count - done);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0) return false;
-    done += static_cast<std::size_t>(moved);
+    done += moved;
   }
   return true;
 }
@@ -51,7 +51,7 @@ bool write_at(int file, std::size_t offset, const void* from, std::size_t count)
 
 Records::Records(const Path& path, std::int64_t count, std::size_t record_bytes, std::string remedy)
     : path_(path),
-      count_(static_cast<std::size_t>(count)),
+      count_(count),
       record_bytes_(record_bytes),
       bytes_(count_ * (sizeof(std::uint64_t) + record_bytes)),
       remedy_(std::move(remedy)),
@@ -92,7 +92,7 @@ void Records::open_file() {
 }
 
 bool Records::load(std::int64_t index, std::uint8_t* to) {
-  const auto i = static_cast<std::size_t>(index);
+  const std::size_t i = index;
   if (memory_ != nullptr) {
     if (!verified_[i].load(std::memory_order_acquire)) return false;
     std::memcpy(to, memory_ + record_offset(i), record_bytes_);
@@ -108,7 +108,7 @@ bool Records::load(std::int64_t index, std::uint8_t* to) {
 }
 
 bool Records::holds(std::int64_t index) {
-  if (verified_[static_cast<std::size_t>(index)].load(std::memory_order_acquire)) return true;
+  if (verified_[index].load(std::memory_order_acquire)) return true;
   thread_local std::vector<std::uint8_t> record;
   record.resize(record_bytes_);
   return load(index, record.data());
@@ -116,7 +116,7 @@ bool Records::holds(std::int64_t index) {
 
 // Two batches at the border of two epochs may contain the same sample: the first one writes it.
 void Records::store(std::int64_t index, const std::uint8_t* from) {
-  const auto i = static_cast<std::size_t>(index);
+  const std::size_t i = index;
   const std::lock_guard lock(find_lock(i));
   if (verified_[i].load(std::memory_order_relaxed)) return;
   if (memory_ != nullptr) {

@@ -74,7 +74,7 @@ Classes group_by_class(const Dataset& dataset) {
   }
   Classes classes;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    add(classes, static_cast<std::size_t>(labels[i]), i);
+    add(classes, labels[i], i);
   }
   return classes;
 }
@@ -85,9 +85,9 @@ Classes group_by_label(const Dataset& dataset) {
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const LabelSet labels = dataset.label_set_at(i);
     for (const std::int32_t label : labels.present) {
-      add(classes, static_cast<std::size_t>(label) + 1, static_cast<std::size_t>(i));
+      add(classes, static_cast<std::size_t>(label) + 1, i);
     }
-    if (labels.present.empty()) add(classes, 0, static_cast<std::size_t>(i));
+    if (labels.present.empty()) add(classes, 0, i);
   }
   return classes;
 }
@@ -115,11 +115,11 @@ void Sampler::indices(std::int64_t epoch, std::int64_t first, std::span<std::int
 // With k classes, place p of the permuted epoch is the p / k-th sample of class p % k. A class runs
 // through all its samples in rounds, each in an order of its own.
 void Sampler::balance(std::int64_t epoch, std::span<std::int64_t> out) const {
-  const auto count = static_cast<std::int64_t>(classes_.size());
+  const auto count = std::ssize(classes_);
   for (std::int64_t& index : out) {
     const std::int64_t own = index % count, turn = index / count;
-    const std::vector<std::int64_t>& samples = classes_[static_cast<std::size_t>(own)];
-    const auto size = static_cast<std::int64_t>(samples.size());
+    const std::vector<std::int64_t>& samples = classes_[own];
+    const auto size = std::ssize(samples);
     std::int64_t place = turn % size;
     if (size > 1) {
       const auto round = static_cast<std::uint64_t>(turn / size);
@@ -127,7 +127,7 @@ void Sampler::balance(std::int64_t epoch, std::span<std::int64_t> out) const {
       place = Permutation(
           size, {seed_, Stream::kShuffle, static_cast<std::uint64_t>(epoch), stream})(place);
     }
-    index = samples[static_cast<std::size_t>(place)];
+    index = samples[place];
   }
 }
 

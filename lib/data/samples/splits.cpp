@@ -42,7 +42,7 @@ class View final : public Dataset {
   }
   float weight_at(std::int64_t index) const override { return base_->weight_at(at(index)); }
   std::string group_at(std::int64_t index) const override { return base_->group_at(at(index)); }
-  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  std::int64_t size() const override { return std::ssize(indices_); }
   const DatasetSpec& spec() const override { return spec_; }
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
@@ -63,7 +63,7 @@ class View final : public Dataset {
   }
 
  private:
-  std::int64_t at(std::int64_t index) const { return indices_[static_cast<std::size_t>(index)]; }
+  std::int64_t at(std::int64_t index) const { return indices_[index]; }
 
   std::shared_ptr<const Dataset> base_;
   std::vector<std::int64_t> indices_;
@@ -94,7 +94,7 @@ void share_out(std::int64_t wanted, double fraction, std::map<std::int32_t, Clas
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const std::int64_t kept : {1, 0}) {
     for (auto& [rest, each] : rests) {
-      if (wanted <= 0 || each->taken >= static_cast<std::int64_t>(each->samples.size()) - kept) {
+      if (wanted <= 0 || each->taken >= std::ssize(each->samples) - kept) {
         continue;
       }
       ++each->taken;
@@ -112,7 +112,7 @@ void share_out(std::int64_t wanted, double fraction, std::map<std::int32_t, Clas
 
 std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count) {
   if (count >= dataset->size()) return dataset;
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> indices(count);
   std::iota(indices.begin(), indices.end(), 0);
   return std::make_unique<View>(std::move(dataset), std::move(indices), concat(", first ", count),
                                 "", View::Changes::kOfBase);
@@ -167,17 +167,17 @@ Division divide_samples(std::span<const std::int32_t> labels, double fraction, s
     classes[labels[i]].samples.push_back(static_cast<std::int64_t>(i));
   }
   const double wanted = static_cast<double>(labels.size()) * fraction;
-  const auto max_taken = static_cast<std::int64_t>(labels.size()) - 1;
+  const auto max_taken = std::ssize(labels) - 1;
   share_out(std::clamp<std::int64_t>(std::llround(wanted), 1, max_taken), fraction, classes);
   Division division;
   Random random(seed, Stream::kSplit);
   for (auto& [label, each] : classes) {
     std::vector<std::int64_t>& samples = each.samples;
-    const auto count = static_cast<std::size_t>(each.taken);
+    const std::size_t count = each.taken;
     for (std::size_t i = 0; i < count; ++i) {
       std::swap(samples[i], samples[i + random.below(samples.size() - i)]);
     }
-    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto middle = samples.begin() + count;
     division.validation.insert(division.validation.end(), samples.begin(), middle);
     division.train.insert(division.train.end(), middle, samples.end());
   }
@@ -201,10 +201,10 @@ std::int64_t max_classes(std::int64_t samples) {
 }
 
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
+  std::vector<std::int64_t> counts(classes);
   for (const std::int32_t label : list_labels(dataset)) {
     if (label < 0 || label >= classes) return {};
-    ++counts[static_cast<std::size_t>(label)];
+    ++counts[label];
   }
   return counts;
 }

@@ -35,11 +35,11 @@ std::string checksum_groups(std::span<const std::string> groups) {
 // Returns the number of groups, in their order, whose samples number closest to `samples`: at least
 // one group, and not all.
 std::int64_t find_boundary(const Groups& groups, std::int64_t samples) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(groups.count));
-  for (const std::int64_t group : groups.by_sample) ++sizes[static_cast<std::size_t>(group)];
+  std::vector<std::int64_t> sizes(groups.count);
+  for (const std::int64_t group : groups.by_sample) ++sizes[group];
   std::int64_t best = 1, counted = 0, best_distance = 0;
   for (std::int64_t count = 1; count < groups.count; ++count) {
-    counted += sizes[static_cast<std::size_t>(count - 1)];
+    counted += sizes[count - 1];
     const std::int64_t distance = std::abs(counted - samples);
     if (count > 1 && distance >= best_distance) continue;
     best = count;
@@ -71,7 +71,7 @@ Division take_last_samples(const config::Data& data, std::span<const std::string
                            const std::vector<std::int64_t>& order, std::int64_t trained) {
   std::vector<std::string> ordered;
   if (!groups.empty()) {
-    for (const std::int64_t i : order) ordered.push_back(groups[static_cast<std::size_t>(i)]);
+    for (const std::int64_t i : order) ordered.push_back(groups[i]);
   }
   const Groups numbered = number_groups(ordered, order.size());
   if (trained < 1 || trained >= std::ssize(order) || numbered.count < 2) {
@@ -120,7 +120,7 @@ Division divide_training_samples(const config::Data& data, const Strata& strata,
   std::vector<double> shares{1 - data.validation_split, data.validation_split};
   std::int32_t validation = 1;
   if (data.fold) {
-    shares.assign(static_cast<std::size_t>(*data.folds), find_share(data));
+    shares.assign(*data.folds, find_share(data));
     validation = static_cast<std::int32_t>(*data.fold) - 1;
   }
   const Groups numbered = number_groups(groups, strata.samples());
@@ -173,7 +173,7 @@ std::string describe_shares(const config::Data& data, const Strata& strata,
     for (const std::int32_t stratum : strata.of_sample(i)) ++counts[stratum].all;
   }
   for (const std::int64_t i : division.validation) {
-    for (const std::int32_t stratum : strata.of_sample(static_cast<std::size_t>(i))) {
+    for (const std::int32_t stratum : strata.of_sample(i)) {
       ++counts[stratum].validation;
     }
   }
@@ -184,7 +184,7 @@ std::string describe_shares(const config::Data& data, const Strata& strata,
   std::vector<std::pair<double, std::string>> shares;  // by class
   for (const auto& [label, count] : counts) {
     if (label < 0) continue;
-    const auto at = static_cast<std::size_t>(label);
+    const std::size_t at = label;
     shares.emplace_back(count.validation / count.all,
                         at < classes.size() ? classes[at] : std::to_string(label));
   }
@@ -202,7 +202,7 @@ std::string describe_shares(const config::Data& data, const Strata& strata,
 
 std::string describe_groups(std::span<const std::string> groups) {
   const Groups numbered = number_groups(groups, groups.size());
-  const auto samples = static_cast<std::int64_t>(groups.size());
+  const auto samples = std::ssize(groups);
   std::string text = concat(grouped(samples - numbered.ungrouped), " files in ",
                             grouped(numbered.count - numbered.ungrouped), " groups");
   if (numbered.ungrouped > 0) {

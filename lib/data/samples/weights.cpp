@@ -32,7 +32,7 @@ class WeightedDataset final : public Dataset {
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    const std::span row(static_cast<float*>(label), static_cast<std::size_t>(spec_.label_width));
+    const std::span row(static_cast<float*>(label), spec_.label_width);
     if (spec_.is_multi_label()) {
       base_->get(index, epoch, image, row.data());
     } else {

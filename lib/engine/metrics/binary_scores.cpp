@@ -48,11 +48,11 @@ std::int64_t BinaryScores::negatives() const {
 }
 
 double log_odds(std::span<const float> logits, std::int64_t of_class) {
-  return LogOdds(logits)(static_cast<std::size_t>(of_class));
+  return LogOdds(logits)(of_class);
 }
 
 std::vector<BinaryScores> one_against_rest(const LabelledLogits& scores) {
-  const auto classes = static_cast<std::size_t>(scores.classes());
+  const std::size_t classes = scores.classes();
   std::vector<BinaryScores> all(classes);
   for (std::size_t i = 0; i < scores.labels.size(); ++i) {
     const LogOdds odds(scores.row(i));

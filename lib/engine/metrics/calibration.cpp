@@ -29,7 +29,7 @@ SampleLoss compute_loss(std::span<const float> row, std::int32_t label, double s
     second += weight * below * below;
   }
   const double mean = first / sum;  // the mean of the logits under p
-  const double own = logit(static_cast<std::size_t>(label)) - largest;
+  const double own = logit(label) - largest;
   return {std::log(sum) - own * scale, mean - own, std::max(0.0, second / sum - mean * mean)};
 }
 

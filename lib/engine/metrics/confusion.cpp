@@ -45,7 +45,7 @@ std::vector<ConfusionCell> Confusion::cells() const {
 }
 
 std::vector<ClassCounts> Confusion::class_counts() const {
-  std::vector<ClassCounts> counts(static_cast<std::size_t>(classes_));
+  std::vector<ClassCounts> counts(classes_);
   for (const auto& [place, count] : counts_) {
     const auto n = static_cast<std::uint64_t>(classes_);
     counts[place / n].support += count;

@@ -64,7 +64,7 @@ void average_probabilities(LossKind loss, const std::vector<std::span<const floa
 }
 
 double sample_loss(LossKind loss, std::span<const float> logits, std::int32_t label) {
-  const auto target = static_cast<std::size_t>(label);
+  const std::size_t target = label;
   if (loss == LossKind::kSoftmaxCrossEntropy) {
     return compute_log_sum(logits) - static_cast<double>(logits[target]);
   }

@@ -19,10 +19,10 @@ struct LabelledLogits {
   std::vector<float> logits;         // [samples, outputs]
   std::vector<std::int32_t> labels;  // [samples], each in [0, classes())
 
-  std::int64_t samples() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t samples() const { return std::ssize(labels); }
   std::int64_t classes() const { return outputs == 1 ? 2 : outputs; }
   std::span<const float> row(std::size_t sample) const {
-    const auto width = static_cast<std::size_t>(outputs);
+    const std::size_t width = outputs;
     return std::span(logits).subspan(sample * width, width);
   }
 };

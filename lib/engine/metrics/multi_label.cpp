@@ -102,9 +102,7 @@ std::vector<std::pair<std::string_view, double>> MultiLabelMetrics::named() cons
 
 MultiLabelAccumulator::MultiLabelAccumulator(std::int64_t labels, std::int64_t max_scores,
                                              std::vector<double> thresholds)
-    : labels_(static_cast<std::size_t>(labels)),
-      max_scores_(max_scores),
-      thresholds_(std::move(thresholds)) {
+    : labels_(labels), max_scores_(max_scores), thresholds_(std::move(thresholds)) {
   sums_.labels.resize(labels_);
   thresholds_.resize(labels_, 0.0);
 }

@@ -65,7 +65,7 @@ double RocAuc::class_area(std::int64_t column, std::int32_t label) const {
     own += equals;
     twice_ranks += equals * static_cast<std::int64_t>(first + last + 1);
   }
-  const std::int64_t others = static_cast<std::int64_t>(order.size()) - own;
+  const std::int64_t others = std::ssize(order) - own;
   if (own == 0 || others == 0) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(twice_ranks - own * (own + 1)) /
          (2 * static_cast<double>(own) * static_cast<double>(others));

@@ -72,7 +72,7 @@ class Drawing {
   }
 
   void draw_row(int row) {
-    const auto* counts = counts_.data() + static_cast<std::ptrdiff_t>(row) * n_;
+    const auto* counts = counts_.data() + row * n_;
     const std::int64_t total = std::accumulate(counts, counts + n_, std::int64_t{0});
     for (int column = 0; column < n_; ++column) {
       const double share =

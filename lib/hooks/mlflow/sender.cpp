@@ -75,7 +75,7 @@ void Sender::close(RunEnd end) {
     changed_.notify_all();
   }
   thread_.join();
-  rows_not_sent_ += static_cast<std::int64_t>(rows_.size());
+  rows_not_sent_ += std::ssize(rows_);
 }
 
 std::string Sender::take_failure() {
@@ -142,7 +142,7 @@ void Sender::send_rows() {
     if (rows->empty()) continue;
     if (attempt([&] { api_.log_rows(remote_.id, *rows); }, kNoLimit)) continue;
     const std::lock_guard lock(mutex_);
-    rows_not_sent_ += static_cast<std::int64_t>(rows->size());
+    rows_not_sent_ += std::ssize(*rows);
   }
 }
 
@@ -201,7 +201,7 @@ void Sender::give_up(const std::string& reason) {
   if (!reason.empty()) report(reason);
   const std::lock_guard lock(mutex_);
   is_off_ = true;
-  rows_not_sent_ += static_cast<std::int64_t>(rows_.size());
+  rows_not_sent_ += std::ssize(rows_);
   rows_.clear();
 }
 

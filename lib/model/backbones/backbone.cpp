@@ -146,7 +146,7 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
                                 std::vector<Diagnostic>& errors) {
   using Kind = config::Freeze::Kind;
   const config::Freeze& freeze = backbone.freeze;
-  const auto count = static_cast<std::int64_t>(names.size()) + 1;  // includes the input layer
+  const auto count = std::ssize(names) + 1;  // includes the input layer
   std::vector<bool> frozen(names.size(), freeze.kind == Kind::kAll);
   // Positions [begin, end) of Keras's list. Returns whether any layer has one of them.
   const auto freeze_range = [&](std::int64_t begin, std::int64_t end) {

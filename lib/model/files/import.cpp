@@ -77,9 +77,7 @@ class Matcher {
     }
   }
 
-  void pass_over(const graph::LayerInfo& layer) {
-    report().others += static_cast<std::int64_t>(layer.parameters.size());
-  }
+  void pass_over(const graph::LayerInfo& layer) { report().others += std::ssize(layer.parameters); }
 
   Import finish() && {
     for (std::size_t i = 0; i < file_.size(); ++i) {
@@ -351,8 +349,7 @@ std::string ImportReport::text() const {
 }
 
 std::string ImportReport::line() const {
-  return concat(path, ": ", loaded.size(), " tensors loaded; ",
-                static_cast<std::int64_t>(initialised.size()) + others,
+  return concat(path, ": ", loaded.size(), " tensors loaded; ", std::ssize(initialised) + others,
                 " of the model left as initialised, ", extra.size(), " of the file unused");
 }
 

@@ -20,7 +20,7 @@ struct Numbers {
   Tensor mean, variance;  // for pixels from 0 to 1
 };
 Numbers normalization_numbers(const graph::Preprocess& preprocess) {
-  const auto channels = static_cast<std::int64_t>(preprocess.mean.size());
+  const auto channels = std::ssize(preprocess.mean);
   const double scale = static_cast<double>(preprocess.scale) / kRescaling;
   Numbers numbers{{"mean", {channels}, {}}, {"variance", {channels}, {}}};
   for (const float value : preprocess.mean) {

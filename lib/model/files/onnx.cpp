@@ -71,7 +71,7 @@ class Writer {
   std::string write(const OnnxMetadata& metadata, double temperature) {
     const ValueId images = graph_.inputs.at(0);
     names_[images] = "images";
-    for (node_ = 0; node_ < static_cast<int>(graph_.nodes.size()); ++node_) {
+    for (node_ = 0; node_ < std::ssize(graph_.nodes); ++node_) {
       std::visit([&](const auto& op) { add(op); }, at().op);
       if (names_.contains(graph_.outputs[0])) break;
     }
@@ -131,7 +131,7 @@ class Writer {
     return initializer(fresh(), dims, kFloat, values.data(), values.size() * sizeof(float));
   }
   std::string integers(const Ints& values) {
-    return initializer(fresh(), {static_cast<std::int64_t>(values.size())}, kInt64, values.data(),
+    return initializer(fresh(), {std::ssize(values)}, kInt64, values.data(),
                        values.size() * sizeof(std::int64_t));
   }
   // Adds a parameter unchanged.
@@ -198,7 +198,7 @@ class Writer {
   }
 
   void add(const graph::Preprocess& op) {
-    const auto channels = static_cast<std::int64_t>(op.mean.size());
+    const auto channels = std::ssize(op.mean);
     std::string x = name(in(0));
     if (op.reverse_channels) {
       Ints order;

@@ -76,7 +76,7 @@ DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited
   context_.state.step = context_.state.recorded_step = progress.step;
   context_.state.restored_step = 0;
   progress.elapsed = context_.elapsed();
-  const auto first_rank = static_cast<std::size_t>(job_.group.rank() * job_.engine.count());
+  const std::size_t first_rank = job_.group.rank() * job_.engine.count();
   clock_.set_own(first_rank, outcome.times, seconds_waited);
   DueActions due = agree(outcome, progress);
   clock_.end_step(progress, job_.group.size() > 1);

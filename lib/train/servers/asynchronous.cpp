@@ -77,8 +77,7 @@ FinishReason serve(const config::Config& config, const cluster::Identity& who,
   };
   options.say = say;
   server::Server server(who, options);
-  say(concat("ps:", who.index, " listens at ",
-             to_string(who.cluster.ps[static_cast<std::size_t>(who.index)])));
+  say(concat("ps:", who.index, " listens at ", to_string(who.cluster.ps[who.index])));
   std::optional<server::Outcome> outcome;
   std::optional<SteadyClock::time_point> limit;  // time until which the chief may save
   const server::Outcome interrupted{server::Outcome::Kind::kInterrupted, ""};

@@ -80,7 +80,7 @@ ParameterServers::ParameterServers(const cluster::Identity& who, const config::C
     : who_(who), client_(who, client_options(who, config, model)) {}
 
 std::string ParameterServers::describe() const {
-  return concat(counted(static_cast<std::size_t>(who_.size), "worker"), ", ",
+  return concat(counted(who_.size, "worker"), ", ",
                 counted(who_.cluster.ps.size(), "parameter server"), ", asynchronous");
 }
 

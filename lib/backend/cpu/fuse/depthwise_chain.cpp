@@ -38,7 +38,7 @@ bool is_depthwise(const Graph& graph, const Node& node) {
 bool can_leave_gradient(const Graph& graph, ValueId dy) {
   const auto* norm = made_by<graph::BatchNormBackward>(graph, dy);
   if (norm == nullptr || is_output(graph, dy) || !is_fusable(norm->activation)) return false;
-  const Node& after = node_at(graph, graph.producer(dy));
+  const Node& after = graph.nodes[graph.producer(dy)];
   if (after.outputs[0] != dy) return false;
   return norm->activation.linear() || find_forward(graph, after) != nullptr;
 }
@@ -51,7 +51,7 @@ struct BackwardChain {
 
 // The chain of node `data`, the gradient of an image.
 std::optional<BackwardChain> backward_chain(const Graph& graph, int data) {
-  const Node& node = node_at(graph, data);
+  const Node& node = graph.nodes[data];
   const auto* op = std::get_if<graph::ConvBackwardData>(&node.op);
   if (op == nullptr || !fits(op->window, op->groups, graph[node.inputs[1]].shape))
     return std::nullopt;
@@ -60,13 +60,13 @@ std::optional<BackwardChain> backward_chain(const Graph& graph, int data) {
 
   const std::vector<int> readers = graph.consumers(dy), next = graph.consumers(dz);
   if (readers.size() != 2 || next.size() != 1 || readers[0] != data) return std::nullopt;
-  const Node& weights = node_at(graph, readers[1]);
+  const Node& weights = graph.nodes[readers[1]];
   const auto* of_weights = std::get_if<graph::ConvBackwardWeights>(&weights.op);
   if (of_weights == nullptr || of_weights->bias || weights.inputs[1] != dy ||
       of_weights->window != op->window || of_weights->groups != op->groups) {
     return std::nullopt;
   }
-  const Node& before = node_at(graph, next[0]);
+  const Node& before = graph.nodes[next[0]];
   if (!std::holds_alternative<graph::BatchNormBackward>(before.op) || before.inputs.size() != 6 ||
       before.inputs[1] != dz || before.inputs[5] != weights.inputs[0]) {
     return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<BackwardChain> backward_chain(const Graph& graph, int data) {
 
 std::vector<BackwardChain> backward_chains(const Graph& graph) {
   std::vector<BackwardChain> chains;
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+  for (int i = 0; i < std::ssize(graph.nodes); ++i) {
     if (const auto chain = backward_chain(graph, i)) chains.push_back(*chain);
   }
   return chains;
@@ -95,7 +95,7 @@ bool can_leave_output(const Graph& graph, const Node& norm,
   if (!machine.keeps_threads_busy(graph[z].shape[3])) return false;
   const std::vector<int> readers = graph.consumers(z);
   return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int reader) {
-    const Node& at = node_at(graph, reader);
+    const Node& at = graph.nodes[reader];
     const auto found = reads_in_chain.find(reader);
     if (found == reads_in_chain.end()) return is_depthwise(graph, at);
     return found->second == z && (!std::holds_alternative<graph::BatchNormBackward>(at.op) ||
@@ -106,11 +106,11 @@ bool can_leave_output(const Graph& graph, const Node& norm,
 // The convolution takes the moments of its output for the norms that read it.
 void take_convolution(Grouping& grouping, int conv, const UnwrittenNorm& input) {
   const Graph& graph = grouping.graph();
-  const Node& node = node_at(graph, conv);
+  const Node& node = graph.nodes[conv];
   const DepthwiseChain chain{&node, input, grouping.new_extra()};
   grouping.take({conv}, conv, chain);
   for (const int reader : graph.consumers(node.outputs[0])) {
-    if (!std::holds_alternative<graph::BatchNorm>(node_at(graph, reader).op)) continue;
+    if (!std::holds_alternative<graph::BatchNorm>(graph.nodes[reader].op)) continue;
     grouping.change<PartialNorm>(reader).moments = chain.moments;
   }
 }
@@ -125,8 +125,8 @@ void take_backward(Grouping& grouping, const BackwardChain& chain, const Unwritt
                               : graph::Activation{};
   const ExtraId sums = grouping.new_extra();
   grouping.take({chain.data, chain.weights}, chain.data,
-                DepthwiseChainBackward{&node_at(graph, chain.data), &node_at(graph, chain.weights),
-                                       input, after.node, after.coefficients, activation, sums});
+                DepthwiseChainBackward{&graph.nodes[chain.data], &graph.nodes[chain.weights], input,
+                                       after.node, after.coefficients, activation, sums});
   grouping.change<PartialNormBackward>(chain.norm_before).sums = sums;
 }
 
@@ -140,8 +140,8 @@ void fuse_depthwise_chains(Grouping& grouping, const Machine& machine) {
     reads_in_chain[chain.weights] = reads_in_chain[chain.norm_before] = chain.z;
   }
   std::map<ValueId, UnwrittenNorm> unwritten;
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const Node& norm = node_at(graph, i);
+  for (int i = 0; i < std::ssize(graph.nodes); ++i) {
+    const Node& norm = graph.nodes[i];
     if (!can_leave_output(graph, norm, reads_in_chain, machine)) continue;
     const ValueId z = norm.outputs[0];
     unwritten[z] = grouping.leave_output(i);

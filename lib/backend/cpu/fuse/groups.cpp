@@ -15,7 +15,7 @@ const char* name_of_group(const Fused&) {
 }  // namespace
 
 UnwrittenNorm Grouping::leave_output(int norm) {
-  const graph::Node& node = node_at(graph(), norm);
+  const graph::Node& node = graph().nodes[norm];
   const bool training = std::holds_alternative<graph::BatchNorm>(node.op);
   ExtraId& coefficients = training ? change<PartialNorm>(norm).coefficients
                                    : change<PartialNormInference>(norm).coefficients;

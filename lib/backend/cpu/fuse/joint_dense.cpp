@@ -8,8 +8,8 @@ namespace trainer::backend::cpu {
 
 void fuse_joint_dense(Grouping& grouping, JointLayers& layers) {
   const graph::Graph& graph = grouping.graph();
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const graph::Node& node = node_at(graph, i);
+  for (int i = 0; i < std::ssize(graph.nodes); ++i) {
+    const graph::Node& node = graph.nodes[i];
     if (std::holds_alternative<graph::Dense>(node.op)) {
       if (JointLayer* layer = layers.find(graph[node.inputs[1]].name)) {
         grouping.take({i}, i, JointDense{&node, layer});

@@ -15,7 +15,7 @@ using graph::ValueId;
 // may not exist yet.
 int find_norm(const graph::Graph& graph, ValueId dx, int at) {
   for (const int reader : graph.consumers(dx)) {
-    const graph::Node& node = node_at(graph, reader);
+    const graph::Node& node = graph.nodes[reader];
     const auto* norm = std::get_if<graph::BatchNormBackward>(&node.op);
     if (norm == nullptr || !norm->activation.linear() || node.inputs[1] != dx) continue;
     if (inputs_exist_at(graph, node, at)) return reader;
@@ -27,8 +27,8 @@ int find_norm(const graph::Graph& graph, ValueId dx, int at) {
 
 void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
   const graph::Graph& graph = grouping.graph();
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const graph::Node& node = node_at(graph, i);
+  for (int i = 0; i < std::ssize(graph.nodes); ++i) {
+    const graph::Node& node = graph.nodes[i];
     const auto* op = std::get_if<graph::ActivateBackward>(&node.op);
     if (op == nullptr || op->activation.linear() || !is_fusable(op->activation)) continue;
     const ValueId dy = node.inputs[1], dx = node.outputs[0];
@@ -37,7 +37,7 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
     std::vector<int> nodes{i};
     if (made_by<graph::Add>(graph, dy) != nullptr) {
       const int sum = graph.producer(dy);
-      const auto& terms = node_at(graph, sum).inputs;
+      const auto& terms = graph.nodes[sum].inputs;
       if (terms.size() == 2 && only_consumer(graph, dy) && !grouping.is_taken(sum)) {
         gradient.terms[0] = terms[0];
         gradient.terms[1] = terms[1];
@@ -47,7 +47,7 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
     // The threads divide the sums by blocks of channels.
     const int norm = machine.keeps_threads_busy(graph[dx].shape[3]) ? find_norm(graph, dx, i) : -1;
     if (norm >= 0) {
-      gradient.norm = &node_at(graph, norm);
+      gradient.norm = &graph.nodes[norm];
       gradient.sums = grouping.new_extra();
       grouping.change<PartialNormBackward>(norm).sums = gradient.sums;
     }

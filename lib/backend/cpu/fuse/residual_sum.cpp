@@ -22,8 +22,8 @@ bool can_leave_output(const graph::Graph& graph, ValueId z) {
 
 void fuse_residual_sums(Grouping& grouping) {
   const graph::Graph& graph = grouping.graph();
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const graph::Node& add = node_at(graph, i);
+  for (int i = 0; i < std::ssize(graph.nodes); ++i) {
+    const graph::Node& add = graph.nodes[i];
     if (!std::holds_alternative<graph::Add>(add.op) || add.inputs.size() != 2) continue;
     ValueId z = add.inputs[0], other = add.inputs[1];
     if (!can_leave_output(graph, z)) std::swap(z, other);
@@ -37,13 +37,13 @@ void fuse_residual_sums(Grouping& grouping) {
     }
     std::vector<int> nodes{i};
     if (const auto next = only_consumer(graph, add.outputs[0])) {
-      const auto* activate = std::get_if<graph::Activate>(&node_at(graph, *next).op);
+      const auto* activate = std::get_if<graph::Activate>(&graph.nodes[*next].op);
       if (activate != nullptr && is_fusable(activate->activation)) {
         sum.activation = activate->activation;
         nodes.push_back(*next);
       }
     }
-    sum.node = &node_at(graph, nodes.back());
+    sum.node = &graph.nodes[nodes.back()];
     grouping.take(nodes, nodes.back(), sum);
   }
 }

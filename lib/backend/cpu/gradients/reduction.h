@@ -29,7 +29,7 @@ Slice lane_slice(std::int64_t count, int lane, int lanes);
 // Calls f(i) for every `lanes`-th i from `lane` to `count` - 1.
 template <class F>
 void for_each_of_lane(std::size_t count, int lane, int lanes, const F& f) {
-  const auto step = static_cast<std::size_t>(lanes);
+  const std::size_t step = lanes;
   for (auto i = static_cast<std::size_t>(lane); i < count; i += step) f(i);
 }
 

@@ -45,7 +45,7 @@ std::uint64_t own_update(const Segment& segment, const Scalars& scalars) {
 
 UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int lanes)
     : variables_(variables), kernels_(kernels) {
-  gradient_squares_.resize(static_cast<std::size_t>(lanes));
+  gradient_squares_.resize(lanes);
   const std::vector<Segment>& segments = variables.segments();
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Clip::Kind kind = segments[i].update.clip.kind;
@@ -88,7 +88,7 @@ void UpdatePhase::run(int lane, int lanes, Barrier& barrier, const GradientSourc
                       {scales_[i], needs_trust_ ? trust_[i] : 1.0f}, summands, scalars, &square);
     });
   }
-  gradient_squares_[static_cast<std::size_t>(lane)] = square;
+  gradient_squares_[lane] = square;
 }
 
 double UpdatePhase::gradient_norm() const {

@@ -5,7 +5,7 @@
 namespace trainer::backend::cpu {
 
 char* Arenas::get(int lane, std::int64_t bytes) {
-  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(lane)];
+  std::vector<Memory>& mine = memory_[lane];
   for (const Memory& memory : mine) {
     if (memory.bytes() >= bytes) return memory.data();
   }

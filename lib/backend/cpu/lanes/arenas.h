@@ -12,7 +12,7 @@ namespace trainer::backend::cpu {
 // time.
 class Arenas {
  public:
-  explicit Arenas(int lanes) : memory_(static_cast<std::size_t>(lanes)) {}
+  explicit Arenas(int lanes) : memory_(lanes) {}
   // Returns at least `bytes` of memory for this lane. Earlier results stay valid.
   char* get(int lane, std::int64_t bytes);
   std::int64_t bytes() const;

@@ -38,7 +38,7 @@ std::span<const LaneShare> BatchShares::of(std::int64_t samples, std::int64_t al
 }
 
 std::vector<LaneShare> BatchShares::divide(std::int64_t samples) const {
-  std::vector<LaneShare> shares(static_cast<std::size_t>(lanes_));
+  std::vector<LaneShare> shares(lanes_);
   const std::int64_t most = (samples + lanes_ - 1) / lanes_;
   const std::int64_t each = (most + micro_batch_size_ - 1) / micro_batch_size_;
   std::int64_t lane = 0;
@@ -66,7 +66,7 @@ std::vector<LaneShare> BatchShares::divide_ordered(std::int64_t samples,
                                   " of ", all_samples, " samples; its part is ", mine.count));
   }
   const Partition leaves = partition(all_micro_batches_, ranks_, rank_);
-  std::vector<LaneShare> shares(static_cast<std::size_t>(lanes_));
+  std::vector<LaneShare> shares(lanes_);
   std::int64_t lane = 0;
   for (LaneShare& share : shares) {
     const Partition own = partition(leaves.count, lanes_, lane++);

@@ -17,11 +17,9 @@ namespace trainer::backend::cpu {
 struct LaneShare {
   std::vector<std::int64_t> bounds{0};
   std::int64_t first_leaf = 0;  // ordered: the leaf of micro-batch 0 (base/numbers/sum_tree.h)
-  std::int64_t micro_batches() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
+  std::int64_t micro_batches() const { return std::ssize(bounds) - 1; }
   std::int64_t count() const { return bounds.back() - bounds.front(); }
-  std::int64_t micro_batch_first(std::int64_t i) const {
-    return bounds[static_cast<std::size_t>(i)];
-  }
+  std::int64_t micro_batch_first(std::int64_t i) const { return bounds[i]; }
   std::int64_t micro_batch_count(std::int64_t i) const {
     return micro_batch_first(i + 1) - micro_batch_first(i);
   }

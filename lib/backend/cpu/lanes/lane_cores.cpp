@@ -48,7 +48,7 @@ LaneCores place_lanes(std::span<const Processor> processors, int lanes, int thre
 std::int64_t bytes_across_nodes(const LaneCores& cores, std::int64_t gradient_bytes) {
   std::map<int, std::int64_t> on_node;  // the number of lanes
   for (const std::vector<Processor>& lane : cores.lanes) ++on_node[lane.front().node];
-  const auto lanes = static_cast<std::int64_t>(cores.lanes.size());
+  const auto lanes = std::ssize(cores.lanes);
   std::int64_t pairs = 0;  // counts pairs of lanes on different nodes
   for (const auto& [node, count] : on_node) pairs += count * (lanes - count);
   return lanes == 0 ? 0 : gradient_bytes * pairs / lanes;

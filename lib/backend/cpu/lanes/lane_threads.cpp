@@ -19,7 +19,7 @@ LaneThreads::LaneThreads(int lanes, int threads_per_lane, std::vector<std::vecto
 // OpenMP keeps the threads that it has started for a thread, so that all of them stay pinned.
 void LaneThreads::pin(int lane) const {
   if (cores_.empty()) return;
-  on_threads(threads_per_lane_, [&](int) { pin_thread(cores_[static_cast<std::size_t>(lane)]); });
+  on_threads(threads_per_lane_, [&](int) { pin_thread(cores_[lane]); });
 }
 
 void LaneThreads::run(const std::function<void(int)>& work,

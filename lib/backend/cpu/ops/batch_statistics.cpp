@@ -69,7 +69,7 @@ void over_ranks(const StepContext& c, PhaseClock::Phase phase, std::size_t count
 
 // Combines the spreads of all ranks in rank order, so that all ranks get the same bits.
 void gather_spreads(const StepContext& c, std::vector<double>& numbers, std::size_t own) {
-  const auto ranks = static_cast<std::size_t>(c.statistics->size());
+  const std::size_t ranks = c.statistics->size();
   const std::span<double> mine(numbers.data(), own), all(numbers.data() + own, own * ranks);
   c.statistics->all_gather(std::as_bytes(mine), std::as_writable_bytes(all));
   for (std::size_t i = 0; i < own; i += 3) {
@@ -101,7 +101,7 @@ void take_sums(const StepContext& c, const FindSums& lane_sums, std::int64_t cha
     for (std::int64_t k = 0; k < channels; ++k) take(k, sum_lanes(k));
     return;
   }
-  const auto count = static_cast<std::size_t>(2 * channels);
+  const std::size_t count = 2 * channels;
   const auto fill = [&](std::vector<double>& numbers) {
     for (std::int64_t k = 0; k < channels; ++k) {
       const GradientSums sums = sum_lanes(k);
@@ -135,7 +135,7 @@ void combine_moments(const StepContext& c, const LaneMoments& mine, const Channe
       }
       return;
     }
-    const auto own = static_cast<std::size_t>(3 * ch.count);
+    const std::size_t own = 3 * ch.count;
     const auto fill = [&](std::vector<double>& numbers) {
       for (std::int64_t k = 0; k < ch.count; ++k) {
         const Spread spread = combine_lanes(lane_moments, c.lanes, k, ch.shape.pixels);

@@ -51,7 +51,7 @@ void lower(const graph::Concat&, Lowering& l) {
     for (const Part& part : parts) {
       for (std::int64_t r = 0; r < rows.count; ++r) {
         std::memcpy(c.at<char>(y.buffer) + r * total + part.offset,
-                    c.at<char>(part.buffer) + r * part.bytes, static_cast<std::size_t>(part.bytes));
+                    c.at<char>(part.buffer) + r * part.bytes, part.bytes);
       }
     }
   });
@@ -72,8 +72,7 @@ void lower(const graph::Slice& op, Lowering& l) {
   const std::int64_t bytes = (op.end - op.begin) * rows.bytes_per_channel;
   l.step("copy", [=](const StepContext& c) {
     for (std::int64_t r = 0; r < rows.count; ++r) {
-      std::memcpy(c.at<char>(y.buffer) + r * bytes, c.at<char>(x.buffer) + r * total + from,
-                  static_cast<std::size_t>(bytes));
+      std::memcpy(c.at<char>(y.buffer) + r * bytes, c.at<char>(x.buffer) + r * total + from, bytes);
     }
   });
 }

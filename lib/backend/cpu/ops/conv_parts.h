@@ -56,8 +56,7 @@ BufferId scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
 template <class Shape, class Run>
 void run_parts(const std::vector<ConvPart<Shape>>& parts, const Run& run) {
   if (parts.size() == 1) return run(parts[0]);
-  on_threads(static_cast<int>(parts.size()),
-             [&](int i) { run(parts[static_cast<std::size_t>(i)]); });
+  on_threads(static_cast<int>(parts.size()), [&](int i) { run(parts[i]); });
 }
 
 }  // namespace trainer::backend::cpu

@@ -80,7 +80,7 @@ const graph::Node* find_forward(const graph::Graph& graph, const graph::Node& ba
   if (backward.inputs.size() < 6) return nullptr;
   const int maker = graph.producer(backward.inputs[5]);
   if (maker < 0) return nullptr;
-  const graph::Node& node = node_at(graph, maker);
+  const graph::Node& node = graph.nodes[maker];
   const bool is_norm = std::holds_alternative<graph::BatchNorm>(node.op) ||
                        std::holds_alternative<graph::BatchNormInference>(node.op);
   return is_norm && node.inputs[0] == backward.inputs[0] ? &node : nullptr;

@@ -65,7 +65,7 @@ struct MomentRows {
   simd::Moments* moments(const StepContext& c) const { return c.at<simd::Moments>(buffer); }
   float* shift(const StepContext& c) const { return reinterpret_cast<float*>(moments(c) + padded); }
   void clear(const StepContext& c) const {
-    std::memset(moments(c), 0, static_cast<std::size_t>(padded) * sizeof(simd::Moments));
+    std::memset(moments(c), 0, padded * sizeof(simd::Moments));
   }
 };
 

@@ -12,9 +12,8 @@ void lower(const graph::Preprocess& op, Lowering& l) {
   const std::int64_t channels = x.c(), pixels = x.shape.elements() / (x.n() * channels);
   std::vector<float> a, b;
   for (std::int64_t c = 0; c < channels; ++c) {
-    const auto i = static_cast<std::size_t>(c);
-    a.push_back(op.scale / op.std[i]);
-    b.push_back(-op.mean[i] / op.std[i]);
+    a.push_back(op.scale / op.std[c]);
+    b.push_back(-op.mean[c] / op.std[c]);
   }
   const bool reverse = op.reverse_channels;
   with_type(y.type, [&]<class T>() {

@@ -30,7 +30,7 @@ void lower_rectangle(const Op& op, Lowering& l) {
   l.step("copy", [=, top = op.top, left = op.left](const StepContext& c) {
     char* s = c.at<char>(enlarge ? x.buffer : y.buffer);
     char* b = c.at<char>(enlarge ? y.buffer : x.buffer);
-    if (enlarge) std::memset(b, 0, static_cast<std::size_t>(planes * large_h * large_row));
+    if (enlarge) std::memset(b, 0, planes * large_h * large_row);
     for (std::int64_t p = 0; p < planes; ++p) {
       for (std::int64_t i = 0; i < small_h; ++i) {
         char* at = b + (p * large_h + i + top) * large_row + left * inner;

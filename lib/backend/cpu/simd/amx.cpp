@@ -116,7 +116,7 @@ inline std::int64_t count_chunks(const AmxShape& s) { return ceil_div(s.in, kRow
 inline std::int64_t count_taps(const AmxShape& s) { return s.kh * s.kw; }
 
 inline void zero(BFloat16* p, std::int64_t count) {
-  if (count > 0) __builtin_memset(p, 0, static_cast<std::size_t>(count) * sizeof *p);
+  if (count > 0) __builtin_memset(p, 0, count * sizeof *p);
 }
 
 // 32 channels of the rows that a strip reads of one image, [p.pixels][32], zeros around. `low` and
@@ -486,7 +486,7 @@ void weights(const AmxShape& s, const BFloat16* x, const BFloat16* dy, float* dk
                      outs = w.direct ? s.out : round_up(s.out);
   const std::int64_t chunks = count_chunks(s), blocks = ceil_div(s.out, B);
   const std::int64_t tiles = ceil_div(s.out_end - s.out_begin, B);
-  __builtin_memset(bias, 0, static_cast<std::size_t>(w.bias));
+  __builtin_memset(bias, 0, w.bias);
 
   Correlation k{inputs,
                 gradients,

@@ -91,7 +91,7 @@ NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
     if (status != ncclSuccess) throw DeviceError(describe_failure("ncclGetUniqueId", status));
   }
   ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-  const int device = group_.places[static_cast<std::size_t>(group_.rank)].device;
+  const int device = group_.places[group_.rank].device;
   connection_ = std::make_unique<NcclConnection>(
       id, NcclConnection::Place{device, group_.rank, group_.size()});
   group_.process->join(*this);
@@ -205,8 +205,7 @@ void NcclCollective::replay(cudaStream_t stream, const std::function<void()>& la
 void NcclCollective::all_reduce(float* values, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return;
   enqueue("ncclAllReduce", stream, [&](ncclComm_t comm) {
-    return nccl().all_reduce(values, values, static_cast<std::size_t>(count), ncclFloat32, ncclSum,
-                             comm, stream);
+    return nccl().all_reduce(values, values, count, ncclFloat32, ncclSum, comm, stream);
   });
 }
 
@@ -214,7 +213,7 @@ void NcclCollective::all_gather(const float* from, float* to, std::int64_t count
                                 cudaStream_t stream) {
   if (count == 0) return;
   enqueue("ncclAllGather", stream, [&](ncclComm_t comm) {
-    return nccl().all_gather(from, to, static_cast<std::size_t>(count), ncclFloat32, comm, stream);
+    return nccl().all_gather(from, to, count, ncclFloat32, comm, stream);
   });
 }
 
@@ -244,7 +243,7 @@ NcclCollective::Failure NcclCollective::find_failure() {
 void NcclCollective::look() noexcept {
   if (group_.process->failed()) return;
   try {
-    const DeviceGuard guard(group_.places[static_cast<std::size_t>(group_.rank)].device);
+    const DeviceGuard guard(group_.places[group_.rank].device);
     const Failure failure = find_failure();
     if (!failure.empty()) end_group(failure);
   } catch (const std::exception& error) {

@@ -78,8 +78,8 @@ void check_sharing(const RankGroup& group) {
   if (group.on_one_device()) return;
   for (int a = 0; a < group.size(); ++a) {
     for (int b = a + 1; b < group.size(); ++b) {
-      const RankPlace& one = group.places[static_cast<std::size_t>(a)];
-      const RankPlace& other = group.places[static_cast<std::size_t>(b)];
+      const RankPlace& one = group.places[a];
+      const RankPlace& other = group.places[b];
       if (one.process != other.process || one.device != other.device) continue;
       throw DeviceError(concat("parallel.gpus: ", group.name(a), " and ", group.name(b),
                                " share a GPU, and other replicas have others; give all replicas "
@@ -123,10 +123,7 @@ void ProcessGroup::throw_if_failed(int rank) const {
   throw MemberFailed(concat("rank ", failed_rank_, " has failed: ", reason_));
 }
 
-bool RankGroup::is_local(int other) const {
-  return places[static_cast<std::size_t>(other)].process ==
-         places[static_cast<std::size_t>(rank)].process;
-}
+bool RankGroup::is_local(int other) const { return places[other].process == places[rank].process; }
 
 bool RankGroup::on_one_device() const {
   const RankPlace& first = places.front();
@@ -146,13 +143,13 @@ std::string RankGroup::late_ranks() const {
 }
 
 std::string RankGroup::name(int other) const {
-  const RankPlace& place = places[static_cast<std::size_t>(other)];
+  const RankPlace& place = places[other];
   return concat("rank ", other, " (", place.host, ", GPU ", place.device, ")");
 }
 
 RankGroup meet(cluster::Communicator& ranks, int device) {
   const Announcement mine = announce(device);
-  std::vector<Announcement> all(static_cast<std::size_t>(ranks.size()));
+  std::vector<Announcement> all(ranks.size());
   ranks.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   RankGroup group;
   group.rank = ranks.rank();
@@ -164,7 +161,7 @@ RankGroup meet(cluster::Communicator& ranks, int device) {
   const auto is_local = [&mine](const Announcement& each) { return each.process == mine.process; };
   const auto first = std::find_if(all.begin(), all.end(), is_local);
   const auto local = std::count_if(all.begin(), all.end(), is_local);
-  group.process = join_process_group(first->group, all.size(), static_cast<std::size_t>(local));
+  group.process = join_process_group(first->group, all.size(), local);
   return group;
 }
 

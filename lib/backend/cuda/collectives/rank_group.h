@@ -59,8 +59,8 @@ class ProcessGroup {
   PeerWatch& peer_watch() { return peer_watch_; }
 
   // Calls that a rank of this process has made.
-  void count_call(int rank) { calls_[static_cast<std::size_t>(rank)].fetch_add(1); }
-  std::uint64_t calls(int rank) const { return calls_[static_cast<std::size_t>(rank)].load(); }
+  void count_call(int rank) { calls_[rank].fetch_add(1); }
+  std::uint64_t calls(int rank) const { return calls_[rank].load(); }
 
  private:
   std::vector<std::atomic<std::uint64_t>> calls_;

@@ -67,7 +67,7 @@ class Meetings {
     return points;
   }
   // To be written by its rank before a meeting and read by the others until a later one.
-  Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
+  Slot& slot(int rank) { return slots_[rank]; }
 
   Barrier barrier{Barrier::Waiting::kSleep};
 
@@ -126,7 +126,7 @@ class SharedDeviceCollective final : public CudaCollective, private GroupMember 
 SharedDeviceCollective::SharedDeviceCollective(RankGroup group, std::chrono::milliseconds timeout)
     : group_(std::move(group)),
       timeout_(timeout),
-      meetings_(group_.process->common<Meetings>(static_cast<std::size_t>(group_.size()))) {
+      meetings_(group_.process->common<Meetings>(group_.size())) {
   meetings_->add(group_.rank);
   group_.process->join(*this);
 }

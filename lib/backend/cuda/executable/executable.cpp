@@ -95,7 +95,7 @@ void CudaExecutable::allocate_sums() {
   const Flat& flat = variables_.placement().flat;
   const auto floats = [&](std::int64_t count) {
     // The gaps between parameters are summed and checked too, and must stay zeros.
-    return allocate_zeros(device, static_cast<std::size_t>(count) * sizeof(float));
+    return allocate_zeros(device, count * sizeof(float));
   };
   if (ranks_ != nullptr) {
     // The mean of the moving statistics travels with the gradients, unless all ranks have the same.
@@ -200,7 +200,7 @@ void CudaExecutable::make_programs(const Call& call) {
     std::int64_t most = 0;
     for (const Port& port : program(1).inputs) most = std::max(most, port.bytes);
     if (idle_input_.bytes() == 0) {
-      idle_input_ = allocate_zeros(device, static_cast<std::size_t>(most));
+      idle_input_ = allocate_zeros(device, most);
     }
   }
   make_copied_inputs(call);
@@ -229,8 +229,7 @@ void CudaExecutable::make_copied_inputs(const Call& call) {
     }
     if (!needed) continue;
     copied_inputs_[i] =
-        allocate_zeros(variables_.device(),
-                       static_cast<std::size_t>(ports[i].bytes_per_sample * options_.max_samples));
+        allocate_zeros(variables_.device(), ports[i].bytes_per_sample * options_.max_samples);
   }
 }
 
@@ -345,14 +344,14 @@ void CudaExecutable::run_recorded(const Call& call, CudaStream& stream) {
 Gradient CudaExecutable::gradient(Stream& stream) {
   const DeviceGuard guard(variables_.device());
   auto& own = dynamic_cast<CudaStream&>(stream);
-  const auto count = static_cast<std::size_t>(variables_.placement().flat.count);
+  const std::size_t count = variables_.placement().flat.count;
   host_gradient_.resize(count);
   own.download(host_gradient_.data(), gradients_.span(), count * sizeof(float));
   const StepState state_now = read_state(own);
   host_clip_scales_.clear();
   if (update_.needs_norm()) {
     const float* scales = update_.enqueue_clip_scales(gradients(), state(), own.handle());
-    host_clip_scales_.resize(static_cast<std::size_t>(update_.segments()));
+    host_clip_scales_.resize(update_.segments());
     const std::size_t bytes = host_clip_scales_.size() * sizeof(float);
     auto* from = reinterpret_cast<std::byte*>(const_cast<float*>(scales));
     own.download(host_clip_scales_.data(), {from, bytes}, bytes);

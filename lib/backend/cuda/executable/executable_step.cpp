@@ -21,8 +21,7 @@ void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t 
 
 void clear(float* to, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return;
-  check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(float), stream),
-        "cudaMemsetAsync");
+  check(cudaMemsetAsync(to, 0, count * sizeof(float), stream), "cudaMemsetAsync");
 }
 
 ClockPhase clock_phase(graph::Phase phase) {
@@ -119,10 +118,10 @@ void CudaExecutable::run_parts(const Call& call) {
   const std::int64_t first_part = first - call.parts.begin();  // the one that has the penalty
   const std::int64_t first_leaf = ordered ? leaves().first : 0;
   const std::vector<float*> sums = sum_in_tree(
-      first_leaf, first_leaf + static_cast<std::int64_t>(call.parts.size()), count, pool_,
+      first_leaf, first_leaf + std::ssize(call.parts), count, pool_,
       [&](std::int64_t leaf, float* to) {
         const std::int64_t i = leaf - first_leaf;
-        const Part& part = call.parts[static_cast<std::size_t>(i)];
+        const Part& part = call.parts[i];
         if (part.count > 0) return run_part(call, part, i == first_part, to);
         if (i == 0) add_part_numbers(call, part, true, nullptr);
         clear(to, count, call.stream);
@@ -147,8 +146,7 @@ std::vector<std::byte*> CudaExecutable::place_inputs(const Call& call, const Par
       at = input_at(call, part, i, port);
       if (part.count != program.samples || !is_aligned(at)) {
         std::byte* copied = copied_inputs_[i].span().address;
-        copy_on_device(copied, at, static_cast<std::size_t>(part.count * port.bytes_per_sample),
-                       call.stream);
+        copy_on_device(copied, at, part.count * port.bytes_per_sample, call.stream);
         at = copied;
       }
     }
@@ -212,8 +210,7 @@ void CudaExecutable::copy_outputs(const Call& call, const Part& part, bool first
     const std::int64_t bytes =
         port.bytes_per_sample > 0 ? part.count * port.bytes_per_sample : port.bytes;
     copy_on_device(call.outputs[i].address + part.first * port.bytes_per_sample,
-                   pointers_[static_cast<std::size_t>(port.buffer)],
-                   static_cast<std::size_t>(bytes), call.stream);
+                   pointers_[port.buffer], bytes, call.stream);
   }
 }
 
@@ -221,13 +218,13 @@ void CudaExecutable::add_part_numbers(const Call& call, const Part& part, bool f
                                       const Program* lowered) {
   const auto output = [&](int i) -> std::byte* {
     if (lowered == nullptr || i < 0) return nullptr;
-    const BufferId buffer = lowered->outputs[static_cast<std::size_t>(i)].buffer;
-    return pointers_[static_cast<std::size_t>(buffer)];
+    const BufferId buffer = lowered->outputs[i].buffer;
+    return pointers_[buffer];
   };
   const CompileOptions::NumberOutputs& outputs = options_.numbers;
   std::int64_t losses = part.count;
   if (lowered != nullptr && outputs.loss >= 0) {
-    const Port& port = lowered->outputs[static_cast<std::size_t>(outputs.loss)];
+    const Port& port = lowered->outputs[outputs.loss];
     losses *= port.bytes_per_sample / static_cast<std::int64_t>(sizeof(float));
   }
   add_numbers(reinterpret_cast<const float*>(output(outputs.loss)),
@@ -237,7 +234,7 @@ void CudaExecutable::add_part_numbers(const Call& call, const Part& part, bool f
 }
 
 void CudaExecutable::move_statistics(const Call& call) {
-  const auto count = static_cast<std::size_t>(variables_.placement().flat.statistics);
+  const std::size_t count = variables_.placement().flat.statistics;
   if (!call.accumulate) {
     copy_on_device(statistics_before_.span().address, variables_.statistics(),
                    count * sizeof(float), call.stream);
@@ -295,8 +292,7 @@ void CudaExecutable::add_earlier_calls(const Call& call) {
   auto* earlier = pointer_to<float>(accumulated_.span());
   accumulate(gradients(), earlier, !call.accumulate, count, call.stream);
   if (!call.accumulate) return;
-  copy_on_device(gradients(), earlier, static_cast<std::size_t>(count) * sizeof(float),
-                 call.stream);
+  copy_on_device(gradients(), earlier, count * sizeof(float), call.stream);
 }
 
 void CudaExecutable::decide_and_update(const Call& call) {

@@ -34,7 +34,7 @@ std::vector<Span> FixedIo::places(std::vector<Buffer>& buffers, const std::vecto
     if (!is_used(given, ports, i)) continue;
     const std::int64_t bytes = std::max<std::int64_t>(port_bytes(ports[i], most), 1);
     if (buffers[i].bytes() == 0) {
-      buffers[i] = allocate_device(device_, static_cast<std::size_t>(bytes));
+      buffers[i] = allocate_device(device_, bytes);
     }
     places[i] = buffers[i].span();
   }
@@ -55,8 +55,7 @@ void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
     if (!is_used(from, ports, i)) continue;
     const std::int64_t bytes = port_bytes(ports[i], samples);
     if (bytes == 0) continue;
-    check(cudaMemcpyAsync(to[i].address, from[i].address, static_cast<std::size_t>(bytes),
-                          cudaMemcpyDeviceToDevice, stream),
+    check(cudaMemcpyAsync(to[i].address, from[i].address, bytes, cudaMemcpyDeviceToDevice, stream),
           "cudaMemcpyAsync on the device");
   }
 }

@@ -9,7 +9,7 @@ namespace trainer::backend::cuda {
 
 float* FlatBufferPool::take() {
   if (free_.empty()) {
-    owned_.push_back(allocate_zeros(device_, static_cast<std::size_t>(count_) * sizeof(float)));
+    owned_.push_back(allocate_zeros(device_, count_ * sizeof(float)));
     return pointer_to<float>(owned_.back().span());
   }
   float* buffer = free_.back();
@@ -69,8 +69,8 @@ void sum_ranks_in_tree(CudaCollective& ranks, std::int64_t leaves, const std::ve
       }
     }
   }
-  check(cudaMemcpyAsync(roots[0], sums.front(), static_cast<std::size_t>(count) * sizeof(float),
-                        cudaMemcpyDeviceToDevice, stream),
+  check(cudaMemcpyAsync(roots[0], sums.front(), count * sizeof(float), cudaMemcpyDeviceToDevice,
+                        stream),
         "cudaMemcpyAsync on the device");
 }
 

@@ -15,8 +15,8 @@ UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
                                            segment.slots, segment.average));
   }
   const std::vector<UpdateChunk> chunks = make_chunks(segments);
-  segment_count_ = static_cast<std::int64_t>(segments.size());
-  chunk_count_ = static_cast<std::int64_t>(chunks.size());
+  segment_count_ = std::ssize(segments);
+  chunk_count_ = std::ssize(chunks);
   const int device = variables.device();
   segments_ = allocate_copy(device, segments.data(), segments.size() * sizeof(UpdateSegment));
   chunks_ = allocate_copy(device, chunks.data(), chunks.size() * sizeof(UpdateChunk));

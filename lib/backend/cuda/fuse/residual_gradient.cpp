@@ -18,7 +18,7 @@ struct Gradient {
 
 std::optional<Gradient> find_gradient(const Grouping& grouping, int i) {
   const graph::Graph& graph = grouping.graph();
-  const graph::Node& node = node_at(graph, i);
+  const graph::Node& node = graph.nodes[i];
   Gradient gradient;
   if (adds_two(graph, node)) {
     gradient.nodes = {i};
@@ -35,10 +35,10 @@ std::optional<Gradient> find_gradient(const Grouping& grouping, int i) {
   gradient.terms[0] = dy;
   const int before = graph.producer(dy);
   if (before >= 0 && !grouping.is_taken(before) && only_consumer(graph, dy) &&
-      adds_two(graph, node_at(graph, before))) {
+      adds_two(graph, graph.nodes[before])) {
     gradient.nodes.push_back(before);
-    gradient.terms[0] = node_at(graph, before).inputs[0];
-    gradient.terms[1] = node_at(graph, before).inputs[1];
+    gradient.terms[0] = graph.nodes[before].inputs[0];
+    gradient.terms[1] = graph.nodes[before].inputs[1];
   }
   gradient.nodes.push_back(i);
   return gradient;
@@ -49,7 +49,7 @@ std::optional<Gradient> find_gradient(const Grouping& grouping, int i) {
 int find_norm(const Grouping& grouping, ValueId dy, int i) {
   const graph::Graph& graph = grouping.graph();
   for (const int user : graph.consumers(dy)) {
-    const graph::Node& node = node_at(graph, user);
+    const graph::Node& node = graph.nodes[user];
     const auto* norm = std::get_if<graph::BatchNormBackward>(&node.op);
     if (norm == nullptr || !norm->activation.linear() || grouping.is_taken(user)) continue;
     if (node.inputs[1] != dy || !same_type(graph, dy, node.outputs[0])) continue;
@@ -65,7 +65,7 @@ void fuse_residual_gradients(Grouping& grouping) {
   const graph::Graph& graph = grouping.graph();
   // From the end, so that a sum is seen after the activation's gradient that takes it.
   for (int i = static_cast<int>(graph.nodes.size()) - 1; i >= 0; --i) {
-    const graph::Node& node = node_at(graph, i);
+    const graph::Node& node = graph.nodes[i];
     if (grouping.is_taken(i)) continue;
     std::optional<Gradient> gradient = find_gradient(grouping, i);
     if (!gradient) continue;
@@ -75,7 +75,7 @@ void fuse_residual_gradients(Grouping& grouping) {
       gradient->nodes.push_back(norm);
       grouping.take(gradient->nodes, i,
                     GradientNorm{&node,
-                                 &node_at(graph, norm),
+                                 &graph.nodes[norm],
                                  {terms[0], terms[1]},
                                  gradient->saved,
                                  gradient->activation});

@@ -22,10 +22,10 @@ bool statistics_are_read_after(const graph::Graph& graph, const graph::Node& nor
 int norm_term(const graph::Graph& graph, const graph::Node& add, int at) {
   int found = -1, latest = -1;
   for (int term = 0; term < 2; ++term) {
-    const ValueId z = add.inputs[static_cast<std::size_t>(term)];
+    const ValueId z = add.inputs[term];
     const auto* norm = made_by<graph::BatchNorm>(graph, z);
     if (norm == nullptr || !norm->activation.linear() || !only_consumer(graph, z)) continue;
-    const graph::Node& node = node_at(graph, graph.producer(z));
+    const graph::Node& node = graph.nodes[graph.producer(z)];
     if (!same_type(graph, node.inputs[0], z)) continue;
     if (!statistics_are_read_after(graph, node, at)) continue;
     if (graph.producer(z) > latest) found = term, latest = graph.producer(z);
@@ -37,15 +37,15 @@ int norm_term(const graph::Graph& graph, const graph::Node& add, int at) {
 
 void fuse_residual_sums(Grouping& grouping) {
   const graph::Graph& graph = grouping.graph();
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
-    const graph::Node& add = node_at(graph, i);
+  for (int i = 0; i < std::ssize(graph.nodes); ++i) {
+    const graph::Node& add = graph.nodes[i];
     if (grouping.is_taken(i) || !adds_two(graph, add)) continue;
     std::vector<int> nodes{i};
     const graph::Node* last = &add;
     int at = i;
     graph::Activation activation;
     if (const auto next = only_consumer(graph, add.outputs[0])) {
-      const graph::Node& after = node_at(graph, *next);
+      const graph::Node& after = graph.nodes[*next];
       const auto* activate = std::get_if<graph::Activate>(&after.op);
       if (activate != nullptr && is_fusable(activate->activation) &&
           same_type(graph, add.outputs[0], after.outputs[0])) {
@@ -61,10 +61,10 @@ void fuse_residual_sums(Grouping& grouping) {
       grouping.take(nodes, at, AddActivate{last, {add.inputs[0], add.inputs[1]}, activation});
       continue;
     }
-    const int norm = graph.producer(add.inputs[static_cast<std::size_t>(term)]);
+    const int norm = graph.producer(add.inputs[term]);
     nodes.push_back(norm);
-    const ValueId addend = add.inputs[static_cast<std::size_t>(1 - term)];
-    grouping.take(nodes, at, NormAdd{last, &node_at(graph, norm), addend, activation});
+    const ValueId addend = add.inputs[1 - term];
+    grouping.take(nodes, at, NormAdd{last, &graph.nodes[norm], addend, activation});
   }
 }
 

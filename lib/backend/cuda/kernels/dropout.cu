@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
       load<kDraws>(from, v);
     }
     for (int k = 0; k < kDraws; ++k) {
-      const auto bits = draw[static_cast<std::size_t>(k)] >> 8;
+      const auto bits = draw[k] >> 8;
       v[k] = bits < draws.threshold ? 0.0f : v[k] * draws.scale;
     }
     if constexpr (N == 1) {
@@ -68,8 +68,7 @@ __device__ inline void draw_factors(const DropoutDraws& draws, bool channels, st
     const std::array<std::uint32_t, 4> draw =
         draw_block(draws, channels ? unit / kDraws + k / kDraws : 0, sample, step);
     for (int j = 0; j < kDraws; ++j) {
-      const float one =
-          draw[static_cast<std::size_t>(j)] >> 8 < draws.threshold ? 0.0f : draws.scale;
+      const float one = draw[j] >> 8 < draws.threshold ? 0.0f : draws.scale;
       if constexpr (N == 1) {
         if (j == unit % kDraws) factor[0] = one;
       } else {

@@ -44,14 +44,13 @@ struct Window2 {
 
 inline Window2 make_window(const graph::Window& window, std::int64_t h, std::int64_t w) {
   const auto axis = [&window](std::int64_t extent, int i) {
-    const auto k = static_cast<std::size_t>(i);
     WindowAxis result;
     result.input = static_cast<int>(extent);
     result.output = static_cast<int>(window.output(extent, i));
-    result.size = static_cast<int>(window.size[k]);
-    result.stride = static_cast<int>(window.stride[k]);
-    result.dilation = static_cast<int>(window.dilation[k]);
-    result.pad = static_cast<int>(window.pad_before[k]);
+    result.size = static_cast<int>(window.size[i]);
+    result.stride = static_cast<int>(window.stride[i]);
+    result.dilation = static_cast<int>(window.dilation[i]);
+    result.pad = static_cast<int>(window.pad_before[i]);
     return result;
   };
   return {axis(h, 0), axis(w, 1)};

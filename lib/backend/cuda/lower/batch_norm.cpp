@@ -8,8 +8,7 @@ namespace {
 constexpr std::int64_t kFloat = sizeof(float);
 
 void clear_floats(float* to, std::int64_t count, cudaStream_t stream) {
-  check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count * kFloat), stream),
-        "cudaMemsetAsync");
+  check(cudaMemsetAsync(to, 0, count * kFloat, stream), "cudaMemsetAsync");
 }
 
 }  // namespace

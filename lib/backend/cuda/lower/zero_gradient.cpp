@@ -6,8 +6,7 @@ template <>
 void lower(const graph::ZeroGradient&, Lowering& l) {
   const Operand y = l.output(0);
   l.step("fill", [=](const StepContext& c) {
-    check(cudaMemsetAsync(c.at(y.buffer), 0, static_cast<std::size_t>(y.bytes()), c.stream),
-          "cudaMemsetAsync");
+    check(cudaMemsetAsync(c.at(y.buffer), 0, y.bytes(), c.stream), "cudaMemsetAsync");
   });
 }
 

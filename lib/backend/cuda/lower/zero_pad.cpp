@@ -18,8 +18,7 @@ void lower(const graph::ZeroPad& op, Lowering& l) {
   const BoxPitch from = make_pitch(x), to = make_pitch(y);
   const std::int64_t offset = op.top * to.row + op.left * to.pixel;
   l.step("copy", [=](const StepContext& c) {
-    check(cudaMemsetAsync(c.at(y.buffer), 0, static_cast<std::size_t>(y.bytes()), c.stream),
-          "cudaMemsetAsync");
+    check(cudaMemsetAsync(c.at(y.buffer), 0, y.bytes(), c.stream), "cudaMemsetAsync");
     copy_box(c.at(x.buffer), from, c.at<std::byte>(y.buffer) + offset, to, x.n(), x.h(), x.w(),
              from.pixel, c.stream);
   });

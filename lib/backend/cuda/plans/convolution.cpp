@@ -126,8 +126,7 @@ Planned from_text(const std::string& text, const CudnnDevice& device) {
   if (!in || in.get() != '\n') throw DeviceError("it is damaged");
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   device.set_on_plan(plan);
-  plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-           std::string_view(text).substr(static_cast<std::size_t>(in.tellg())))
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, std::string_view(text).substr(in.tellg()))
       .finalize();
   planned.engine.workspace_bytes = plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
   planned.engine.parts.push_back(std::move(plan));

@@ -109,10 +109,10 @@ std::vector<T> Descriptor::get_all(cudnnBackendAttributeName_t name,
       concat("cudnnBackendGetAttribute ", name, " of a descriptor of type ", type_);
   std::int64_t count = 0;
   check(cudnnBackendGetAttribute(get(), name, type, 0, &count, nullptr), what);
-  std::vector<T> values(static_cast<std::size_t>(count));
+  std::vector<T> values(count);
   if (values.empty()) return values;
   check(cudnnBackendGetAttribute(get(), name, type, count, &count, values.data()), what);
-  values.resize(static_cast<std::size_t>(count));
+  values.resize(count);
   return values;
 }
 
@@ -152,7 +152,7 @@ std::vector<Descriptor> Descriptor::get_descriptors(cudnnBackendAttributeName_t 
   check(cudnnBackendGetAttribute(get(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count,
                                  raw.data()),
         what);
-  while (static_cast<std::int64_t>(result.size()) > count) result.pop_back();
+  while (std::ssize(result) > count) result.pop_back();
   return result;
 }
 

@@ -60,8 +60,8 @@ class EventTimer final : public CandidateTimer {
     // cache what the run before it left there.
     const std::int64_t copies =
         std::clamp<std::int64_t>(2 * cache_bytes_ / std::max<std::int64_t>(bytes, 1) + 1, 1, kRuns);
-    const Buffer block = allocate_device(device_, static_cast<std::size_t>(copies * bytes));
-    const Buffer evicting = allocate_device(device_, static_cast<std::size_t>(cache_bytes_));
+    const Buffer block = allocate_device(device_, copies * bytes);
+    const Buffer evicting = allocate_device(device_, cache_bytes_);
     const Drained drained{stream_.get()};  // before the buffers are freed, also by an error
     std::vector<Addresses> all;
     std::byte* address = block.span().address;
@@ -92,7 +92,7 @@ class EventTimer final : public CandidateTimer {
 
   void fill(std::byte* address, const TunedMemory& memory) const {
     const std::vector<std::uint8_t> pattern = random_pattern(memory.type);
-    const auto bytes = static_cast<std::size_t>(memory.bytes);
+    const std::size_t bytes = memory.bytes;
     std::size_t filled = std::min(bytes, pattern.size());
     if (filled == 0) return;
     check(cudaMemcpyAsync(address, pattern.data(), filled, cudaMemcpyHostToDevice, stream_.get()),

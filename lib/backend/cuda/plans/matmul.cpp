@@ -188,7 +188,7 @@ class CublasMatmul final : public Matmul {
     const float one = 1, zero = 0;
     check(cublasLtMatmul(handle_, parts_.description.get(), &one, b, parts_.b.get(), a,
                          parts_.a.get(), &zero, c, parts_.c.get(), c, parts_.c.get(), &algorithm_,
-                         workspace, static_cast<std::size_t>(product_bytes_), stream),
+                         workspace, product_bytes_, stream),
           to_string(problem_));
     finish(bias, c, workspace, stream);
   }
@@ -300,7 +300,7 @@ class CublasPlanner final : public MatmulPlanner {
   void add_algorithms(const MatmulProblem& problem, cublasLtEpilogue_t epilogue, bool fused,
                       int most, std::vector<Chosen>& found, std::string& reason) const {
     const Parts parts(problem, epilogue);
-    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
+    std::vector<cublasLtMatmulHeuristicResult_t> results(most);
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_.get(), parts.description.get(), parts.b.get(), parts.a.get(), parts.c.get(),
@@ -309,7 +309,7 @@ class CublasPlanner final : public MatmulPlanner {
       reason = cublasLtGetStatusName(status);
       return;
     }
-    results.resize(static_cast<std::size_t>(std::min(count, most)));
+    results.resize(std::min(count, most));
     for (const cublasLtMatmulHeuristicResult_t& result : results) {
       if (result.state == CUBLAS_STATUS_SUCCESS) {
         found.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize), fused});

@@ -27,8 +27,7 @@ std::string read_plan(const std::string& content, const std::string& key, std::s
   if (format != kFormat) return "it is not of this version of the program";
   in >> checksum >> key_bytes;
   if (!in || in.get() != '\n') return "it is damaged";
-  const std::string_view rest =
-      std::string_view(content).substr(static_cast<std::size_t>(in.tellg()));
+  const std::string_view rest = std::string_view(content).substr(in.tellg());
   if (crc32c(to_bytes(rest)) != checksum || key_bytes > rest.size()) return "it is damaged";
   if (rest.substr(0, key_bytes) != key) {
     return "it is of another device, library version or shape";
