@@ -81,7 +81,7 @@ hooks::RunOrigin make_origin(const train::Job& job) {
   origin.device = job.engine.describe();
   origin.processor = processor_name();
   const Topology machine = backend::machine_topology();
-  origin.cores = static_cast<std::int64_t>(machine.processors.size());
+  origin.cores = std::ssize(machine.processors);
   origin.machine = describe(machine);
   origin.data_fingerprint = job.data.train->fingerprint();
   const backend::MemoryReport memory = job.engine.memory();

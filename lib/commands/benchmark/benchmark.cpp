@@ -126,7 +126,7 @@ class NormalizedDataset final : public data::Dataset {
       : base_(base), spec_(base.spec()) {
     spec_.image_type = DType::kFloat32;
     const Shape shape = base.spec().image_shape;
-    const auto channels = static_cast<std::size_t>(shape[2]);
+    const std::size_t channels = shape[2];
     row_ = static_cast<std::size_t>(shape[1]) * channels;
     reversed_ = normalize.reverse_channels ? channels : 0;
     for (std::size_t i = 0; i < row_; ++i) {
@@ -142,7 +142,7 @@ class NormalizedDataset final : public data::Dataset {
   using data::Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
     thread_local std::vector<std::uint8_t> bytes;
-    bytes.resize(static_cast<std::size_t>(spec_.image_shape.elements()));
+    bytes.resize(spec_.image_shape.elements());
     base_.get(index, epoch, bytes.data(), label);
     for (std::size_t i = 0; reversed_ > 0 && i < bytes.size(); i += reversed_) {
       std::reverse(bytes.data() + i, bytes.data() + i + reversed_);

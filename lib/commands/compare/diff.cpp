@@ -148,7 +148,7 @@ RunDiff diff(const RunFiles& first, const RunFiles& second) {
     a.take();
     b.take();
   }
-  diff.common_steps = static_cast<std::int64_t>(common.size());
+  diff.common_steps = std::ssize(common);
   compare_hashes(first, second, diff);
   for (const std::int64_t step : common) {
     if (!diff.step || step < *diff.step) diff.equal = step;

@@ -16,9 +16,7 @@ RunPredictions predict_split(const OpenedModel& opened, double seconds) {
     return {std::nullopt, "its images do not have one class each"};
   }
   const auto engine = make_engine(opened, inputs);
-  const auto name = [&](std::int64_t index) {
-    return opened.classes.at(static_cast<std::size_t>(index));
-  };
+  const auto name = [&](std::int64_t index) { return opened.classes.at(index); };
   Predictions predictions;
   std::int64_t seen = 0;
   const auto each = [&](const Prediction& prediction) {

@@ -102,10 +102,10 @@ class OutOfFold {
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const std::span<const float> output = logits.subspan(i * width, width);
       const std::vector<double> probabilities = compute_probabilities(output, loss);
-      const auto predicted = static_cast<std::size_t>(engine::predicted_class(output, loss));
+      const std::size_t predicted = engine::predicted_class(output, loss);
       rows_ += concat(csv_cell(dataset.describe(batch.indices[i])), ',', fold, ',',
-                      has_classes_ ? class_name(static_cast<std::size_t>(labels[i])) : "", ',',
-                      class_name(predicted), ',', csv_number(probabilities[predicted]));
+                      has_classes_ ? class_name(labels[i]) : "", ',', class_name(predicted), ',',
+                      csv_number(probabilities[predicted]));
       for (const double p : probabilities) rows_ += ',' + csv_number(p);
       rows_ += '\n';
     }

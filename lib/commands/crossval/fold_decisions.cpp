@@ -17,7 +17,7 @@ namespace {
 using FoldJson = nlohmann::ordered_json;
 using engine::LabelledLogits;
 
-constexpr std::size_t kNoFold = static_cast<std::size_t>(-1);
+constexpr std::size_t kNoFold = -1;
 
 // Returns the samples of all folds but one, in their order.
 LabelledLogits join_folds(const std::vector<LabelledLogits>& folds, std::size_t left_out) {
@@ -81,7 +81,7 @@ std::optional<FoldOperatingPoint> find_fold_operating_point(
   FoldOperatingPoint point;
   point.criterion = options.operating_point;
   point.positive_index = find_positive_class(classes, options.positive_class);
-  const auto positive = static_cast<std::size_t>(point.positive_index);
+  const std::size_t positive = point.positive_index;
   point.positive_class = classes.at(positive);
   const auto find_scores = [&](const LabelledLogits& scores) {
     return engine::one_against_rest(scores).at(positive);
@@ -157,8 +157,7 @@ void check_fold_options(const DecisionOptions& options, LossKind loss,
   const bool has_point = !options.operating_point.empty();
   if (!has_point && options.positive_class.empty()) return;
   const char* option = has_point ? "--operating-point" : "--positive-class";
-  const auto outputs =
-      loss == LossKind::kBinaryCrossEntropy ? 1 : static_cast<std::int64_t>(classes.size());
+  const auto outputs = loss == LossKind::kBinaryCrossEntropy ? 1 : std::ssize(classes);
   std::string reason = engine::why_no_class_probabilities(loss, outputs);
   if (reason.empty() && classes.empty()) reason = "the labels of the data are not classes";
   if (!reason.empty()) {

@@ -63,10 +63,10 @@ std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<
   if (spec.label_is_index()) {
     std::int32_t index = 0;
     std::memcpy(&index, label.data(), sizeof index);
-    shares[static_cast<std::size_t>(index)] = 1;
+    shares[index] = 1;
     return shares;
   }
-  const auto width = static_cast<std::size_t>(spec.targets());
+  const std::size_t width = spec.targets();
   if (width != classes && width != 1) return {};
   std::memcpy(shares.data(), label.data(), width * sizeof(float));
   if (spec.is_multi_label()) return shares;
@@ -78,20 +78,20 @@ std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<
 std::size_t find_first_class(const std::vector<float>& shares) {
   const auto found = std::find_if(shares.begin(), shares.end(),
                                   [](float share) { return std::isfinite(share) && share > 0; });
-  return static_cast<std::size_t>(found - shares.begin());
+  return found - shares.begin();
 }
 
 // Returns the class by which a sample is ordered: that of the largest share, of several labels the
 // first one.
 std::size_t find_class(const std::vector<float>& shares, bool is_multi_label) {
   if (is_multi_label || shares.empty()) return find_first_class(shares);
-  return static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+  return std::max_element(shares.begin(), shares.end()) - shares.begin();
 }
 
 // Returns the end of a text that fits into a width.
 std::string fitting_end(const std::string& text, int width) {
   // A letter has at least one pixel.
-  const auto most = static_cast<std::size_t>(width);
+  const std::size_t most = width;
   std::size_t first = text.size() > most ? text.size() - most : 0;
   while (first < text.size() && Canvas::text_width(text.substr(first)) > width) ++first;
   return text.substr(first);
@@ -103,7 +103,7 @@ int find_text_width(const std::vector<Tile>& tiles) {
   for (const Tile& tile : tiles) {
     for (const std::string& line : tile.lines) {
       // A letter has at least one pixel.
-      const std::string start = line.substr(0, static_cast<std::size_t>(kMaxTextWidth));
+      const std::string start = line.substr(0, kMaxTextWidth);
       width = std::max(width, Canvas::text_width(start));
     }
   }
@@ -113,7 +113,7 @@ int find_text_width(const std::vector<Tile>& tiles) {
 void draw_image(Canvas& sheet, int left, int top, const Shape& shape,
                 const std::vector<std::uint8_t>& image) {
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
-  const auto channels = static_cast<std::size_t>(shape[2]);
+  const std::size_t channels = shape[2];
   const bool has_colours = channels == 3;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
@@ -138,7 +138,7 @@ Bytes draw_tiles(const Shape& shape, const std::vector<Tile>& tiles) {
   const int cell_height = height + static_cast<int>(lines) * Canvas::kTextHeight + kGap;
   Canvas sheet(columns * cell_width + kGap, rows * cell_height + kGap);
   for (int i = 0; i < count; ++i) {
-    const Tile& tile = tiles[static_cast<std::size_t>(i)];
+    const Tile& tile = tiles[i];
     const int left = kGap + i % columns * cell_width, top = kGap + i / columns * cell_height;
     draw_image(sheet, left, top, shape, tile.image);
     int y = top + height + 2;

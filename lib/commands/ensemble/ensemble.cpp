@@ -86,7 +86,7 @@ Outputs compute_outputs(const std::vector<EnsembleMember>& members, std::size_t 
   Outputs outputs;
   for (const EnsembleMember& member : members) {
     const auto engine = make_engine(member.opened, member.inputs);
-    const auto width = static_cast<std::size_t>(engine->outputs());
+    const std::size_t width = engine->outputs();
     if (outputs.width != 0 && outputs.width != width) {
       throw DataError(member.opened.path,
                       concat("gives ", width, " outputs, but ", members[0].opened.path, " gives ",
@@ -95,7 +95,7 @@ Outputs compute_outputs(const std::vector<EnsembleMember>& members, std::size_t 
     outputs.width = width;
     std::vector<float>& logits = outputs.logits.emplace_back();
     for_each_output(*engine, member.inputs[input], options, [&](const Output& output) {
-      const auto image = static_cast<std::size_t>(output.index);
+      const std::size_t image = output.index;
       if (outputs.images() <= image) {
         outputs.labels.push_back(output.label);
         outputs.errors.emplace_back();

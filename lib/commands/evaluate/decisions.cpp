@@ -79,9 +79,9 @@ void Decisions::draw_curves(const DecisionOutput& output) {
 void Decisions::find_operating_point(const DecisionOutput& output) {
   const std::vector<std::string>& classes = opened_.classes;
   const std::int64_t positive = find_positive_class(classes, options_.positive_class);
-  const OperatingReport report = find_operating_report(
-      options_.operating_point, positive, classes.at(static_cast<std::size_t>(positive)),
-      find_validation_scores("--operating-point"), split_, scores_);
+  const OperatingReport report =
+      find_operating_report(options_.operating_point, positive, classes.at(positive),
+                            find_validation_scores("--operating-point"), split_, scores_);
   const std::string stored = store_operating_point(opened_, evaluation_.flip, report);
   if (output.json) return print_operating_point_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");

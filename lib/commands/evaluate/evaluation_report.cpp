@@ -20,7 +20,7 @@ constexpr std::int64_t kWholeMatrix = 20;  // classes whose matrix fits a screen
 constexpr std::size_t kConfusions = 20;
 
 std::string class_name(const EvaluationReport& report, std::int64_t index) {
-  const auto i = static_cast<std::size_t>(index);
+  const std::size_t i = index;
   return i < report.classes.size() ? report.classes[i] : std::to_string(index);
 }
 
@@ -142,8 +142,7 @@ void print_worst(const EvaluationReport& report, std::ostream& out) {
   const auto per_class = metrics.per_class();
   Table table({"true", "predicted", "samples", "of the class"}, {2, 3});
   for (const engine::ConfusionCell& cell : cells) {
-    const auto support =
-        static_cast<double>(per_class[static_cast<std::size_t>(cell.actual)].support);
+    const auto support = static_cast<double>(per_class[cell.actual].support);
     table.add({class_name(report, cell.actual), class_name(report, cell.predicted),
                std::to_string(cell.count), percent(static_cast<double>(cell.count) / support)});
   }
@@ -209,7 +208,7 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   Json classes = Json::array();
   const auto per_class = metrics.per_class();
   for (std::int64_t r = 0; r < metrics.classes; ++r) {
-    const engine::ClassScores& row = per_class[static_cast<std::size_t>(r)];
+    const engine::ClassScores& row = per_class[r];
     classes.push_back({{"class", class_name(report, r)},
                        {"precision", row.precision},
                        {"recall", row.recall},

@@ -317,7 +317,7 @@ class Follower {
                  ") and the evaluation before allow it. Others that are passed over are "
                  "counted at the end"));
     }
-    result_.skipped += static_cast<std::int64_t>(skipped.size());
+    result_.skipped += std::ssize(skipped);
     listed_.clear();
   }
 

@@ -60,7 +60,7 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
                                       const std::string& positive_class,
                                       const engine::LabelledLogits& validation, Split split,
                                       const engine::LabelledLogits& scores) {
-  const auto index = static_cast<std::size_t>(positive);
+  const std::size_t index = positive;
   const engine::BinaryScores known = engine::one_against_rest(validation).at(index);
   if (known.positives() == 0 || known.negatives() == 0) {
     throw DataError(

@@ -57,7 +57,7 @@ engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& d
     options.thresholds = thresholds.logits;
     return *engine::evaluate(engine, dataset, options);
   }
-  const auto labels = static_cast<std::int64_t>(opened.classes.size());
+  const auto labels = std::ssize(opened.classes);
   constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
   engine::MultiLabelAccumulator scores(labels, kAll);
   options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {

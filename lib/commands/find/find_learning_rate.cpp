@@ -62,10 +62,10 @@ std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points) 
   std::optional<double> suggestion;
   double steepest = 0;
   // Beyond the lowest loss a fall is the recovery from a rise that a large rate has caused.
-  const auto lowest = static_cast<std::size_t>(
+  const std::size_t lowest =
       std::min_element(points.begin(), points.end(),
                        [](const auto& a, const auto& b) { return a.smoothed < b.smoothed; }) -
-      points.begin());
+      points.begin();
   for (std::size_t i = kReach; i + kReach < points.size() && i < lowest; ++i) {
     const RangeTest::Point &before = points[i - kReach], &after = points[i + kReach];
     const double slope = (after.smoothed - before.smoothed) / std::log(after.rate / before.rate);

@@ -35,8 +35,8 @@ using cluster::Socket;
 // The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
 std::vector<int> select_cores(const std::vector<int>& cores, std::size_t i, std::size_t n) {
   if (cores.size() < n) return {cores[i % cores.size()]};
-  const Partition mine = partition(static_cast<std::int64_t>(cores.size()),
-                                   static_cast<std::int64_t>(n), static_cast<std::int64_t>(i));
+  const Partition mine =
+      partition(std::ssize(cores), static_cast<std::int64_t>(n), static_cast<std::int64_t>(i));
   return {cores.begin() + mine.first, cores.begin() + mine.first + mine.count};
 }
 
@@ -68,7 +68,7 @@ std::vector<std::string> make_environment(const Task& task) {
 std::vector<Task> make_ranks(const LaunchOptions& options, const std::vector<int>& cores,
                              const std::string& job, int port) {
   std::vector<Task> tasks;
-  const auto size = static_cast<std::size_t>(options.workers);
+  const std::size_t size = options.workers;
   for (std::size_t rank = 0; rank < size; ++rank) {
     Task task;
     task.name = concat("rank ", rank);
@@ -95,7 +95,7 @@ std::vector<Task> make_tasks(const LaunchOptions& options, const std::vector<int
     tasks.push_back({concat(type, ':', index), {}, std::move(own), matters});
     identities.push_back({{"type", type}, {"index", index}});
   };
-  const auto size = static_cast<std::size_t>(options.workers);
+  const std::size_t size = options.workers;
   cluster["chief"] = {address()};
   add("chief", 0, select_cores(cores, 0, size), true);
   for (int i = 0; i < options.servers; ++i) {
@@ -283,7 +283,7 @@ void Launcher::read_output(Worker& worker) {
   while (worker.output) {
     const ssize_t got = ::read(worker.output.get(), bytes, sizeof bytes);
     if (got > 0) {
-      worker.printer.add(bytes, static_cast<std::size_t>(got));
+      worker.printer.add(bytes, got);
     } else if (got == 0) {
       worker.output = {};
     } else if (errno != EINTR) {

@@ -39,7 +39,7 @@ ImageSource::SplitImages count_images(const Path& path, const std::vector<std::s
   for (const std::string& folder : with_images) {
     const auto found = labels.find(folder);
     if (found == labels.end()) continue;
-    split.counts[static_cast<std::size_t>(found->second)] +=
+    split.counts[found->second] +=
         static_cast<std::int64_t>(data::image_files((path / folder).string()).size());
   }
   for (std::size_t label = 0; label < classes.size(); ++label) {
@@ -52,8 +52,7 @@ ImageSource::SplitImages count_images(const Path& path, const std::vector<std::s
 }
 
 std::int64_t find_median(std::vector<std::int64_t> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
 }
 
@@ -257,7 +256,7 @@ ImageSource look_at_list(const Path& list, const config::Csv& csv) {
   images.train.counts = data::class_counts(*opened.train, opened.num_classes);
   std::vector<std::vector<std::string>> files(images.classes.size());
   for (std::int64_t i = 0; i < opened.train->size(); ++i) {
-    files[static_cast<std::size_t>(opened.train->label_at(i))].push_back(opened.train->describe(i));
+    files[opened.train->label_at(i)].push_back(opened.train->describe(i));
   }
   note_missing_files(images, files);
   measure_images(images, files);

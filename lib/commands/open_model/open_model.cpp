@@ -91,7 +91,7 @@ model::SampleSpec sample_spec(const OpenedModel& opened) {
   }
   spec.image = *opened.image_shape;
   spec.image_type = opened.image_type.value_or(DType::kUInt8);
-  spec.classes = static_cast<std::int64_t>(opened.classes.size());
+  spec.classes = std::ssize(opened.classes);
   // Older checkpoints do not have it. Several binary targets: class indices would mean one logit.
   spec.label_is_index = opened.label_is_index.value_or(
       opened.config.model.loss != LossKind::kBinaryCrossEntropy || spec.classes == 2);

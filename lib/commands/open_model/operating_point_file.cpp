@@ -22,7 +22,7 @@ std::optional<StoredOperatingPoint> find_operating_point(
   if (has_texts) point.criterion = printable(criterion->get<std::string>());
   point.positive_class = index != json->end() ? whole_number(*index).value_or(-1) : -1;
   point.log_odds = odds != json->end() && odds->is_number() ? odds->get<double>() : std::nan("");
-  const auto classes = static_cast<std::int64_t>(opened.classes.size());
+  const auto classes = std::ssize(opened.classes);
   const bool is_class = point.positive_class >= 0 && point.positive_class < classes;
   if (!has_texts || !is_class || !std::isfinite(point.log_odds)) {
     throw DataError(

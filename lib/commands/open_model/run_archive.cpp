@@ -185,7 +185,7 @@ data::Datasets open_run_data(const OpenedModel& opened, config::Data config, Spl
   // A split alone may lack the last classes; the run has their number.
   if (config.classes.empty() && !config.num_classes &&
       config.format != config::DataFormat::kSynthetic && !opened.classes.empty()) {
-    config.num_classes = static_cast<std::int64_t>(opened.classes.size());
+    config.num_classes = std::ssize(opened.classes);
   }
   data::Datasets data = data::open_datasets(config, opened.config.seed, split);
   if (data.classes != opened.classes) {

@@ -70,7 +70,7 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
   }
   opened.classes = config.data.classes;
   if (sample->classes < 1) sample->classes = count_classes(config, *sample);
-  for (auto i = static_cast<std::int64_t>(opened.classes.size()); i < sample->classes; ++i) {
+  for (auto i = std::ssize(opened.classes); i < sample->classes; ++i) {
     opened.classes.push_back(std::to_string(i));
   }
   opened.image_shape = sample->image;

@@ -23,7 +23,7 @@ std::string base64(const Bytes& bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // OpenSSL adds a zero
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), bytes.data(),
                                    static_cast<int>(bytes.size()));
-  text.resize(static_cast<std::size_t>(size));
+  text.resize(size);
   return text;
 }
 
@@ -37,7 +37,7 @@ std::vector<std::uint8_t> shrunk(const std::vector<std::uint8_t>& pixels, int he
         int sum = 0;
         for (int i = 0; i < side * side; ++i) {
           const int at = ((y + i / side) * width + x + i % side) * channels + c;
-          sum += pixels[static_cast<std::size_t>(at)];
+          sum += pixels[at];
         }
         small.push_back(static_cast<std::uint8_t>(sum / (side * side)));
       }
@@ -75,7 +75,7 @@ std::string short_name(const std::string& path) {
 Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape) {
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
   const int all = static_cast<int>(shape[2]), channels = all == 3 ? 3 : 1;
-  std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width * channels));
+  std::vector<std::uint8_t> shown(height * width * channels);
   for (std::size_t i = 0; i < shown.size(); ++i) {
     shown[i] = channels == all ? pixels[i] : pixels[i * static_cast<std::size_t>(all)];
   }

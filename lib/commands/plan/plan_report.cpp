@@ -153,7 +153,7 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
   std::vector<std::int64_t> first(entries.size() + 1);
   std::iota(first.begin(), first.end(), 0);
   const auto models = train::stage_models(config, *data.sample, first);
-  std::int64_t total_steps = static_cast<std::int64_t>(models.size());
+  std::int64_t total_steps = std::ssize(models);
   if (data.size(Split::kTrain) > 0) {
     const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
     first = train::Stages(config, steps).first_steps();

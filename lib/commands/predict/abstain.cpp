@@ -23,7 +23,7 @@ std::vector<PredictionInput> open_validation(const OpenedModel& opened,
 }
 
 double find_confidence(const Prediction& prediction) {
-  return prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  return prediction.probabilities[prediction.predicted];
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
   }
   Abstention abstention;
   abstention.error = error;
-  abstention.samples = static_cast<std::int64_t>(predictions.size());
+  abstention.samples = std::ssize(predictions);
   const auto point = engine::find_abstention_point(predictions, error);
   abstention.confidence = point ? point->confidence : 2;  // no probability reaches it
   if (point) {

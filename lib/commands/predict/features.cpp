@@ -46,7 +46,7 @@ std::int64_t write_features(FeatureEngine& features, const std::vector<Predictio
   AtomicFileWriter file(path);
   const std::string header = npy_header("<f4", dims);
   file.write(view_bytes(std::span<const char>(header)));
-  const std::vector<float> unreadable(static_cast<std::size_t>(features.shape.elements()),
+  const std::vector<float> unreadable(features.shape.elements(),
                                       std::numeric_limits<float>::quiet_NaN());
   PredictOptions options;
   options.limit = limit;

@@ -77,7 +77,7 @@ std::vector<T> mean_colour(const std::vector<std::byte>& image, std::size_t chan
 // The bytes of a pixel of the mean colour.
 std::vector<std::byte> mean_pixel(const std::vector<std::byte>& image,
                                   const data::DatasetSpec& spec) {
-  const auto channels = static_cast<std::size_t>(spec.image_shape[2]);
+  const std::size_t channels = spec.image_shape[2];
   std::vector<std::byte> pixel(channels * size_of(spec.image_type));
   if (spec.image_type == DType::kUInt8) {
     std::memcpy(pixel.data(), mean_colour<std::uint8_t>(image, channels).data(), pixel.size());
@@ -117,7 +117,7 @@ engine::PositionMap HeatmapMaker::occlude(const std::vector<std::byte>& image, s
   const std::int64_t height = spec_.image_shape[0], width = spec_.image_shape[1];
   engine::PositionMap map{std::min(height, kOcclusionParts), std::min(width, kOcclusionParts), {}};
   const std::vector<std::byte> pixel = mean_pixel(image, spec_);
-  const auto outputs = static_cast<std::size_t>(engine_->outputs());
+  const std::size_t outputs = engine_->outputs();
   // Image 0 of the first batch is the one without a patch.
   const std::int64_t images = map.height * map.width + 1;
   std::vector<double> probabilities;
@@ -149,7 +149,7 @@ engine::PositionMap HeatmapMaker::occlude(const std::vector<std::byte>& image, s
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       const std::vector<double> all =
           compute_probabilities(engine_->logits().subspan(i * outputs, outputs), loss_);
-      probabilities.push_back(all.at(static_cast<std::size_t>(label)));
+      probabilities.push_back(all.at(label));
     }
   }
   for (std::size_t i = 1; i < probabilities.size(); ++i) {
@@ -167,9 +167,7 @@ HeatmapPicture HeatmapMaker::draw(const data::Dataset& dataset, std::int64_t ind
 engine::PositionMap enlarge(const engine::PositionMap& map, std::int64_t height,
                             std::int64_t width) {
   engine::PositionMap large{height, width, {}};
-  const auto value = [&](std::int64_t y, std::int64_t x) {
-    return map.values[static_cast<std::size_t>(y * map.width + x)];
-  };
+  const auto value = [&](std::int64_t y, std::int64_t x) { return map.values[y * map.width + x]; };
   for (std::int64_t y = 0; y < height; ++y) {
     const Between rows = find_parts(y, height, map.height);
     for (std::int64_t x = 0; x < width; ++x) {

@@ -58,8 +58,7 @@ std::string plain_name(const PredictionInput& input, std::int64_t index, std::si
   if (!input.one_per_file) return concat(fs::path(input.name).stem().string(), '_', index);
   const fs::path file = fs::path(input.name_of(index)).replace_extension();
   std::vector<std::string> parts = split_path(file);
-  parts.erase(parts.begin(),
-              parts.begin() + static_cast<std::ptrdiff_t>(std::min(common, parts.size() - 1)));
+  parts.erase(parts.begin(), parts.begin() + std::min(common, parts.size() - 1));
   return join(parts, "_");
 }
 
@@ -101,7 +100,7 @@ HeatmapFolder::HeatmapFolder(Path folder, std::vector<std::vector<std::string>> 
 }
 
 std::string HeatmapFolder::path(std::size_t input, std::int64_t index) const {
-  return (folder_ / names_[input][static_cast<std::size_t>(index)]).string();
+  return (folder_ / names_[input][index]).string();
 }
 
 void HeatmapFolder::write(std::size_t input, std::int64_t index,

@@ -123,7 +123,7 @@ model::SampleSpec sample_spec(const OpenedModel& opened,
   return {
       first.spec().image_shape, first.spec().image_type,
       opened.label_is_index.value_or(!inputs[0].images.labelled || first.spec().label_is_index()),
-      static_cast<std::int64_t>(opened.classes.size())};
+      std::ssize(opened.classes)};
 }
 
 std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
@@ -149,7 +149,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   loading.batch_size = engine.evaluation_batch();
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
   const auto loader = data::make_loader(input.dataset(), loading);
-  const auto outputs = static_cast<std::size_t>(engine.outputs());
+  const std::size_t outputs = engine.outputs();
   std::vector<float> scaled;  // the logits of a batch, divided by the temperature
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {

@@ -27,7 +27,7 @@ PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::s
       logits_(logits),
       files_(inputs.size() > 1),
       out_(out) {
-  if (top) top_ = std::min(*top, static_cast<std::int64_t>(classes_.size()));
+  if (top) top_ = std::min(*top, std::ssize(classes_));
   for (std::string& name : classes_) name = printable(name);
   for (const std::string& name : classes_) name_width_ = std::max(name_width_, name.size());
   for (const PredictionInput& input : inputs) {
@@ -41,7 +41,7 @@ PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::s
 
 std::vector<std::size_t> PredictionWriter::runners_up(const Prediction& prediction) const {
   const std::vector<double>& p = prediction.probabilities;
-  const auto first = static_cast<std::size_t>(prediction.predicted);
+  const std::size_t first = prediction.predicted;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (i != first) order.push_back(i);
@@ -54,7 +54,7 @@ std::vector<std::size_t> PredictionWriter::runners_up(const Prediction& predicti
 }
 
 std::string PredictionWriter::class_name(std::int64_t index) const {
-  const auto i = static_cast<std::size_t>(index);
+  const std::size_t i = index;
   return i < classes_.size() ? classes_[i] : std::to_string(index);
 }
 
@@ -95,7 +95,7 @@ void PredictionWriter::write(const PredictionInput& input, const Prediction& pre
 }
 
 void PredictionWriter::write_table(const PredictionInput& input, const Prediction& prediction) {
-  const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  const double p = prediction.probabilities[prediction.predicted];
   if (files_)
     out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
          << printable(input.name_of(prediction.index));
@@ -119,7 +119,7 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
 }
 
 void PredictionWriter::write_csv(const PredictionInput& input, const Prediction& prediction) {
-  const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  const double p = prediction.probabilities[prediction.predicted];
   if (files_) out_ << csv_cell(input.name_of(prediction.index)) << ',';
   out_ << prediction.index << ','
        << (prediction.abstained ? "" : csv_cell(class_name(prediction.predicted))) << ','
@@ -146,12 +146,12 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
   json["index"] = prediction.index;
   json["class"] = prediction.abstained ? nlohmann::ordered_json()
                                        : nlohmann::ordered_json(class_name(prediction.predicted));
-  json["probability"] = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  json["probability"] = prediction.probabilities[prediction.predicted];
   if (abstentions_) json["abstained"] = prediction.abstained;
   if (prediction.label) json["label"] = class_name(*prediction.label);
   if (top_ > 0) {
     std::vector<std::size_t> order = runners_up(prediction);
-    order.insert(order.begin(), static_cast<std::size_t>(prediction.predicted));
+    order.insert(order.begin(), prediction.predicted);
     for (const std::size_t i : order) {
       json["top"].push_back({{"class", class_name(static_cast<std::int64_t>(i))},
                              {"probability", prediction.probabilities[i]}});

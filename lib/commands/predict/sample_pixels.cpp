@@ -15,7 +15,7 @@ std::vector<std::byte> read_image(const data::Dataset& dataset, std::int64_t ind
 
 std::vector<std::uint8_t> to_pixels(const std::vector<std::byte>& image,
                                     const data::DatasetSpec& spec) {
-  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(spec.image_shape.elements()));
+  std::vector<std::uint8_t> pixels(spec.image_shape.elements());
   if (spec.image_type == DType::kUInt8) {
     std::memcpy(pixels.data(), image.data(), pixels.size());
     return pixels;

@@ -32,7 +32,7 @@ bool PredictionSheet::is_chosen(std::size_t input, std::int64_t index) const {
 }
 
 std::string PredictionSheet::class_name(std::int64_t index) const {
-  const auto i = static_cast<std::size_t>(index);
+  const std::size_t i = index;
   return i < classes_.size() ? classes_[i] : std::to_string(index);
 }
 
@@ -40,7 +40,7 @@ SampleTile PredictionSheet::make_tile(const PredictionInput& input,
                                       const Prediction& prediction) const {
   const data::DatasetSpec& spec = input.dataset().spec();
   const std::string name = class_name(prediction.predicted);
-  const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
+  const double p = prediction.probabilities[prediction.predicted];
   SampleTile tile;
   tile.picture = encode_picture(to_pixels(read_image(input.dataset(), prediction.index), spec),
                                 spec.image_shape);
@@ -67,8 +67,8 @@ void PredictionSheet::add(std::size_t input, const Prediction& prediction) {
     right_ += *prediction.label == prediction.predicted ? 1 : 0;
   }
   if (!is_chosen(input, prediction.index)) return;
-  group.shown.push_back({make_tile(inputs_[input], prediction),
-                         prediction.probabilities[static_cast<std::size_t>(prediction.predicted)]});
+  group.shown.push_back(
+      {make_tile(inputs_[input], prediction), prediction.probabilities[prediction.predicted]});
 }
 
 std::string PredictionSheet::count_text() const {

@@ -28,7 +28,7 @@ void use_operating_point(const OpenedModel& opened, PredictOptions& options,
   if (!point) return;
   options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
   const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
-  const std::string& name = opened.classes[static_cast<std::size_t>(point->positive_class)];
+  const std::string& name = opened.classes[point->positive_class];
   warn(Notice::note(concat(opened.path, ": ", printable(name),
                            " is predicted from a probability of ", fixed(probability, 4),
                            " on, the operating point ", point->criterion, " of ",

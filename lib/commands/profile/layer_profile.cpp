@@ -193,7 +193,7 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
   StepRunner runner(engine, dataset, config);
   for (int i = 0; i < kWarmUp; ++i) runner.step();
   runner.take_reads();
-  std::vector<backend::WorkRecorder> recorders(static_cast<std::size_t>(engine.count()));
+  std::vector<backend::WorkRecorder> recorders(engine.count());
   const auto record = [&](bool on) {
     bool can = true;
     for (std::size_t i = 0; i < recorders.size(); ++i) {

@@ -53,8 +53,7 @@ double measure_peak(const config::Config& config, double seconds) {
   backends.resize(1);
   engine::Replicas engine(model, peak, std::move(backends), engine::Engine::Use::kPredict);
   engine.initialise(1);
-  const std::vector<float> images(static_cast<std::size_t>(kSamples * kSide * kSide * kChannels),
-                                  1);
+  const std::vector<float> images(kSamples * kSide * kSide * kChannels, 1);
   const double flops = 2.0 * 9 * kChannels * kChannels * kSide * kSide * kLayers;  // of a sample
   double best = 0;
   const Clock::time_point begin = Clock::now();

@@ -42,8 +42,8 @@ struct Kept {
 };
 
 Kept to_kept(const Prediction& prediction) {
-  const auto label = static_cast<std::size_t>(*prediction.label);
-  const auto predicted = static_cast<std::size_t>(prediction.predicted);
+  const std::size_t label = *prediction.label;
+  const std::size_t predicted = prediction.predicted;
   return {prediction.probabilities[label], prediction.probabilities[predicted], prediction.index,
           label, predicted};
 }
@@ -204,7 +204,7 @@ Mistakes look(const OpenedModel& trained, const MistakeOptions& options) {
   const auto engine = make_engine(trained, inputs);
   GroupedMistakes mistakes(options.most);
   RightAnswers right(options.most / 2);
-  engine::Confusion confusion(static_cast<std::int64_t>(trained.classes.size()));
+  engine::Confusion confusion(std::ssize(trained.classes));
   engine::RocAuc auc(trained.config.model.loss, engine->outputs(), engine::kMaxScores);
   const auto each = [&](const Prediction& prediction) {
     ++found.looked_at;

@@ -105,9 +105,8 @@ std::string mistakes(const RunFiles& run, const SplitResult& result) {
   Cells cells{{"true class", "predicted class", "samples"}};
   for (const engine::ConfusionCell& one : result.confusions) {
     if (cells.size() > kMaxListedConfusions) break;
-    cells.push_back({class_name(run, static_cast<std::size_t>(one.actual)),
-                     class_name(run, static_cast<std::size_t>(one.predicted)),
-                     std::to_string(one.count)});
+    cells.push_back(
+        {class_name(run, one.actual), class_name(run, one.predicted), std::to_string(one.count)});
   }
   return table("Most frequent mistakes", cells, 2);
 }

@@ -123,10 +123,8 @@ std::string make_point_label(const Summary& summary, const Point& point) {
   for (const auto& [key, value] : point.values) {
     const auto found = std::find(summary.keys.begin(), summary.keys.end(), key);
     const bool is_known = found != summary.keys.end();
-    words.push_back(concat(
-        is_known ? summary.short_names[static_cast<std::size_t>(found - summary.keys.begin())]
-                 : key,
-        "=", value));
+    words.push_back(
+        concat(is_known ? summary.short_names[found - summary.keys.begin()] : key, "=", value));
   }
   return words.empty() ? summary.name : join(words, " ");
 }

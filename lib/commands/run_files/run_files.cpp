@@ -153,7 +153,7 @@ void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   for (std::size_t i = 0; i < support.size(); ++i) {
     result.classes.push_back({support[i], predicted[i], correct[i]});
   }
-  const auto classes = static_cast<std::int64_t>(support.size());
+  const auto classes = std::ssize(support);
   for (const SortedJson& entry : metrics.at("top_confusions")) {
     const std::vector<std::int64_t> cell = read_counts(entry);
     if (cell.size() != 3 || cell[0] >= classes || cell[1] >= classes) {

@@ -10,7 +10,7 @@ namespace trainer::commands {
 namespace {
 
 std::vector<float> make_grey(std::span<const std::uint8_t> pixels, int channels) {
-  const auto step = static_cast<std::size_t>(channels);
+  const std::size_t step = channels;
   std::vector<float> grey(pixels.size() / step);
   for (std::size_t i = 0; i < grey.size(); ++i) {
     const std::uint8_t* p = pixels.data() + i * step;
@@ -33,14 +33,14 @@ struct Share {
 
 // Returns the shares of the source pixels that each of `to` new pixels covers.
 std::vector<std::vector<Share>> find_shares(int from, int to) {
-  std::vector<std::vector<Share>> shares(static_cast<std::size_t>(to));
+  std::vector<std::vector<Share>> shares(to);
   const double scale = static_cast<double>(from) / to;
   for (int i = 0; i < to; ++i) {
     const double low = i * scale, high = (i + 1) * scale;
     for (int s = static_cast<int>(low); s < from && s < high; ++s) {
       const double covered = std::min(high, s + 1.0) - std::max(low, static_cast<double>(s));
       if (covered > 0) {
-        shares[static_cast<std::size_t>(i)].push_back({s, static_cast<float>(covered / scale)});
+        shares[i].push_back({s, static_cast<float>(covered / scale)});
       }
     }
   }
@@ -57,7 +57,7 @@ std::vector<float> resize_area(const std::vector<float>& grey, int height, int w
       float sum = 0;
       for (const Share& v : vertical) {
         for (const Share& h : horizontal) {
-          sum += v.weight * h.weight * grey[static_cast<std::size_t>(v.source * width + h.source)];
+          sum += v.weight * h.weight * grey[v.source * width + h.source];
         }
       }
       result.push_back(sum);

@@ -31,7 +31,7 @@ LabelledImages::LabelledImages(const config::Config& config)
 }
 
 std::string LabelledImages::class_name(std::int32_t label) const {
-  const auto index = static_cast<std::size_t>(label);
+  const std::size_t index = label;
   return index < sets_.classes.size() ? sets_.classes[index] : std::to_string(label);
 }
 

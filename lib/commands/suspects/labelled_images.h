@@ -28,7 +28,7 @@ class LabelledImages {
 
   const std::vector<LabelledImage>& all() const { return images_; }
   const std::vector<std::string>& classes() const { return sets_.classes; }
-  std::size_t num_classes() const { return static_cast<std::size_t>(sets_.num_classes); }
+  std::size_t num_classes() const { return sets_.num_classes; }
   // Returns the name of a class, or its number if it has none.
   std::string class_name(std::int32_t label) const;
   const data::Dataset& dataset(Split split) const { return *sets_.dataset(split); }

@@ -65,7 +65,7 @@ std::vector<double> find_neighbour_distances(std::span<const float> features, st
     }
     const std::size_t nearest = std::min(kOutlierNeighbours, distances.size());
     if (nearest == 0) return;
-    const auto end = distances.begin() + static_cast<std::ptrdiff_t>(nearest);
+    const auto end = distances.begin() + nearest;
     std::partial_sort(distances.begin(), end, distances.end());
     double sum = 0;
     for (std::size_t n = 0; n < nearest; ++n) sum += static_cast<double>(distances[n]);

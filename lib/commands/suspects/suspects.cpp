@@ -188,7 +188,7 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
   std::vector<std::byte> label(images.spec().label_bytes());
   std::vector<Tile> tiles;
   for (std::int64_t i = 0; i < std::min(samples, std::ssize(suspects.list)); ++i) {
-    const Suspect& suspect = suspects.list[static_cast<std::size_t>(i)];
+    const Suspect& suspect = suspects.list[i];
     const LabelledImage& image = images.all()[suspect.image];
     Tile& tile = tiles.emplace_back();
     tile.image.resize(images.spec().image_bytes());

@@ -60,7 +60,7 @@ std::string list_copies(const Suspects& suspects, const LabelledImages& images) 
                             groups == 1 ? " group\n" : " groups\n");
   for (std::int64_t i = 0; i < std::min(groups, kMaxSuspectsListed); ++i) {
     const char* separator = "  ";
-    for (const std::size_t one : suspects.copies[static_cast<std::size_t>(i)]) {
+    for (const std::size_t one : suspects.copies[i]) {
       const LabelledImage& image = images.all()[one];
       text += concat(separator, printable(image.path), " (", to_string(image.split), ", ",
                      printable(images.class_name(image.label)), ')');
@@ -85,7 +85,7 @@ std::string list_outliers(const Suspects& suspects, const LabelledImages& images
   if (count == 0) return out.str();
   Table table({"path", "label", "score"}, {2});
   for (std::int64_t i = 0; i < std::min(count, kMaxSuspectsListed); ++i) {
-    const FeatureOutlier& outlier = suspects.outliers[static_cast<std::size_t>(i)];
+    const FeatureOutlier& outlier = suspects.outliers[i];
     const LabelledImage& image = images.all()[outlier.image];
     table.add({printable(image.path), printable(images.class_name(image.label)),
                fixed(outlier.ratio, 3)});

@@ -15,7 +15,7 @@ std::vector<double> find_class_thresholds(std::span<const std::int32_t> labels,
                                           std::size_t classes) {
   std::vector<double> sums(classes), counts(classes);
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto label = static_cast<std::size_t>(labels[i]);
+    const std::size_t label = labels[i];
     sums[label] += probabilities[i * classes + label];
     ++counts[label];
   }
@@ -47,7 +47,7 @@ std::vector<WrongLabel> find_wrong_labels(std::span<const std::int32_t> labels,
   std::vector<WrongLabel> found;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span<const double> row = probabilities.subspan(i * classes, classes);
-    const auto label = static_cast<std::size_t>(labels[i]);
+    const std::size_t label = labels[i];
     const auto likeliest =
         static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
     // A label that is likeliest but for rounding is not suspect.

@@ -143,7 +143,7 @@ void Child::read_output() {
       if (!text_.empty()) options_.on_line(text_);
       return;
     }
-    text_.append(bytes, static_cast<std::size_t>(got));
+    text_.append(bytes, got);
     for (std::size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
       options_.on_line(text_.substr(0, end));
     }

@@ -120,7 +120,7 @@ std::string short_name(const std::string& key, const std::vector<Axis>& axes) {
 std::vector<Point> make_points(const std::vector<Axis>& axes, std::int64_t max_points) {
   std::int64_t count = 1;
   for (const Axis& axis : axes) {
-    if (__builtin_mul_overflow(count, static_cast<std::int64_t>(axis.values.size()), &count)) {
+    if (__builtin_mul_overflow(count, std::ssize(axis.values), &count)) {
       count = std::numeric_limits<std::int64_t>::max();
       break;
     }

@@ -282,7 +282,7 @@ std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
       row->values = values;
       groups.emplace_back();
     }
-    groups[static_cast<std::size_t>(row - summary.rows.begin())].push_back(&point);
+    groups[row - summary.rows.begin()].push_back(&point);
   }
   return groups;
 }
@@ -315,7 +315,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
       on_cpu = on_cpu && (!point->run || point->run->on_cpu);
     }
     SummaryRow& row = summary.rows[i];
-    row.runs = static_cast<std::int64_t>(runs.size());
+    row.runs = std::ssize(runs);
     row.missing = static_cast<std::int64_t>(groups[i].size() - runs.size());
     if (!runs.empty()) measure(row, runs, summary);
   }

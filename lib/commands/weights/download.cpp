@@ -65,7 +65,7 @@ TransferOutcome send_request(http::Client& client, const Download& what, PartFil
   std::int64_t bytes = start;
   http::Request request = make_request(what, start);
   request.receive = [&](std::string_view piece) {
-    bytes += static_cast<std::int64_t>(piece.size());
+    bytes += std::ssize(piece);
     outcome.is_too_long = bytes > what.max_bytes;
     if (outcome.is_too_long) return false;
     outcome.write_error = part.append(piece.data(), piece.size());

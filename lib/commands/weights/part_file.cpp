@@ -24,7 +24,7 @@ std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algori
       throw DataError(path.string(), "cannot read: " + describe_system_error(errno));
     }
     if (count == 0) return digest.hex();
-    digest.update(std::span(block).first(static_cast<std::size_t>(count)));
+    digest.update(std::span(block).first(count));
     offset += count;
   }
 }
@@ -66,7 +66,7 @@ std::int64_t PartFile::bytes() const {
 std::string PartFile::start(std::size_t count) const {
   std::string text(count, '\0');
   const ssize_t found = ::pread(descriptor_, text.data(), count, 0);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, found)));
+  text.resize(std::max<ssize_t>(0, found));
   return text;
 }
 

@@ -87,7 +87,7 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
   }
   std::vector<std::int64_t> files(classes.size()), kept(classes.size());
   for (std::size_t i = 0; i < list.files.size(); ++i) {
-    const auto label = static_cast<std::size_t>(list.files[i].label);
+    const std::size_t label = list.files[i].label;
     ++files[label];
     kept[label] += is_left_out[i] ? 0 : 1;
   }

@@ -21,7 +21,7 @@ std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indic
       access_);
   std::vector<std::string> reasons(indices.size());
   parallel_for(indices.size(), [&](std::size_t i) {
-    const ListedFile& file = list_->files[static_cast<std::size_t>(indices[i])];
+    const ListedFile& file = list_->files[indices[i]];
     // Only whole files are recorded.
     const auto state = file.bytes < 0 ? readable_->find_state(file.path) : std::nullopt;
     if (state && readable_->contains(*state)) return;

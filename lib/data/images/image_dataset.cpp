@@ -99,9 +99,7 @@ class ImageDataset final : public Dataset {
     spec_.label_width = static_cast<std::int64_t>(source_.list->label_sets->labels());
   }
 
-  std::int64_t size() const override {
-    return static_cast<std::int64_t>(source_.list->files.size());
-  }
+  std::int64_t size() const override { return std::ssize(source_.list->files); }
   const DatasetSpec& spec() const override { return spec_; }
   std::int32_t label_at(std::int64_t index) const override {
     return spec_.is_multi_label() ? -1 : file(index).label;
@@ -169,9 +167,7 @@ class ImageDataset final : public Dataset {
       std::memcpy(label, &file(index).label, sizeof(std::int32_t));
     }
   }
-  const ListedFile& file(std::int64_t index) const {
-    return source_.list->files[static_cast<std::size_t>(index)];
-  }
+  const ListedFile& file(std::int64_t index) const { return source_.list->files[index]; }
   // Returns memory of this thread that is reused for each image.
   static Pixels& scratch() {
     thread_local Pixels scratch;
@@ -273,7 +269,7 @@ Readable select_readable(const ImageList& list, DamageScan& scan, const ErrorBud
     }
   }
   if (!readable.damaged.empty()) {
-    budget.check(static_cast<std::int64_t>(readable.damaged.size()), readable.damaged.back().first);
+    budget.check(std::ssize(readable.damaged), readable.damaged.back().first);
   }
   return readable;
 }
@@ -284,15 +280,15 @@ void report_damaged(const Readable& readable, const std::vector<std::string>& cl
                     DamagedFiles& files) {
   if (readable.list.label_sets) {  // a set of labels often belongs to a single image
     for (const auto& [reason, label] : readable.damaged) {
-      files.note_skipped(reason, classes[static_cast<std::size_t>(label)]);
+      files.note_skipped(reason, classes[label]);
     }
     return;
   }
   std::vector<std::int64_t> left(classes.size()), lost(classes.size());
-  for (const ListedFile& file : readable.list.files) ++left[static_cast<std::size_t>(file.label)];
+  for (const ListedFile& file : readable.list.files) ++left[file.label];
   for (const auto& [reason, label] : readable.damaged) {
-    ++lost[static_cast<std::size_t>(label)];
-    files.note_skipped(reason, classes[static_cast<std::size_t>(label)]);
+    ++lost[label];
+    files.note_skipped(reason, classes[label]);
   }
   for (std::size_t label = 0; label < classes.size(); ++label) {
     if (lost[label] == 0) continue;
@@ -324,7 +320,7 @@ ErrorBudget make_budget(const config::Data& data, const ImageList& list) {
 
 std::unique_ptr<PixelCache> make_cache(const config::Data& data, const ImageList& list,
                                        const ImageReader& reader) {
-  const auto count = static_cast<std::int64_t>(list.files.size());
+  const auto count = std::ssize(list.files);
   switch (data.cache) {
     case config::ImageCache::kNone:
       return nullptr;

@@ -95,7 +95,7 @@ void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uin
   const StageTimer timer(ReadStage::kResize);
   const int rows = geometry.vertical.output, columns = geometry.horizontal.output;
   if (rows == height_ && columns == width_) return resize_part(image, geometry, out);
-  const auto row_bytes = static_cast<std::size_t>(columns * channels_);
+  const std::size_t row_bytes = columns * channels_;
   std::vector<std::uint8_t>& part = scratch().part;
   part.resize(static_cast<std::size_t>(rows) * row_bytes);
   resize_part(image, geometry, part.data());

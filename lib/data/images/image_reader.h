@@ -23,7 +23,7 @@ class ImageReader {
   int height() const { return height_; }
   int width() const { return width_; }
   int channels() const { return channels_; }
-  std::size_t image_bytes() const { return static_cast<std::size_t>(height_ * width_ * channels_); }
+  std::size_t image_bytes() const { return height_ * width_ * channels_; }
   // Returns the settings that decide the pixels, for fingerprints.
   std::string recipe() const;
   // Returns the settings that decide whether a file can be read.

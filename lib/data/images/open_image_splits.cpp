@@ -48,7 +48,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
   SplitImages train(config, image_split(config, Split::kTrain));
   result.classes = train.class_names();
   result.class_order = train.find_class_order();
-  result.num_classes = static_cast<std::int64_t>(result.classes.size());
+  result.num_classes = std::ssize(result.classes);
   config::Data resolved = config;
   Relabel relabel(config);
   std::optional<ImageList> train_list;

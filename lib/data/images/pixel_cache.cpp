@@ -12,10 +12,10 @@ namespace {
 
 class MemoryCache final : public PixelCache {
  public:
-  explicit MemoryCache(std::int64_t count) : entries_(static_cast<std::size_t>(count)) {}
+  explicit MemoryCache(std::int64_t count) : entries_(count) {}
 
   bool load(std::int64_t index, Pixels& out) override {
-    const Entry& entry = entries_[static_cast<std::size_t>(index)];
+    const Entry& entry = entries_[index];
     if (!entry.ready.load(std::memory_order_acquire)) return false;
     const Pixels& image = entry.image;
     out.reset(image.height(), image.width(), image.channels());
@@ -23,7 +23,7 @@ class MemoryCache final : public PixelCache {
     return true;
   }
   void store(std::int64_t index, const Pixels& image) override {
-    Entry& entry = entries_[static_cast<std::size_t>(index)];
+    Entry& entry = entries_[index];
     const std::lock_guard lock(locks_[static_cast<std::size_t>(index) % locks_.size()]);
     if (entry.ready.load(std::memory_order_relaxed)) return;
     entry.image.reset(image.height(), image.width(), image.channels());

@@ -19,14 +19,14 @@ constexpr std::int64_t kPixelsOfReport = std::int64_t{1} << 27;
 MeasuredValues measure_values(const ImageList& list, const config::Data& data,
                               std::int64_t max_files, std::int64_t max_pixels) {
   const ImageLimits limits{data.max_pixels, data.max_file_size};
-  const auto all = static_cast<std::int64_t>(list.files.size());
+  const auto all = std::ssize(list.files);
   const std::int64_t count = std::min(max_files, all);
   const auto channels = static_cast<int>(data.channels.value_or(3));
   MeasuredValues measured;
   std::vector<std::uint8_t> bytes;
   std::int64_t pixels = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const ListedFile& listed = list.files[static_cast<std::size_t>(i * all / count)];
+    const ListedFile& listed = list.files[i * all / count];
     try {
       read_image_file(listed.stored(), limits, bytes);
       ImageFile file(bytes, listed.path, limits);

@@ -39,8 +39,7 @@ struct Taps {
     const double whole = std::floor(at);
     at -= whole;
     for (int i = 0; i < Filter::kValues; ++i) {
-      pixels[static_cast<std::size_t>(i)] =
-          std::clamp(static_cast<int>(whole) - Filter::kBefore + i, 0, size - 1);
+      pixels[i] = std::clamp(static_cast<int>(whole) - Filter::kBefore + i, 0, size - 1);
     }
   }
   std::array<int, Filter::kValues> pixels;
@@ -58,7 +57,7 @@ void interpolate(const AffineMatrix& m, std::span<const std::uint8_t> fill, Pixe
       const double from_x = m.a * (x + 0.5) + m.b * (y + 0.5) + m.c;
       const double from_y = m.d * (x + 0.5) + m.e * (y + 0.5) + m.f;
       if (from_x < 0 || from_x >= width || from_y < 0 || from_y >= height) {
-        std::memcpy(to, fill.data(), static_cast<std::size_t>(channels));
+        std::memcpy(to, fill.data(), channels);
         continue;
       }
       const Taps<Filter> columns(from_x, width);
@@ -111,10 +110,9 @@ void transform_nearest(const AffineMatrix& m, Pixels& image) {
     for (int x = 0; x < width; ++x, to += channels, fx += step_x, fy += step_y) {
       const std::int64_t from_x = fx >> 16, from_y = fy >> 16;
       if (from_x < 0 || from_x >= width || from_y < 0 || from_y >= height) {
-        std::memset(to, 0, static_cast<std::size_t>(channels));
+        std::memset(to, 0, channels);
       } else {
-        std::memcpy(to, image.row(static_cast<int>(from_y)) + from_x * channels,
-                    static_cast<std::size_t>(channels));
+        std::memcpy(to, image.row(static_cast<int>(from_y)) + from_x * channels, channels);
       }
     }
   }

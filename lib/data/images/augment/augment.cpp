@@ -219,10 +219,9 @@ std::array<std::uint8_t, config::kMaxBands> draw_color(const config::RandomErasi
   using Mode = config::RandomErasing::Mode;
   std::array<std::uint8_t, config::kMaxBands> color{};
   for (int c = 0; c < channels; ++c) {
-    color[static_cast<std::size_t>(c)] =
-        op.mode == Mode::kValue
-            ? static_cast<std::uint8_t>(op.value)
-            : denormalizer.find_pixel(c, op.mode == Mode::kRand ? noise.normal() : 0);
+    color[c] = op.mode == Mode::kValue
+                   ? static_cast<std::uint8_t>(op.value)
+                   : denormalizer.find_pixel(c, op.mode == Mode::kRand ? noise.normal() : 0);
   }
   return color;
 }
@@ -237,7 +236,7 @@ void erase(const config::RandomErasing& op, const Denormalizer& denormalizer, Ra
       for (int c = 0; c < channels; ++c) {
         pixel[c] = op.mode == config::RandomErasing::Mode::kPixel
                        ? denormalizer.find_pixel(c, noise.normal())
-                       : color[static_cast<std::size_t>(c)];
+                       : color[c];
       }
     }
   }

@@ -82,16 +82,16 @@ void sharpen(float factor, Pixels& image) {
 }
 
 void look_up(const Table& table, int channel, Pixels& image) {
-  const auto step = static_cast<std::size_t>(image.channels());
-  for (std::size_t i = static_cast<std::size_t>(channel); i < image.size(); i += step) {
+  const std::size_t step = image.channels();
+  for (std::size_t i = channel; i < image.size(); i += step) {
     image.data()[i] = table[image.data()[i]];
   }
 }
 
 Histogram histogram(const Pixels& image, int channel) {
   Histogram counts{};
-  const auto step = static_cast<std::size_t>(image.channels());
-  for (std::size_t i = static_cast<std::size_t>(channel); i < image.size(); i += step) {
+  const std::size_t step = image.channels();
+  for (std::size_t i = channel; i < image.size(); i += step) {
     ++counts[image.data()[i]];
   }
   return counts;
@@ -100,14 +100,14 @@ Histogram histogram(const Pixels& image, int channel) {
 void auto_contrast(int channel, Pixels& image) {
   const Histogram counts = histogram(image, channel);
   int low = 0, high = 255;
-  while (low < 255 && counts[static_cast<std::size_t>(low)] == 0) ++low;
-  while (high > 0 && counts[static_cast<std::size_t>(high)] == 0) --high;
+  while (low < 255 && counts[low] == 0) ++low;
+  while (high > 0 && counts[high] == 0) --high;
   if (high <= low) return;
   const double scale = 255.0 / (high - low), offset = -low * scale;
   Table table;
   for (int i = 0; i < 256; ++i) {
     const int value = static_cast<int>(i * scale + offset);
-    table[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(std::clamp(value, 0, 255));
+    table[i] = static_cast<std::uint8_t>(std::clamp(value, 0, 255));
   }
   look_up(table, channel, image);
 }
@@ -140,7 +140,7 @@ int reflect(int i, int size) {
 }
 
 std::vector<float> gaussian(int size, double sigma) {
-  std::vector<float> weights(static_cast<std::size_t>(size));
+  std::vector<float> weights(size);
   const float half = static_cast<float>(size - 1) * 0.5f, scale = static_cast<float>(sigma);
   float sum = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -214,8 +214,7 @@ void gaussian_blur(int kernel_size, double sigma, Pixels& image) {
       for (int c = 0; c < channels; ++c) {
         float sum = 0;
         for (int k = -half; k <= half; ++k) {
-          sum += weights[static_cast<std::size_t>(k + half)] *
-                 image.row(y)[reflect(x + k, width) * channels + c];
+          sum += weights[k + half] * image.row(y)[reflect(x + k, width) * channels + c];
         }
         to[x * channels + c] = sum;
       }
@@ -225,8 +224,7 @@ void gaussian_blur(int kernel_size, double sigma, Pixels& image) {
     for (std::size_t i = 0; i < row; ++i) {
       float sum = 0;
       for (int k = -half; k <= half; ++k) {
-        sum += weights[static_cast<std::size_t>(k + half)] *
-               rows[static_cast<std::size_t>(reflect(y + k, height)) * row + i];
+        sum += weights[k + half] * rows[static_cast<std::size_t>(reflect(y + k, height)) * row + i];
       }
       image.row(y)[i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(sum), 0.0f, 255.0f));
     }
@@ -242,7 +240,7 @@ void crop_padded(int padding, int top, int left, std::uint8_t fill, Pixels& imag
   const int first_x = std::max(0, -dx), last_x = std::min(width, width - dx);
   for (int y = std::max(0, -dy); y < std::min(height, height - dy) && first_x < last_x; ++y) {
     std::memcpy(out.row(y) + first_x * channels, image.row(y + dy) + (first_x + dx) * channels,
-                static_cast<std::size_t>((last_x - first_x) * channels));
+                (last_x - first_x) * channels);
   }
   std::swap(image, out);
 }

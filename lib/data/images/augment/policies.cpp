@@ -100,19 +100,18 @@ constexpr int kAutoAugmentBins = 10;
 // Returns numbers from `first` to `last`. Each half is counted from its end, so that both ends are
 // exact, and rounded once, as linspace of PyTorch does.
 std::vector<float> evenly(float first, float last, int bins) {
-  std::vector<float> values(static_cast<std::size_t>(bins));
+  std::vector<float> values(bins);
   const float step = (last - first) / static_cast<float>(bins - 1);
   for (int i = 0; i < bins; ++i) {
-    values[static_cast<std::size_t>(i)] =
-        i < bins / 2 ? std::fma(step, static_cast<float>(i), first)
-                     : std::fma(-step, static_cast<float>(bins - 1 - i), last);
+    values[i] = i < bins / 2 ? std::fma(step, static_cast<float>(i), first)
+                             : std::fma(-step, static_cast<float>(bins - 1 - i), last);
   }
   return values;
 }
 
 // Returns numbers of bits from 8 to 8 - `max_fewer`.
 std::vector<float> bits(int max_fewer, int bins) {
-  std::vector<float> values(static_cast<std::size_t>(bins));
+  std::vector<float> values(bins);
   const float step = static_cast<float>((bins - 1) / static_cast<double>(max_fewer));
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = 8 - std::nearbyint(static_cast<float>(i) / step);
@@ -124,7 +123,7 @@ double choose_magnitude(Op op, Strength strength, int bins, int bin, bool negati
                         const Pixels& image) {
   const std::vector<float> values = magnitudes(op, strength, bins, image.height(), image.width());
   if (values.empty()) return 0;
-  const double value = static_cast<double>(values[static_cast<std::size_t>(bin)]);
+  const double value = static_cast<double>(values[bin]);
   return negative && is_signed(op) ? -value : value;
 }
 

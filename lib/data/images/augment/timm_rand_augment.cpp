@@ -107,7 +107,7 @@ void apply_policy(const config::TimmRandAugment& policy, const Denormalizer& den
                   Random& random, Pixels& image) {
   std::array<std::uint8_t, 3> fill{};
   for (int c = 0; c < image.channels(); ++c) {
-    fill[static_cast<std::size_t>(c)] = denormalizer.find_pixel(c, 0);
+    fill[c] = denormalizer.find_pixel(c, 0);
   }
   for (std::int64_t i = 0; i < policy.num_ops; ++i) {
     const auto op = static_cast<TimmOp>(random.below(kTimmOps));

@@ -168,7 +168,7 @@ std::optional<std::size_t> find_group_column(const CsvLine& header, const std::s
   if (group_by.empty()) return std::nullopt;
   const auto found = std::find(header.cells.begin(), header.cells.end(), group_by);
   if (found == header.cells.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - header.cells.begin());
+  return found - header.cells.begin();
 }
 
 // Returns why a list without the column `group_by` has no groups; "" if the text is a pattern on

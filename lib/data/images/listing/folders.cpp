@@ -289,7 +289,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   for (const std::string& name : sub_folders(split.path)) {
     const fs::path folder = fs::path(split.path) / name;
     if (const auto found = labels.find(name); found != labels.end()) {
-      folders[static_cast<std::size_t>(found->second)].insert(folder);
+      folders[found->second].insert(folder);
     } else if (holds_images(folder)) {
       throw DataError(folder.string(), concat("is not a class: the classes are ", join(classes),
                                               describe_similar_class(name, classes),
@@ -327,7 +327,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
                                     ": contains no images; no image of this class is in this "
                                     "split"));
     }
-    std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
+    std::sort(result.files.begin() + before, result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
   if (result.files.empty()) {

@@ -69,7 +69,7 @@ bool names_groups(const Counts& counts) {
     files += count;
     several += count > 1 ? 1 : 0;
   }
-  const auto groups = static_cast<std::int64_t>(counts.size());
+  const auto groups = std::ssize(counts);
   return groups >= kMinGroups && several >= 2 && files <= kMaxMean * groups;
 }
 
@@ -139,8 +139,7 @@ GroupProposal propose_groups(const std::vector<std::string>& paths) {
     const auto largest =
         std::max_element(counts.begin(), counts.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
-    return {pattern, files, static_cast<std::int64_t>(counts.size()), largest->first,
-            largest->second};
+    return {pattern, files, std::ssize(counts), largest->first, largest->second};
   }
   return {};
 }

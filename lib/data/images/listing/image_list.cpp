@@ -123,8 +123,7 @@ void ImageList::note_left_aside(std::string line) {
 
 std::string ImageList::label_name(std::size_t file, const std::vector<std::string>& classes) const {
   const std::int32_t label = files[file].label;
-  return label_sets ? label_sets->describe(label, classes)
-                    : classes[static_cast<std::size_t>(label)];
+  return label_sets ? label_sets->describe(label, classes) : classes[label];
 }
 
 std::string LabelledList::place(std::size_t file) const {
@@ -223,7 +222,7 @@ void SplitImages::fail_with_long_name(const std::string& name) {
     const auto found = std::find(labels.begin(), labels.end(), name);
     // The name of a one-hot column may be the label of no line.
     if (found != labels.end()) {
-      place = labelled().place(static_cast<std::size_t>(found - labels.begin()));
+      place = labelled().place(found - labels.begin());
     }
   }
   throw DataError(place,
@@ -269,7 +268,7 @@ void check_files_exist(const ImageList& list, const config::Data& data) {
 }
 
 void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
-  if (count >= static_cast<std::int64_t>(list.files.size())) return;
+  if (count >= std::ssize(list.files)) return;
   std::map<std::int32_t, std::vector<std::size_t>> by_class;
   for (std::size_t i = 0; i < list.files.size(); ++i) by_class[list.files[i].label].push_back(i);
   // Each class is shuffled and spread evenly over (0, 1), but for its first file, which comes

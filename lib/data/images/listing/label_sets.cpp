@@ -15,7 +15,7 @@ std::string join_labels(std::span<const std::int32_t> labels,
   constexpr std::size_t kMaxNames = 10;
   std::string text;
   for (const std::int32_t label : labels.first(std::min(labels.size(), kMaxNames))) {
-    text += (text.empty() ? "" : "|") + names[static_cast<std::size_t>(label)];
+    text += (text.empty() ? "" : "|") + names[label];
   }
   if (labels.size() > kMaxNames) text += concat(" and ", labels.size() - kMaxNames, " more");
   return text;
@@ -42,16 +42,16 @@ std::int32_t LabelSets::add(std::vector<std::int32_t> present, std::vector<std::
 }
 
 LabelSet LabelSets::at(std::int32_t set) const {
-  const Stored& stored = *sets_[static_cast<std::size_t>(set)];
+  const Stored& stored = *sets_[set];
   return {stored.present, stored.unknown};
 }
 
 void LabelSets::write_row(std::int32_t set, std::span<float> row) const {
   const LabelSet labels = at(set);
   std::fill(row.begin(), row.end(), 0.0f);
-  for (const std::int32_t label : labels.present) row[static_cast<std::size_t>(label)] = 1;
+  for (const std::int32_t label : labels.present) row[label] = 1;
   for (const std::int32_t label : labels.unknown) {
-    row[static_cast<std::size_t>(label)] = std::numeric_limits<float>::quiet_NaN();
+    row[label] = std::numeric_limits<float>::quiet_NaN();
   }
 }
 

@@ -67,7 +67,7 @@ void reject_several_labels(const std::vector<std::string>& labels, const FailAt&
     for (const std::string& name : names) {
       if (!joins_labels(names, name, separator, uses)) continue;
       const auto first = std::find(labels.begin(), labels.end(), name);
-      fail(static_cast<std::size_t>(first - labels.begin()),
+      fail(first - labels.begin(),
            concat("the label '", escaped(name), "' looks like several labels, separated by '",
                   separator, "'. For several labels per image give data.csv: {label_separator: '",
                   separator,
@@ -119,7 +119,7 @@ std::vector<std::string> find_classes(const std::vector<std::string>& labels,
     max_index = std::max(max_index, index);
   }
   if (!are_indices) return sort_classes(labels, *order, fail);
-  if (max_index >= max_classes(static_cast<std::int64_t>(labels.size()))) {
+  if (max_index >= max_classes(std::ssize(labels))) {
     fail(max_label, concat("the label ", max_index, " would make ", std::int64_t{max_index} + 1,
                            " classes of ", labels.size(),
                            " files; number the classes from 0, or name them with data.classes"));

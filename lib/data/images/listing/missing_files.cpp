@@ -61,7 +61,7 @@ std::string describe_missing_files(const ImageList& list, const config::Csv& csv
       };
       const std::size_t tried = std::min(list.files.size(), kTried);
       const bool found =
-          std::all_of(list.files.begin(), list.files.begin() + static_cast<std::ptrdiff_t>(tried),
+          std::all_of(list.files.begin(), list.files.begin() + tried,
                       [&](const ListedFile& file) { return is_there(locate(file)); });
       if (!found) continue;
       std::vector<std::string> keys;

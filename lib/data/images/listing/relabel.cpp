@@ -63,8 +63,8 @@ void check_classes_kept(const std::string& file, const ImageList& list,
   constexpr std::size_t kMaxNames = 5;
   std::vector<std::int64_t> before(classes.size()), after(classes.size());
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    ++before[static_cast<std::size_t>(list.files[i].label)];
-    if (labels[i] != kLeftOut) ++after[static_cast<std::size_t>(labels[i])];
+    ++before[list.files[i].label];
+    if (labels[i] != kLeftOut) ++after[labels[i]];
   }
   std::vector<std::string> emptied;
   for (std::size_t label = 0; label < classes.size(); ++label) {

@@ -102,7 +102,7 @@ class TarReader {
     if (member.bytes > kMaxTextBytes) {
       fail(concat(member.name, ": has ", member.bytes, " bytes, too many for a text"));
     }
-    std::string result(static_cast<std::size_t>(member.bytes), '\0');
+    std::string result(member.bytes, '\0');
     read(member.offset, result.data(), result.size());
     return result;
   }
@@ -131,7 +131,7 @@ class TarReader {
       std::size_t length = 0;
       const char* begin = records.data() + at;
       const auto [end, error] = std::from_chars(begin, records.data() + records.size(), length);
-      const auto digits = static_cast<std::size_t>(end - begin);
+      const std::size_t digits = end - begin;
       if (error != std::errc() || length <= digits + 1 || length > records.size() - at ||
           *end != ' ' || begin[length - 1] != '\n') {
         fail("is damaged: a pax header cannot be read");

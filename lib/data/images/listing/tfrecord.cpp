@@ -71,7 +71,7 @@ class Fields {
  private:
   Bytes take(std::uint64_t count) {
     if (count > bytes_.size() - at_) throw DamagedExample();
-    const Bytes taken = bytes_.subspan(at_, static_cast<std::size_t>(count));
+    const Bytes taken = bytes_.subspan(at_, count);
     at_ += taken.size();
     return taken;
   }
@@ -196,7 +196,7 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
                  static_cast<std::streamsize>(record.size()))) {
       fail("cannot be read");
     }
-    const Bytes data = Bytes(record).first(static_cast<std::size_t>(length));
+    const Bytes data = Bytes(record).first(length);
     if (masked(crc32c(data)) != u32(record.data() + length)) {
       fail("has another checksum; the file is damaged");
     }
@@ -211,8 +211,7 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
     }
     const auto first = static_cast<std::uint64_t>(found.image.data() - data.data());
     samples.push_back({concat("record ", samples.size()), found.label,
-                       static_cast<std::int64_t>(at + kHeader + first),
-                       static_cast<std::int64_t>(found.image.size())});
+                       static_cast<std::int64_t>(at + kHeader + first), std::ssize(found.image)});
     at += kHeader + length + kTrailer;
   }
   return samples;

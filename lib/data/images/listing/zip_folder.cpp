@@ -305,7 +305,7 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
   for (const std::string& name : sub_folders(place)) {
     const std::string folder = join_names(place.folder, name);
     if (const auto found = labels.find(name); found != labels.end()) {
-      folders[static_cast<std::size_t>(found->second)].push_back(folder);
+      folders[found->second].push_back(folder);
     } else if (!zip->images(folder).empty()) {
       throw DataError(concat(place.archive.string(), ": ", folder),
                       concat("is not a class: the classes are ", join(classes),

@@ -31,7 +31,7 @@ void horizontal(const std::int16_t* row, const ResizeWeights& weights, int count
   const int shift = weights.shift + kRowFraction;
   const std::int16_t* values = weights.values.data();
   for (int x = 0; x < count; ++x, values += weights.taps) {
-    const std::int16_t* from = row + channels * weights.first[static_cast<std::size_t>(x)];
+    const std::int16_t* from = row + channels * weights.first[x];
     for (int c = 0; c < channels; ++c) {
       std::int32_t sum = 1 << (shift - 1);
       for (int k = 0; k < weights.taps; ++k) sum += values[k] * from[channels * k + c];
@@ -60,7 +60,7 @@ int scaled_side(int least, int side, int other) {
 // Resizes each channel as a grey image. The kernels are for one and three channels.
 void resize_bands(const Pixels& in, const ResizeAxis& vertical, const ResizeAxis& horizontal,
                   config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
-  const auto channels = static_cast<std::size_t>(in.channels());
+  const std::size_t channels = in.channels();
   const auto pixels =
       static_cast<std::size_t>(vertical.output) * static_cast<std::size_t>(horizontal.output);
   Pixels band(in.height(), in.width(), 1);
@@ -124,16 +124,15 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
   // Taps with the weight 0 read beyond the row.
   thread_local std::vector<std::int16_t> row;
   const int row_size = (across.first.back() + across.taps) * channels + kRowSlack;
-  if (row.size() < static_cast<std::size_t>(row_size))
-    row.resize(static_cast<std::size_t>(row_size));
-  std::vector<const std::uint8_t*> rows(static_cast<std::size_t>(down.taps));
-  const auto offset = static_cast<std::size_t>(horizontal_axis.first * channels + left);
+  if (row.size() < static_cast<std::size_t>(row_size)) row.resize(row_size);
+  std::vector<const std::uint8_t*> rows(down.taps);
+  const std::size_t offset = horizontal_axis.first * channels + left;
   const auto horizontal_pass = channels == 3 ? kernels.horizontal_rgb : kernels.horizontal_grey;
   for (int y = 0; y < vertical_axis.output; ++y) {
-    const auto i = static_cast<std::size_t>(y);
+    const std::size_t i = y;
     for (int k = 0; k < down.taps; ++k) {
       const int from = std::min(down.first[i] + k, vertical_axis.input - 1);
-      rows[static_cast<std::size_t>(k)] = in.row(vertical_axis.first + from) + offset;
+      rows[k] = in.row(vertical_axis.first + from) + offset;
     }
     const std::int16_t* weights = down.values.data() + i * static_cast<std::size_t>(down.taps);
     int taps = down.taps;

@@ -59,7 +59,7 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   }
   result.taps = (result.taps + multiple - 1) / multiple * multiple;
   result.shift = largest < 0.999 ? 15 : 14;
-  result.values.assign(count.size() * static_cast<std::size_t>(result.taps), 0);
+  result.values.assign(count.size() * result.taps, 0);
   const double* at = exact.data();
   for (std::size_t i = 0; i < count.size(); at += count[i++]) {
     quantise({at, count[i]}, result.shift,
@@ -82,8 +82,8 @@ std::size_t count_bytes(const ResizeWeights& weights) {
 
 // The place of a number is that of the channel of its first tap.
 void make_groups(ResizeWeights& weights, int channels) {
-  const auto pairs = static_cast<std::size_t>(weights.taps / kGroupTaps);
-  const std::size_t numbers = weights.first.size() * static_cast<std::size_t>(channels);
+  const std::size_t pairs = weights.taps / kGroupTaps;
+  const std::size_t numbers = weights.first.size() * channels;
   const std::size_t groups = (numbers + kGroup - 1) / kGroup;
   weights.start.assign(groups, 0);
   weights.places.assign(groups * 2 * kGroup, 0);
