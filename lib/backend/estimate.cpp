@@ -9,7 +9,7 @@
 #include "backend/exchange.h"
 #include "backend/host_collective.h"
 #include "backend/memory_planner.h"
-#include "backend/placement.h"
+#include "backend/placed_variables.h"
 #include "base/error.h"
 #include "base/numbers/sum_tree.h"
 
@@ -48,36 +48,21 @@ class NoStream final : public Stream {
   void synchronize() override {}
 };
 
-class EstimatedVariables final : public Variables {
+class EstimatedVariables final : public PlacedVariables {
  public:
-  explicit EstimatedVariables(const graph::Graph& graph) : placement_(place_variables(graph)) {}
-  const std::vector<graph::Value>& values() const override { return placement_.values; }
+  explicit EstimatedVariables(const graph::Graph& graph) : PlacedVariables(graph) {}
   void read(std::string_view, std::span<float> to) const override {
     std::fill(to.begin(), to.end(), 0.0f);
   }
   void write(std::string_view, std::span<const float>) override {}
-  Flat flat() const override { return placement_.flat; }
   void read_flat(FlatBuffer, std::int64_t, std::span<float> to) const override {
     std::fill(to.begin(), to.end(), 0.0f);
   }
   void write_flat(FlatBuffer, std::int64_t, std::span<const float>) override {}
 
-  const Placement& placement() const { return placement_; }
-  std::int64_t slot_bytes() const {
-    const Flat& flat = placement_.flat;
-    return flat.count * (flat.slots + (flat.average ? 1 : 0)) * kFloat;
-  }
-  std::int64_t bytes() const {
-    const Flat& flat = placement_.flat;
-    return (flat.count + flat.statistics + placement_.rest) * kFloat + slot_bytes();
-  }
-
   // The executables of a model share the largest arena, and copies of weights by their sources.
   std::int64_t arena = 0;
   std::map<std::string, std::int64_t> copies;
-
- private:
-  Placement placement_;
 };
 
 // The lifetime of every value that lies in an arena. A reshaped value shares the memory of the

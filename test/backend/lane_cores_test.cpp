@@ -163,13 +163,13 @@ TEST_CASE("each lane touches its slice of the parameters, and changes nothing") 
   const graph::Graph graph = test::training_graph(test::kWide);
   CpuVariables variables(graph);
   const std::int64_t bytes = variables.flat_count() * 4;
-  REQUIRE(resident(variables.flat_parameters(), bytes) == 0);
-  variables.flat_parameters()[1024] = 3;
+  REQUIRE(resident(variables.parameters(), bytes) == 0);
+  variables.parameters()[1024] = 3;
   LaneThreads one(1, 1);
   touch_slices(variables, one);
-  CHECK(resident(variables.flat_parameters(), bytes) == pages_of(bytes));
-  CHECK(variables.flat_parameters()[1024] == 3);
-  CHECK(variables.flat_parameters()[0] == 0);
+  CHECK(resident(variables.parameters(), bytes) == pages_of(bytes));
+  CHECK(variables.parameters()[1024] == 3);
+  CHECK(variables.parameters()[0] == 0);
 
   // Half of the pages by this thread, which is lane 0.
   const auto faults_with = [&](int lanes) {
@@ -177,7 +177,7 @@ TEST_CASE("each lane touches its slice of the parameters, and changes nothing") 
     LaneThreads threads(lanes, 1);
     const std::int64_t before = faults_of_this_thread();
     touch_slices(fresh, threads);
-    CHECK(resident(fresh.flat_parameters(), bytes) == pages_of(bytes));
+    CHECK(resident(fresh.parameters(), bytes) == pages_of(bytes));
     return static_cast<double>(faults_of_this_thread() - before);
   };
   const double alone = faults_with(1);
@@ -219,7 +219,7 @@ TEST_CASE("parameters are touched by lanes on several nodes alone") {
     compile.max_samples = 8;
     const auto executable = backend->compile(graph, *variables, compile);
     const auto& own = dynamic_cast<const CpuVariables&>(*variables);
-    return resident(own.flat_parameters(), own.flat_count() * 4) > 0;
+    return resident(own.parameters(), own.flat_count() * 4) > 0;
   };
   CHECK(touched(CpuOptions::Binding::kNodes, 2));
   CHECK(touched(CpuOptions::Binding::kProcessors, 2));

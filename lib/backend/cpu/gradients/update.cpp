@@ -56,9 +56,9 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
     }
   }
   const Flat flat = variables.flat();
-  buffers_.parameters = variables.flat_parameters();
-  for (int slot = 0; slot < flat.slots; ++slot) buffers_.slot[slot] = variables.flat_slot(slot);
-  if (flat.average) buffers_.average = variables.flat_average();
+  buffers_.parameters = variables.parameters();
+  for (int slot = 0; slot < flat.slots; ++slot) buffers_.slot[slot] = variables.slot(slot);
+  if (flat.average) buffers_.average = variables.average();
   squares_.resize(chunks_.size());
   sums_.resize(segments.size());
   scales_.assign(segments.size(), 1.0f);
@@ -108,9 +108,9 @@ void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float
   for_each_of_lane(chunks_.size(), lane, lanes, [&](std::size_t p) {
     const Segment& segment = segments[chunks_[p].segment];
     const std::int64_t at = segment.offset + chunks_[p].first;
-    squares_[p] = kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
-                                           segment.update.l2, segment.update.l1,
-                                           chunks_[p].last - chunks_[p].first);
+    squares_[p] =
+        kernels_.gradient_square(gradients + at, variables_.parameters() + at, segment.update.l2,
+                                 segment.update.l1, chunks_[p].last - chunks_[p].first);
   });
   barrier.wait(lanes);
   if (lane == 0) {

@@ -20,9 +20,9 @@ void touch_slices(const CpuVariables& variables, LaneThreads& lanes) {
   const Flat flat = variables.flat();
   lanes.run([&](int lane) {
     const Slice mine = lane_slice(variables.flat_count(), lane, lanes.count());
-    touch(variables.flat_parameters(), mine);
-    for (int slot = 0; slot < flat.slots; ++slot) touch(variables.flat_slot(slot), mine);
-    if (flat.average) touch(variables.flat_average(), mine);
+    touch(variables.parameters(), mine);
+    for (int slot = 0; slot < flat.slots; ++slot) touch(variables.slot(slot), mine);
+    if (flat.average) touch(variables.average(), mine);
   });
 }
 

@@ -46,7 +46,7 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
       ranks_(cuda_collective(options.reduction.gradients)),
       fixed_io_(variables.device()),
       update_(variables),
-      pool_(variables.device(), variables.placement().flat.count) {
+      pool_(variables.device(), variables.flat_count()) {
   check_options();
   const int device = variables.device();
   const DeviceGuard guard(device);
@@ -344,7 +344,7 @@ void CudaExecutable::run_recorded(const Call& call, CudaStream& stream) {
 Gradient CudaExecutable::gradient(Stream& stream) {
   const DeviceGuard guard(variables_.device());
   auto& own = dynamic_cast<CudaStream&>(stream);
-  const std::size_t count = variables_.placement().flat.count;
+  const std::size_t count = variables_.flat_count();
   host_gradient_.resize(count);
   own.download(host_gradient_.data(), gradients_.span(), count * sizeof(float));
   const StepState state_now = read_state(own);

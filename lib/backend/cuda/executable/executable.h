@@ -120,7 +120,7 @@ class CudaExecutable final : public Executable {
   ClockSpan* bucket_spans() const { return reinterpret_cast<ClockSpan*>(clock() + 1); }
   float* root(std::size_t i);
   float* gradients() const { return pointer_to<float>(gradients_.span()); }
-  float* trailer() const { return gradients() + variables_.placement().flat.count; }
+  float* trailer() const { return gradients() + variables_.flat_count(); }
   StepScalars* scalars() const { return pointer_to<StepScalars>(scalars_.span()); }
   StepState* state() const { return pointer_to<StepState>(state_.span()); }
   StepNumbers* numbers() const { return pointer_to<StepNumbers>(numbers_.span()); }

@@ -95,12 +95,12 @@ bool CudaExecutable::overlaps(const Call& call) const {
 // zero.
 float* CudaExecutable::root(std::size_t i) {
   if (i == 0) return gradients();
-  const std::int64_t stride = variables_.placement().flat.count + trailer_size_;
+  const std::int64_t stride = variables_.flat_count() + trailer_size_;
   return pointer_to<float>(other_roots_.span()) + static_cast<std::int64_t>(i - 1) * stride;
 }
 
 void CudaExecutable::run_parts(const Call& call) {
-  const std::int64_t count = variables_.placement().flat.count;
+  const std::int64_t count = variables_.flat_count();
   if (call.parts.empty()) {
     add_part_numbers(call, {}, true, nullptr);
     if (!updates_) return;
@@ -265,7 +265,7 @@ void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
 void CudaExecutable::reduce(const Call& call) {
   const Range range("reduce");
   WorkRecord record = make_record(WorkRecord::Kind::kAllReduce);
-  const std::int64_t count = variables_.placement().flat.count + trailer_size_;
+  const std::int64_t count = variables_.flat_count() + trailer_size_;
   record.bytes = count * static_cast<std::int64_t>(sizeof(float));
   const TimedPiece piece(timed(), record, call.stream);
   if (options_.reduction.ordered) {
@@ -288,7 +288,7 @@ void CudaExecutable::reduce(const Call& call) {
 // An ordered sum is over the ranks of each call first, then over the calls.
 void CudaExecutable::add_earlier_calls(const Call& call) {
   if (!options_.reduction.ordered || (call.apply && !call.accumulate)) return;
-  const std::int64_t count = variables_.placement().flat.count;
+  const std::int64_t count = variables_.flat_count();
   auto* earlier = pointer_to<float>(accumulated_.span());
   accumulate(gradients(), earlier, !call.accumulate, count, call.stream);
   if (!call.accumulate) return;
@@ -304,7 +304,7 @@ void CudaExecutable::decide_and_update(const Call& call) {
                  variables_.statistics(), variables_.placement().flat.statistics, state(),
                  call.stream);
   }
-  const std::int64_t count = variables_.placement().flat.count;
+  const std::int64_t count = variables_.flat_count();
   const bool scaled = options_.loss_scale.dynamic;
   if (scaled && call.apply) check_gradients(gradients(), count, state(), call.stream);
   decide_update(reduced ? trailer() : nullptr, scaled, scalars(), state(), numbers(), call.stream);

@@ -6,7 +6,7 @@ namespace trainer::backend::cuda {
 
 UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   std::vector<UpdateSegment> segments;
-  for (const Segment& segment : variables.placement().flat.segments) {
+  for (const Segment& segment : variables.segments()) {
     const graph::Clip::Kind clip = segment.update.clip.kind;
     needs_norm_ =
         needs_norm_ || clip == graph::Clip::Kind::kNorm || clip == graph::Clip::Kind::kGlobalNorm;
