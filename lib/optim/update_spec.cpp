@@ -3,84 +3,53 @@
 namespace trainer::optim {
 namespace {
 
-UpdateSpec spec(const config::Sgd& sgd) {
+float to_float(double value) { return static_cast<float>(value); }
+
+template <class Kind>
+UpdateSpec make_spec(const graph::UpdateRule& rule, const Kind& kind) {
   UpdateSpec spec;
-  spec.update.rule = graph::SgdRule{static_cast<float>(sgd.momentum), sgd.nesterov};
-  spec.update.weight_decay = static_cast<float>(sgd.weight_decay);
-  spec.learning_rate = sgd.learning_rate;
+  spec.update.rule = rule;
+  if constexpr (requires { kind.weight_decay; }) {
+    spec.update.weight_decay = to_float(kind.weight_decay);
+  }
+  spec.learning_rate = kind.learning_rate;
   return spec;
 }
 
-UpdateSpec spec(const config::RmsProp& rms) {
-  UpdateSpec spec;
-  spec.update.rule =
-      graph::RmsPropRule{static_cast<float>(rms.rho), static_cast<float>(rms.momentum),
-                         static_cast<float>(rms.epsilon), rms.centered};
-  spec.update.weight_decay = static_cast<float>(rms.weight_decay);
-  spec.learning_rate = rms.learning_rate;
-  return spec;
+graph::UpdateRule make_rule(const config::Sgd& sgd) {
+  return graph::SgdRule{to_float(sgd.momentum), sgd.nesterov};
 }
-
-UpdateSpec spec(const config::Adam& adam) {
-  UpdateSpec spec;
-  spec.update.rule =
-      graph::AdamRule{static_cast<float>(adam.beta_1), static_cast<float>(adam.beta_2),
-                      static_cast<float>(adam.epsilon), adam.amsgrad};
-  spec.learning_rate = adam.learning_rate;
-  return spec;
+graph::UpdateRule make_rule(const config::RmsProp& rms) {
+  return graph::RmsPropRule{to_float(rms.rho), to_float(rms.momentum), to_float(rms.epsilon),
+                            rms.centered};
 }
-
-UpdateSpec spec(const config::AdamW& adam) {
-  UpdateSpec result =
-      spec(config::Adam{adam.learning_rate, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad});
-  result.update.weight_decay = static_cast<float>(adam.weight_decay);
-  return result;
+graph::UpdateRule make_rule(const config::Adam& adam) {
+  return graph::AdamRule{to_float(adam.beta_1), to_float(adam.beta_2), to_float(adam.epsilon),
+                         adam.amsgrad};
 }
-
-UpdateSpec spec(const config::Nadam& nadam) {
-  UpdateSpec spec;
-  spec.update.rule =
-      graph::NadamRule{static_cast<float>(nadam.beta_1), static_cast<float>(nadam.beta_2),
-                       static_cast<float>(nadam.epsilon)};
-  spec.update.weight_decay = static_cast<float>(nadam.weight_decay);
-  spec.learning_rate = nadam.learning_rate;
-  return spec;
+graph::UpdateRule make_rule(const config::AdamW& adam) {
+  return graph::AdamRule{to_float(adam.beta_1), to_float(adam.beta_2), to_float(adam.epsilon),
+                         adam.amsgrad};
 }
-
-UpdateSpec spec(const config::Adagrad& adagrad) {
-  UpdateSpec spec;
-  spec.update.rule = graph::AdagradRule{static_cast<float>(adagrad.initial_accumulator_value),
-                                        static_cast<float>(adagrad.epsilon)};
-  spec.update.weight_decay = static_cast<float>(adagrad.weight_decay);
-  spec.learning_rate = adagrad.learning_rate;
-  return spec;
+graph::UpdateRule make_rule(const config::Nadam& nadam) {
+  return graph::NadamRule{to_float(nadam.beta_1), to_float(nadam.beta_2), to_float(nadam.epsilon)};
 }
-
-UpdateSpec spec(const config::Lion& lion) {
-  UpdateSpec spec;
-  spec.update.rule =
-      graph::LionRule{static_cast<float>(lion.beta_1), static_cast<float>(lion.beta_2)};
-  spec.update.weight_decay = static_cast<float>(lion.weight_decay);
-  spec.learning_rate = lion.learning_rate;
-  return spec;
+graph::UpdateRule make_rule(const config::Adagrad& adagrad) {
+  return graph::AdagradRule{to_float(adagrad.initial_accumulator_value), to_float(adagrad.epsilon)};
 }
-
-UpdateSpec spec(const config::Lamb& lamb) {
-  UpdateSpec spec;
-  spec.update.rule =
-      graph::LambRule{static_cast<float>(lamb.beta_1), static_cast<float>(lamb.beta_2),
-                      static_cast<float>(lamb.epsilon)};
-  spec.update.weight_decay = static_cast<float>(lamb.weight_decay);
-  spec.learning_rate = lamb.learning_rate;
-  return spec;
+graph::UpdateRule make_rule(const config::Lion& lion) {
+  return graph::LionRule{to_float(lion.beta_1), to_float(lion.beta_2)};
+}
+graph::UpdateRule make_rule(const config::Lamb& lamb) {
+  return graph::LambRule{to_float(lamb.beta_1), to_float(lamb.beta_2), to_float(lamb.epsilon)};
 }
 
 graph::Clip clip(const config::Optimizer& optimizer) {
   using Kind = graph::Clip::Kind;
-  if (optimizer.clip_value) return {Kind::kValue, static_cast<float>(*optimizer.clip_value)};
-  if (optimizer.clip_norm) return {Kind::kNorm, static_cast<float>(*optimizer.clip_norm)};
+  if (optimizer.clip_value) return {Kind::kValue, to_float(*optimizer.clip_value)};
+  if (optimizer.clip_norm) return {Kind::kNorm, to_float(*optimizer.clip_norm)};
   if (optimizer.global_clip_norm) {
-    return {Kind::kGlobalNorm, static_cast<float>(*optimizer.global_clip_norm)};
+    return {Kind::kGlobalNorm, to_float(*optimizer.global_clip_norm)};
   }
   return {};
 }
@@ -88,9 +57,10 @@ graph::Clip clip(const config::Optimizer& optimizer) {
 }  // namespace
 
 UpdateSpec update_spec(const config::Optimizer& optimizer) {
-  UpdateSpec result = std::visit([](const auto& each) { return spec(each); }, optimizer.kind);
+  UpdateSpec result =
+      std::visit([](const auto& kind) { return make_spec(make_rule(kind), kind); }, optimizer.kind);
   result.update.clip = clip(optimizer);
-  result.update.ema = static_cast<float>(optimizer.ema.value_or(0));
+  result.update.ema = to_float(optimizer.ema.value_or(0));
   return result;
 }
 
