@@ -110,9 +110,16 @@ std::string to_lower(std::string text) {
   return text;
 }
 
-std::string to_hex(std::uint64_t number) {
+std::string to_hex(std::uint64_t number, std::size_t min_digits) {
   char digits[16];
-  return {digits, std::to_chars(digits, digits + sizeof digits, number, 16).ptr};
+  const std::string text(digits, std::to_chars(digits, digits + sizeof digits, number, 16).ptr);
+  return std::string(min_digits - std::min(min_digits, text.size()), '0') + text;
+}
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines = split_text(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  return lines;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

@@ -35,8 +35,11 @@ std::vector<std::string> split_text(std::string_view text, char separator);
 // Replaces the letters A to Z by a to z and keeps all other bytes.
 std::string to_lower(std::string text);
 
-// Returns a number in hexadecimal without leading zeros: "1f".
-std::string to_hex(std::uint64_t number);
+// Returns a number in hexadecimal, with leading zeros up to `min_digits`: "1f".
+std::string to_hex(std::uint64_t number, std::size_t min_digits = 1);
+
+// Returns the lines of a text without their line ends.
+std::vector<std::string> split_lines(const std::string& text);
 
 // Parses the whole text as a number in C's notation; nullopt for any other text.
 std::optional<std::int64_t> parse_integer(std::string_view text);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 #include "base/error.h"
@@ -14,13 +13,6 @@ namespace trainer::config {
 namespace {
 
 constexpr std::size_t kMaxPlaces = 4;
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 std::size_t count_indent(const std::string& line) {
   return std::min(line.find_first_not_of(" \t"), line.size());

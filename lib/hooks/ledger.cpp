@@ -4,9 +4,9 @@
 // sums since the last row are part of a checkpoint. The rows with the hashes of checkpoints become
 // sparser in the same way, after kDenseHashes steps.
 #include <cmath>
-#include <cstdio>
 #include <sstream>
 
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "hooks/formats/row_file.h"
 #include "hooks/hooks.h"
@@ -21,25 +21,8 @@ constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
 constexpr std::int64_t kDenseHashes = 1 << 14;
 constexpr double kFlushSeconds = 0.25;  // a write per step would be slow where steps are short
 
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
 // Rounds to nine digits, because the last bits depend on the number of threads that summed.
-std::string norm_text(double norm) {
-  if (!std::isfinite(norm)) return "";
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", norm);
-  return text;
-}
-
-std::string hexadecimal(std::uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
+std::string norm_text(double norm) { return std::isfinite(norm) ? significant(norm, 9) : ""; }
 
 struct LedgerRows {
   std::string header() const { return kLedgerHeader; }
@@ -75,8 +58,8 @@ class LedgerHook final : public Hook {
   // Returns the sums of the open row, so that a run that resumes here does not lose its steps.
   std::string save() const override {
     if (sums_.samples == 0) return "";
-    return concat(last_.step, ' ', sums_.samples, ' ', number(sums_.seconds), ' ',
-                  number(sums_.wait_seconds), ' ', sums_.sample_ids, ' ', sums_.has_ids);
+    return concat(last_.step, ' ', sums_.samples, ' ', significant(sums_.seconds, 17), ' ',
+                  significant(sums_.wait_seconds, 17), ' ', sums_.sample_ids, ' ', sums_.has_ids);
   }
 
   void restore(const std::string& saved) override {
@@ -136,12 +119,12 @@ class LedgerHook final : public Hook {
   // Writes a row for all steps since the last row.
   void write_row() {
     const std::int64_t step = last_.step;
-    file_->write(
-        {step, "step",
-         concat(step, ',', sums_.samples, ',', number(last_.loss), ',', number(last_.learning_rate),
-                ',', sums_.has_ids ? hexadecimal(sums_.sample_ids) : "", ',',
-                norm_text(last_.gradient_norm), ',', number(sums_.seconds), ',',
-                number(sums_.wait_seconds), ',')});
+    file_->write({step, "step",
+                  concat(step, ',', sums_.samples, ',', significant(last_.loss, 17), ',',
+                         significant(last_.learning_rate, 17), ',',
+                         sums_.has_ids ? to_hex(sums_.sample_ids, 16) : "", ',',
+                         norm_text(last_.gradient_norm), ',', significant(sums_.seconds, 17), ',',
+                         significant(sums_.wait_seconds, 17), ',')});
     written_ = step;
     sums_ = {};
   }

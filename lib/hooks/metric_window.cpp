@@ -3,26 +3,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 
 namespace trainer::hooks {
-namespace {
-
-// Returns the number with 17 digits, which read back to the same bits.
-std::string saved_number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
-}  // namespace
-
 std::string MetricWindow::save() const {
   if (empty()) return "";
   std::string text = concat(last_.step, ' ', staleness_max_);
   for (const double value : {last_.epoch, last_.learning_rate, samples_, loss_, correct_, seconds_,
                              waited_, staleness_, steps_, steps_made_}) {
-    text += ' ' + saved_number(value);
+    text += ' ' + significant(value, 17);
   }
   return text;
 }

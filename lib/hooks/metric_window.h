@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "base/formats/table.h"
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {
@@ -14,9 +14,7 @@ namespace trainer::hooks {
 // Rounds to significant digits. 9 digits distinguish every float from its neighbours; with 7 digits
 // a float that was written as 0.001 reads 0.001.
 inline double rounded(double value, int digits) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*g", digits, value);
-  return std::strtod(text, nullptr);
+  return std::strtod(significant(value, digits).c_str(), nullptr);
 }
 
 // Averages loss and accuracy over the samples, and times over the steps.

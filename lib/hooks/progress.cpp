@@ -2,7 +2,6 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <ostream>
 #include <utility>
@@ -35,18 +34,11 @@ std::string clock_time(double seconds) {
 }
 
 // Formats a learning rate with at most four digits: "0.001", "1e-05".
-std::string rate(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
+std::string rate(double value) { return significant(value, 4); }
 
 // Formats a rate: "12.5", "0.083", "1,240".
 std::string speed(double value) {
-  if (value >= 100) return grouped(std::llround(value));
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
+  return value >= 100 ? grouped(std::llround(value)) : significant(value, 3);
 }
 
 constexpr int kMinBar = 5, kMaxBar = 20;  // columns between the brackets

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/weights.h"
 #include "config/keys.h"
@@ -22,13 +22,6 @@ const std::string kHookPrefix = "hook.";
 constexpr char kTrainingData[] = "training data";
 constexpr char kFirstData[] = "training data at the first start";
 constexpr char kRecordedStep[] = "recorded_step";  // only where it is not the checkpoint's step
-
-// Formats a double with seventeen digits, which read back exactly.
-std::string exact(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
 
 // Returns the values that follow from several keys or from the data and must be equal on resume.
 // For single keys see config::resume_changes().
@@ -89,8 +82,8 @@ std::int64_t count_in(const checkpoint::Metadata& metadata, const std::string& k
 }
 
 void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
-  metadata["plateau_factor"] = exact(plateau.factor);
-  if (plateau.best) metadata["plateau_best"] = exact(*plateau.best);
+  metadata["plateau_factor"] = significant(plateau.factor, 17);
+  if (plateau.best) metadata["plateau_best"] = significant(*plateau.best, 17);
   metadata["plateau_waited"] = std::to_string(plateau.waited);
   metadata["plateau_cooldown"] = std::to_string(plateau.cooldown);
   metadata["plateau_counted"] = std::to_string(plateau.counted);
@@ -130,11 +123,11 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
   }
   if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
   if (state.best) {
-    metadata["best"] = exact(*state.best);
+    metadata["best"] = significant(*state.best, 17);
     metadata["best_step"] = std::to_string(state.best_step);
   }
   if (state.loss_scale) {
-    metadata["loss_scale"] = exact(static_cast<double>(state.loss_scale->value));
+    metadata["loss_scale"] = significant(static_cast<double>(state.loss_scale->value), 17);
     metadata["loss_scale_good_updates"] = std::to_string(state.loss_scale->good_updates);
   }
   if (state.plateau) add_plateau(*state.plateau, metadata);

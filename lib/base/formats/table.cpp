@@ -56,6 +56,12 @@ std::string fixed(double value, int decimals) {
   return text;
 }
 
+std::string significant(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
 std::string percent(double share) { return fixed(share * 100, 2) + " %"; }
 
 std::string grouped(std::int64_t count) {

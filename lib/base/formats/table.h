@@ -21,7 +21,9 @@ class Table {
 };
 
 std::string fixed(double value, int decimals);  // "0.981"
-std::string percent(double share);              // "98.12 %"
-std::string grouped(std::int64_t count);        // "1,234,567"
+// At most `digits` significant digits, which read back exactly if they are 17: "0.001", "1e-05".
+std::string significant(double value, int digits);
+std::string percent(double share);        // "98.12 %"
+std::string grouped(std::int64_t count);  // "1,234,567"
 
 }  // namespace trainer

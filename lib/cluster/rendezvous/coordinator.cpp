@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <random>
-#include <sstream>
 #include <utility>
 
 #include "base/process/secret.h"
+#include "base/text.h"
 #include "cluster/rendezvous/diagnosis.h"
 #include "cluster/rendezvous/protocol.h"
 
@@ -23,13 +23,6 @@ constexpr int kPreparationLimit = 10;
 std::uint64_t draw_generation() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
-}
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
 }
 
 std::string shorten(const std::string& text) {

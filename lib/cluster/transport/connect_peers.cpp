@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <exception>
 #include <iterator>
 #include <mutex>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/process/secret.h"
+#include "base/text.h"
 #include "cluster/transport/local_socket.h"
 #include "cluster/transport/shared_ring.h"
 
@@ -30,9 +30,7 @@ std::string make_key(const std::string& name, int rank) {
 
 // The name under which a rank listens for ranks of its host.
 std::string local_name(std::uint64_t generation, const std::string& name, int rank) {
-  char number[17];
-  std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(generation));
-  return concat("trainer-", number, '-', name, '-', rank);
+  return concat("trainer-", to_hex(generation, 16), '-', name, '-', rank);
 }
 
 // The caller's answer to the challenge.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -37,10 +36,7 @@ class Ledger {
   // not known.
   std::string sample_ids() const {
     const std::optional<std::uint64_t> ids = sum_with(rows_[next_].sample_ids);
-    if (!ids) return "";
-    char text[20];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(*ids));
-    return text;
+    return ids ? to_hex(*ids, 16) : "";
   }
   void skip() {
     samples_ = samples();

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -20,11 +19,7 @@ constexpr std::size_t kShownRows = 20;
 
 }  // namespace
 
-std::string format_rate(double rate) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", rate);
-  return text;
-}
+std::string format_rate(double rate) { return significant(rate, 3); }
 
 RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 
 namespace trainer::commands {
@@ -36,11 +36,7 @@ svg.chart g.point:hover text.value{display:inline}
 </style>
 )";
 
-std::string chart_pixel(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
+std::string chart_pixel(double value) { return fixed(value, 2); }
 
 // "1.5M": there is little room beside an axis.
 std::string tick_text(double value) {
@@ -311,10 +307,8 @@ std::vector<std::pair<double, double>> drawn_points(const Series& series) {
 }
 
 std::string chart_number(double value) {
-  char text[40];
   const double size = std::abs(value);
-  std::snprintf(text, sizeof text, size >= 1e5 && size < 1e15 ? "%.0f" : "%.6g", value);
-  std::string digits = text;
+  std::string digits = size >= 1e5 && size < 1e15 ? fixed(value, 0) : significant(value, 6);
   if (size < 1e4 || size >= 1e15) return digits;
   const std::size_t first = value < 0 ? 1 : 0;
   for (std::size_t i = std::min(digits.find('.'), digits.size()); i > first + 3;) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <ostream>
 #include <set>
 #include <string_view>
@@ -14,11 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxClasses = 12;  // up to which samples are listed per class
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string short_number(double value) { return significant(value, 6); }
 
 std::string bytes(std::int64_t count) {
   const auto value = static_cast<double>(count);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "commands/page/svg.h"
 #include "optim/optim.h"
 #include "train/schedule/stages.h"
@@ -17,17 +17,8 @@ constexpr double kWidth = 860, kHeight = 460;
 constexpr double kLeft = 90, kTop = 60, kRight = kWidth - 30, kBottom = kHeight - 60;
 constexpr std::int64_t kMaxPlotPoints = 4000;
 
-std::string format_tick(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-std::string pixel(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", value);
-  return text;
-}
+std::string format_tick(double value) { return significant(value, 4); }
+std::string pixel(double value) { return fixed(value, 3); }
 
 struct Phase {
   std::string name;
