@@ -8,9 +8,8 @@ namespace trainer::backend {
 ArenaPlan plan_arena(std::span<const Lifetime> buffers, std::int64_t alignment) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return buffers[a].bytes > buffers[b].bytes;
-  });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   ArenaPlan plan;
   plan.offsets.resize(buffers.size());
   std::vector<std::size_t> placed;  // by offset
@@ -27,10 +26,10 @@ ArenaPlan plan_arena(std::span<const Lifetime> buffers, std::int64_t alignment) 
     }
     plan.offsets[i] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](std::size_t a, std::size_t b) {
-                                     return plan.offsets[a] < plan.offsets[b];
-                                   }),
+    placed.insert(std::ranges::upper_bound(placed, i,
+                                           [&](std::size_t a, std::size_t b) {
+                                             return plan.offsets[a] < plan.offsets[b];
+                                           }),
                   i);
   }
   return plan;

@@ -51,12 +51,10 @@ class NoStream final : public Stream {
 class EstimatedVariables final : public PlacedVariables {
  public:
   explicit EstimatedVariables(const graph::Graph& graph) : PlacedVariables(graph) {}
-  void read(std::string_view, std::span<float> to) const override {
-    std::fill(to.begin(), to.end(), 0.0f);
-  }
+  void read(std::string_view, std::span<float> to) const override { std::ranges::fill(to, 0.0f); }
   void write(std::string_view, std::span<const float>) override {}
   void read_flat(FlatBuffer, std::int64_t, std::span<float> to) const override {
-    std::fill(to.begin(), to.end(), 0.0f);
+    std::ranges::fill(to, 0.0f);
   }
   void write_flat(FlatBuffer, std::int64_t, std::span<const float>) override {}
 

@@ -56,8 +56,7 @@ void Trailer::write(std::span<float> to, bool finite) const {
   if (!averaged_) return;
   auto at = to.begin() + 2;
   for (const std::span<float> statistic : statistics_) {
-    at = moved_ ? std::copy(statistic.begin(), statistic.end(), at)
-                : std::fill_n(at, statistic.size(), 0.0f);
+    at = moved_ ? std::ranges::copy(statistic, at).out : std::fill_n(at, statistic.size(), 0.0f);
   }
 }
 

@@ -84,8 +84,7 @@ const std::vector<GpuModel>& gpu_models() {
 
 const GpuModel* find_gpu_model(const std::string& name) {
   const std::vector<GpuModel>& models = gpu_models();
-  const auto found = std::find_if(models.begin(), models.end(),
-                                  [&](const GpuModel& model) { return model.name == name; });
+  const auto found = std::ranges::find(models, name, &GpuModel::name);
   return found == models.end() ? nullptr : &*found;
 }
 

@@ -64,8 +64,8 @@ std::string parameter_name(const std::string& gradient) {
 }
 
 bool has_updates(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const graph::Node& node) { return node.phase == graph::Phase::kUpdate; });
+  return std::ranges::any_of(
+      graph.nodes, [](const graph::Node& node) { return node.phase == graph::Phase::kUpdate; });
 }
 
 Placement place_variables(const graph::Graph& graph) {

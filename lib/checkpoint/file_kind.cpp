@@ -25,9 +25,8 @@ std::string describe_kind(const Path& path) {
   }
   const std::string extension = path.extension().string();
   if (extension == ".yaml" || extension == ".yml") return "is a YAML file (a config)";
-  const bool text = std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t c) {
-    return c >= 32 || c == '\n' || c == '\r' || c == '\t';
-  });
+  const bool text = std::ranges::all_of(
+      bytes, [](std::uint8_t c) { return c >= 32 || c == '\n' || c == '\r' || c == '\t'; });
   if (text) return start.starts_with("{") ? "is a JSON file" : "is a text file";
   return "is a file of an unknown kind, or damaged at its start";
 }

@@ -80,7 +80,7 @@ void read_keras3(Reader& file, const std::string& group, int depth, std::set<std
   }
   if (depth > kDeepest) file.fail(concat("nests more than ", kDeepest, " groups"));
   std::vector<std::string> groups = file.children(group).groups;
-  std::sort(groups.begin(), groups.end(), comes_before);
+  std::ranges::sort(groups, comes_before);
   for (const std::string& child : groups) {
     const std::string below = group == "/" ? '/' + child : group + '/' + child;
     // The state of random generators and optimizers is not a weight.

@@ -292,7 +292,7 @@ class File {
     for (const auto& [name, value] : header.items()) {
       if (name != "__metadata__") entries.push_back(read_entry(name, value));
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    std::ranges::stable_sort(entries, [](const Entry& a, const Entry& b) {
       return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
     });
     std::uint64_t at = 0;
@@ -371,8 +371,7 @@ TensorFile read_checkpoint(const Path& path) {
 std::string sha256_of(const std::vector<Tensor>& tensors) {
   std::vector<const Tensor*> sorted;
   for (const Tensor& tensor : tensors) sorted.push_back(&tensor);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Tensor* a, const Tensor* b) { return a->name < b->name; });
+  std::ranges::sort(sorted, [](const Tensor* a, const Tensor* b) { return a->name < b->name; });
   Sha256 sha;
   for (const Tensor* tensor : sorted) sha.update(float_bytes(tensor->values));
   return sha.hex();

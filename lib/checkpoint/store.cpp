@@ -57,8 +57,7 @@ std::vector<Saved> list_folder(const Path& folder) {
   if (error && error != std::errc::no_such_file_or_directory) {
     throw DataError(folder, "cannot list the checkpoints: " + describe_system_error(error.value()));
   }
-  std::sort(saved.begin(), saved.end(),
-            [](const Saved& a, const Saved& b) { return a.step < b.step; });
+  std::ranges::sort(saved, {}, &Saved::step);
   return saved;
 }
 

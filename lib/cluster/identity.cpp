@@ -169,8 +169,7 @@ bool accepts_unauthenticated_peers(const Identity& identity) {
   if (identity.size == 1 && identity.rank >= 0 && identity.cluster.ps.empty()) return false;
   if (!identity.secret.empty() || identity.role == Role::kEvaluator) return false;
   const auto is_remote = [](const Address& address) { return !is_loopback(address.host); };
-  return is_remote(identity.master) ||
-         std::any_of(identity.cluster.ps.begin(), identity.cluster.ps.end(), is_remote);
+  return is_remote(identity.master) || std::ranges::any_of(identity.cluster.ps, is_remote);
 }
 
 namespace {

@@ -142,7 +142,7 @@ class LocalCommunicator final : public Communicator {
     }
     publish(all.data(), all.size());
     auto* to = static_cast<std::byte*>(shared_->slots[0].data);
-    std::copy(mine.begin(), mine.end(), to + rank() * mine.size());
+    std::ranges::copy(mine, to + rank() * mine.size());
     shared_->wait();
     if (shared_->outer) {
       outside([&] {

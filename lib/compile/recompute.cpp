@@ -33,7 +33,7 @@ std::int64_t peak_bytes(const Graph& graph) {
   std::vector<std::size_t> last(graph.values.size(), 0);
   std::vector<std::int64_t> bytes(graph.values.size());
   std::iota(is.begin(), is.end(), 0);
-  std::transform(graph.values.begin(), graph.values.end(), bytes.begin(), activation_bytes);
+  std::ranges::transform(graph.values, bytes.begin(), activation_bytes);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (std::holds_alternative<graph::Reshape>(node.op)) {

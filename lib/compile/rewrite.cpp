@@ -26,8 +26,8 @@ std::optional<int> only_consumer(const Graph& graph, ValueId id) {
 }
 
 void replace_uses(Graph& graph, ValueId from, ValueId to) {
-  for (Node& node : graph.nodes) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
-  std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
+  for (Node& node : graph.nodes) std::ranges::replace(node.inputs, from, to);
+  std::ranges::replace(graph.outputs, from, to);
   for (graph::LayerInfo& layer : graph.layers) {
     if (layer.output == from) layer.output = to;
   }

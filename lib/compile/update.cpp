@@ -62,8 +62,7 @@ Graph update(Graph graph, const Options& options) {
   if (!parameters.empty()) {
     throw std::logic_error(parameters.begin()->first + ": no gradient reaches this parameter");
   }
-  std::ranges::stable_sort(graph.nodes,
-                           [](const Node& a, const Node& b) { return a.phase < b.phase; });
+  std::ranges::stable_sort(graph.nodes, {}, &Node::phase);
   return graph;
 }
 

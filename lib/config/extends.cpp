@@ -73,8 +73,7 @@ class TreeReader {
     Node root = read_yaml(text, file, diagnostics_);
     std::erase_if(root.entries, [](const Entry& entry) { return entry.key.starts_with("x-"); });
     substitute(root, environment_);
-    const auto extends = std::ranges::find_if(
-        root.entries, [](const Entry& entry) { return entry.key == "extends"; });
+    const auto extends = std::ranges::find(root.entries, "extends", &Entry::key);
     if (extends == root.entries.end()) return root;
     const Node value = std::move(extends->value);
     root.entries.erase(extends);

@@ -123,8 +123,7 @@ std::string place_hint(const std::string& key, const std::string& path) {
   // Many places of one section, such as a key of every optimizer, still show what is meant.
   const std::string section = places.front().substr(0, places.front().find('.') + 1);
   const bool in_one_section =
-      std::all_of(places.begin(), places.end(),
-                  [&](const std::string& one) { return one.starts_with(section); });
+      std::ranges::all_of(places, [&](const std::string& one) { return one.starts_with(section); });
   if (below.empty() && places.size() > kMaxPlaces && !in_one_section) return "";
   const std::size_t more = places.size() - std::min(places.size(), kMaxPlaces);
   places.resize(places.size() - more);

@@ -126,7 +126,7 @@ PreprocessPreset default_preprocess(Backbone::Name name) { return find_pretraine
 std::vector<std::string> weight_folders(const Environment& environment) {
   std::vector<std::string> folders;
   const auto add = [&](const std::string& folder) {
-    const bool is_listed = std::find(folders.begin(), folders.end(), folder) != folders.end();
+    const bool is_listed = std::ranges::find(folders, folder) != folders.end();
     if (!is_listed) folders.push_back(folder);
   };
   if (const std::string folder = variable(environment, "WEIGHTS_DIR"); !folder.empty()) add(folder);
@@ -160,7 +160,7 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   const std::string torch = torch_folder(backbone, environment);
   if (!torch.empty()) folders.push_back(torch);
   for (const std::string& folder : more) {
-    if (std::find(folders.begin(), folders.end(), folder) == folders.end()) {
+    if (std::ranges::find(folders, folder) == folders.end()) {
       folders.push_back(folder);
     }
   }

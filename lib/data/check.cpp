@@ -175,7 +175,7 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed,
   for (const std::int64_t i : division.validation) {
     aside.push_back(divided[i]);
   }
-  std::sort(kept.begin(), kept.end());
+  std::ranges::sort(kept);
   Part validation = select_files(train, Split::kValidation, aside);
   using Order = config::ValidationSplitOrder;
   const Order order = config::find_division_order(data);
@@ -285,7 +285,7 @@ class GroupCheck {
 
   // Returns whether a group is in training and in the part that is set aside for validation.
   bool is_divided() const {
-    return std::any_of(splits_.begin(), splits_.end(), [](const auto& group) {
+    return std::ranges::any_of(splits_, [](const auto& group) {
       return group.second.contains(Split::kTrain) && group.second.contains(Split::kValidation);
     });
   }
@@ -341,8 +341,8 @@ bool have_equal_labels(const Seen& a, const Seen& b) {
 }  // namespace
 
 bool DataCheck::clean() const {
-  const bool damaged = std::any_of(splits.begin(), splits.end(),
-                                   [](const SplitCheck& split) { return !split.damaged.empty(); });
+  const bool damaged =
+      std::ranges::any_of(splits, [](const SplitCheck& split) { return !split.damaged.empty(); });
   return !damaged && duplicates.empty() && shared_groups.empty();
 }
 

@@ -24,7 +24,7 @@ struct SampleCheck {
 
 void find_value_range(std::span<const std::uint8_t> image, DType type, SampleCheck& sample) {
   if (type == DType::kUInt8) {
-    const auto [low, high] = std::minmax_element(image.begin(), image.end());
+    const auto [low, high] = std::ranges::minmax_element(image);
     sample.low = *low;
     sample.high = *high;
     return;
@@ -111,9 +111,9 @@ class EqualSamples {
       Seen place{split, describe_place(split, dataset, i, samples[i]), samples[i].label};
       std::vector<Seen>& equal = seen_[samples[i].hash];
       const auto in_split = [&](const Seen& seen) { return seen.split == split; };
-      if (std::any_of(equal.begin(), equal.end(), in_split)) ++copies;
+      if (std::ranges::any_of(equal, in_split)) ++copies;
       const auto find_other = [&](const auto& differs) {
-        return std::find_if(equal.begin(), equal.end(), differs);
+        return std::ranges::find_if(equal, differs);
       };
       const auto shared = find_other([&](const Seen& seen) { return seen.split != split; });
       if (shared != equal.end()) {
@@ -124,7 +124,7 @@ class EqualSamples {
         result_.conflicts.push_back(concat(conflict->place, " = ", place.place));
       }
       // One of the equal samples of each split and label is kept.
-      const bool is_known = std::any_of(equal.begin(), equal.end(), [&](const Seen& seen) {
+      const bool is_known = std::ranges::any_of(equal, [&](const Seen& seen) {
         return seen.split == split && seen.label == place.label;
       });
       if (!is_known) equal.push_back(std::move(place));
@@ -152,8 +152,8 @@ class EqualSamples {
 
 bool ArrayCheck::clean() const {
   return shared.empty() && conflicts.empty() &&
-         std::all_of(splits.begin(), splits.end(),
-                     [](const ArraySplitCheck& split) { return split.not_finite == 0; });
+         std::ranges::all_of(splits,
+                             [](const ArraySplitCheck& split) { return split.not_finite == 0; });
 }
 
 ArrayCheck check_arrays(const config::Data& data, std::uint64_t seed) {

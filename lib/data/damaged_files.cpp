@@ -105,7 +105,7 @@ std::vector<std::string> DamagedFiles::find_unreadable(Portion portion) {
   const auto is_damaged = [](const std::string& reason) { return !reason.empty(); };
   const auto last = std::find_if(reasons.rbegin(), reasons.rend(), is_damaged);
   if (last != reasons.rend()) {
-    options_.budget.check(std::count_if(reasons.begin(), reasons.end(), is_damaged), *last);
+    options_.budget.check(std::ranges::count_if(reasons, is_damaged), *last);
   }
   return reasons;
 }

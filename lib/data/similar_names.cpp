@@ -59,8 +59,7 @@ using Key = std::string (*)(const std::string&);
 
 bool all_equal(const std::vector<std::string>& names, Key key) {
   const std::string first = key(names[0]);
-  return std::all_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return key(name) == first; });
+  return std::ranges::all_of(names, [&](const std::string& name) { return key(name) == first; });
 }
 
 // Returns what similar names differ by: "case", "blanks and case". Each kind of difference remains
@@ -98,7 +97,7 @@ std::vector<std::string> describe_similar_names(const std::vector<std::string>& 
   for (auto& [key, places] : by_key) {
     if (places.size() > 1) sets.push_back(std::move(places));
   }
-  std::sort(sets.begin(), sets.end());
+  std::ranges::sort(sets);
   std::vector<std::string> lines;
   for (const std::vector<std::size_t>& places : sets) {
     std::vector<std::string> similar, quoted;
@@ -116,9 +115,8 @@ std::vector<std::string> describe_similar_names(const std::vector<std::string>& 
 std::string describe_similar_class(const std::string& name,
                                    const std::vector<std::string>& classes) {
   const std::string key = make_key(name);
-  const auto similar = std::find_if(classes.begin(), classes.end(), [&](const std::string& each) {
-    return make_key(each) == key && each != name;
-  });
+  const auto similar = std::ranges::find_if(
+      classes, [&](const std::string& each) { return make_key(each) == key && each != name; });
   if (similar == classes.end()) return "";
   return concat("; it differs from the class ", quote(*similar), " only by ",
                 describe_difference({name, *similar}));

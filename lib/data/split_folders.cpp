@@ -33,8 +33,7 @@ bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 
 const SplitName* find_split_name(std::string_view word) {
-  const auto found = std::find_if(kSplitNames.begin(), kSplitNames.end(),
-                                  [&](const SplitName& each) { return each.name == word; });
+  const auto found = std::ranges::find(kSplitNames, word, &SplitName::name);
   return found == kSplitNames.end() ? nullptr : &*found;
 }
 
@@ -76,8 +75,8 @@ std::vector<std::string> folders_with_images(const Path& folder) {
 
 bool holds_class_folders(const Path& folder) {
   const std::vector<std::string> names = sub_folders(folder);
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return holds_images(folder / name); });
+  return std::ranges::any_of(names,
+                             [&](const std::string& name) { return holds_images(folder / name); });
 }
 
 constexpr const char* kSplitAdvice =

@@ -50,7 +50,7 @@ void ClassActivation::load(const checkpoint::TensorFile& file, const std::string
 }
 
 PositionMap ClassActivation::compute(const void* image, std::int64_t label) {
-  std::fill(weights_.begin(), weights_.end(), 0.0f);
+  std::ranges::fill(weights_, 0.0f);
   if (single_logit_) {
     weights_[0] = label == 0 ? -1.0f : 1.0f;
   } else {

@@ -41,8 +41,8 @@ namespace {
 
 // Returns whether the row has a 1 for one class and a 0 for all others, or is a single 0 or 1.
 bool is_one_hot(const std::vector<float>& row) {
-  const auto ones = std::count(row.begin(), row.end(), 1.0f);
-  const auto zeros = std::count(row.begin(), row.end(), 0.0f);
+  const auto ones = std::ranges::count(row, 1.0f);
+  const auto zeros = std::ranges::count(row, 0.0f);
   if (ones + zeros != std::ssize(row)) return false;
   return row.size() == 1 || ones == 1;
 }

@@ -23,7 +23,7 @@ std::int64_t sharers(const config::Config& config) {
   const std::vector<std::int64_t>& gpus = config.parallel.gpus.indices;
   std::int64_t most = 1;
   for (const std::int64_t gpu : gpus) {
-    most = std::max<std::int64_t>(most, std::count(gpus.begin(), gpus.end(), gpu));
+    most = std::max<std::int64_t>(most, std::ranges::count(gpus, gpu));
   }
   return most;
 }

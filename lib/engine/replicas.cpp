@@ -69,9 +69,9 @@ namespace {
 
 bool share_gpu(const Parallel& parallel) {
   std::vector<std::int64_t> gpus = parallel.gpus.indices;
-  std::sort(gpus.begin(), gpus.end());
+  std::ranges::sort(gpus);
   return parallel.gpus.kind == config::Gpus::Kind::kIndices &&
-         std::adjacent_find(gpus.begin(), gpus.end()) != gpus.end();
+         std::ranges::adjacent_find(gpus) != gpus.end();
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
 }
 
 bool uses_batch_statistics(const graph::Graph& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const graph::LayerInfo& layer) {
+  return std::ranges::any_of(model.layers, [](const graph::LayerInfo& layer) {
     return layer.kind == "BatchNormalization" && layer.trainable && !layer.moving_statistics;
   });
 }
@@ -207,10 +207,9 @@ std::vector<std::unique_ptr<backend::Telemetry>> Replicas::make_telemetry() {
   std::vector<std::unique_ptr<backend::Telemetry>> all;
   for (const auto& backend : backends_) {
     std::unique_ptr<backend::Telemetry> one = backend->make_telemetry();
-    const bool known =
-        one == nullptr || std::any_of(all.begin(), all.end(), [&](const auto& other) {
-          return other->device() == one->device();
-        });
+    const bool known = one == nullptr || std::ranges::any_of(all, [&](const auto& other) {
+                         return other->device() == one->device();
+                       });
     if (!known) all.push_back(std::move(one));
   }
   return all;

@@ -50,8 +50,8 @@ const char* name_of(StepPhase phase) {
 
 std::string column_name(StepPhase phase) {
   std::string name = name_of(phase);
-  std::replace_if(
-      name.begin(), name.end(), [](char letter) { return letter == ' ' || letter == '-'; }, '_');
+  std::ranges::replace_if(
+      name, [](char letter) { return letter == ' ' || letter == '-'; }, '_');
   return name + "_seconds";
 }
 
@@ -114,7 +114,7 @@ StepTimes::Spread StepTimes::spread(StepPhase phase) const {
   if (empty()) return {};
   std::vector<double> values;
   for (std::size_t i = 0; i < ranks(); ++i) values.push_back(mean_times(i)[phase]);
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto [low, high] = std::ranges::minmax_element(values);
   return {*low, median(values), *high};
 }
 
@@ -123,7 +123,7 @@ std::optional<Straggler> StepTimes::straggler() const {
   std::vector<double> own;
   for (std::size_t i = 0; i < ranks(); ++i) own.push_back(mean_times(i).own());
   Straggler found;
-  found.rank = static_cast<std::size_t>(std::max_element(own.begin(), own.end()) - own.begin());
+  found.rank = static_cast<std::size_t>(std::ranges::max_element(own) - own.begin());
   found.seconds = own[found.rank];
   found.others = median_without(own, found.rank);
   const double lost = found.seconds - found.others;

@@ -44,7 +44,7 @@ void ParameterStore::write(FlatBuffer buffer, std::span<const float> from) {
   const std::lock_guard lock(mutex_);
   const std::span<float> to = values(buffer);
   check_size("a buffer", from.size(), to.size());
-  std::copy(from.begin(), from.end(), to.begin());
+  std::ranges::copy(from, to.begin());
 }
 
 void ParameterStore::start() {

@@ -33,8 +33,8 @@ Notice check_class_order(const model::ImportReport& report,
   }
   if (report.classes == now) return "";
   std::vector<std::string> were = report.classes, are = now;
-  std::sort(were.begin(), were.end());
-  std::sort(are.begin(), are.end());
+  std::ranges::sort(were);
+  std::ranges::sort(are);
   const std::string difference = describe_class_difference(report.classes, now);
   if (were == are) {
     throw DataError(report.path,

@@ -19,7 +19,7 @@ std::size_t count_classes(const data::Datasets& data) {
 // Finds a class by its name, or by its number if no class has that name.
 std::size_t index_of(const std::string& name, const char* key,
                      const std::vector<std::string>& classes, const SourceLoc& loc) {
-  const auto found = std::find(classes.begin(), classes.end(), name);
+  const auto found = std::ranges::find(classes, name);
   if (found != classes.end()) return found - classes.begin();
   std::size_t index = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
@@ -45,7 +45,7 @@ std::vector<float> balanced(const data::Dataset& train, std::size_t classes, con
     ++counts.at(label);
   }
   const auto present = static_cast<double>(
-      std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }));
+      std::ranges::count_if(counts, [](std::int64_t count) { return count > 0; }));
   std::vector<float> weights;
   for (const std::int64_t count : counts) {
     const double share = present * static_cast<double>(count) / static_cast<double>(train.size());

@@ -90,7 +90,7 @@ void check_trainable(const config::Config& config, const graph::Graph& model) {
   const auto has_weights = [](const graph::LayerInfo& layer) {
     return layer.trainable && !layer.parameters.empty();
   };
-  if (std::any_of(model.layers.begin(), model.layers.end(), has_weights)) return;
+  if (std::ranges::any_of(model.layers, has_weights)) return;
   throw ConfigError(config.model.loc,
                     "model: has nothing to train: none of its layers has weights that are not "
                     "frozen; add a dense or conv layer, or freeze less (model.backbone.freeze)");

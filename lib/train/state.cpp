@@ -177,7 +177,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   for (const std::string& change : changes) problems += "\n  " + change;
   if (!problems.empty()) {
     const bool fits = read_classes(metadata).size() == data.classes.size() &&
-                      std::none_of(changes.begin(), changes.end(), changes_shapes);
+                      std::ranges::none_of(changes, changes_shapes);
     const std::string advice = run.empty() ? "."
                                : fits      ? ", or " + new_run_advice(run)
                                       : ", or start a new run: --run-dir NEW without --resume.";

@@ -116,8 +116,7 @@ void CpuExecutable::find_stale(const Call& call) {
     for (PackedWeights::Entry* entry : program(static_cast<int>(lane), count).packed_weights) {
       std::vector<PackedWeights::Entry*>& entries = stale_[entry->order];
       if (!variables_.packed_weights().is_stale(*entry)) continue;
-      if (std::find(entries.begin(), entries.end(), entry) == entries.end())
-        entries.push_back(entry);
+      if (std::ranges::find(entries, entry) == entries.end()) entries.push_back(entry);
     }
   };
   if (call.idle) add(0, 1);

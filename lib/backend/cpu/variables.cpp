@@ -14,7 +14,7 @@ void CpuVariables::read(std::string_view name, std::span<float> to) const {
 }
 
 void CpuVariables::write(std::string_view name, std::span<const float> from) {
-  std::copy(from.begin(), from.end(), at(name));
+  std::ranges::copy(from, at(name));
   packed_weights_.note_write();
 }
 
@@ -23,7 +23,7 @@ void CpuVariables::read_flat(FlatBuffer which, std::int64_t first, std::span<flo
 }
 
 void CpuVariables::write_flat(FlatBuffer which, std::int64_t first, std::span<const float> from) {
-  std::copy(from.begin(), from.end(), buffer(which) + first);
+  std::ranges::copy(from, buffer(which) + first);
   packed_weights_.note_training();
 }
 

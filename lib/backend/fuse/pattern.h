@@ -9,7 +9,7 @@
 namespace trainer::backend {
 
 inline bool is_output(const graph::Graph& graph, graph::ValueId id) {
-  return std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
+  return std::ranges::find(graph.outputs, id) != graph.outputs.end();
 }
 
 // Returns the only node that reads the value; empty if several nodes read it or it is an output of
@@ -30,8 +30,8 @@ const Op* made_by(const graph::Graph& graph, graph::ValueId id) {
 
 // Returns whether all inputs of `node` exist when node `at` has run.
 inline bool inputs_exist_at(const graph::Graph& graph, const graph::Node& node, int at) {
-  return std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](graph::ValueId id) { return graph.producer(id) <= at; });
+  return std::ranges::all_of(node.inputs,
+                             [&](graph::ValueId id) { return graph.producer(id) <= at; });
 }
 
 }  // namespace trainer::backend

@@ -195,17 +195,16 @@ Program<Policy> Lowering<Policy>::lower() {
   lower_phases(graph::Phase::kUpdate, graph::Phase::kUpdate);
   for (const Port& port : program.outputs) buffers_.use_after_last_step(port.buffer);
 
-  const auto backward = std::find_if(steps_.begin(), steps_.end(), [](const Step& step) {
-    return step.phase >= graph::Phase::kBackward;
-  });
+  const auto backward = std::ranges::find_if(
+      steps_, [](const Step& step) { return step.phase >= graph::Phase::kBackward; });
   program.backward_begin = static_cast<std::size_t>(backward - steps_.begin());
   program.steps = std::move(steps_);
   ProgramBuffers::Plan plan = buffers_.plan();
   program.sources = std::move(plan.sources);
   program.arena_bytes = plan.arena_bytes;
   program.gradient_steps = buffers_.gradient_steps();
-  std::stable_sort(packed_weights_.begin(), packed_weights_.end(),
-                   [](const Entry* a, const Entry* b) { return a->order < b->order; });
+  std::ranges::stable_sort(packed_weights_,
+                           [](const Entry* a, const Entry* b) { return a->order < b->order; });
   program.packed_weights = std::move(packed_weights_);
   program.constants = std::move(constants_);
   return program;
@@ -365,7 +364,7 @@ template <class Policy>
 std::string Lowering<Policy>::make_key(graph::ValueId id) const {
   if (!is_prepared(id)) return graph_[id].name;
   const graph::Node& maker = graph_.nodes[graph_.producer(id)];
-  const auto output = std::find(maker.outputs.begin(), maker.outputs.end(), id);
+  const auto output = std::ranges::find(maker.outputs, id);
   std::string key = concat(graph::name_of(maker.op), ".", output - maker.outputs.begin());
   for (const graph::ValueId input : maker.inputs) key += concat("|", make_key(input));
   return key;
@@ -375,8 +374,8 @@ template <class Policy>
 bool Lowering<Policy>::changed_by_training(graph::ValueId id) const {
   if (!is_prepared(id)) return variables_.changed_by_training(graph_[id].name);
   const auto& inputs = graph_.nodes[graph_.producer(id)].inputs;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](graph::ValueId input) { return changed_by_training(input); });
+  return std::ranges::any_of(inputs,
+                             [&](graph::ValueId input) { return changed_by_training(input); });
 }
 
 template <class Policy>
@@ -387,7 +386,7 @@ typename Policy::PackedWeights::Entry& Lowering<Policy>::add_entry(
       key, order, [&] { return allocate(bytes); },
       [&](const typename Policy::Memory& memory) { return create(Policy::address(memory)); });
   entry.changed_by_training = changed_by_training(id);
-  if (std::find(packed_weights_.begin(), packed_weights_.end(), &entry) == packed_weights_.end()) {
+  if (std::ranges::find(packed_weights_, &entry) == packed_weights_.end()) {
     packed_weights_.push_back(&entry);
   }
   return entry;

@@ -99,7 +99,7 @@ std::vector<std::pair<int, std::int64_t>> ProgramBuffers::gradient_steps() const
       steps.emplace_back(info.last_step, info.gradient);
     }
   }
-  std::sort(steps.begin(), steps.end());
+  std::ranges::sort(steps);
   return steps;
 }
 

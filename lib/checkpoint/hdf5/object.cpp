@@ -206,17 +206,16 @@ std::pair<std::string_view, View> read_attribute_name(const Input& input, View b
 template <class Named>
 void sort_by_name(const Input& input, std::vector<Named>& all, const char* what) {
   const auto by_name = [](const Named& a, const Named& b) { return a.first < b.first; };
-  std::sort(all.begin(), all.end(), by_name);
-  const auto twice = std::adjacent_find(
-      all.begin(), all.end(), [](const Named& a, const Named& b) { return a.first == b.first; });
+  std::ranges::sort(all, by_name);
+  const auto twice = std::ranges::adjacent_find(
+      all, [](const Named& a, const Named& b) { return a.first == b.first; });
   if (twice != all.end()) input.damaged(concat("two ", what, " are named '", twice->first, "'"));
 }
 
 }  // namespace
 
 const Message* Object::find(MessageType type) const {
-  const auto at = std::find_if(messages.begin(), messages.end(),
-                               [type](const Message& message) { return message.type == type; });
+  const auto at = std::ranges::find(messages, type, &Message::type);
   return at == messages.end() ? nullptr : &*at;
 }
 

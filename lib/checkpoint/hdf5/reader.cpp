@@ -10,9 +10,7 @@ namespace {
 // The entry of a list that is sorted by name, or null.
 template <class Named>
 const Named* entry(const std::vector<Named>& all, std::string_view name) {
-  const auto at =
-      std::lower_bound(all.begin(), all.end(), name,
-                       [](const Named& named, std::string_view key) { return named.first < key; });
+  const auto at = std::ranges::lower_bound(all, name, {}, &Named::first);
   return at != all.end() && at->first == name ? &*at : nullptr;
 }
 

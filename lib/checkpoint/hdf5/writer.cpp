@@ -195,7 +195,7 @@ void put_superblock(Bytes& file, std::uint64_t root) {
   put(bytes, std::uint64_t{0});
   put(bytes, root);
   bytes.resize(kSuperblockBytes, 0);
-  std::copy(bytes.begin(), bytes.end(), file.begin());
+  std::ranges::copy(bytes, file.begin());
 }
 
 }  // namespace

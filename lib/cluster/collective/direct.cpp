@@ -76,7 +76,7 @@ void direct_sum(Transport& transport, std::span<std::int64_t> values) {
   std::vector<std::int64_t> all(mine.size() * transport.size);
   direct_all_gather(transport, std::as_bytes(std::span(mine)),
                     std::as_writable_bytes(std::span(all)));
-  std::fill(values.begin(), values.end(), 0);
+  std::ranges::fill(values, 0);
   for (std::size_t at = 0; at < all.size(); at += mine.size()) {
     add(values.data(), values.data(), all.data() + at, mine.size());
   }

@@ -189,8 +189,8 @@ class GlooCommunicator final : public Communicator {
   }
 
   Algorithm choose(std::size_t bytes) const {
-    const auto row = std::find_if(table_->begin(), table_->end(),
-                                  [&](const AlgorithmRow& entry) { return bytes <= entry.bytes; });
+    const auto row = std::ranges::find_if(
+        *table_, [&](const AlgorithmRow& entry) { return bytes <= entry.bytes; });
     return row == table_->end() ? table_->back().algorithm : row->algorithm;
   }
 

@@ -68,7 +68,7 @@ Algorithm by_rule(int size) {
 
 std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
                                  std::vector<std::size_t> sizes, const Network& network) {
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   const std::vector<Algorithm> all = candidates(group.size());
   const int rounds = count_rounds(group, network);
@@ -89,7 +89,7 @@ std::vector<Measurement> measure(Communicator& group, AlgorithmTable& table,
     for (std::size_t i = 0; i < all.size(); ++i) {
       measurement.seconds.push_back(seconds[i * sizes.size() + row]);
     }
-    const auto fastest = std::min_element(measurement.seconds.begin(), measurement.seconds.end());
+    const auto fastest = std::ranges::min_element(measurement.seconds);
     measurement.choice = all[fastest - measurement.seconds.begin()];
     result.push_back(std::move(measurement));
   }

@@ -84,8 +84,8 @@ void check_cluster(const Cluster& cluster) {
   add("worker", cluster.worker);
   add("ps", cluster.ps);
   add("evaluator", cluster.evaluator);
-  const auto remote = std::find_if(all.begin(), all.end(),
-                                   [](const auto& task) { return !is_loopback(task.second.host); });
+  const auto remote =
+      std::ranges::find_if(all, [](const auto& task) { return !is_loopback(task.second.host); });
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (all[i].second == all[j].second) {

@@ -92,8 +92,8 @@ void Coordinator::serve() {
 }
 
 bool Coordinator::all_gone() const {
-  return std::all_of(connections_.begin(), connections_.end(),
-                     [](const auto& connection) { return !connection->open; });
+  return std::ranges::all_of(connections_,
+                             [](const auto& connection) { return !connection->open; });
 }
 
 void Coordinator::wait_for_events() {
@@ -130,8 +130,7 @@ void Coordinator::drop_unauthenticated() {
   const auto is_unauthenticated = [](const auto& connection) {
     return connection->open && connection->rank < 0;
   };
-  auto excess = std::count_if(connections_.begin(), connections_.end(), is_unauthenticated) -
-                kMaxUnauthenticated;
+  auto excess = std::ranges::count_if(connections_, is_unauthenticated) - kMaxUnauthenticated;
   for (const auto& connection : connections_) {  // the oldest first
     if (!is_unauthenticated(connection)) continue;
     if (excess-- > 0) {
@@ -258,7 +257,7 @@ void Coordinator::hello(Connection& connection, Reader& reader) {
   ranks_[rank] = std::move(newcomer);
   connection.rank = rank;
   const auto joined = [](const Rank& member) { return member.joined; };
-  if (std::all_of(ranks_.begin(), ranks_.end(), joined)) welcome_all();
+  if (std::ranges::all_of(ranks_, joined)) welcome_all();
 }
 
 bool Coordinator::proves_secret(const Connection& connection, const std::string& challenge,

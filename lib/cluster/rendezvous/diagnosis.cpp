@@ -57,9 +57,7 @@ std::optional<Blame> find_broken_connection(const std::vector<RankReport>& all,
 
 std::optional<Blame> find_rank_behind(const std::vector<RankReport>& all, int rank,
                                       std::uint64_t calls, Milliseconds timeout) {
-  const auto last =
-      std::min_element(all.begin(), all.end(),
-                       [](const RankReport& a, const RankReport& b) { return a.calls < b.calls; });
+  const auto last = std::ranges::min_element(all, {}, &RankReport::calls);
   const int other = static_cast<int>(last - all.begin());
   if (other == rank || last->calls >= calls) return {};
   return Blame{other, concat("is alive, but has made only ", last->calls, " of ", calls,

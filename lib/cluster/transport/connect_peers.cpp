@@ -129,8 +129,7 @@ class PeerConnector {
 
   // A rank that has too many callers closes some of them, which then call again.
   void call(int peer, const std::string& address) {
-    const bool is_neighbour =
-        std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
+    const bool is_neighbour = std::ranges::find(neighbours_, peer) != neighbours_.end();
     for (auto pause = kMinConnectPause;; pause = std::min(pause * 3 / 2, kMaxConnectPause)) {
       std::string reason = "it closes the connection";
       PeerConnection other{peer, {}, {}, true};
@@ -188,7 +187,7 @@ class PeerConnector {
 
   // Reads all greetings side by side, so that a connection without one delays nobody.
   void answer(std::span<const Socket> listeners) {
-    auto expected = std::count_if(peers_.begin(), peers_.end(), [&](int p) { return p > rank_; });
+    auto expected = std::ranges::count_if(peers_, [&](int p) { return p > rank_; });
     std::vector<Newcomer> newcomers;
     while (expected > 0) {
       std::vector<pollfd> files;
@@ -236,10 +235,10 @@ class PeerConnector {
 
   bool is_awaited(const Newcomer& newcomer) const {
     const std::int64_t other = newcomer.greeting.rank;
-    if (other <= rank_ || std::find(peers_.begin(), peers_.end(), other) == peers_.end()) {
+    if (other <= rank_ || std::ranges::find(peers_, other) == peers_.end()) {
       return false;
     }
-    const bool is_known = std::find(callers_.begin(), callers_.end(), other) != callers_.end();
+    const bool is_known = std::ranges::find(callers_, other) != callers_.end();
     const std::string challenges =
         newcomer.challenge + std::string(newcomer.greeting.challenge, kChallengeBytes);
     return !is_known &&
@@ -258,7 +257,7 @@ class PeerConnector {
   std::string missing() const {
     std::string text;
     for (const int peer : peers_) {
-      if (peer < rank_ || std::find(callers_.begin(), callers_.end(), peer) != callers_.end()) {
+      if (peer < rank_ || std::ranges::find(callers_, peer) != callers_.end()) {
         continue;
       }
       text += concat(text.empty() ? "" : ", ", "rank ", peer);

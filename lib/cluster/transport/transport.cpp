@@ -262,7 +262,7 @@ void Transport::wake(const Connection& connection) const {
 }
 
 bool Transport::is_ready(std::span<const Direction> directions) {
-  return std::any_of(directions.begin(), directions.end(), [&](const Direction& direction) {
+  return std::ranges::any_of(directions, [&](const Direction& direction) {
     const SharedRing* ring = connection_to(direction.peer).ring.get();
     return ring != nullptr &&
            ((direction.send && ring->has_room()) || (direction.receive && ring->has_data()));
@@ -274,9 +274,9 @@ bool Transport::is_ready(std::span<const Direction> directions) {
 void Transport::wait(std::span<const Direction> directions) {
   if (moved_) begin_call();
   moved_ = false;
-  const bool only_memory = std::all_of(
-      directions.begin(), directions.end(),
-      [&](const Direction& direction) { return connection_to(direction.peer).ring != nullptr; });
+  const bool only_memory = std::ranges::all_of(directions, [&](const Direction& direction) {
+    return connection_to(direction.peer).ring != nullptr;
+  });
   if (spins_ && only_memory && !sleeps_when_waiting()) {
     const auto end = Clock::now() + kSpin;
     while (!interrupt_.raised() && Clock::now() < end) {

@@ -90,8 +90,7 @@ void Describer::section(SectionValue& value) {
 }  // namespace
 
 const Field* Schema::find(std::string_view key) const {
-  const auto found =
-      std::ranges::find_if(fields, [&](const Field& field) { return field.key == key; });
+  const auto found = std::ranges::find(fields, key, &Field::key);
   return found == fields.end() ? nullptr : &*found;
 }
 

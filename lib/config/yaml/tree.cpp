@@ -7,8 +7,7 @@
 namespace trainer::config {
 
 Entry* Node::find(std::string_view key) {
-  const auto found =
-      std::ranges::find_if(entries, [&](const Entry& entry) { return entry.key == key; });
+  const auto found = std::ranges::find(entries, key, &Entry::key);
   return found == entries.end() ? nullptr : &*found;
 }
 

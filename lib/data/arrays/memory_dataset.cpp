@@ -119,7 +119,7 @@ std::string MemoryDataset::content_key() const {
 
 std::int64_t MemoryDataset::max_label() const {
   if (indices_.empty()) return -1;
-  const auto largest = std::max_element(indices_.begin(), indices_.end());
+  const auto largest = std::ranges::max_element(indices_);
   if (*largest < max_classes(size())) return *largest;
   throw DataError(label_source_,
                   concat("sample ", largest - indices_.begin(), " has the label ", *largest,

@@ -158,7 +158,7 @@ void BmpFile::convert_row(const std::uint8_t* from, std::uint8_t* to) const {
       const std::size_t bit = x * bits_;
       const std::size_t index =
           (std::size_t{from[bit / 8]} >> (8 - bits_ - bit % 8)) & ((std::size_t{1} << bits_) - 1);
-      std::copy(palette_[index].begin(), palette_[index].end(), to);
+      std::ranges::copy(palette_[index], to);
     } else if (bits_ == 24) {
       const std::uint8_t* pixel = from + 3 * x;
       to[0] = pixel[2];
@@ -188,7 +188,7 @@ std::string BmpFile::decode(int, int, Pixels& out) const {
     }
     for (std::size_t x = 0; x < width; ++x) {
       const Colour& colour = palette_[indices[y * width + x]];
-      std::copy(colour.begin(), colour.end(), to + 3 * x);
+      std::ranges::copy(colour, to + 3 * x);
     }
   }
   return "";

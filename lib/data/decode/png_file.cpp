@@ -113,7 +113,7 @@ std::string inflate_text(EncodedBytes packed) {
 
 // Returns the bytes behind the first zero, none if there is no zero.
 EncodedBytes skip_text(EncodedBytes bytes) {
-  const auto end = std::find(bytes.begin(), bytes.end(), 0);
+  const auto end = std::ranges::find(bytes, 0);
   return end == bytes.end() ? EncodedBytes() : EncodedBytes(end + 1, bytes.end());
 }
 

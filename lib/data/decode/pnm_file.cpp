@@ -119,7 +119,7 @@ std::string PnmFile::decode(int, int, Pixels& out) const {
     return "";
   }
   if (max_value_ == 255) {
-    std::copy(numbers_.begin(), numbers_.end(), out.data());
+    std::ranges::copy(numbers_, out.data());
     return "";
   }
   const std::vector<std::uint8_t> scaled = scale_to_bytes(max_value_);

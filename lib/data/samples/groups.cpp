@@ -40,8 +40,8 @@ std::vector<std::int64_t> find_targets(std::int64_t count, std::span<const doubl
     // A part whose share is a whole number gets exactly this share.
     if (fraction > kRounding) fractions.emplace_back(owed[part], part);
   }
-  std::stable_sort(fractions.begin(), fractions.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(fractions,
+                           [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [fraction, part] : fractions) {
     if (left <= 0) break;
     ++targets[part];
@@ -72,9 +72,7 @@ class GroupDivider {
       for (const std::int32_t stratum : strata.of_sample(i)) {
         const std::size_t number = numbers.at(stratum);
         ++sizes_[number];
-        const auto found = std::find_if(counts.begin(), counts.end(), [&](const StratumCount& one) {
-          return one.stratum == number;
-        });
+        const auto found = std::ranges::find(counts, number, &StratumCount::stratum);
         if (found != counts.end()) {
           ++found->samples;
         } else {
@@ -225,8 +223,8 @@ Groups number_groups(std::span<const std::string> names, std::size_t samples) {
 }
 
 void clear_if_ungrouped(std::vector<std::string>& names) {
-  const bool has_groups = std::any_of(names.begin(), names.end(),
-                                      [](const std::string& name) { return !name.empty(); });
+  const bool has_groups =
+      std::ranges::any_of(names, [](const std::string& name) { return !name.empty(); });
   if (!has_groups) names.clear();
 }
 

@@ -65,8 +65,7 @@ void add(Classes& classes, std::size_t number, std::size_t sample) {
 
 Classes group_by_class(const Dataset& dataset) {
   const std::vector<std::int32_t> labels = list_labels(dataset);
-  const auto unknown =
-      std::find_if(labels.begin(), labels.end(), [](auto label) { return label < 0; });
+  const auto unknown = std::ranges::find_if(labels, [](auto label) { return label < 0; });
   if (unknown != labels.end()) {
     throw DataError(concat("sample ", dataset.describe(unknown - labels.begin())),
                     "has no known class, which data.sampling: balanced needs; use data.sampling: "

@@ -90,8 +90,7 @@ void share_out(std::int64_t wanted, double fraction, std::map<std::int32_t, Clas
     wanted -= each.taken;
     rests.emplace_back(share - std::floor(share), &each);
   }
-  std::stable_sort(rests.begin(), rests.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(rests, [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const std::int64_t kept : {1, 0}) {
     for (auto& [rest, each] : rests) {
       if (wanted <= 0 || each->taken >= std::ssize(each->samples) - kept) {
@@ -181,8 +180,8 @@ Division divide_samples(std::span<const std::int32_t> labels, double fraction, s
     division.validation.insert(division.validation.end(), samples.begin(), middle);
     division.train.insert(division.train.end(), middle, samples.end());
   }
-  std::sort(division.train.begin(), division.train.end());
-  std::sort(division.validation.begin(), division.validation.end());
+  std::ranges::sort(division.train);
+  std::ranges::sort(division.validation);
   return division;
 }
 

@@ -86,8 +86,8 @@ Division take_last_samples(const config::Data& data, std::span<const std::string
   for (std::size_t i = 0; i < order.size(); ++i) {
     (numbered.by_sample[i] < boundary ? division.train : division.validation).push_back(order[i]);
   }
-  std::sort(division.train.begin(), division.train.end());
-  std::sort(division.validation.begin(), division.validation.end());
+  std::ranges::sort(division.train);
+  std::ranges::sort(division.validation);
   return division;
 }
 
@@ -195,7 +195,7 @@ std::string describe_shares(const config::Data& data, const Strata& strata,
     for (const auto& [share, name] : shares) listed.push_back(concat(name, ' ', percent(share)));
     return listed.empty() ? text : concat(text, by, join(listed));
   }
-  const auto [low, high] = std::minmax_element(shares.begin(), shares.end());
+  const auto [low, high] = std::ranges::minmax_element(shares);
   return concat(text, by, "from ", percent(low->first), " (", low->second, ") to ",
                 percent(high->first), " (", high->second, ')');
 }

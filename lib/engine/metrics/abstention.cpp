@@ -1,6 +1,7 @@
 #include "engine/metrics/abstention.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 namespace trainer::engine {
@@ -8,9 +9,7 @@ namespace trainer::engine {
 std::optional<AbstentionPoint> find_abstention_point(std::span<const TopPrediction> predictions,
                                                      double error) {
   std::vector<TopPrediction> sorted(predictions.begin(), predictions.end());
-  std::sort(sorted.begin(), sorted.end(), [](const TopPrediction& a, const TopPrediction& b) {
-    return a.confidence > b.confidence;
-  });
+  std::ranges::sort(sorted, std::greater<>(), &TopPrediction::confidence);
   std::optional<AbstentionPoint> best;
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < sorted.size(); ++i) {

@@ -12,8 +12,7 @@ class LogOdds {
  public:
   explicit LogOdds(std::span<const float> logits) : logits_(logits) {
     if (logits_.size() == 1) return;
-    top_ =
-        static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    top_ = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
     for (std::size_t i = 0; i < logits_.size(); ++i) rest_ += i == top_ ? 0 : power(i);
   }
 
@@ -39,13 +38,9 @@ class LogOdds {
 
 }  // namespace
 
-std::int64_t BinaryScores::positives() const {
-  return std::count(is_positive.begin(), is_positive.end(), true);
-}
+std::int64_t BinaryScores::positives() const { return std::ranges::count(is_positive, true); }
 
-std::int64_t BinaryScores::negatives() const {
-  return std::count(is_positive.begin(), is_positive.end(), false);
-}
+std::int64_t BinaryScores::negatives() const { return std::ranges::count(is_positive, false); }
 
 double log_odds(std::span<const float> logits, std::int64_t of_class) {
   return LogOdds(logits)(of_class);
@@ -67,8 +62,8 @@ std::vector<BinaryScores> one_against_rest(const LabelledLogits& scores) {
 std::vector<ScoreGroup> group_by_score(const BinaryScores& scores) {
   std::vector<std::size_t> order(scores.scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return scores.scores[a] > scores.scores[b]; });
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return scores.scores[a] > scores.scores[b]; });
   std::vector<ScoreGroup> groups;
   for (const std::size_t i : order) {
     if (groups.empty() || groups.back().score != scores.scores[i]) {

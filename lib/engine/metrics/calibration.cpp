@@ -74,7 +74,7 @@ Interval bootstrap_calibration_error(const std::vector<CalibrationGap>& gaps) {
     for (const double sum : sums) error += std::abs(sum);
     errors.push_back(error / static_cast<double>(samples));
   }
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   const auto percentile = [&](double share) {
     return errors[static_cast<std::size_t>(
         std::lround(share * static_cast<double>(replicates - 1)))];

@@ -1,6 +1,7 @@
 #include "engine/metrics/confusion.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "base/numbers/statistics.h"
@@ -38,7 +39,7 @@ std::vector<ConfusionCell> Confusion::cells() const {
     const auto at = static_cast<std::int64_t>(place);
     if (count != 0) cells.push_back({at / classes_, at % classes_, count});
   }
-  std::sort(cells.begin(), cells.end(), [](const ConfusionCell& a, const ConfusionCell& b) {
+  std::ranges::sort(cells, [](const ConfusionCell& a, const ConfusionCell& b) {
     return a.actual != b.actual ? a.actual < b.actual : a.predicted < b.predicted;
   });
   return cells;
@@ -86,9 +87,7 @@ void keep_largest_confusions(std::vector<ConfusionCell>& cells, std::size_t max_
   std::erase_if(cells, [](const ConfusionCell& cell) {
     return cell.actual == cell.predicted || cell.count == 0;
   });
-  std::stable_sort(cells.begin(), cells.end(), [](const ConfusionCell& a, const ConfusionCell& b) {
-    return a.count > b.count;
-  });
+  std::ranges::stable_sort(cells, std::greater<>(), &ConfusionCell::count);
   if (cells.size() > max_cells) cells.resize(max_cells);
 }
 

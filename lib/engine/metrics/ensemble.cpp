@@ -8,7 +8,7 @@ namespace {
 
 // Returns log(sum of exp(x)) of logits.
 double compute_log_sum(std::span<const float> logits) {
-  const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  const auto largest = static_cast<double>(*std::ranges::max_element(logits));
   if (std::isinf(largest)) return largest;
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
@@ -18,7 +18,7 @@ double compute_log_sum(std::span<const float> logits) {
 // Returns log(sum of exp(x)) of logarithms. Unlike compute_log_sum(), it keeps small terms beside
 // the largest, which matter to the difference of two such sums.
 double add_logarithms(std::span<const double> logarithms) {
-  const auto largest = std::max_element(logarithms.begin(), logarithms.end());
+  const auto largest = std::ranges::max_element(logarithms);
   if (std::isinf(*largest)) return *largest;
   double others = 0;
   for (auto one = logarithms.begin(); one != logarithms.end(); ++one) {

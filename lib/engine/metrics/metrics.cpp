@@ -23,7 +23,7 @@ std::int32_t predicted_class(std::span<const float> logits, LossKind loss) {
     const float threshold = loss == LossKind::kMeanSquaredError ? 0.5f : 0.0f;
     return logits[0] > threshold ? 1 : 0;
   }
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
 Metrics::Means Metrics::class_means() const {

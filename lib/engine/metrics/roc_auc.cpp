@@ -11,8 +11,7 @@ namespace {
 // Computes log(p / (1 - p)) for the softmax's p. It has the order of p, but does not become equal
 // by rounding where p is close to 1.
 void append_log_odds(std::span<const float> logits, std::vector<float>& scores) {
-  const auto top =
-      static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const auto top = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
   const auto power = [&](std::size_t i) {
     return std::exp(static_cast<double>(logits[i]) - static_cast<double>(logits[top]));
   };
@@ -54,8 +53,7 @@ double RocAuc::class_area(std::int64_t column, std::int32_t label) const {
   };
   std::vector<std::size_t> order(labels_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
   std::int64_t own = 0, twice_ranks = 0;
   for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
     std::int64_t equals = 0;  // samples of the class with this score
@@ -74,7 +72,7 @@ double RocAuc::class_area(std::int64_t column, std::int32_t label) const {
 double RocAuc::area() const {
   const double none = std::numeric_limits<double>::quiet_NaN();
   // A NaN cannot be sorted.
-  if (given_up_ || std::any_of(scores_.begin(), scores_.end(), [](float s) { return s != s; })) {
+  if (given_up_ || std::ranges::any_of(scores_, [](float s) { return s != s; })) {
     return none;
   }
   if (outputs_ <= 2) return class_area(outputs_ - 1, 1);

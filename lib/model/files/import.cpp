@@ -237,7 +237,7 @@ std::string incomplete_advice(const ImportReport& report, bool of_backbone) {
   std::vector<std::string> layers;
   const auto add = [&](const std::string& tensor) {
     const std::string layer = tensor.substr(0, tensor.rfind('/'));
-    if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
+    if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   };
   // --set replaces the list of the config, so that the new list repeats its layers.
   for (const std::string& tensor : report.initialised) add(tensor);
@@ -279,9 +279,9 @@ bool loads_head(const graph::Graph& graph, const ImportReport& report) {
       std::find_if(graph.layers.rbegin(), graph.layers.rend(),
                    [](const graph::LayerInfo& layer) { return !layer.parameters.empty(); });
   if (head == graph.layers.rend()) return false;
-  return std::all_of(head->parameters.begin(), head->parameters.end(), [&](graph::ValueId id) {
+  return std::ranges::all_of(head->parameters, [&](graph::ValueId id) {
     const std::vector<std::string>& loaded = report.loaded;
-    return std::find(loaded.begin(), loaded.end(), graph[id].name) != loaded.end();
+    return std::ranges::find(loaded, graph[id].name) != loaded.end();
   });
 }
 

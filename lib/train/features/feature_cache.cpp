@@ -54,8 +54,8 @@ template <class Files>
 void remove_others(const Path& folder, const Files& files) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const bool is_used = std::any_of(files.begin(), files.end(),
-                                     [&](const auto& used) { return used.second == entry.path(); });
+    const bool is_used =
+        std::ranges::any_of(files, [&](const auto& used) { return used.second == entry.path(); });
     if (!is_used && entry.path().extension() == ".bin") std::filesystem::remove(entry.path());
   }
 }
@@ -194,10 +194,9 @@ void FeatureCaches::wait_for(const data::FeatureDataset& features, FeatureLock& 
 void FeatureCaches::release_complete() {
   for (const auto& [file, lock] : locks_) {
     if (!lock->is_held()) continue;
-    const bool is_needed =
-        std::any_of(caches_.begin(), caches_.end(), [&, &path = file](const auto& cache) {
-          return cache.second->file() == path && !cache.second->complete();
-        });
+    const bool is_needed = std::ranges::any_of(caches_, [&, &path = file](const auto& cache) {
+      return cache.second->file() == path && !cache.second->complete();
+    });
     if (!is_needed) lock->unlock();
   }
 }

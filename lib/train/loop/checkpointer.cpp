@@ -125,8 +125,7 @@ std::string Checkpointer::last_checkpoint() const {
 void Checkpointer::check_finite(const std::vector<checkpoint::Tensor>& tensors) const {
   const std::int64_t step = context_.state.step;
   for (const checkpoint::Tensor& tensor : tensors) {
-    if (std::all_of(tensor.values.begin(), tensor.values.end(),
-                    [](float value) { return std::isfinite(value); })) {
+    if (std::ranges::all_of(tensor.values, [](float value) { return std::isfinite(value); })) {
       continue;
     }
     throw_not_finite(

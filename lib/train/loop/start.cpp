@@ -37,9 +37,8 @@ double largest_positive_weight(const std::vector<float>& target_weight) {
 
 void check_averages(const checkpoint::TensorFile& file, const config::Config& config,
                     const std::string& path, const Path& run) {
-  const bool has_averages =
-      std::any_of(file.tensors.begin(), file.tensors.end(),
-                  [](const auto& tensor) { return tensor.name.ends_with("/average"); });
+  const bool has_averages = std::ranges::any_of(
+      file.tensors, [](const auto& tensor) { return tensor.name.ends_with("/average"); });
   if (config.optimizer.ema && !has_averages) {
     throw DataError(path,
                     concat("cannot be resumed: optimizer.ema needs averages of the weights, "

@@ -9,7 +9,7 @@ void StepClock::set_own(std::size_t first_rank, std::span<const backend::PhaseTi
   wait_seconds_ = seconds_waited - waited_;
   waited_ = seconds_waited;
   const double step_seconds = clock_() - start_;
-  std::fill(ranks_.begin(), ranks_.end(), engine::RankTimes());
+  std::ranges::fill(ranks_, engine::RankTimes());
   for (std::size_t i = 0; i < devices.size(); ++i) {
     ranks_.at(first_rank + i) = engine::rank_times(step_seconds, wait_seconds_, devices[i]);
   }

@@ -92,7 +92,7 @@ Stages::Stages(const config::Config& config, const TrainingPlan& plan) : first_s
 }
 
 std::size_t Stages::at(std::int64_t step) const {
-  const auto next = std::upper_bound(first_steps_.begin(), first_steps_.end(), step);
+  const auto next = std::ranges::upper_bound(first_steps_, step);
   return static_cast<std::size_t>(next - first_steps_.begin()) - 1;
 }
 

@@ -2,6 +2,7 @@
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
 // No step writes z or the gradient of y. The convolution computes their rows where it needs them,
 // and sums its results for both norms while they are in the L1 cache.
+#include <algorithm>
 #include <map>
 
 #include "backend/cpu/fuse/groups.h"
@@ -94,7 +95,7 @@ bool can_leave_output(const Graph& graph, const Node& norm,
   if (graph[z].shape.rank() != 4 || is_output(graph, z)) return false;
   if (!machine.keeps_threads_busy(graph[z].shape[3])) return false;
   const std::vector<int> readers = graph.consumers(z);
-  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+  return !readers.empty() && std::ranges::all_of(readers, [&](int reader) {
     const Node& at = graph.nodes[reader];
     const auto found = reads_in_chain.find(reader);
     if (found == reads_in_chain.end()) return is_depthwise(graph, at);

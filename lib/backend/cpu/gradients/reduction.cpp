@@ -137,7 +137,7 @@ void Reduction::begin(const GradientSources& sources, bool add) {
   add_ = add;
   trailer_written_ = aborted_ = false;
   busy_ = true;
-  std::fill(arrived_.begin(), arrived_.end(), std::size_t{0});
+  std::ranges::fill(arrived_, std::size_t{0});
   error_ = nullptr;
   reducing_seconds_ = 0;
   changed_.notify_all();

@@ -114,7 +114,7 @@ void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float
   });
   barrier.wait(lanes);
   if (lane == 0) {
-    std::fill(sums_.begin(), sums_.end(), 0.0);
+    std::ranges::fill(sums_, 0.0);
     double all = 0;
     for (std::size_t p = 0; p < chunks_.size(); ++p) sums_[chunks_[p].segment] += squares_[p];
     for (const double sum : sums_) all += sum;

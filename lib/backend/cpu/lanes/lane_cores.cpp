@@ -60,9 +60,8 @@ std::vector<std::vector<int>> node_cores(const LaneCores& cores,
   for (const std::vector<Processor>& lane : cores.lanes) {
     std::vector<int>& numbers = all.emplace_back();
     for (const Processor& processor : processors) {
-      const bool mine = std::any_of(lane.begin(), lane.end(), [&](const Processor& other) {
-        return other.node == processor.node;
-      });
+      const bool mine = std::ranges::any_of(
+          lane, [&](const Processor& other) { return other.node == processor.node; });
       if (mine) numbers.push_back(processor.number);
     }
   }

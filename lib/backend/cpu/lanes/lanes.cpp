@@ -61,8 +61,8 @@ Division divide(std::int64_t samples, int lanes, int threads,
 // Returns the division with the most lanes among the divisions whose threads are nearest to each
 // other and that are not slower.
 const Division& find_best(const std::vector<Division>& divisions) {
-  const auto nearest = std::min_element(
-      divisions.begin(), divisions.end(),
+  const auto nearest = std::ranges::min_element(
+      divisions,
       [](const Division& a, const Division& b) { return a.cores.locality < b.cores.locality; });
   const auto is_near = [&](const Division& division) {
     return division.cores.locality == nearest->cores.locality;
@@ -112,7 +112,7 @@ std::string describe_node_cost(const LaneCores& cores, std::int64_t gradient_ele
 }  // namespace
 
 bool needs_whole_batch(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+  return std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
     return std::holds_alternative<graph::BatchNorm>(node.op);
   });
 }

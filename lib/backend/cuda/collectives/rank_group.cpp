@@ -127,7 +127,7 @@ bool RankGroup::is_local(int other) const { return places[other].process == plac
 
 bool RankGroup::on_one_device() const {
   const RankPlace& first = places.front();
-  return std::all_of(places.begin(), places.end(), [&first](const RankPlace& place) {
+  return std::ranges::all_of(places, [&first](const RankPlace& place) {
     return place.process == first.process && place.device == first.device;
   });
 }
@@ -159,8 +159,8 @@ RankGroup meet(cluster::Communicator& ranks, int device) {
   check_processes(group, all);
   check_sharing(group);
   const auto is_local = [&mine](const Announcement& each) { return each.process == mine.process; };
-  const auto first = std::find_if(all.begin(), all.end(), is_local);
-  const auto local = std::count_if(all.begin(), all.end(), is_local);
+  const auto first = std::ranges::find_if(all, is_local);
+  const auto local = std::ranges::count_if(all, is_local);
   group.process = join_process_group(first->group, all.size(), local);
   return group;
 }

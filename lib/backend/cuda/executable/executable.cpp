@@ -28,7 +28,7 @@ constexpr std::int64_t kInputAlignment = 16;
 constexpr std::size_t kScalarSlots = 8;
 
 bool has_batch_statistics(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+  return std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
     return std::holds_alternative<graph::BatchNorm>(node.op);
   });
 }
@@ -248,7 +248,7 @@ std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& ca
   std::vector<PackedWeights::Entry*> entries;
   const auto add = [&](const Program& program) {
     for (PackedWeights::Entry* entry : program.packed_weights) {
-      if (std::find(entries.begin(), entries.end(), entry) == entries.end()) {
+      if (std::ranges::find(entries, entry) == entries.end()) {
         entries.push_back(entry);
       }
     }
@@ -257,8 +257,8 @@ std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& ca
     if (part.count > 0) add(program(part.count));
   }
   if (call.idle) add(program(1));
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto* a, const auto* b) { return a->order < b->order; });
+  std::ranges::stable_sort(entries,
+                           [](const auto* a, const auto* b) { return a->order < b->order; });
   return entries;
 }
 

@@ -113,8 +113,8 @@ void CudaExecutable::run_parts(const Call& call) {
     return run_part(call, call.parts[0], true, gradients());
   }
   const bool ordered = options_.reduction.ordered;
-  const auto first = std::find_if(call.parts.begin(), call.parts.end(),
-                                  [](const Part& part) { return part.count > 0; });
+  const auto first =
+      std::ranges::find_if(call.parts, [](const Part& part) { return part.count > 0; });
   const std::int64_t first_part = first - call.parts.begin();  // the one that has the penalty
   const std::int64_t first_leaf = ordered ? leaves().first : 0;
   const std::vector<float*> sums = sum_in_tree(

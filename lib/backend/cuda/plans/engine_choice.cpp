@@ -34,7 +34,7 @@ std::string find_rejection(const Descriptor& engine, const EngineRules& rules, b
 
 bool uses_tensor_cores(const Descriptor& engine) {
   const auto notes = engine.get_numerical_notes();
-  return std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes.end();
+  return std::ranges::find(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes.end();
 }
 
 // The plan of an engine's configuration; none, with the reason, where the rules forbid it, `wanted`
