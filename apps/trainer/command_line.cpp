@@ -178,7 +178,7 @@ void Command::run(const std::function<int()>& work) const {
 }
 
 bool OptionDescription::has_long_name(const std::string& long_name) const {
-  return std::find(long_names.begin(), long_names.end(), long_name) != long_names.end();
+  return std::ranges::find(long_names, long_name) != long_names.end();
 }
 
 struct CommandLine::Parser {

@@ -26,7 +26,7 @@ Words list_words(const OptionDescription& option) {
 Words settings() {
   Words keys;
   for (const std::string& key : config::settable_keys()) keys.push_back(key + "=");
-  std::sort(keys.begin(), keys.end());
+  std::ranges::sort(keys);
   return keys;
 }
 

@@ -38,8 +38,8 @@ int crossval(const CrossvalArguments& arguments) {
                                  plan.points.size(), std::cout);
   std::vector<PointState> points =
       arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, printer);
-  const auto missing = std::count_if(points.begin(), points.end(),
-                                     [](const PointState& point) { return !point.is_done(); });
+  const auto missing =
+      std::ranges::count_if(points, [](const PointState& point) { return !point.is_done(); });
   const int code = commands::find_exit_code(points);
   const commands::Summary summary = commands::summarize(plan, std::move(points), std::nullopt);
   commands::write_tables(summary, plan.folder);

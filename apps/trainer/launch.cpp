@@ -29,7 +29,7 @@ void check_is_joint(const std::string& command) {
 // The command, so that it goes on with the run that it has begun.
 std::vector<std::string> resuming(std::vector<std::string> command) {
   std::erase(command, "--overwrite");
-  if (std::find(command.begin(), command.end(), "--resume") == command.end()) {
+  if (std::ranges::find(command, "--resume") == command.end()) {
     command.emplace_back("--resume");
   }
   return command;

@@ -46,7 +46,7 @@ void check_command(const std::vector<CommandDescription>& commands, int argc, ch
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
   for (const CommandDescription& command : commands) names.push_back(command.name);
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  if (std::ranges::find(names, argv[1]) != names.end()) return;
   if (std::filesystem::exists(argv[1])) {
     throw ConfigError({}, concat("'", argv[1], "' is not a command; `trainer train ", argv[1],
                                  "` trains with it, `trainer help` shows more"));
@@ -91,10 +91,10 @@ constexpr struct {
 std::string find_other_name(const std::string& name, const std::vector<std::string>& names) {
   for (const auto& other : kShortNames) {
     if (name != other.name) continue;
-    if (std::find(names.begin(), names.end(), other.option) == names.end()) continue;
+    if (std::ranges::find(names, other.option) == names.end()) continue;
     return concat("; write ", other.option, other.value);
   }
-  if (std::find(names.begin(), names.end(), "--set") == names.end()) return "";
+  if (std::ranges::find(names, "--set") == names.end()) return "";
   for (const auto& other : kOtherNames) {
     if (name == other.name) return concat("; write ", other.instead);
   }
@@ -118,7 +118,7 @@ void check_options(const std::vector<CommandDescription>& commands, int argc, ch
     const bool is_short =
         name.size() == 2 && name[0] == '-' && std::isalpha(static_cast<unsigned char>(name[1]));
     if (!name.starts_with("--") && !is_short) continue;
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (std::ranges::find(names, name) != names.end()) continue;
     std::string guess = find_other_name(name, names);
     if (guess.empty() && !is_short) guess = config::suggestion(name, names);
     if (guess.empty()) guess = concat("; `trainer ", argv[1], " --help` lists them");

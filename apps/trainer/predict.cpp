@@ -69,9 +69,9 @@ class SkippedFiles {
     if (count_ > 0) {
       warn(concat(count_, count_ == 1 ? " file was skipped" : " files were skipped"));
     }
-    const bool all =
-        count_ == 0 && std::all_of(inputs.begin(), inputs.end(),
-                                   [](const auto& input) { return input.unreadable == 0; });
+    const bool all = count_ == 0 && std::ranges::all_of(inputs, [](const auto& input) {
+                       return input.unreadable == 0;
+                     });
     return all || arguments_.on_error == OnError::kSkip ? kExitOk : kExitData;
   }
 

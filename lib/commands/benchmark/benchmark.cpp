@@ -106,7 +106,7 @@ Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& opti
     rates.push_back(static_cast<double>(samples) / elapsed);
   }
   result.wait_share = (runner.seconds_waited() - waited) / seconds_between(measured, Clock::now());
-  const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
+  const auto [low, high] = std::ranges::minmax_element(rates);
   result.low = *low;
   result.high = *high;
   result.images_per_second = median(rates);

@@ -41,8 +41,8 @@ void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
   for (const RunFiles& run : runs) curves.push_back(read_curve(run, split, value));
   std::vector<std::int64_t> common;
   for (const auto& [step, number] : curves.front()) {
-    const bool all = std::all_of(curves.begin(), curves.end(),
-                                 [s = step](const Curve& curve) { return curve.contains(s); });
+    const bool all =
+        std::ranges::all_of(curves, [s = step](const Curve& curve) { return curve.contains(s); });
     if (all) common.push_back(step);
   }
   for (const std::int64_t step : thin_out(common)) {
@@ -116,8 +116,7 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>&
   }
   std::erase_if(settings, [](const Comparison::Setting& setting) {
     const auto& values = setting.values;
-    const bool same =
-        std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+    const bool same = std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
     return same || is_place(setting.key);
   });
   return settings;

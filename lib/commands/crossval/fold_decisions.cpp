@@ -36,7 +36,7 @@ LabelledLogits join_folds(const std::vector<LabelledLogits>& folds, std::size_t 
 std::size_t find_fold_not_finite(const std::vector<LabelledLogits>& folds) {
   for (std::size_t fold = 0; fold < folds.size(); ++fold) {
     const std::vector<float>& logits = folds[fold].logits;
-    if (!std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) {
       return fold + 1;
     }
   }
@@ -120,7 +120,7 @@ std::vector<double> to_probabilities(const std::vector<double>& log_odds) {
 
 // Returns "0.9 to 1.1", the least and the largest value.
 std::string extent_text(const std::vector<double>& values) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto [low, high] = std::ranges::minmax_element(values);
   return concat(fixed(*low, 4), " to ", fixed(*high, 4));
 }
 
@@ -128,9 +128,9 @@ void print_fold_calibration(const FoldCalibration& calibration, bool brief, std:
   out << "calibration: temperature " << fixed(calibration.temperature, 4)
       << "; each fold is measured with that of the other folds, "
       << extent_text(calibration.temperatures) << '\n';
-  const bool is_at_end = std::any_of(
-      calibration.temperatures.begin(), calibration.temperatures.end(),
-      [](double t) { return t == engine::kMinTemperature || t == engine::kMaxTemperature; });
+  const bool is_at_end = std::ranges::any_of(calibration.temperatures, [](double t) {
+    return t == engine::kMinTemperature || t == engine::kMaxTemperature;
+  });
   if (is_at_end) {
     out << "a temperature is at the end of its range: the samples are too few or too easy (or the "
            "model is worse than chance) to calibrate it\n";
@@ -181,8 +181,8 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
   const LabelledLogits all = join_folds(folds, kNoFold);
   decisions.calibration = calibrate_folds(folds, all);
   const std::vector<std::int32_t>& labels = all.labels;
-  const bool has_one_class = std::count(labels.begin(), labels.end(), labels.front()) ==
-                             static_cast<std::ptrdiff_t>(labels.size());
+  const bool has_one_class =
+      std::ranges::count(labels, labels.front()) == static_cast<std::ptrdiff_t>(labels.size());
   if (has_one_class) {
     warn("there is no curve or operating point: all samples are of one class");
     return decisions;

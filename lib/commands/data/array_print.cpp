@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 std::optional<std::pair<std::size_t, std::size_t>> find_extremes(const ArraySplitCheck& split) {
   const std::vector<std::int64_t>& counts = split.per_class;
   if (counts.empty()) return std::nullopt;
-  const auto largest = std::max_element(counts.begin(), counts.end());
-  const auto smallest = std::min_element(counts.begin(), counts.end());
+  const auto largest = std::ranges::max_element(counts);
+  const auto smallest = std::ranges::min_element(counts);
   return std::pair(static_cast<std::size_t>(largest - counts.begin()),
                    static_cast<std::size_t>(smallest - counts.begin()));
 }

@@ -26,8 +26,8 @@ constexpr int kMaxTextWidth = 120;  // pixels for which a cell becomes wider tha
 std::string label_text(const std::vector<float>& shares, const std::vector<std::string>& classes) {
   std::vector<std::size_t> order(shares.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
   if (shares[order[0]] == 1) return classes[order[0]];
   std::string text;
   for (const std::size_t c : order) {
@@ -76,8 +76,8 @@ std::vector<float> read_shares(const data::DatasetSpec& spec, const std::vector<
 
 // Returns the first class with a share; the number of classes without any.
 std::size_t find_first_class(const std::vector<float>& shares) {
-  const auto found = std::find_if(shares.begin(), shares.end(),
-                                  [](float share) { return std::isfinite(share) && share > 0; });
+  const auto found =
+      std::ranges::find_if(shares, [](float share) { return std::isfinite(share) && share > 0; });
   return found - shares.begin();
 }
 
@@ -85,7 +85,7 @@ std::size_t find_first_class(const std::vector<float>& shares) {
 // first one.
 std::size_t find_class(const std::vector<float>& shares, bool is_multi_label) {
   if (is_multi_label || shares.empty()) return find_first_class(shares);
-  return std::max_element(shares.begin(), shares.end()) - shares.begin();
+  return std::ranges::max_element(shares) - shares.begin();
 }
 
 // Returns the end of a text that fits into a width.
@@ -173,8 +173,7 @@ Bytes draw_sheet(const data::Dataset& set, const std::vector<std::string>& class
     }
     tiles.emplace_back(find_class(shares, spec.is_multi_label()), std::move(tile));
   }
-  std::stable_sort(tiles.begin(), tiles.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(tiles, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Tile> ordered;
   for (auto& [label_class, tile] : tiles) ordered.push_back(std::move(tile));
   return draw_tiles(spec.image_shape, ordered);

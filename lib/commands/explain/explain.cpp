@@ -183,8 +183,8 @@ std::optional<ExplainedKey> find(const std::vector<ExplainedSection>& sections, 
     const std::size_t dot = path.find('.');
     if (dot == std::string::npos) return std::nullopt;
     const std::string first = path.substr(0, dot);
-    const bool leads_on = std::any_of(sections.begin(), sections.end(), [&](const auto& section) {
-      return std::any_of(section.keys.begin(), section.keys.end(), [&](const Explained& key) {
+    const bool leads_on = std::ranges::any_of(sections, [&](const auto& section) {
+      return std::ranges::any_of(section.keys, [&](const Explained& key) {
         return key.path == first || key.path.ends_with('.' + first);
       });
     });
@@ -209,8 +209,7 @@ std::vector<const Explained*> find_containing(const std::vector<ExplainedSection
 bool is_ambiguous(const std::vector<const Explained*>& keys, const std::string& word) {
   const auto is_word = [&](const Explained* key) { return key->path == word; };
   const auto ends = [&](const Explained* key) { return key->path.ends_with('.' + word); };
-  return std::none_of(keys.begin(), keys.end(), is_word) &&
-         std::count_if(keys.begin(), keys.end(), ends) > 1;
+  return std::ranges::none_of(keys, is_word) && std::ranges::count_if(keys, ends) > 1;
 }
 
 std::string print_matches(const std::vector<const Explained*>& keys, const std::string& word) {

@@ -58,8 +58,8 @@ std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points) 
   double steepest = 0;
   // Beyond the lowest loss a fall is the recovery from a rise that a large rate has caused.
   const std::size_t lowest =
-      std::min_element(points.begin(), points.end(),
-                       [](const auto& a, const auto& b) { return a.smoothed < b.smoothed; }) -
+      std::ranges::min_element(
+          points, [](const auto& a, const auto& b) { return a.smoothed < b.smoothed; }) -
       points.begin();
   for (std::size_t i = kReach; i + kReach < points.size() && i < lowest; ++i) {
     const RangeTest::Point &before = points[i - kReach], &after = points[i + kReach];

@@ -308,10 +308,7 @@ void Launcher::hurry() {
   deadline_ = network_.now() + options_.after_term;
 }
 
-bool Launcher::any_running() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const Worker& worker) { return worker.running; });
-}
+bool Launcher::any_running() const { return std::ranges::any_of(workers_, &Worker::running); }
 
 }  // namespace
 

@@ -351,8 +351,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
     weights.searched.emplace_back(folder);
   }
   const Path beside = folder_beside(data);
-  if (std::find(weights.searched.begin(), weights.searched.end(), beside) ==
-      weights.searched.end()) {
+  if (std::ranges::find(weights.searched, beside) == weights.searched.end()) {
     weights.searched.push_back(beside);
   }
   using Name = config::Backbone::Name;

@@ -10,7 +10,7 @@ namespace trainer::commands {
 
 std::int64_t find_class(const std::vector<std::string>& classes, const std::string& name,
                         const std::string& option) {
-  const auto found = std::find(classes.begin(), classes.end(), name);
+  const auto found = std::ranges::find(classes, name);
   if (found != classes.end()) return found - classes.begin();
   constexpr std::size_t kMaxNames = 12;
   std::string known = config::suggestion(name, classes);

@@ -94,7 +94,7 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   if (const auto found = metadata.find("training data"); found != metadata.end()) {
     opened.training_data = found->second;
   }
-  opened.other_data = std::any_of(overrides.begin(), overrides.end(), changes_data);
+  opened.other_data = std::ranges::any_of(overrides, changes_data);
   opened.warn = warn;
   opened.image_shape = train::read_image_shape(metadata);
   opened.image_type = train::read_image_type(metadata);

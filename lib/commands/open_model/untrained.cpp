@@ -131,9 +131,8 @@ std::vector<std::string> initial_layers(const graph::Graph& model,
   const std::set<std::string> known(loaded.begin(), loaded.end());
   std::vector<std::string> layers;
   for (const graph::LayerInfo& layer : model.layers) {
-    const bool is_initial =
-        std::any_of(layer.parameters.begin(), layer.parameters.end(),
-                    [&](graph::ValueId id) { return !known.contains(model[id].name); });
+    const bool is_initial = std::ranges::any_of(
+        layer.parameters, [&](graph::ValueId id) { return !known.contains(model[id].name); });
     if (is_initial) layers.push_back(layer.name);
   }
   return layers;

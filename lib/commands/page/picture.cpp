@@ -101,8 +101,8 @@ Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& sha
 }
 
 std::string sample_list(const std::vector<SampleTile>& tiles) {
-  const bool has_heatmaps = std::any_of(
-      tiles.begin(), tiles.end(), [](const SampleTile& tile) { return !tile.heatmap.url.empty(); });
+  const bool has_heatmaps =
+      std::ranges::any_of(tiles, [](const SampleTile& tile) { return !tile.heatmap.url.empty(); });
   std::string text = concat("<ul class=\"samples", has_heatmaps ? " pairs" : "", "\">\n");
   for (const SampleTile& tile : tiles) {
     text += concat("<li", tile.is_wrong ? " class=\"wrong\"" : "", ">", pictures(tile), "<span>");

@@ -141,9 +141,8 @@ class LineChart {
     std::string text = concat("Line chart: ", chart_.y_label, " over ", chart_.x_label, ".");
     for (std::size_t i = 0; i < points_.size(); ++i) {
       if (points_[i].empty()) continue;
-      const auto [least, most] =
-          std::minmax_element(points_[i].begin(), points_[i].end(),
-                              [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto [least, most] = std::ranges::minmax_element(
+          points_[i], [](const auto& a, const auto& b) { return a.second < b.second; });
       text +=
           concat(' ', chart_.series[i].name, ": first ", chart_number(points_[i].front().second),
                  ", last ", chart_number(points_[i].back().second), ", lowest ",

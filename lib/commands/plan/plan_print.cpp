@@ -51,7 +51,7 @@ void print_settings(const PlanReport& plan, std::ostream& out, Values values) {
   print_settings(plan, "config, as given", out,
                  [](const PlanReport::Setting& setting) { return setting.given; });
   print_settings(plan, "\nwhat follows from it", out, is_derived);
-  const auto defaults = std::count_if(plan.settings.begin(), plan.settings.end(), is_default);
+  const auto defaults = std::ranges::count_if(plan.settings, is_default);
   if (values == Values::kAll) {
     print_settings(plan, "\ndefaults", out, is_default);
   } else if (defaults > 0) {
@@ -139,7 +139,7 @@ void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
     out << "  unknown without the data; give model.input and data.num_classes to plan without it\n";
     return;
   }
-  const bool transfer = std::any_of(plan.layers.begin(), plan.layers.end(), is_transferred);
+  const bool transfer = std::ranges::any_of(plan.layers, is_transferred);
   std::vector<std::string> titles{"layer (type)", "output shape", "parameters", "trainable",
                                   "FLOPs"};
   if (transfer) titles.insert(titles.end(), {"weights", "training"});
@@ -206,7 +206,7 @@ std::string describe_counts(const PlannedData& data, Split split) {
   if (found == data.class_counts.end()) return "";
   const std::vector<std::int64_t>& counts = found->second;
   if (counts.size() > kMaxClasses) {
-    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    const auto [least, most] = std::ranges::minmax_element(counts);
     return concat(" (", grouped(*least), " to ", grouped(*most), " a class)");
   }
   std::string text;

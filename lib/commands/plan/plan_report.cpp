@@ -301,16 +301,15 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
         workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
     const bool if_together = workers > 1 && plan.where != train::FeaturePlan::Where::kNowhere;
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
-    device.keeps_features =
-        plan.where != train::FeaturePlan::Where::kNowhere &&
-        std::find(plan.splits.begin(), plan.splits.end(), Split::kTrain) != plan.splits.end();
+    device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
+                            std::ranges::find(plan.splits, Split::kTrain) != plan.splits.end();
   }
   return device;
 }
 
 void check_pass(const std::string& pass) {
   const std::vector<std::string> names = compile::pass_names();
-  if (pass.empty() || pass == "all" || std::find(names.begin(), names.end(), pass) != names.end()) {
+  if (pass.empty() || pass == "all" || std::ranges::find(names, pass) != names.end()) {
     return;
   }
   std::string list = "all";

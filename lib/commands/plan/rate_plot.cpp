@@ -145,7 +145,7 @@ class RatePlot {
 
   void draw_notable() {
     std::vector<std::int64_t> notable{0, highest_, highest_end_, lowest_, steps_.total_steps - 1};
-    std::sort(notable.begin(), notable.end());
+    std::ranges::sort(notable);
     double last_x = -1e9, last_y = 0;
     for (const std::int64_t step : notable) {
       if (step < 0 || step >= steps_.total_steps) continue;

@@ -58,7 +58,7 @@ class Alone final : public cluster::Communicator {
   }
   void broadcast(std::span<std::byte>, int) override {}
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    std::copy(mine.begin(), mine.end(), all.begin());
+    std::ranges::copy(mine, all.begin());
     note(mine.size());
   }
   void barrier() override {}
@@ -200,7 +200,7 @@ StepProfile measure_step(const config::Config& config, const graph::Graph& model
 StepProfile make_profile(double step_seconds, const std::string& source,
                          const config::Config& config, const std::vector<model::LayerRow>& layers) {
   const auto is_trained = [](const model::LayerRow& row) { return row.trainable_parameters > 0; };
-  const auto first = std::find_if(layers.begin(), layers.end(), is_trained);
+  const auto first = std::ranges::find_if(layers, is_trained);
   if (first == layers.end()) throw ConfigError({}, "a simulation needs layers that are trained");
   // Work from the start of the step to the end of a layer's backward.
   std::vector<double> done(layers.size());

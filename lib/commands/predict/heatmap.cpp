@@ -33,9 +33,9 @@ double scale_colour(double value, double centre) {
 
 // Divides by the largest value, if that is positive.
 void normalise(engine::PositionMap& map) {
-  const float largest = *std::max_element(map.values.begin(), map.values.end());
+  const float largest = *std::ranges::max_element(map.values);
   if (!(largest > 0)) {
-    std::fill(map.values.begin(), map.values.end(), 0.0f);
+    std::ranges::fill(map.values, 0.0f);
     return;
   }
   for (float& value : map.values) value = std::max(value / largest, 0.0f);

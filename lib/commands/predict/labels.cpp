@@ -123,7 +123,7 @@ void LabelWriter::write_json(const PredictionInput& input, const Output& output)
     auto present = nlohmann::ordered_json::array(), absent = nlohmann::ordered_json::array();
     const data::LabelSet labels = input.dataset().label_set_at(output.index);
     const auto has = [](std::span<const std::int32_t> list, std::size_t label) {
-      return std::binary_search(list.begin(), list.end(), static_cast<std::int32_t>(label));
+      return std::ranges::binary_search(list, static_cast<std::int32_t>(label));
     };
     for (std::size_t i = 0; i < labels_.size(); ++i) {
       if (has(labels.unknown, i)) continue;

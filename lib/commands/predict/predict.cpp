@@ -49,7 +49,7 @@ std::vector<double> compute_probabilities(std::span<const float> logits, LossKin
     // Its outputs estimate labels 0 and 1 as they are.
     if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
   } else if (loss == LossKind::kSoftmaxCrossEntropy) {
-    const double largest = *std::max_element(p.begin(), p.end());
+    const double largest = *std::ranges::max_element(p);
     double sum = 0;
     for (double& x : p) sum += x = std::exp(x - largest);
     for (double& x : p) x /= sum;

@@ -46,8 +46,7 @@ std::vector<std::size_t> PredictionWriter::runners_up(const Prediction& predicti
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (i != first) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return p[a] > p[b]; });
   order.resize(
       std::min(order.size(), static_cast<std::size_t>(std::max<std::int64_t>(top_, 1)) - 1));
   return order;

@@ -23,9 +23,9 @@ std::vector<std::uint8_t> to_pixels(const std::vector<std::byte>& image,
   if (spec.image_type != DType::kFloat32) return {};
   std::vector<float> values(pixels.size());
   std::memcpy(values.data(), image.data(), image.size());
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  const auto [least, most] = std::ranges::minmax_element(values);
   const float low = *least, range = *most - low;
-  std::transform(values.begin(), values.end(), pixels.begin(), [&](float value) {
+  std::ranges::transform(values, pixels.begin(), [&](float value) {
     const float share = range > 0 ? (value - low) / range : 0;
     return static_cast<std::uint8_t>(std::isfinite(share) ? std::lround(255 * share) : 0);
   });

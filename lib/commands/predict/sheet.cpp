@@ -93,9 +93,8 @@ std::string PredictionSheet::html(const std::string& title) const {
                            grouped(group.count), ")"));
     std::vector<const Shown*> order;
     for (const Shown& shown : group.shown) order.push_back(&shown);
-    std::stable_sort(order.begin(), order.end(), [](const Shown* a, const Shown* b) {
-      return a->probability < b->probability;
-    });
+    std::ranges::stable_sort(
+        order, [](const Shown* a, const Shown* b) { return a->probability < b->probability; });
     std::vector<SampleTile> tiles;
     for (const Shown* shown : order) tiles.push_back(shown->tile);
     body += tiles.empty() ? std::string("<p>None of them is shown.</p>\n") : sample_list(tiles);

@@ -13,7 +13,7 @@ using Intervals = std::vector<std::pair<Clock::time_point, Clock::time_point>>;
 
 // Sorted and without overlaps.
 Intervals merged(Intervals all) {
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   Intervals result;
   for (const auto& [start, end] : all) {
     if (!result.empty() && start <= result.back().second) {

@@ -110,8 +110,7 @@ void add_rank(int rank, const std::vector<WorkRecord>& records, const std::strin
     const bool reduces = thread == backend::kReductionThread;
     const int id = reduces ? kReduction : kFirstThread + thread;
     events.name_thread(process, id, reduces ? "all-reduce" : concat("worker thread ", thread));
-    std::sort(own.begin(), own.end(),
-              [](const WorkRecord& a, const WorkRecord& b) { return a.start < b.start; });
+    std::ranges::sort(own, {}, &WorkRecord::start);
     if (!reduces) add_phases(process, id, own, events);
     for (const WorkRecord& record : own) {
       if (record.kind == WorkRecord::Kind::kLayer) {

@@ -21,11 +21,10 @@ std::string sizes(const RunFiles& run) {
       cells.back().insert(cells.back().end(), 3, "-");
       continue;
     }
-    const auto [least, most] = std::minmax_element(split.classes.begin(), split.classes.end());
+    const auto [least, most] = std::ranges::minmax_element(split.classes);
     cells.back().push_back(grouped(*least));
     cells.back().push_back(grouped(*most));
-    cells.back().push_back(
-        grouped(std::count(split.classes.begin(), split.classes.end(), std::int64_t{0})));
+    cells.back().push_back(grouped(std::ranges::count(split.classes, std::int64_t{0})));
   }
   return table("Samples of every split", cells, 1);
 }

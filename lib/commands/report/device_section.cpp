@@ -129,7 +129,7 @@ std::vector<Chart> device_charts(const RunFiles& run) {
                 concat(measure.title, " (", measure.unit, ")"),
                 {},
                 true};
-    std::replace(chart.id.begin(), chart.id.end(), '_', '-');
+    std::ranges::replace(chart.id, '_', '-');
     for (const std::string& device : list_devices(run)) {
       const auto found = run.devices.find(device + '_' + measure.column);
       if (found == run.devices.end()) continue;

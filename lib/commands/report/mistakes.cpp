@@ -100,8 +100,8 @@ class GroupedMistakes {
   std::vector<MistakeGroup> take(const SampleRenderer& renderer) const {
     std::vector<const Group*> largest;
     for (const auto& [classes, group] : groups_) largest.push_back(&group);
-    std::stable_sort(largest.begin(), largest.end(),
-                     [](const Group* a, const Group* b) { return a->count > b->count; });
+    std::ranges::stable_sort(largest,
+                             [](const Group* a, const Group* b) { return a->count > b->count; });
     largest.resize(std::min({largest.size(), kMaxGroups, most_}));
     std::vector<MistakeGroup> result;
     std::size_t left = most_;
@@ -158,8 +158,7 @@ class RightAnswers {
         if (round < of_class.size() && result.size() < most_) result.push_back(of_class[round]);
       }
     }
-    std::stable_sort(result.begin(), result.end(),
-                     [](const Kept& a, const Kept& b) { return a.label < b.label; });
+    std::ranges::stable_sort(result, {}, &Kept::label);
     return result;
   }
 

@@ -35,7 +35,7 @@ std::vector<const PartJson*> hardest_classes(const PartJson& json) {
   constexpr std::size_t kMaxCurves = 6;
   std::vector<const PartJson*> classes;
   for (const PartJson& one : json.at("classes")) classes.push_back(&one);
-  std::stable_sort(classes.begin(), classes.end(), [](const PartJson* a, const PartJson* b) {
+  std::ranges::stable_sort(classes, [](const PartJson* a, const PartJson* b) {
     return a->at("roc_auc").get<double>() < b->at("roc_auc").get<double>();
   });
   if (classes.size() > kMaxCurves) classes.resize(kMaxCurves);

@@ -41,8 +41,7 @@ std::vector<Series> make_series(const RunFiles& run, double MetricsRow::*value, 
 // Replaces the training metrics of a run that is too short for a curve by those of every step.
 RunFiles with_steps_as_metrics(RunFiles run) {
   const auto is_train = [](const MetricsRow& row) { return row.split == Split::kTrain; };
-  const auto rows =
-      static_cast<std::size_t>(std::count_if(run.metrics.begin(), run.metrics.end(), is_train));
+  const auto rows = static_cast<std::size_t>(std::ranges::count_if(run.metrics, is_train));
   if (rows >= kMinCurveRows || run.ledger.size() <= rows) return run;
   for (MetricsRow& row : run.metrics) {
     if (is_train(row)) row.loss = row.learning_rate = row.images_per_second = NAN;

@@ -71,7 +71,7 @@ Lines group_lines(const Summary& summary, const ChartAxis& axis) {
     if (row.runs > 0) lines[make_line_name(summary, row, axis)].push_back(&row);
   }
   for (auto& [name, rows] : lines) {
-    std::stable_sort(rows.begin(), rows.end(), [&](const SummaryRow* a, const SummaryRow* b) {
+    std::ranges::stable_sort(rows, [&](const SummaryRow* a, const SummaryRow* b) {
       return find_x(*a, axis) < find_x(*b, axis);
     });
   }
@@ -121,7 +121,7 @@ constexpr std::size_t kMaxCurves = 6;
 std::string make_point_label(const Summary& summary, const Point& point) {
   std::vector<std::string> words;
   for (const auto& [key, value] : point.values) {
-    const auto found = std::find(summary.keys.begin(), summary.keys.end(), key);
+    const auto found = std::ranges::find(summary.keys, key);
     const bool is_known = found != summary.keys.end();
     words.push_back(
         concat(is_known ? summary.short_names[found - summary.keys.begin()] : key, "=", value));
@@ -172,9 +172,8 @@ std::string verdicts(const Summary& summary) {
   if (summary.rows.empty()) return "";
   std::map<std::string, std::int64_t> counts;
   for (const SummaryRow& row : summary.rows) ++counts[row.verdict];
-  const auto common =
-      std::max_element(counts.begin(), counts.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto common = std::ranges::max_element(
+      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto total = std::ssize(summary.rows);
   std::string text;
   if (common->second > 1) {
@@ -203,9 +202,8 @@ std::string chart_grid(const std::vector<Chart>& charts) {
 std::string curves_section(const Summary& summary) {
   const std::vector<Chart> charts = sweep_curves(summary);
   if (charts.empty()) return "";
-  const auto finished =
-      std::count_if(summary.points.begin(), summary.points.end(),
-                    [](const PointState& point) { return point.run.has_value(); });
+  const auto finished = std::ranges::count_if(
+      summary.points, [](const PointState& point) { return point.run.has_value(); });
   std::string text = heading("Curves");
   if (finished > static_cast<std::int64_t>(kMaxCurves)) {
     text += concat("<p>The best ", kMaxCurves, " of ", finished, " points.</p>\n");

@@ -40,7 +40,7 @@ void find_runs(const Path& folder, int depth, std::vector<Path>& found) {
       children.push_back(entry->path());
     }
   }
-  std::sort(children.begin(), children.end());
+  std::ranges::sort(children);
   for (const Path& child : children) find_runs(child, depth + 1, found);
 }
 
@@ -79,9 +79,8 @@ std::int64_t measure_checkpoints(const Path& run) {
        entry.increment(error)) {
     std::error_code failed;
     if (!entry->is_regular_file(failed)) continue;
-    const bool is_known = std::any_of(seen.begin(), seen.end(), [&](const Path& path) {
-      return fs::equivalent(path, entry->path(), failed);
-    });
+    const bool is_known = std::ranges::any_of(
+        seen, [&](const Path& path) { return fs::equivalent(path, entry->path(), failed); });
     if (is_known) continue;
     const auto size = entry->file_size(failed);
     if (failed) continue;  // it was removed in the meantime
@@ -182,8 +181,7 @@ std::vector<RunRow> list_runs(const std::vector<Path>& folders) {
   for (const Path& folder : found) {
     if (seen.insert(fs::weakly_canonical(folder)).second) rows.push_back(read_row(folder));
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const RunRow& a, const RunRow& b) { return a.started < b.started; });
+  std::ranges::stable_sort(rows, {}, &RunRow::started);
   return rows;
 }
 

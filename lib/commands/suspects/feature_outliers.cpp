@@ -1,6 +1,7 @@
 #include "commands/suspects/feature_outliers.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -141,9 +142,7 @@ std::vector<FeatureOutlier> find_feature_outliers(const LabelledImages& images,
     }
     add_outliers(taken.images, compute_features(opened, taken.input), outliers);
   }
-  std::stable_sort(
-      outliers.begin(), outliers.end(),
-      [](const FeatureOutlier& a, const FeatureOutlier& b) { return a.ratio > b.ratio; });
+  std::ranges::stable_sort(outliers, std::greater<>(), &FeatureOutlier::ratio);
   return outliers;
 }
 

@@ -83,8 +83,8 @@ PictureHash hash_picture(std::span<const std::uint8_t> pixels, int height, int w
   }
   const std::vector<float> levels =
       resize_area(grey, height, width, Thumbnail::kSide, Thumbnail::kSide);
-  std::transform(levels.begin(), levels.end(), hash.thumbnail.grey.begin(),
-                 [](float x) { return static_cast<std::uint8_t>(std::lround(x)); });
+  std::ranges::transform(levels, hash.thumbnail.grey.begin(),
+                         [](float x) { return static_cast<std::uint8_t>(std::lround(x)); });
   return hash;
 }
 

@@ -76,7 +76,7 @@ std::vector<double> find_neighbour_distances(std::span<const float> features, st
 
 double find_outlier_limit(std::vector<double> distances) {
   constexpr double kRanges = 1 / 0.37037 - 1;  // cleanlab's threshold is 0.37037
-  std::sort(distances.begin(), distances.end());
+  std::ranges::sort(distances);
   const double low = find_quantile(distances, 0.25), high = find_quantile(distances, 0.75);
   return high + kRanges * (high - low);
 }

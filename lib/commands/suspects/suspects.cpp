@@ -86,8 +86,8 @@ std::vector<std::vector<std::size_t>> find_copied_images(
     pictures.push_back(hashes[i]);
   }
   if (readable.size() < count) {
-    const auto first = std::find_if(errors.begin(), errors.end(),
-                                    [](const std::string& error) { return !error.empty(); });
+    const auto first =
+        std::ranges::find_if(errors, [](const std::string& error) { return !error.empty(); });
     warn(concat(
         count - readable.size(), " of ", count,
         " images cannot be read and are not compared with others; the first: ", printable(*first)));

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kMaxSuspectsListed = 20;  // of each reason
 
 bool has_reason(const Suspect& suspect, Reason reason) {
-  return std::find(suspect.reasons.begin(), suspect.reasons.end(), reason) != suspect.reasons.end();
+  return std::ranges::find(suspect.reasons, reason) != suspect.reasons.end();
 }
 
 // Returns which images have been judged, and by whom.

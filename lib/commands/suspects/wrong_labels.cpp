@@ -1,6 +1,7 @@
 #include "commands/suspects/wrong_labels.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -48,16 +49,14 @@ std::vector<WrongLabel> find_wrong_labels(std::span<const std::int32_t> labels,
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span<const double> row = probabilities.subspan(i * classes, classes);
     const std::size_t label = labels[i];
-    const auto likeliest =
-        static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    const auto likeliest = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
     // A label that is likeliest but for rounding is not suspect.
     if (row[likeliest] <= row[label] + kProbabilityRounding) continue;
     const std::optional<std::size_t> confident = find_confident_class(row, thresholds, likeliest);
     if (!confident || *confident == label) continue;
     found.push_back({i, static_cast<std::int32_t>(*confident), row[likeliest] - row[label]});
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const WrongLabel& a, const WrongLabel& b) { return a.margin > b.margin; });
+  std::ranges::stable_sort(found, std::greater<>(), &WrongLabel::margin);
   return found;
 }
 

@@ -76,7 +76,7 @@ Axis parse_axis(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) wrong_axis(text);
   Axis axis{text.substr(0, equals), split_values(text.substr(equals + 1), ",")};
-  if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end()) wrong_axis(text);
+  if (std::ranges::find(axis.values, "") != axis.values.end()) wrong_axis(text);
   return axis;
 }
 
@@ -93,8 +93,8 @@ std::vector<Axis> axes_of_environment(const config::Environment& environment,
     if (found == environment.end()) continue;
     Axis axis{key, split_values(found->second, ", \t\n"), variable};
     std::erase(axis.values, "");
-    const bool is_given = std::any_of(given.begin(), given.end(),
-                                      [&](const Axis& other) { return other.key == axis.key; });
+    const bool is_given =
+        std::ranges::any_of(given, [&](const Axis& other) { return other.key == axis.key; });
     if (!axis.values.empty() && !is_given) axes.push_back(std::move(axis));
   }
   return axes;
@@ -111,9 +111,8 @@ std::string learning_rate_key(const config::Config& config) {
 }
 
 std::string short_name(const std::string& key, const std::vector<Axis>& axes) {
-  const auto alike = std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) {
-    return last_word(axis.key) == last_word(key);
-  });
+  const auto alike = std::ranges::count_if(
+      axes, [&](const Axis& axis) { return last_word(axis.key) == last_word(key); });
   return alike > 1 ? key : last_word(key);
 }
 

@@ -51,7 +51,7 @@ double wait_share(const RunFiles& run) {
 // Returns the checkpoint whose metrics all points have: the last one if a run has no best
 // checkpoint of the scored split, as a run of an older program.
 ScoredCheckpoint choose_checkpoint(const Runs& runs) {
-  const bool all_have_best = std::all_of(runs.begin(), runs.end(), [](const RunFiles* run) {
+  const bool all_have_best = std::ranges::all_of(runs, [](const RunFiles* run) {
     const auto result = find_scored_result(*run, ScoredCheckpoint::kBest);
     return !result || result->checkpoint == ScoredCheckpoint::kBest;
   });
@@ -230,7 +230,7 @@ std::string describe_missing(const std::vector<const PointState*>& points) {
     const bool failed = point->kind == PointState::Kind::kFailed;
     lines.push_back(concat(to_string(point->kind), failed ? ": " + point->message : ""));
   }
-  std::sort(lines.begin(), lines.end());
+  std::ranges::sort(lines);
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
   return join(lines, "; ");
 }
@@ -255,17 +255,15 @@ struct Score {
 // Returns the indices of the scores, the best first: by accuracy, of equal ones by loss. If none
 // has an accuracy, the loss alone decides.
 std::vector<std::size_t> rank_scores(const std::vector<Score>& scores) {
-  const bool has_accuracy = std::any_of(scores.begin(), scores.end(), [](const Score& score) {
-    return std::isfinite(score.accuracy);
-  });
+  const bool has_accuracy =
+      std::ranges::any_of(scores, [](const Score& score) { return std::isfinite(score.accuracy); });
   const auto finite = [](double value) { return std::isfinite(value) ? value : INFINITY; };
   const auto cost = [&](std::size_t i) {
     return std::pair(has_accuracy ? finite(-scores[i].accuracy) : 0, finite(scores[i].loss));
   };
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return cost(a) < cost(b); });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return cost(a) < cost(b); });
   return order;
 }
 
@@ -275,8 +273,7 @@ std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
   std::vector<std::vector<const PointState*>> groups;
   for (const PointState& point : summary.points) {
     const KeyValues values = without(point.point.values, is_seed);
-    auto row = std::find_if(summary.rows.begin(), summary.rows.end(),
-                            [&](const SummaryRow& other) { return other.values == values; });
+    auto row = std::ranges::find(summary.rows, values, &SummaryRow::values);
     if (row == summary.rows.end()) {
       row = summary.rows.insert(row, SummaryRow());
       row->values = values;
@@ -375,10 +372,9 @@ std::string best_sentence(const Summary& summary) {
     return std::isfinite(best.loss) ? concat(name, ", loss ", fixed(best.loss, 4), ".") : "";
   }
   const Estimate& accuracy = *best.accuracy;
-  const auto rivals =
-      std::count_if(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
-        return &row != &best && row.runs > 0 && row.accuracy && row.accuracy->high >= accuracy.mean;
-      });
+  const auto rivals = std::ranges::count_if(summary.rows, [&](const SummaryRow& row) {
+    return &row != &best && row.runs > 0 && row.accuracy && row.accuracy->high >= accuracy.mean;
+  });
   return concat(name, ", accuracy ", percent(accuracy.mean), " (95 % interval ",
                 percent(accuracy.low), " to ", percent(accuracy.high), ")",
                 rivals == 0   ? ""

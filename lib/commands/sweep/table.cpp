@@ -77,7 +77,7 @@ std::string find_value(const SummaryRow& row, const std::string& key) {
 // Returns true for the column of runs if each row has one run, and for the column of replicas if a
 // value of the sweep gives their number.
 bool repeats_value(const Column& column, const Summary& summary) {
-  return std::all_of(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
+  return std::ranges::all_of(summary.rows, [&](const SummaryRow& row) {
     if (column.key == "runs") return row.runs + row.missing == 1;
     if (column.key != "replicas") return false;
     const std::string given =
@@ -117,8 +117,8 @@ Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
 std::vector<Column> choose_columns(const Summary& summary) {
   std::vector<Column> columns = all_columns();
   std::erase_if(columns, [&](const Column& column) {
-    return std::none_of(summary.rows.begin(), summary.rows.end(),
-                        [&](const SummaryRow& row) { return column.value(row).has_value(); });
+    return std::ranges::none_of(
+        summary.rows, [&](const SummaryRow& row) { return column.value(row).has_value(); });
   });
   return columns;
 }

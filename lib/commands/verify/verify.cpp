@@ -171,8 +171,7 @@ void allow_for_rounding(const Config& config, const data::Datasets& data, const 
   const auto is_fast = [](const Verification::Row& row) { return row.promise == "fast"; };
   std::vector<Verification::Row>& rows = verification.rows;
   const auto hold = [&] {
-    return std::all_of(rows.begin(), rows.end(),
-                       [&](const auto& row) { return !is_fast(row) || row.holds; });
+    return std::ranges::all_of(rows, [&](const auto& row) { return !is_fast(row) || row.holds; });
   };
   constexpr int kMargin = 4, kMaxOrders = 8;
   const Config own = config::with_replicas(config, replicas);
@@ -199,9 +198,7 @@ void allow_for_rounding(const Config& config, const data::Datasets& data, const 
 
 }  // namespace
 
-bool Verification::holds() const {
-  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.holds; });
-}
+bool Verification::holds() const { return std::ranges::all_of(rows, &Row::holds); }
 
 Verification verify_replicas(const Config& config, const data::Datasets& data,
                              const graph::Graph& model, const VerifyOptions& options) {

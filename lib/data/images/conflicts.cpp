@@ -17,7 +17,7 @@ namespace {
 using Places = std::vector<std::size_t>;  // indices of files in a list, ascending
 
 bool has_several_classes(const ImageList& list, const Places& places) {
-  return std::any_of(places.begin(), places.end(), [&](std::size_t i) {
+  return std::ranges::any_of(places, [&](std::size_t i) {
     return list.files[i].label != list.files[places.front()].label;
   });
 }
@@ -37,7 +37,7 @@ Places find_candidates(const ImageList& list) {
     if (!has_several_classes(list, places)) continue;
     candidates.insert(candidates.end(), places.begin(), places.end());
   }
-  std::sort(candidates.begin(), candidates.end());
+  std::ranges::sort(candidates);
   return candidates;
 }
 
@@ -65,7 +65,7 @@ std::vector<Places> find_conflicts(const ImageList& list, const config::Data& da
   for (auto& [hash, places] : by_hash) {
     if (has_several_classes(list, places)) conflicts.push_back(std::move(places));
   }
-  std::sort(conflicts.begin(), conflicts.end());
+  std::ranges::sort(conflicts);
   return conflicts;
 }
 
@@ -80,7 +80,7 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
                    const std::vector<std::string>& classes, const config::Data& data) {
   constexpr std::size_t kMaxNames = 5;
   if (list.label_sets) {
-    if (std::find(is_left_out.begin(), is_left_out.end(), false) != is_left_out.end()) return;
+    if (std::ranges::find(is_left_out, false) != is_left_out.end()) return;
     throw DataError(list.source, concat("data.on_conflict: ", spell(data.on_conflict),
                                         " leaves no file; correct the labels, or set "
                                         "data.on_conflict: keep"));
@@ -126,7 +126,7 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
   }
   check_classes(list, is_left_out, classes, data);
   const Places& example = conflicts.front();
-  const std::size_t other = *std::find_if(example.begin(), example.end(), [&](std::size_t i) {
+  const std::size_t other = *std::ranges::find_if(example, [&](std::size_t i) {
     return list.files[i].label != list.files[example.front()].label;
   });
   std::string line = concat(

@@ -11,7 +11,7 @@ Denormalizer::Denormalizer(const config::Normalize& normalize) {
     channels_[i] = {static_cast<float>(normalize.find_mean(i) / normalize.scale),
                     static_cast<float>(normalize.find_std(i) / normalize.scale)};
   }
-  if (normalize.reverse_channels) std::reverse(channels_.begin(), channels_.end());
+  if (normalize.reverse_channels) std::ranges::reverse(channels_);
 }
 
 std::uint8_t Denormalizer::find_pixel(int channel, float value) const {

@@ -31,7 +31,7 @@ const Cells kLabelColumns{"label",      "class",    "target",   "category", "dia
 const Cells kWeightColumns{"sample_weight"};
 
 bool contains(const Cells& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+  return std::ranges::find(words, word) != words.end();
 }
 
 struct Columns {
@@ -110,7 +110,7 @@ void find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
   const std::size_t count = lines[0].cells.size();
   std::vector<std::size_t> columns, zeros;
   for (std::size_t column = 0; column < count; ++column) {
-    if (std::find(others.begin(), others.end(), column) != others.end()) continue;
+    if (std::ranges::find(others, column) != others.end()) continue;
     bool fits = !lines[0].cells[column].empty(), has_one = false, has_zero = false;
     for (std::size_t i = 1; fits && i < lines.size(); ++i) {
       const Cells& cells = lines[i].cells;
@@ -166,7 +166,7 @@ void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& 
 // Returns the column that data.group_by names; nothing if there is none.
 std::optional<std::size_t> find_group_column(const CsvLine& header, const std::string& group_by) {
   if (group_by.empty()) return std::nullopt;
-  const auto found = std::find(header.cells.begin(), header.cells.end(), group_by);
+  const auto found = std::ranges::find(header.cells, group_by);
   if (found == header.cells.end()) return std::nullopt;
   return found - header.cells.begin();
 }
@@ -311,7 +311,7 @@ fs::path locate_image(const fs::path& folder, const std::string& image) {
   std::error_code error;
   if (fs::exists(folder / image, error)) return folder / image;
   std::string with_slashes = image;
-  std::replace(with_slashes.begin(), with_slashes.end(), '\\', '/');
+  std::ranges::replace(with_slashes, '\\', '/');
   return folder / with_slashes;
 }
 

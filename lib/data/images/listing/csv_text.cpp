@@ -112,9 +112,9 @@ class LineReader {
   char find_separator() const {
     constexpr std::array<char, 3> kSeparators{',', ';', '\t'};
     const std::string first = text_.substr(0, text_.find_first_of("\r\n"));
-    const auto count = [&](char c) { return std::count(first.begin(), first.end(), c); };
-    return *std::max_element(kSeparators.begin(), kSeparators.end(),
-                             [&](char a, char b) { return count(a) < count(b); });
+    const auto count = [&](char c) { return std::ranges::count(first, c); };
+    return *std::ranges::max_element(kSeparators,
+                                     [&](char a, char b) { return count(a) < count(b); });
   }
 
   bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != separator_; }

@@ -131,7 +131,7 @@ void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& 
     if (it->is_directory(of_entry)) {
       if (links == FolderLinks::kSkip && it->is_symlink(of_entry)) {
         left.add_folder_link(it->path());
-      } else if (std::find(outer.begin(), outer.end(), find_id(it->path())) == outer.end()) {
+      } else if (std::ranges::find(outer, find_id(it->path())) == outer.end()) {
         walk(it->path(), links, use, left, outer);
       }
     } else if (it->is_regular_file(of_entry)) {
@@ -182,7 +182,7 @@ std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAsid
     }
   };
   walk(base.empty() ? "/" : base, FolderLinks::kFollow, use, left);
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   if (files.empty()) throw DataError(full, "matches no file");
   return files;
 }
@@ -203,7 +203,7 @@ std::vector<std::string> sub_folders(const fs::path& path) {
       names.push_back(entry.path().filename().string());
     }
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -239,8 +239,7 @@ bool holds_images(const fs::path& folder) {
     }
   }
   if (error) throw DataError(folder.string(), error.message());
-  return std::any_of(inner.begin(), inner.end(),
-                     [](const fs::path& each) { return holds_images(each); });
+  return std::ranges::any_of(inner, [](const fs::path& each) { return holds_images(each); });
 }
 
 namespace {
@@ -257,7 +256,7 @@ std::string folders_without_images(const std::string& folder,
     names.push_back(name);
   }
   if (names.empty()) return "";
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return concat(folder, ": ", names.size(), names.size() == 1 ? " folder is" : " folders are",
                 " not used as classes, without images or made by a system: ", join_first(names, 6));
 }
@@ -273,10 +272,9 @@ std::string files_without_class(const std::string& folder) {
     }
   }
   if (files.empty()) return "";
-  return concat(folder, ": ", files.size(),
-                files.size() == 1 ? " image file is" : " image files are",
-                " left aside, lying in no folder of a class, e.g. ",
-                *std::min_element(files.begin(), files.end()));
+  return concat(
+      folder, ": ", files.size(), files.size() == 1 ? " image file is" : " image files are",
+      " left aside, lying in no folder of a class, e.g. ", *std::ranges::min_element(files));
 }
 
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes) {
@@ -378,7 +376,7 @@ std::vector<std::string> images_below(const std::string& folder, std::string* no
     if (is_image(path)) files.push_back(path.string());
   };
   walk(folder, FolderLinks::kSkip, use, left);
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   if (note != nullptr) *note = folder_links_note(folder, left);
   return files;
 }

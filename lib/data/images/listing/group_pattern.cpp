@@ -55,9 +55,8 @@ void check_groups(const config::Data& data, const ImageList& train) {
   }
   if (data.group_by.empty() || train.files.empty()) return;
   const ListedFile& first = train.files.front();
-  const bool is_one_group =
-      std::all_of(train.files.begin(), train.files.end(),
-                  [&](const ListedFile& file) { return file.group == first.group; });
+  const bool is_one_group = std::ranges::all_of(
+      train.files, [&](const ListedFile& file) { return file.group == first.group; });
   if (!is_one_group) return;
   const std::string source = concat("data.group_by: '", printable(data.group_by), "' ");
   if (!first.group.empty()) {

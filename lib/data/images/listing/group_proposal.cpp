@@ -122,7 +122,7 @@ GroupProposal propose_groups(const std::vector<std::string>& paths) {
   }
   constexpr std::size_t kMaxShapes = 6;
   if (chosen.empty() || chosen.size() > kMaxShapes) return {};
-  const bool has_bare_number = std::any_of(chosen.begin(), chosen.end(), [](const auto& shape) {
+  const bool has_bare_number = std::ranges::any_of(chosen, [](const auto& shape) {
     return shape.starts_with('\\') || std::isalpha(static_cast<unsigned char>(shape[0])) == 0;
   });
   std::set<std::string> shorter;
@@ -136,9 +136,8 @@ GroupProposal propose_groups(const std::vector<std::string>& paths) {
     std::int64_t matched = 0;
     for (const auto& [group, count] : counts) matched += count;
     if (matched != files || !names_groups(counts)) continue;
-    const auto largest =
-        std::max_element(counts.begin(), counts.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto largest = std::ranges::max_element(
+        counts, [](const auto& a, const auto& b) { return a.second < b.second; });
     return {pattern, files, std::ssize(counts), largest->first, largest->second};
   }
   return {};

@@ -219,7 +219,7 @@ void SplitImages::fail_with_long_name(const std::string& name) {
   std::string place = split_.path.empty() ? split_.glob : split_.path;
   if (has_labels()) {
     const std::vector<std::string>& labels = labelled().labels;
-    const auto found = std::find(labels.begin(), labels.end(), name);
+    const auto found = std::ranges::find(labels, name);
     // The name of a one-hot column may be the label of no line.
     if (found != labels.end()) {
       place = labelled().place(found - labels.begin());
@@ -283,12 +283,12 @@ void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
       places.emplace_back(i == 0 ? 0 : place, files[i]);
     }
   }
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     kept.push_back(places[i].second);
   }
-  std::sort(kept.begin(), kept.end());
+  std::ranges::sort(kept);
   std::vector<ListedFile> files;
   for (const std::size_t i : kept) files.push_back(std::move(list.files[i]));
   list.files = std::move(files);

@@ -28,10 +28,10 @@ bool LabelSets::Stored::operator<(const Stored& other) const {
 }
 
 std::int32_t LabelSets::add(std::vector<std::int32_t> present, std::vector<std::int32_t> unknown) {
-  std::sort(present.begin(), present.end());
+  std::ranges::sort(present);
   present.erase(std::unique(present.begin(), present.end()), present.end());
   present.shrink_to_fit();
-  std::sort(unknown.begin(), unknown.end());
+  std::ranges::sort(unknown);
   const auto [found, is_new] =
       indices_.try_emplace(Stored{std::move(present), std::move(unknown)}, size());
   if (is_new) {
@@ -48,7 +48,7 @@ LabelSet LabelSets::at(std::int32_t set) const {
 
 void LabelSets::write_row(std::int32_t set, std::span<float> row) const {
   const LabelSet labels = at(set);
-  std::fill(row.begin(), row.end(), 0.0f);
+  std::ranges::fill(row, 0.0f);
   for (const std::int32_t label : labels.present) row[label] = 1;
   for (const std::int32_t label : labels.unknown) {
     row[label] = std::numeric_limits<float>::quiet_NaN();

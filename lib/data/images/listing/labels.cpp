@@ -37,10 +37,9 @@ bool joins_labels(const std::set<std::string>& names, const std::string& label, 
   if (parts.size() < 2) return false;
   const auto is_label = [&](const std::string& part) { return names.contains(part); };
   if (separator == ' ') {
-    return std::all_of(parts.begin(), parts.end(), is_label) || uses.size() < names.size();
+    return std::ranges::all_of(parts, is_label) || uses.size() < names.size();
   }
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](const std::string& part) { return uses.at(part) > 1; });
+  return std::ranges::any_of(parts, [&](const std::string& part) { return uses.at(part) > 1; });
 }
 
 }  // namespace
@@ -66,7 +65,7 @@ void reject_several_labels(const std::vector<std::string>& labels, const FailAt&
     }
     for (const std::string& name : names) {
       if (!joins_labels(names, name, separator, uses)) continue;
-      const auto first = std::find(labels.begin(), labels.end(), name);
+      const auto first = std::ranges::find(labels, name);
       fail(first - labels.begin(),
            concat("the label '", escaped(name), "' looks like several labels, separated by '",
                   separator, "'. For several labels per image give data.csv: {label_separator: '",
@@ -102,8 +101,8 @@ std::vector<std::string> sort_classes(const std::vector<std::string>& names,
 }
 
 config::ClassOrder choose_order(const std::vector<std::string>& labels) {
-  return std::all_of(labels.begin(), labels.end(), is_number) ? config::ClassOrder::kNumber
-                                                              : config::ClassOrder::kText;
+  return std::ranges::all_of(labels, is_number) ? config::ClassOrder::kNumber
+                                                : config::ClassOrder::kText;
 }
 
 std::vector<std::string> find_classes(const std::vector<std::string>& labels,
@@ -132,9 +131,8 @@ std::vector<std::string> find_classes(const std::vector<std::string>& labels,
 LabelIndex::LabelIndex(const std::vector<std::string>& classes)
     : classes_(classes),
       indices_(map_class_names(classes)),
-      has_positions_(std::none_of(classes.begin(), classes.end(), [](const std::string& name) {
-        return parse_real(name).has_value();
-      })) {}
+      has_positions_(std::ranges::none_of(
+          classes, [](const std::string& name) { return parse_real(name).has_value(); })) {}
 
 std::int32_t LabelIndex::find(const std::string& label,
                               const std::function<void(const std::string&)>& fail) const {

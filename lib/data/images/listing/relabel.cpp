@@ -126,7 +126,7 @@ void Relabel::read() {
     rows_by_path_[normalize_path(row.path)].push_back(index);
     if (row.path.find('\\') != std::string::npos) {
       std::string with_slashes = row.path;
-      std::replace(with_slashes.begin(), with_slashes.end(), '\\', '/');
+      std::ranges::replace(with_slashes, '\\', '/');
       rows_by_path_[normalize_path(with_slashes)].push_back(index);
     }
     has_absolute_paths_ = has_absolute_paths_ || fs::path(row.path).is_absolute();
@@ -140,7 +140,7 @@ void Relabel::add_rows(const std::string& path, Rows& rows) const {
     const auto found = rows_by_path_.find(key);
     if (found == rows_by_path_.end()) return;
     for (const std::size_t row : found->second) {
-      if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(row);
+      if (std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
     }
   };
   add(path);
@@ -161,7 +161,7 @@ Relabel::Rows Relabel::find_rows(const ListedFile& file, const Path& root) const
   add_rows(make_relative(path, data_.path), rows);
   add_rows(make_relative(path, root), rows);
   if (has_absolute_paths_) add_rows(normalize_path(fs::absolute(name).string()), rows);
-  std::sort(rows.begin(), rows.end());
+  std::ranges::sort(rows);
   return rows;
 }
 
@@ -236,7 +236,7 @@ void Relabel::apply(Split split, const std::vector<std::string>& classes, ImageL
 void Relabel::check_rows(const std::vector<std::string>& classes) {
   const auto is_unknown = [](const Row& row) { return row.image.empty(); };
   for (const Split split : kSplits) {
-    if (std::none_of(rows_.begin(), rows_.end(), is_unknown)) return;
+    if (std::ranges::none_of(rows_, is_unknown)) return;
     if (listed_.contains(split)) continue;
     const config::SplitFiles named = image_split(data_, split);
     if (!named.given()) continue;
@@ -246,9 +246,9 @@ void Relabel::check_rows(const std::vector<std::string>& classes) {
       for (const std::size_t row : find_rows(file, root)) assign(rows_[row], file);
     }
   }
-  const auto row = std::find_if(rows_.begin(), rows_.end(), is_unknown);
+  const auto row = std::ranges::find_if(rows_, is_unknown);
   if (row == rows_.end()) return;
-  const auto count = std::count_if(rows_.begin(), rows_.end(), is_unknown);
+  const auto count = std::ranges::count_if(rows_, is_unknown);
   fail_at(data_.relabel, row->line,
           concat("the path '", printable(row->path), "' is not an image of the data",
                  count == 1 ? "" : concat(", nor are those of ", count - 1, " more lines"),

@@ -69,7 +69,7 @@ class TarReader {
         return false;  // some writers leave out the blocks of zeros at the end
       }
       read(at_, block.data(), kBlock);
-      if (std::all_of(block.begin(), block.end(), [](char c) { return c == 0; })) return false;
+      if (std::ranges::all_of(block, [](char c) { return c == 0; })) return false;
       check_sum(block);
       member.type = block[156];
       member.bytes = parse_number(block.data() + 124, 12);
@@ -163,7 +163,7 @@ bool is_image_ending(const std::string& ending) {
                                                     "gif", "tif",  "tiff", "ppm",  "pgm"};
   const std::size_t dot = ending.rfind('.');
   const std::string last = dot == std::string::npos ? ending : ending.substr(dot + 1);
-  return std::find(kEndings.begin(), kEndings.end(), last) != kEndings.end();
+  return std::ranges::find(kEndings, last) != kEndings.end();
 }
 
 std::string json_label(const std::string& text, const TarReader& tar, const std::string& name) {
@@ -235,7 +235,7 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
     const std::string name = entry.path().filename().string();
     if (is_shard_name(name, tar) && entry.is_regular_file(error)) files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   if (files.empty()) {
     for (const auto& entry : fs::directory_iterator(path)) refuse_parquet(entry.path());
     throw DataError(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");

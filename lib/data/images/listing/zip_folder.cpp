@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 // Throws for a name that leads out of the folder of an archive.
 void check_entry_name(const std::string& archive, const std::string& name,
                       const std::vector<std::string>& parts) {
-  const bool leads_out = name.starts_with('/') ||
-                         std::find(parts.begin(), parts.end(), "..") != parts.end() ||
+  const bool leads_out = name.starts_with('/') || std::ranges::find(parts, "..") != parts.end() ||
                          (name.size() > 1 && name[1] == ':');
   if (!leads_out && name.find('\0') == std::string::npos) return;
   throw DataError(archive,
@@ -35,8 +34,7 @@ void check_entry_name(const std::string& archive, const std::string& name,
 }
 
 bool is_hidden_entry(const std::vector<std::string>& parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [](const std::string& part) { return is_hidden_name(part); });
+  return std::ranges::any_of(parts, [](const std::string& part) { return is_hidden_name(part); });
 }
 
 // Returns the items below a folder, of items sorted by what `name` returns.
@@ -56,7 +54,7 @@ std::span<const Item> find_below(const std::vector<Item>& items, const std::stri
 void check_entry_length(const std::string& archive, const std::string& name) {
   constexpr std::size_t kMaxBytes = 4096;  // of a path on Linux
   constexpr std::ptrdiff_t kMaxDepth = 128;
-  const std::ptrdiff_t folders = std::count(name.begin(), name.end(), '/');
+  const std::ptrdiff_t folders = std::ranges::count(name, '/');
   if (name.size() <= kMaxBytes && folders <= kMaxDepth) return;
   throw DataError(archive, concat("contains the entry '", printable(name.substr(0, 40)),
                                   "...', whose name is too long: ", name.size(), " bytes (at most ",
@@ -72,12 +70,10 @@ class ZipContents {
     const RandomAccessFile file(path);
     if (file.size() == 0) throw DataError(source, "is empty; expected a zip archive");
     for (const ZipMember& member : zip_members(file, source)) add(source, member);
-    std::sort(others_.begin(), others_.end());
-    std::sort(images_.begin(), images_.end(),
-              [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
-    const auto twice = std::adjacent_find(
-        images_.begin(), images_.end(),
-        [](const ListedFile& a, const ListedFile& b) { return a.name == b.name; });
+    std::ranges::sort(others_);
+    std::ranges::sort(images_, {}, &ListedFile::name);
+    const auto twice = std::ranges::adjacent_find(
+        images_, [](const ListedFile& a, const ListedFile& b) { return a.name == b.name; });
     if (twice == images_.end()) return;
     throw DataError(source, concat("contains the entry ", printable(twice->name),
                                    " twice; pack the images again"));
@@ -93,9 +89,7 @@ class ZipContents {
 
   // Returns the image of this name; null if there is none.
   const ListedFile* find(const std::string& name) const {
-    const auto found = std::lower_bound(
-        images_.begin(), images_.end(), name,
-        [](const ListedFile& file, const std::string& text) { return file.name < text; });
+    const auto found = std::ranges::lower_bound(images_, name, {}, &ListedFile::name);
     return found != images_.end() && found->name == name ? &*found : nullptr;
   }
 
@@ -113,7 +107,7 @@ class ZipContents {
  private:
   void add(const std::string& source, const ZipMember& member) {
     std::string name = member.name;
-    std::replace(name.begin(), name.end(), '\\', '/');  // written by some programs of Windows
+    std::ranges::replace(name, '\\', '/');  // written by some programs of Windows
     check_entry_length(source, name);
     while (name.starts_with("./")) name.erase(0, 2);
     const std::vector<std::string> parts = split_text(name, '/');
@@ -258,9 +252,8 @@ std::string find_zip_root(const std::string& path, OnlyFolder only) {
     const std::string inner = join_names(folder, names[0]);
     const auto images = zip->images(folder);
     const bool has_class_folders = !zip->sub_folders(inner).empty();
-    const bool has_loose_images =
-        std::any_of(images.begin(), images.end(),
-                    [&](const ListedFile& file) { return lies_in(file.name, folder); });
+    const bool has_loose_images = std::ranges::any_of(
+        images, [&](const ListedFile& file) { return lies_in(file.name, folder); });
     if (!has_class_folders || has_loose_images) break;
     if (only == OnlyFolder::kKeepSplit && find_split_in_name(names[0])) break;
     folder = inner;

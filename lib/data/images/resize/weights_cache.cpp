@@ -110,8 +110,7 @@ void make_groups(ResizeWeights& weights, int channels) {
 }
 
 const ResizeWeights& WeightsCache::get(const WeightsKey& key) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.key == key; });
+  const auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found != entries_.end()) return found->weights;
   Entry entry;
   entry.key = key;
