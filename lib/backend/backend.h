@@ -165,14 +165,9 @@ class Executable {
   virtual Gradient gradient(Stream& stream) = 0;
   // Returns the loss scale of a graph that updates after all calls that were given to the stream,
   // and waits for them. Backends without float16 keep none.
-  virtual LossScaleState loss_scale(Stream& stream) {
-    static_cast<void>(stream);
-    return {};
-  }
+  virtual LossScaleState loss_scale(Stream& /*stream*/) { return {}; }
   // Sets the loss scale of the calls that follow; waits for the calls before.
-  virtual void set_loss_scale(const LossScaleState& scale, Stream& stream) {
-    static_cast<void>(scale), static_cast<void>(stream);
-  }
+  virtual void set_loss_scale(const LossScaleState& /*scale*/, Stream& /*stream*/) {}
   virtual MemoryReport memory() const = 0;
   // Returns the forward and backward steps of the largest call; empty if a backend has no list.
   virtual std::vector<StepPlan> steps() const { return {}; }

@@ -66,27 +66,15 @@ class Dataset {
   // Returns the name of a sample, its file or its number, as it is: messages need printable().
   virtual std::string describe(std::int64_t index) const { return std::to_string(index); }
   // Returns the class of a sample without reading its image; -1 if that is impossible.
-  virtual std::int32_t label_at(std::int64_t index) const {
-    static_cast<void>(index);
-    return -1;
-  }
+  virtual std::int32_t label_at(std::int64_t /*index*/) const { return -1; }
   // Returns the name of the group of a sample (data.group_by), whose samples must be in one split;
   // "" for a sample without a group.
-  virtual std::string group_at(std::int64_t index) const {
-    static_cast<void>(index);
-    return "";
-  }
+  virtual std::string group_at(std::int64_t /*index*/) const { return ""; }
   // Returns the labels of a sample of kind kMultiLabel without reading the image; none for other
   // kinds.
-  virtual LabelSet label_set_at(std::int64_t index) const {
-    static_cast<void>(index);
-    return {};
-  }
+  virtual LabelSet label_set_at(std::int64_t /*index*/) const { return {}; }
   // Returns the factor of the loss of a sample.
-  virtual float weight_at(std::int64_t index) const {
-    static_cast<void>(index);
-    return 1;
-  }
+  virtual float weight_at(std::int64_t /*index*/) const { return 1; }
   // The larger data set that this one takes samples from: sample i has the pixels and the label of
   // sample indices[i] of `whole`, if neither changes at random.
   struct Part {
