@@ -62,7 +62,7 @@ Address find_master(const IdentityFlags& flags, const Claim& claim,
   const Identity& identity = claim.identity;
   if (!flags.master.empty()) return address_or_throw("--master", flags.master);
   if (identity.source == "TF_CONFIG") return identity.master;
-  const std::string host = read_text(environment, "MASTER_ADDR");
+  const std::string host = read_variable(environment, "MASTER_ADDR");
   const auto port = read_number(environment, "MASTER_PORT");
   if (port && (*port < 1 || *port > 65535)) {
     wrong("MASTER_PORT", concat("expected a port from 1 to 65535, found ", *port));
@@ -152,13 +152,8 @@ void wrong(const std::string& what, const std::string& message) {
   throw ConfigError({what, 0, 0}, message);
 }
 
-std::string read_text(const config::Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 std::optional<int> read_number(const config::Environment& environment, const std::string& name) {
-  const std::string text = read_text(environment, name);
+  const std::string text = read_variable(environment, name);
   if (text.empty()) return {};
   const auto value = to_number(text);
   if (!value) wrong(name, "expected a number from 0, found '" + text + "'");

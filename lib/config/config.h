@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process/environment.h"
 #include "config/sections/data.h"
 #include "config/sections/evaluate.h"
 #include "config/sections/model.h"
@@ -49,7 +50,7 @@ struct Origin {
   std::string detail;  // the variable's name
 };
 
-using Environment = std::map<std::string, std::string>;
+using Environment = trainer::Environment;
 
 struct LoadedConfig {
   Config config;

@@ -63,11 +63,6 @@ void replace_mark(std::string& text, char mark, const std::string& by) {
 
 constexpr const char* kTorchVgg16 = "vgg16-397923af";
 
-std::string variable(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 bool is_file(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
@@ -81,14 +76,14 @@ std::string in_folder(const std::string& folder, const std::string& file) {
 // for other networks or without a home folder.
 std::string torch_folder(const Backbone& backbone, const Environment& environment) {
   if (backbone.name != BackboneName::kVgg16) return "";
-  std::string home = variable(environment, "TORCH_HOME");
+  std::string home = read_variable(environment, "TORCH_HOME");
   if (home.empty()) {
-    if (const std::string cache = variable(environment, "XDG_CACHE_HOME"); !cache.empty()) {
+    if (const std::string cache = read_variable(environment, "XDG_CACHE_HOME"); !cache.empty()) {
       home = in_folder(cache, "torch");
     }
   }
   if (home.empty()) {
-    const std::string user = variable(environment, "HOME");
+    const std::string user = read_variable(environment, "HOME");
     if (user.empty()) return "";
     home = in_folder(user, ".cache/torch");
   }
@@ -129,9 +124,10 @@ std::vector<std::string> weight_folders(const Environment& environment) {
     const bool is_listed = std::ranges::find(folders, folder) != folders.end();
     if (!is_listed) folders.push_back(folder);
   };
-  if (const std::string folder = variable(environment, "WEIGHTS_DIR"); !folder.empty()) add(folder);
+  if (const std::string folder = read_variable(environment, "WEIGHTS_DIR"); !folder.empty())
+    add(folder);
   add("weights");
-  if (const std::string home = variable(environment, "HOME"); !home.empty()) {
+  if (const std::string home = read_variable(environment, "HOME"); !home.empty()) {
     add(in_folder(home, ".keras/models"));
   }
   return folders;

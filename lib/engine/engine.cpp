@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 
+#include "base/numbers/seconds.h"
 #include "base/numbers/sum_tree.h"
 #include "engine/compile_options.h"
 #include "optim/optim.h"
@@ -234,7 +235,7 @@ void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   stream_->wait_for(*call.uploaded);
   const backend::Span inputs[] = {program_input(batch, given, prefix_.get(), scalars.all_samples),
                                   labels};
-  call.input_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  call.input_seconds = seconds_since(start);
   const backend::Span outputs[] = {{}, call.losses.span(), call.ranks.span(), call.penalty.span()};
   auto* numbers = reinterpret_cast<backend::Numbers*>(call.numbers.data());
   train_->launch(

@@ -17,14 +17,8 @@ namespace trainer::hooks {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Environment = std::map<std::string, std::string>;
 
 constexpr std::uintmax_t kMaxReportBytes = 20 << 20;
-
-std::string read_variable(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
 
 // Reads the variables that MLflow's own client reads, with the same precedence.
 http::ClientOptions make_client_options(const Environment& environment) {

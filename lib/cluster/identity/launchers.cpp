@@ -24,7 +24,7 @@ std::optional<Claim> make_claim(const config::Environment& environment, const st
 std::string first_that_is_set(const config::Environment& environment,
                               std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (std::string text = read_text(environment, name); !text.empty()) return text;
+    if (std::string text = read_variable(environment, name); !text.empty()) return text;
   }
   return "";
 }
@@ -71,14 +71,15 @@ std::optional<Claim> claim_of_pmi(const config::Environment& environment) {
 
 std::optional<Claim> claim_of_slurm(const config::Environment& environment) {
   // A batch script has SLURM_PROCID=0 too; only srun starts ranks, and only its steps have this.
-  if (read_text(environment, "SLURM_STEP_NUM_TASKS").empty()) return {};
+  if (read_variable(environment, "SLURM_STEP_NUM_TASKS").empty()) return {};
   auto claim = make_claim(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   if (!claim) return {};
   Identity& identity = claim->identity;
   identity.source = "Slurm";
   identity.local_rank = read_number(environment, "SLURM_LOCALID");
   if (const auto node = read_number(environment, "SLURM_NODEID")) {
-    identity.local_size = tasks_of_node(read_text(environment, "SLURM_STEP_TASKS_PER_NODE"), *node);
+    identity.local_size =
+        tasks_of_node(read_variable(environment, "SLURM_STEP_TASKS_PER_NODE"), *node);
   }
   identity.job = first_that_is_set(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}) + "." +
                  first_that_is_set(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});

@@ -28,7 +28,5 @@ std::optional<Claim> claim_of_slurm(const config::Environment& environment);
 std::optional<int> tasks_of_node(std::string_view list, int node);
 // Returns the variable as a number from 0, and nullopt when it is not set. Throws ConfigError.
 std::optional<int> read_number(const config::Environment& environment, const std::string& name);
-// Returns the variable, and "" when it is not set.
-std::string read_text(const config::Environment& environment, const std::string& name);
 
 }  // namespace trainer::cluster

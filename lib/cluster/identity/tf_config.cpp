@@ -153,7 +153,7 @@ void count_local_ranks(Identity& identity) {
 }  // namespace
 
 std::optional<Claim> claim_of_tf_config(const config::Environment& environment) {
-  const std::string text = read_text(environment, kName);
+  const std::string text = read_variable(environment, kName);
   if (text.empty()) return {};
   const Json json = parse(text);
   if (!json.is_object()) wrong(kName, "is not a JSON object");

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "commands/measure/batches.h"
 #include "engine/evaluate.h"
@@ -25,10 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWindows = 10;
-
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 // What is done with each batch. Where `in_flight` exceeds 1, begin() returns before the work is
 // done, and finish() waits for the oldest work that was begun.
@@ -87,7 +84,7 @@ Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& opti
   BatchRunner runner(dataset, options, std::move(work));
   const Clock::time_point begin = Clock::now();
   do runner.step();
-  while (seconds_between(begin, Clock::now()) < seconds / kWindows);
+  while (seconds_since(begin) < seconds / kWindows);
 
   Throughput result;
   result.counted = std::move(counted);
@@ -101,11 +98,11 @@ Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& opti
     do {
       samples += runner.step();
       ++result.steps;
-      elapsed = seconds_between(start, Clock::now());
+      elapsed = seconds_since(start);
     } while (elapsed < seconds / kWindows);
     rates.push_back(static_cast<double>(samples) / elapsed);
   }
-  result.wait_share = (runner.seconds_waited() - waited) / seconds_between(measured, Clock::now());
+  result.wait_share = (runner.seconds_waited() - waited) / seconds_since(measured);
   const auto [low, high] = std::ranges::minmax_element(rates);
   result.low = *low;
   result.high = *high;

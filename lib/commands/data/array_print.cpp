@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
+#include "commands/data/check_print.h"
 
 namespace trainer::commands {
 namespace {
@@ -49,17 +50,6 @@ std::string describe_imbalance(const ArraySplitCheck& split,
                 describe_class(smallest), ": ", std::round(*imbalance * 100) / 100, " times\n");
 }
 
-void list_pairs(std::string& text, const char* title, const std::vector<std::string>& pairs) {
-  constexpr std::size_t kMaxListed = 10;
-  if (pairs.empty()) return;
-  text += concat(title, ": ", pairs.size(), '\n');
-  const std::size_t shown = std::min(pairs.size(), kMaxListed);
-  for (std::size_t i = 0; i < shown; ++i) text += "  " + printable(pairs[i]) + '\n';
-  if (shown < pairs.size()) {
-    text += concat("  and ", pairs.size() - shown, " more; --json lists all\n");
-  }
-}
-
 }  // namespace
 
 std::string to_text(const ArrayCheck& check) {
@@ -84,8 +74,8 @@ std::string to_text(const ArrayCheck& check) {
       text += concat("  samples that equal an earlier sample of the split: ", split.copies, '\n');
     }
   }
-  list_pairs(text, "equal samples in two splits", check.shared);
-  list_pairs(text, "equal samples with different labels", check.conflicts);
+  list_lines(text, "equal samples in two splits", check.shared);
+  list_lines(text, "equal samples with different labels", check.conflicts);
   if (check.clean()) {
     text += "all values finite, no sample in two splits, none with two labels\n";
   }

@@ -33,7 +33,8 @@ std::string describe_class(const SplitCheck& split, std::size_t label) {
   return kinds.empty() ? text : concat(text, " (", join(kinds), ')');
 }
 
-// Lists at most kMaxListed lines.
+}  // namespace
+
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
   constexpr std::size_t kMaxListed = 10;
   if (lines.empty()) return;
@@ -44,8 +45,6 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
     text += concat("  and ", lines.size() - shown, " more; --json lists all\n");
   }
 }
-
-}  // namespace
 
 std::string to_text(const DataCheck& check) {
   std::string text = describe_class_order(check);

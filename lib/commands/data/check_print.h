@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "data/check.h"
 
@@ -11,5 +12,8 @@ namespace trainer::commands {
 std::string to_text(const data::DataCheck& check);
 // Returns one object per line: {"event":"split",...} for each split, then {"event":"data",...}.
 std::string to_json(const data::DataCheck& check);
+
+// Appends the title with the number of lines, and the first lines.
+void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines);
 
 }  // namespace trainer::commands

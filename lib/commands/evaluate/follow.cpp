@@ -11,6 +11,7 @@
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/formats/table.h"
+#include "base/numbers/seconds.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
 #include "checkpoint/run_links.h"
@@ -36,10 +37,6 @@ namespace keys = config::keys;
 using Clock = std::chrono::steady_clock;
 using Reason = hooks::FinishReason;
 constexpr std::chrono::milliseconds kPoll{100};
-
-double elapsed_seconds(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The split that the training itself would evaluate.
 Split split_to_follow(const config::Data& data) {
@@ -205,7 +202,7 @@ class Follower {
 
   // Returns true if a process that has yet to start training here would have done so by now.
   bool nobody_comes() {
-    if (seen_training_ || elapsed_seconds(start_) >= timing_.start_delay_secs) return true;
+    if (seen_training_ || seconds_since(start_) >= timing_.start_delay_secs) return true;
     if (!told_waiting_) {
       options_.warn(Notice::note(
           concat(options_.run.string(), ": the run has ended and is evaluated; waiting ",
@@ -219,7 +216,7 @@ class Follower {
 
   void check_timeout() const {
     const bool held_back = pending_ != seen_.step;  // by the throttle
-    if (held_back || elapsed_seconds(newest_at_) < timing_.timeout_secs) return;
+    if (held_back || seconds_since(newest_at_) < timing_.timeout_secs) return;
     const bool training = checkpoint::is_in_use(options_.run);
     throw DataError(
         options_.run.string(),
@@ -252,8 +249,8 @@ class Follower {
   }
 
   bool due() const {
-    if (elapsed_seconds(start_) < timing_.start_delay_secs) return false;
-    return !evaluated_at_ || elapsed_seconds(*evaluated_at_) >= timing_.throttle_secs;
+    if (seconds_since(start_) < timing_.start_delay_secs) return false;
+    return !evaluated_at_ || seconds_since(*evaluated_at_) >= timing_.throttle_secs;
   }
 
   // False when the checkpoint was removed before it was read: there is a newer one then.
@@ -282,13 +279,13 @@ class Follower {
     if (!started_) start_hooks(*trained);
     const double epoch =
         static_cast<double>(saved.step) / static_cast<double>(length_.steps_per_epoch);
-    const hooks::Evaluation evaluation{split_, saved.step, epoch, elapsed_seconds(*evaluated_at_),
+    const hooks::Evaluation evaluation{split_, saved.step, epoch, seconds_since(*evaluated_at_),
                                        *metrics};
     for (const auto& hook : options_.hooks) hook->on_evaluation(evaluation);
     result_.step = saved.step;
     ++result_.evaluations;
     count_skipped(skipped);
-    took_ = elapsed_seconds(*evaluated_at_);
+    took_ = seconds_since(*evaluated_at_);
     newest_at_ = Clock::now();  // the time that an evaluation takes is not waiting
     return true;
   }

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "base/error.h"
+#include "base/numbers/seconds.h"
 #include "commands/plan/resolved.h"
 #include "compile/compile.h"
 #include "config/keys.h"
@@ -286,8 +287,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
                                                      engine::Engine::Use::kTrain);
   device.backend = device.engine->describe();
   device.chosen = device.engine->chosen_settings();
-  device.compile_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  device.compile_seconds = seconds_since(start);
   take_larger(device, device.engine->memory(), "the start");
   if (gpu != nullptr) device.steps = device.engine->engine(0).training_steps();
   device.features = "unknown without the data";

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "cluster/communicator.h"
 #include "commands/measure/batches.h"
@@ -22,10 +23,6 @@ namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double elapsed_seconds(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 struct Message {
   std::int64_t bytes = 0;
@@ -105,15 +102,14 @@ class Steps {
     std::vector<std::vector<double>> ready;  // by bucket
     StepProfile profile;
     const Clock::time_point begin = Clock::now();
-    while (static_cast<int>(times.size()) < kMinSteps ||
-           elapsed_seconds(begin, Clock::now()) < seconds) {
+    while (static_cast<int>(times.size()) < kMinSteps || seconds_since(begin) < seconds) {
       const Clock::time_point start = Clock::now();
       if (step() < samples()) continue;  // the last batch of an epoch
-      times.push_back(elapsed_seconds(start, Clock::now()));
+      times.push_back(seconds_since(start));
       ready.resize(sent_.gradients.size());
       profile.buckets.resize(sent_.gradients.size());
       for (std::size_t i = 0; i < ready.size(); ++i) {
-        ready[i].push_back(elapsed_seconds(start, sent_.gradients[i].at));
+        ready[i].push_back(seconds_between(start, sent_.gradients[i].at));
         profile.buckets[i].bytes = sent_.gradients[i].bytes;
       }
       profile.statistics.clear();

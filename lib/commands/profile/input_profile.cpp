@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/numbers/seconds.h"
 #include "base/threads/cores.h"
 #include "commands/measure/batches.h"
 
@@ -12,10 +13,6 @@ namespace trainer::commands {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Batches in the asking thread, where every stage is seen.
 void measure_stages(const data::Dataset& dataset, const config::Config& config, double seconds,

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/numbers/seconds.h"
 #include "commands/measure/batches.h"
 #include "commands/profile/idle_time.h"
 #include "compile/compile.h"
@@ -23,10 +24,6 @@ using engine::StepPhase;
 using Clock = ProfileTimeline::Clock;
 
 constexpr int kWarmUp = 3;
-
-double seconds_from(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 // Steps of a config, one after the other.
 class StepRunner {
@@ -131,7 +128,7 @@ std::vector<ProfileRow> make_rows(const ProfileTimeline& timeline, const Work& w
     const double parts = steps * static_cast<double>(threads.size() * timeline.ranks.size());
     for (const WorkRecord& record : records) {
       if (record.thread < 0) continue;
-      const double seconds = seconds_from(record.start, record.end) / parts;
+      const double seconds = seconds_between(record.start, record.end) / parts;
       if (record.kind != WorkRecord::Kind::kLayer) {
         others[record.kind] += seconds;
         continue;
@@ -208,12 +205,12 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
     const ProfileTimeline::Step step = timeline.steps.emplace_back(runner.step());
     std::vector<engine::RankTimes> ranks;
     for (const backend::PhaseTimes& times : engine.times()) {
-      ranks.push_back(engine::rank_times(seconds_from(step.start, step.end),
-                                         seconds_from(step.start, step.got_batch), times));
+      ranks.push_back(engine::rank_times(seconds_between(step.start, step.end),
+                                         seconds_between(step.start, step.got_batch), times));
     }
     profile.times.add(ranks);
-    waited += seconds_from(step.start, step.got_batch);
-    profile.step_seconds += seconds_from(step.start, step.end) / static_cast<double>(steps);
+    waited += seconds_between(step.start, step.got_batch);
+    profile.step_seconds += seconds_between(step.start, step.end) / static_cast<double>(steps);
     profile.samples = std::max(profile.samples, step.samples);
   }
   record(false);

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/numbers/seconds.h"
+
 namespace trainer::commands {
 namespace {
 
@@ -62,7 +64,7 @@ double measure_triad(int threads, double bytes_of_thread, double seconds) {
     const std::chrono::duration<double> round = now - start;
     const double bytes = 3.0 * sizeof(float) * static_cast<double>(count) * repetitions * threads;
     if (start != Clock::time_point{}) best = std::max(best, bytes / round.count());
-    over = best > 0 && std::chrono::duration<double>(now - begin).count() > seconds;
+    over = best > 0 && seconds_between(begin, now) > seconds;
     start = Clock::now();
   };
   std::barrier round(threads, end_round);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/numbers/seconds.h"
 #include "engine/replicas.h"
 #include "model/build_model.h"
 
@@ -57,9 +58,7 @@ double measure_peak(const config::Config& config, double seconds) {
   const double flops = 2.0 * 9 * kChannels * kChannels * kSide * kSide * kLayers;  // of a sample
   double best = 0;
   const Clock::time_point begin = Clock::now();
-  const auto is_over = [&] {
-    return std::chrono::duration<double>(Clock::now() - begin).count() >= seconds;
-  };
+  const auto is_over = [&] { return seconds_since(begin) >= seconds; };
   for (int i = 0; i < 4 || !is_over(); ++i) {
     const std::int64_t samples = i % 2 == 0 ? kSamples : kMinSamples;
     const Clock::time_point start = Clock::now();

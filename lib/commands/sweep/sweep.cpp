@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/numbers/seconds.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
 #include "commands/sweep/child.h"
@@ -17,10 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
-
-double passed_seconds(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 config::Environment make_environment(const SweepPlan& plan, const Point& point) {
   config::Environment environment = plan.environment;
@@ -70,7 +67,7 @@ constexpr double kPatience = 5;  // seconds
 // The run of a sweep that was killed dies with it, but not in the same moment. If the folder stays
 // locked, the error of the run names the process that holds it.
 void wait_until_free(const Path& folder) {
-  for (const Clock::time_point start = Clock::now(); passed_seconds(start) < kPatience;) {
+  for (const Clock::time_point start = Clock::now(); seconds_since(start) < kPatience;) {
     try {
       const checkpoint::RunLock lock(folder);
       return;
@@ -100,7 +97,7 @@ class Eta {
   void end(bool trained) {
     --left_;
     if (!trained) return;
-    sum_ += passed_seconds(start_);
+    sum_ += seconds_since(start_);
     ++count_;
   }
   std::optional<double> between() const {
@@ -112,7 +109,7 @@ class Eta {
   std::optional<double> within(double share, double before) const {
     const double done = share - before;
     if (done <= 0) return std::nullopt;
-    const double passed = passed_seconds(start_), rest = passed * (1 - share) / done;
+    const double passed = seconds_since(start_), rest = passed * (1 - share) / done;
     const double each = (sum_ + passed + rest) / (count_ + 1);
     return rest + each * static_cast<double>(left_ - 1);
   }

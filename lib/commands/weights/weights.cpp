@@ -56,11 +56,6 @@ constexpr struct {
     {Name::kConvNeXtTiny, "tensorflow/keras-applications", "convnext", 112, Kind::kSha256,
      "d547c096cabd03329d7be5562c5e14798aa39ed24b474157cef5e85ab9e49ef1"}};
 
-std::string read_variable(const config::Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 WeightFile make_weight_file(std::size_t row, const config::Environment& environment) {
   const auto& entry = kFiles[row];
   config::Backbone backbone;

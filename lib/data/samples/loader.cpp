@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/numbers/seconds.h"
 #include "base/threads/cores.h"
 #include "base/threads/thread_team.h"
 #include "config/config.h"
@@ -23,10 +24,6 @@ constexpr std::int64_t kBatchesPerCheck = 4;
 constexpr double kLittleWaiting = 0.02;
 // Threads are chosen for batches that take this many times longer to read than measured.
 constexpr double kSpare = 1.2;
-
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 void check(const Dataset& dataset, const LoaderOptions& options) {
   if (dataset.size() < 1) throw DataError("data set", "contains no samples");
@@ -144,7 +141,7 @@ const Batch* Loader::next() {
       adapt();
       filled_.wait(lock, [&] { return entry.ready; });
     }
-    const double waited = seconds_between(start, Clock::now());
+    const double waited = seconds_since(start);
     waited_ += waited;
     measured_.wait += waited;
   }
@@ -198,7 +195,7 @@ void Loader::work(const std::stop_token& stop, int thread) {
     } catch (...) {
       error = std::current_exception();
     }
-    const double seconds = seconds_between(start, Clock::now());
+    const double seconds = seconds_since(start);
     lock.lock();
     measured_.read += seconds;
     measured_.longest_read = std::max(measured_.longest_read, seconds);

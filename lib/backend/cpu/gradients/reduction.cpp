@@ -5,6 +5,7 @@
 
 #include "backend/collective.h"
 #include "base/numbers/partition.h"
+#include "base/numbers/seconds.h"
 #include "base/numbers/sum_tree.h"
 #include "cluster/waiting.h"
 
@@ -158,7 +159,7 @@ void Reduction::finish() {
   const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !busy_; });
-  const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+  const double waited = seconds_since(start);
   hidden_seconds_ = std::max(0.0, reducing_seconds_ - waited);
   if (error_) std::rethrow_exception(error_);
 }
@@ -208,7 +209,7 @@ void Reduction::reduce_buckets() {
     const RecordedWork work(recorder_, WorkRecord::Kind::kAllReduce, kReductionThread,
                             static_cast<std::int64_t>(count * sizeof(float)));
     all_reduce(buckets_[i].first, count);
-    reducing_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    reducing_seconds_ += seconds_since(start);
   }
 }
 
