@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/files/output_buffer.h"
 #include "base/process/process.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
 #include "commands.h"
@@ -48,8 +49,9 @@ void check_command(const std::vector<CommandDescription>& commands, int argc, ch
   for (const CommandDescription& command : commands) names.push_back(command.name);
   if (std::ranges::find(names, argv[1]) != names.end()) return;
   if (std::filesystem::exists(argv[1])) {
-    throw ConfigError({}, concat("'", argv[1], "' is not a command; `trainer train ", argv[1],
-                                 "` trains with it, `trainer help` shows more"));
+    throw ConfigError(
+        {}, concat("'", argv[1], "' is not a command; `trainer train ", shell_word(argv[1]),
+                   "` trains with it, `trainer help` shows more"));
   }
   throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
 }

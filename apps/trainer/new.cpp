@@ -192,7 +192,7 @@ void check_reads(const std::string& file, const std::string& source) {
     if (is_within(path, source)) return;
   }
   throw ConfigError({}, concat(file, " exists and its data is not in ", source,
-                               "; write another config with `trainer new ", source,
+                               "; write another config with `trainer new ", shell_word(source),
                                " --output FILE` and name that one"));
 }
 

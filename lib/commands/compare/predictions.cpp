@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/formats/json_number.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "commands/run_files/statistics.h"
 
@@ -27,8 +28,8 @@ std::optional<Predictions> read_predictions(const Path& run) {
     } catch (const std::exception&) {
       throw DataError(
           concat(file.string(), ":", number),
-          "is not a prediction of a labelled sample; write the file with: trainer predict " +
-              run.string() + " --json > " + file.string());
+          concat("is not a prediction of a labelled sample; write the file with: trainer predict ",
+                 shell_word(run.string()), " --json > ", shell_word(file.string())));
     }
   }
   return predictions;

@@ -16,10 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void fail_to_read(const OpenedModel& opened, const std::string& why) {
+constexpr const char* kThresholdOption = "--thresholds GOAL";
+
+[[noreturn]] void fail_to_read(const OpenedModel& opened, bool flip, const std::string& why) {
   throw DataError((*find_run_folder(opened) / kThresholdsFile).string(),
-                  concat("is damaged: it ", why, "; write it anew with `trainer evaluate ",
-                         printable(opened.path), " --thresholds GOAL`"));
+                  concat("is damaged: it ", why, "; write it anew with `",
+                         evaluate_command(opened, kThresholdOption, flip), '`'));
 }
 
 }  // namespace
@@ -110,28 +112,29 @@ void write_thresholds(const OpenedModel& opened, bool flip, const LabelThreshold
 LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   LabelThresholds result;
   const std::optional<Json> json =
-      find_result(opened, flip, kThresholdsFile, "--thresholds GOAL", opened.warn);
+      find_result(opened, flip, kThresholdsFile, kThresholdOption, opened.warn);
   if (!json) {
     result.logits.resize(opened.classes.size());
     return result;
   }
   const auto goal = json->find("goal"), labels = json->find("labels");
   if (goal == json->end() || !goal->is_string() || labels == json->end() || !labels->is_array()) {
-    fail_to_read(opened, "does not have the goal and the labels of thresholds");
+    fail_to_read(opened, flip, "does not have the goal and the labels of thresholds");
   }
   result.goal = goal->get<std::string>();
   std::vector<std::string> names;
   for (const Json& label : *labels) {
     if (!label.is_object() || !label.contains("label") || !label["label"].is_string() ||
         !label.contains("logit") || !label["logit"].is_number()) {
-      fail_to_read(opened, "has a label without its name or its logit");
+      fail_to_read(opened, flip, "has a label without its name or its logit");
     }
     names.push_back(label["label"].get<std::string>());
     result.logits.push_back(label["logit"].get<double>());
   }
   if (names != opened.classes) {
-    fail_to_read(opened, concat("has the labels ", printable(join(names)), ", but the run has ",
-                                printable(join(opened.classes))));
+    fail_to_read(opened, flip,
+                 concat("has the labels ", printable(join(names)), ", but the run has ",
+                        printable(join(opened.classes))));
   }
   return result;
 }

@@ -26,8 +26,8 @@ double find_temperature(const OpenedModel& opened, bool flip,
   if (!(temperature >= kMinStoredTemperature && temperature <= kMaxStoredTemperature)) {
     throw DataError(
         file, concat("is damaged: its temperature is not a number from ", kMinStoredTemperature,
-                     " to ", kMaxStoredTemperature, "; write it anew with `trainer evaluate ",
-                     printable(opened.path), " --calibrate`"));
+                     " to ", kMaxStoredTemperature, "; write it anew with `",
+                     evaluate_command(opened, "--calibrate", flip), '`'));
   }
   return temperature;
 }

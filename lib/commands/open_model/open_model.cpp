@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/process/shell.h"
 #include "checkpoint/store.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/open_model/source.h"
@@ -25,9 +26,9 @@ void reject_other_folders(const std::string& path) {
     return;
   }
   if (find_source_kind(path) != SourceKind::kImageFolder) return;
-  throw DataError(
-      path, concat("is a ", is_folder ? "folder" : "zip archive",
-                   " of images, not a run; `trainer train ", path, "` trains a model on them"));
+  throw DataError(path, concat("is a ", is_folder ? "folder" : "zip archive",
+                               " of images, not a run; `trainer train ",
+                               printable(shell_word(path)), "` trains a model on them"));
 }
 
 }  // namespace
@@ -49,10 +50,14 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
                                  source.path, " has weights of its own"));
   }
   reject_other_folders(source.path);
-  if (source.average) {
-    return open_average(source.path, *source.average, overrides, environment, warn);
-  }
-  return open_trained(source.path, source.checkpoint, overrides, environment, warn);
+  const std::string choice = to_string(source.checkpoint);
+  OpenedModel opened =
+      source.average ? open_average(source.path, *source.average, overrides, environment, warn)
+                     : open_trained(source.path, source.checkpoint, overrides, environment, warn);
+  opened.checkpoint_option = source.average   ? concat("--average ", *source.average)
+                             : choice.empty() ? ""
+                                              : "--" + choice;
+  return opened;
 }
 
 const char* to_string(CheckpointChoice choice) {

@@ -29,6 +29,7 @@ struct OpenedModel {
   std::int64_t step = 0;
   // kBest or kLast of a run folder; kDefault of anything else.
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
+  std::string checkpoint_option = {};  // by which the user chose it, such as "--average 3"
   // What the model was trained on.
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;

@@ -9,11 +9,15 @@
 #include "commands/open_model/stored_result.h"
 
 namespace trainer::commands {
+namespace {
+
+constexpr const char* kPointOption = "--operating-point CRITERION";
+
+}  // namespace
 
 std::optional<StoredOperatingPoint> find_operating_point(
     const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn) {
-  const auto json =
-      find_result(opened, flip, kOperatingPointFile, "--operating-point CRITERION", warn);
+  const auto json = find_result(opened, flip, kOperatingPointFile, kPointOption, warn);
   if (!json) return std::nullopt;
   StoredOperatingPoint point;
   const auto criterion = json->find("criterion"), odds = json->find("log_odds"),
@@ -28,8 +32,8 @@ std::optional<StoredOperatingPoint> find_operating_point(
     throw DataError(
         *find_run_folder(opened) / kOperatingPointFile,
         concat("is damaged: it lacks a criterion, a class of the model or a finite threshold; "
-               "write it anew with `trainer evaluate ",
-               printable(opened.path), " --operating-point CRITERION`"));
+               "write it anew with `",
+               evaluate_command(opened, kPointOption, flip), '`'));
   }
   return point;
 }

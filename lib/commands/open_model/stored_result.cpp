@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
@@ -42,6 +43,13 @@ std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std
   return file;
 }
 
+std::string evaluate_command(const OpenedModel& opened, const std::string& option, bool flip) {
+  std::string command =
+      concat("trainer evaluate ", printable(shell_word(opened.path)), ' ', option);
+  if (!opened.checkpoint_option.empty()) command += ' ' + opened.checkpoint_option;
+  return command + (flip ? " --flip" : "");
+}
+
 std::optional<OrderedJson> read_result(const Path& file, const std::string& advice) {
   if (!std::filesystem::exists(file)) return std::nullopt;
   const std::string text = read_text_file(file);
@@ -58,8 +66,7 @@ std::optional<OrderedJson> find_result(const OpenedModel& opened, bool flip,
   const std::optional<Path> run = find_run_folder(opened);
   if (!run) return std::nullopt;
   const Path file = *run / name;
-  const std::string again = concat("`trainer evaluate ", printable(opened.path), ' ', option,
-                                   flip ? " --flip" : "", "` writes it anew");
+  const std::string again = concat('`', evaluate_command(opened, option, flip), "` writes it anew");
   std::optional<OrderedJson> json = read_result(file, again);
   if (!json) return std::nullopt;
   const auto sha = json->find("tensors_sha256");

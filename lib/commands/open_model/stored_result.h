@@ -25,6 +25,10 @@ std::optional<Path> find_run_folder(const OpenedModel& opened);
 std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std::string& name,
                                  const nlohmann::ordered_json& content);
 
+// Returns the command by which evaluate, with this option, writes a result of the model anew.
+std::string evaluate_command(const OpenedModel& opened, const std::string& option,
+                             bool flip = false);
+
 // Returns the object that a file holds, or nothing if there is no file. Throws DataError naming the
 // file if it does not hold an object, with `advice` on how to write it again.
 std::optional<nlohmann::ordered_json> read_result(const Path& file, const std::string& advice);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "config/pretrained.h"
 #include "model/files/import.h"
@@ -147,10 +148,10 @@ void report_weights(OpenedModel& opened, const graph::Graph& model,
   const std::vector<std::string> layers = initial_layers(model, report.loaded);
   opened.has_initial_layers = !layers.empty();
   if (report.path.empty()) {
-    return opened.warn(
-        Notice::note(concat(opened.path, ": untrained: the whole model is", seed,
-                            ". Give weights with --weights, or name the run that `trainer train ",
-                            opened.path, "` makes: ", train::run_folder(opened.config).string())));
+    return opened.warn(Notice::note(
+        concat(opened.path, ": untrained: the whole model is", seed,
+               ". Give weights with --weights, or name the run that `trainer train ",
+               shell_word(opened.path), "` makes: ", train::run_folder(opened.config).string())));
   }
   if (layers.empty()) return;
   opened.warn(Notice::note(

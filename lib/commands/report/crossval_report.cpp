@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/formats/table.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "commands/crossval/crossval.h"
 #include "commands/page/page.h"
@@ -130,7 +131,7 @@ std::string crossval_report(const Summary& summary, const std::vector<Mistakes>&
   std::string body = file.read(metrics_section) + file.read(fold_probabilities);
   for (const Mistakes& mistakes : folds) body += mistakes_section(mistakes);
   if (folds.empty()) {
-    body += concat("<p>`trainer report ", escape_markup(printable(folder.string())),
+    body += concat("<p>`trainer report ", escape_markup(printable(shell_word(folder.string()))),
                    "` adds the mistakes of each fold, with heatmaps.</p>\n");
   }
   return page("Cross-validation " + summary.name, body + environment_section(summary));

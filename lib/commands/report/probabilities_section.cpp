@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/operating_point_file.h"
@@ -19,8 +20,8 @@ using StoredJson = nlohmann::ordered_json;
 // Opens a file that evaluate has stored in the run. `option` writes it again.
 StoredFile open_stored(const RunFiles& run, const char* name, const char* option) {
   return {run.folder / name,
-          concat("write it anew with `trainer evaluate ", printable(run.folder.string()), ' ',
-                 option, "`, or remove it")};
+          concat("write it anew with `trainer evaluate ",
+                 printable(shell_word(run.folder.string())), ' ', option, "`, or remove it")};
 }
 
 std::string describe_calibration(const StoredJson& json) {
