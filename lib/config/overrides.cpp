@@ -131,11 +131,19 @@ bool is_null_word(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-// Checks a scalar without quotes. If YAML drops a part of it (a comment, a tag) or folds its lines,
-// it is not the value that the user has written. Returns "" or the error.
+// YAML also reads a text after | or > as one in quotes, and a lone quote.
+bool is_in_quotes(const Node& value, std::string_view text) {
+  return value.quoted && text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
+         text.back() == text.front();
+}
+
+// Checks a scalar without quotes. If YAML drops a part of it (a comment, a tag, the mark of a
+// block) or folds its lines, it is not the value that the user has written. Returns "" or the
+// error.
 std::string lost_text(const Node& value, const std::string& given) {
   const std::string_view text = without_blanks_around(given);
-  const bool is_whole = value.kind == Node::Kind::kScalar ? value.quoted || value.text == text
+  const bool is_whole = value.kind == Node::Kind::kScalar
+                            ? is_in_quotes(value, text) || value.text == text
                         : value.kind == Node::Kind::kNull ? is_null_word(text)
                                                           : true;
   if (is_whole) return "";

@@ -159,6 +159,10 @@ TEST_CASE("--set: a text of which YAML drops a part, an error that shows the quo
         "--set run.dir: error: YAML reads '# x' as nothing; write it in quotes: \"# x\"");
   CHECK(wrong("a\nb").find("as 'a b'") != std::string::npos);
   CHECK(wrong("&a b").find("as 'b'") != std::string::npos);
+  CHECK(wrong("|") == "--set run.dir: error: YAML reads '|' as ''; write it in quotes: \"|\"");
+  for (const char* value : {">", "|-", ">+", "'", "\"", "|\n  a"}) {
+    CHECK(wrong(value).find("write it in quotes: ") != std::string::npos);
+  }
   for (const char* value : {"\"exp #2\"", "'exp #2'", "exp#2", " exp "}) {
     CHECK(wrong(value).empty());
   }
@@ -166,6 +170,7 @@ TEST_CASE("--set: a text of which YAML drops a part, an error that shows the quo
     CHECK(mistakes(kSmall, {set("data.limit", value)}).empty());
   }
   CHECK(parse(kSmall, {set("run.dir", "'exp #2'")}).config.run.dir == "exp #2");
+  CHECK(parse(kSmall, {set("run.dir", "'|'")}).config.run.dir == "|");
   CHECK(parse(kSmall, {set("run.dir", "\"a: b\"")}).config.run.dir == "a: b");
 }
 
