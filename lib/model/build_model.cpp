@@ -133,8 +133,9 @@ class Builder {
   void check_preset() {
     const std::int64_t numbers = std::ssize(config::find_normalize(data_).mean);
     if (!data_.preprocess || numbers < 2 || numbers == sample_.image[2]) return;
-    error(data_.loc, "data.preprocess: ", spell(*data_.preprocess), " needs images of ", numbers,
-          " channels, but these have ", sample_.image[2], "; use tf, scale or normalize",
+    error(data_.loc, "data.preprocess: ", spell(*data_.preprocess), " needs images of ",
+          numbers, " channels, but these have ", sample_.image[2],
+          "; use tf or scale, or data.normalize in its place",
           model_.backbone ? " (a backbone chooses its own preset where none is given)" : "");
   }
 
@@ -248,11 +249,15 @@ class Builder {
                                  ? "one logit for binary_cross_entropy"
                                  : concat("one number for each of the ", sample_.classes,
                                           sample_.label_is_index ? " classes" : " labels");
+    const bool has_units = std::holds_alternative<config::DenseLayer>(last.kind);
+    const std::string units = concat("units: ", expected);
+    const std::string change = shape.rank() != 2
+                                   ? concat("end the model with flatten and dense: {", units, "}")
+                               : has_units ? "set " + units
+                                           : concat("end the model with dense: {", units, "}");
     const bool may_have_more_classes = binary_index() && shape.rank() == 2 && shape[1] > 2;
     error(last.loc, names_.back(), ": the last layer gives ", to_string(shape), ", expected ",
-          to_string(Shape{kBatch, expected}), ", ", what, "; ",
-          shape.rank() == 2 ? "set units: " : "end the model with flatten and dense: {units: ",
-          expected, shape.rank() == 2 ? "" : "}",
+          to_string(Shape{kBatch, expected}), ", ", what, "; ", change,
           shape.rank() == 2 && shape[1] == 1 && expected == 2 &&
                   model_.loss != LossKind::kBinaryCrossEntropy
               ? ", or model.loss: binary_cross_entropy"

@@ -254,10 +254,9 @@ TEST_CASE("shape errors say what was expected and what to do") {
             .starts_with("layer: padding of 3 and 0 pixels leaves windows of 2"));
   CHECK(shape(Pool{Pool::Kind::kMax, window(16, 16), false}, {f32({kBatch, 20, 20, 1})}) ==
         "[batch, 1, 1, 1] float32");
-  CHECK(
-      wrong(Pool{Pool::Kind::kMax, window(17, 17), false}, {f32({kBatch, 20, 20, 1})}) ==
-      "layer: a max pooling window of 17x17 is larger than 256 pixels; use global_max_pooling, or "
-      "two poolings in a row");
+  CHECK(wrong(Pool{Pool::Kind::kMax, window(17, 17), false}, {f32({kBatch, 20, 20, 1})}) ==
+        "layer: a max pooling window of 17x17 is larger than 256 pixels; use global_max_pool, or "
+        "two poolings in a row");
   CHECK(wrong(Softmax{}, {tiny}).find("before the softmax") != std::string::npos);
   CHECK(wrong(Add{}, {flat}) ==
         "layer: expects at least two inputs, got 1; name them with inputs: [first, second]");

@@ -37,6 +37,9 @@ TEST_CASE("the last layer has to give one number a class") {
       mistakes("{layers: [flatten, dense: {units: 9}]}", kDigits) ==
       "dense: the last layer gives [batch, 9], expected [batch, 10], one number for each of the 10 "
       "classes; set units: 10");
+  CHECK(mistakes("{layers: [conv: {filters: 4}, global_average_pool]}", kDigits) ==
+        "global_average_pooling2d: the last layer gives [batch, 4], expected [batch, 10], one "
+        "number for each of the 10 classes; end the model with dense: {units: 10}");
   CHECK(mistakes("{layers: [flatten, dense: {units: 2}], loss: binary_cross_entropy}",
                  test::sample({4, 4, 1}, 2)) ==
         "dense: the last layer gives [batch, 2], expected [batch, 1], one logit for "
@@ -118,7 +121,8 @@ TEST_CASE("options that do not fit the input") {
     CHECK(mistakes("{layers: [flatten, dense: {units: 10}]}", kDigits,
                    "data: {format: synthetic, preprocess: " + preset + "}\n") ==
           "data.preprocess: " + preset +
-              " needs images of 3 channels, but these have 1; use tf, scale or normalize");
+              " needs images of 3 channels, but these have 1; use tf or scale, or data.normalize "
+              "in its place");
   }
 }
 

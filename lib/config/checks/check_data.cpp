@@ -194,7 +194,8 @@ void check_images(Checks& checks) {
   const bool bgr_or_torch =
       data.preprocess == PreprocessPreset::kCaffe || data.preprocess == PreprocessPreset::kTorch;
   if (bgr_or_torch && data.channels && *data.channels != 3) {
-    checks.report("data.preprocess", "needs images of 3 channels; use tf, scale or normalize");
+    checks.report("data.preprocess",
+                  "needs images of 3 channels; use tf or scale, or data.normalize in its place");
   }
 }
 

@@ -21,7 +21,7 @@ Outputs Pool::infer(const ShapeContext& context) const {
   // The winner's position has to fit into a byte.
   if (kind == Pool::Kind::kMax && window.size[0] * window.size[1] > 256) {
     fail(context, "a max pooling window of ", window.size[0], "x", window.size[1],
-         " is larger than 256 pixels; use global_max_pooling, or two poolings in a row");
+         " is larger than 256 pixels; use global_max_pool, or two poolings in a row");
   }
   Outputs outputs{{y, x.type}};
   if (keep_index) outputs.push_back({y, DType::kUInt8});
