@@ -12,6 +12,8 @@ std::string describe_system_error(int error) {
       return text + "; raise the limit of open files of this process (ulimit -n)";
     case ENFILE:
       return text + "; close other programs, or raise the limit of the system (fs.file-max)";
+    case EFBIG:
+      return text + "; raise the limit on the size of a file of this process (ulimit -f)";
     case ENAMETOOLONG:
       return text + "; choose a shorter name, or a folder with a shorter path";
     default:

@@ -1,34 +1,17 @@
 #include "base/system_error.h"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 
 #include "base/error.h"
 #include "base/files/append_file.h"
 #include "base/files/files.h"
+#include "support/no_further_file.h"
 #include "support/skip.h"
 
 namespace trainer {
 namespace {
-
-// Lets this process open no further file while it exists.
-class NoFurtherFile {
- public:
-  NoFurtherFile() {
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
-    rlimit none = before_;
-    none.rlim_cur = 0;
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  }
-  ~NoFurtherFile() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoFurtherFile(const NoFurtherFile&) = delete;
-  NoFurtherFile& operator=(const NoFurtherFile&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 // Returns the message of the Error that `call` throws, and checks whether it is a DataError.
 template <class Call>
@@ -50,6 +33,8 @@ TEST_CASE("describe_system_error: limits that the user can raise, their name and
         "Too many open files; raise the limit of open files of this process (ulimit -n)");
   CHECK(describe_system_error(ENFILE).find("Too many open files in system; close other programs") ==
         0);
+  CHECK(describe_system_error(EFBIG) ==
+        "File too large; raise the limit on the size of a file of this process (ulimit -f)");
   CHECK(describe_system_error(ENAMETOOLONG).find("File name too long; choose a shorter name") == 0);
   CHECK(describe_system_error(ENOSPC) == "No space left on device");
 }
@@ -64,7 +49,7 @@ TEST_CASE(
   write_file_atomic(path, "x");
   std::string read, written, appended;
   {
-    const NoFurtherFile limit;
+    const test::NoFurtherFile limit;
     read = catch_message(false, [&] { read_file(path); });
     written = catch_message(true, [&] { write_file_atomic(path, "y"); });
     appended = catch_message(true, [&] { AppendFile file(path); });

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/system_error.h"
 #include "data/arrays/array.h"
 
 namespace trainer::data {
@@ -36,7 +37,7 @@ Buffer read_raw(const Path& path) {
   const File file(path);
   struct stat info {};
   if (file.fd < 0 || ::fstat(file.fd, &info) != 0) {
-    throw DataError(path, concat("cannot open: ", std::strerror(errno)));
+    throw DataError(path, concat("cannot open: ", describe_system_error(errno)));
   }
   if (S_ISDIR(info.st_mode)) throw DataError(path, "is a folder, expected a file");
   Buffer content(info.st_size);
@@ -44,7 +45,7 @@ Buffer read_raw(const Path& path) {
   while (done < content.size()) {
     const ssize_t got = ::read(file.fd, content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw DataError(path, concat("cannot read: ", std::strerror(errno)));
+    if (got < 0) throw DataError(path, concat("cannot read: ", describe_system_error(errno)));
     if (got == 0) break;
     done += got;
   }

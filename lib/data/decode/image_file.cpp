@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/formats/zip.h"
+#include "base/system_error.h"
 #include "base/text.h"
 
 namespace trainer::data {
@@ -184,9 +185,15 @@ void read_image_file(const StoredImage& image, const ImageLimits& limits,
   std::ifstream in(path, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(first));
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-    const std::string reason =
-        errno != 0 ? std::strerror(errno) : "the file became shorter while it was read";
-    fail("cannot be read: " + reason);
+    const int reason = errno;
+    const std::string text =
+        concat("cannot be read: ", reason != 0 ? describe_system_error(reason)
+                                               : "the file became shorter while it was read");
+    // The image may be undamaged: after a DataError, data.on_error would leave it out.
+    if (is_open_file_limit(reason)) {
+      throw Error(kExitData, concat(printable(image.describe()), ": ", text));
+    }
+    fail(text);
   }
   if (image.zip) unpack_image(image, bytes);
 }

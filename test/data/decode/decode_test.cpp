@@ -11,6 +11,7 @@
 #include "base/files/files.h"
 #include "data/decode/encoded_jpeg.h"
 #include "data/decode/image_file.h"
+#include "support/no_further_file.h"
 #include "support/skip.h"
 #include "support/source_files.h"
 
@@ -242,6 +243,30 @@ TEST_CASE("image file: beyond the limits, an error before memory is allocated") 
   Bytes png{0x89, 'P',  'N',  'G', 13, 10,   26,   10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0,
             0,    0x3A, 0x98, 0,   0,  0x3A, 0x98, 8,  2, 0, 0, 0,  0,   0,   0,   0};
   CHECK(error_of(png).find("has 15000 x 15000 pixels") != std::string::npos);
+}
+
+TEST_CASE(
+    "read_image_file: at the limit of open files, an error that on_error does not pass over") {
+#ifdef __SANITIZE_ADDRESS__
+  TRAINER_SKIP("the check of virtual tables in UBSan needs a file descriptor itself");
+#endif
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "image.png";
+  write_file_atomic(path, std::string_view("x"));
+  std::vector<std::uint8_t> bytes;
+  bool is_data_error = false;
+  std::string message;
+  try {
+    const test::NoFurtherFile limit;
+    read_image_file(path, {1, 100}, bytes);
+  } catch (const Error& error) {
+    is_data_error = dynamic_cast<const DataError*>(&error) != nullptr;
+    message = error.what();
+  }
+  CHECK_FALSE(is_data_error);
+  CHECK(message == path.string() +
+                       ": cannot be read: Too many open files; raise the limit of open files of "
+                       "this process (ulimit -n)");
 }
 
 TEST_CASE("read_image_file: an image inside a file, its bytes alone and none beyond the end") {

@@ -164,6 +164,12 @@ TEST_CASE("group_by: patterns that match nothing, match alike or are wrong, an e
   CHECK(contains(describe_training_groups(folder.config), " files in 6 groups"));
 }
 
+TEST_CASE("GroupPattern: repeats within repeats on a long path, no match in linear time") {
+  const GroupPattern pattern("--group-by", "(x+x+)+y");
+  CHECK(pattern.find(std::string(1 << 20, 'x')) == "");
+  CHECK(pattern.find(std::string(1 << 20, 'x') + "y") == std::string(1 << 20, 'x'));
+}
+
 TEST_CASE("group_by: a column of a csv list") {
   Folder folder;
   std::string text = "file,class,patient\n";
