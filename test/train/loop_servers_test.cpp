@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -84,7 +86,8 @@ class Servers {
 
  public:
   Trial trial;  // the chief's
-  FinishReason served = FinishReason::kAlreadyDone, worked = FinishReason::kAlreadyDone;
+  FinishReason served = FinishReason::kAlreadyDone;
+  std::atomic<FinishReason> worked = FinishReason::kAlreadyDone;
   std::string failure, server_failure;
 };
 
@@ -170,7 +173,7 @@ TEST_CASE("servers: a chief that saves often, its steps have the samples of all 
   Servers servers(config, 1);
   SampleCounter::Counts counts;
   servers.trial.make_hook = [&] { return std::make_unique<SampleCounter>(counts); };
-  // How many steps the chief makes is chance; the worker may make all that are left.
+  // How many steps the chief makes is chance.
   SUBCASE("in one go") { servers.run(); }
   SUBCASE("stopped and resumed") {
     servers.trial.at_step = [](std::int64_t step) {
@@ -188,6 +191,28 @@ TEST_CASE("servers: a chief that saves often, its steps have the samples of all 
   CHECK(servers.failure == "");
   CHECK(counts.steps == counts.last);
   CHECK(counts.samples == counts.last * config.train.batch_size);
+}
+
+TEST_CASE("servers: the worker makes the last steps, the last call of hooks counts them") {
+  config::Config config = server_config();
+  config.train.epochs = 20;
+  Servers servers(config, 1);
+  SampleCounter::Counts counts;
+  servers.trial.make_hook = [&] { return std::make_unique<SampleCounter>(counts); };
+  servers.trial.at_step = [&](std::int64_t) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point limit = Clock::now() + std::chrono::seconds(20);
+    while (servers.worked != FinishReason::kDone && Clock::now() < limit) std::this_thread::yield();
+    return Request::kContinue;
+  };
+  const hooks::Finish finish = servers.run();
+  CHECK(servers.failure == "");
+  CHECK(servers.worked == FinishReason::kDone);
+  CHECK(finish.steps == 120);
+  CHECK(counts.last == 120);
+  CHECK(counts.steps == 120);
+  CHECK(counts.samples == 120 * config.train.batch_size);
+  CHECK(servers.trial.events.back() == "finish done");
 }
 
 TEST_CASE("servers: a stop by a hook of the chief, and a resumed job") {

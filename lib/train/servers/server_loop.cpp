@@ -98,6 +98,7 @@ class ServerLoop {
       failure.set_any_rank(!failure.message().empty());
       if (failure.any_rank()) run_.stop_for_unreadable_data();
       if (made.not_finite) return not_finite(made, before);
+      last_made_ = made;
       if (made.pushed.result == Result::kOver) return std::nullopt;
     } while (made.pushed.result == Result::kStale && !stop_requested());
     has_latest_parameters_ = true;
@@ -138,8 +139,22 @@ class ServerLoop {
     has_latest_parameters_ = false;
   }
 
+  // Records the steps that other workers have made since the last step of this process, with the
+  // loss of its last gradient. No later process would record them. A job that was interrupted is
+  // resumed, and then records them with its first step.
+  void record_last_steps(FinishReason reason) {
+    const std::int64_t step = run_.state().step;
+    if (!last_made_ || step <= run_.state().recorded_step) return;
+    if (reason == FinishReason::kInterrupted) return;
+    if (reason == FinishReason::kEarlyStop) run_.clock().start_step();
+    last_made_->pushed.step = step;
+    last_made_->pushed.learning_rate = run_.context().rate(step - 1);
+    run_.record(make_outcome(*last_made_), stream_->seconds_waited());
+  }
+
   hooks::Finish finish(FinishReason reason) {
     pull_full_state();
+    record_last_steps(reason);
     hooks::Finish facts;
     if (stream_) facts.input = stream_->describe_input();
     stream_.reset();
@@ -173,6 +188,7 @@ class ServerLoop {
   SignalWatch signals_;
   TrainingRun run_;
   std::optional<GradientStream> stream_;
+  std::optional<GradientStream::Step> last_made_;  // the newest gradient of this process
   // has_full_state_: the engine holds one state of all servers with all slots.
   // has_latest_parameters_: the engine holds the newest parameters.
   bool has_full_state_ = false, has_latest_parameters_ = false;
