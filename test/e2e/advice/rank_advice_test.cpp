@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "cluster/transport/socket.h"
-#include "program.h"
+#include "e2e/program.h"
 #include "support/contains.h"
 
 namespace trainer::e2e::rank_advice_test {

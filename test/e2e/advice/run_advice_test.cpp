@@ -1,142 +1,30 @@
 // What messages advise: each advice is followed to the letter, and the command then succeeds.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
-#include <string_view>
-#include <utility>
 
+#include "advice.h"
 #include "base/error.h"
-#include "pictures.h"
 #include "support/contains.h"
 
-namespace trainer::e2e::advice_test {
+namespace trainer::e2e::run_advice_test {
 namespace {
 
 namespace fs = std::filesystem;
 
 using test::contains;
 
-// Divides a command line into words, which may be in single quotes.
-Arguments split_words(const std::string& text) {
-  Arguments words;
-  bool is_quoted = false, is_word = false;
-  for (const char letter : text) {
-    if (letter == '\'') {
-      is_quoted = !is_quoted;
-    } else if (letter == ' ' && !is_quoted) {
-      is_word = false;
-      continue;
-    }
-    if (!std::exchange(is_word, true)) words.emplace_back();
-    if (letter != '\'') words.back() += letter;
-  }
-  return words;
-}
-
-// Configs and images of one test. In commands and messages, the words of kFiles stand for paths.
-struct Place {
-  struct File {
-    const char *word, *path;
-  };
-  static constexpr File kFiles[] = {
-      {"DIGITS", "digits.yaml"},
-      {"PHOTOS", "photos.yaml"},
-      {"LISTED", "listed.yaml"},  // trains on LIST
-      {"IMAGES", "images"},       // a folder for each class
-      {"LIST", "list.csv"},
-      {"GAP", "gap.csv"},                    // with a line whose file does not exist
-      {"ELSEWHERE", "lists/elsewhere.csv"},  // its paths count from IMAGES
-      {"BESIDE", "lists/images"},
-      {"RUN", "run"},
-      {"FREE", "free"},  // does not exist
-  };
-  Workspace work;
-
-  Place() {
-    constexpr const char* kTraining =
-        "optimizer: {sgd: {learning_rate: 0.01}}\ntrain: {max_steps: 2, batch_size: 4}\n";
-    write_images(work / "images", 6, 1);
-    write_file_atomic(work / "digits.yaml",
-                      concat("model: {layers: [flatten, dense: 10]}\ndata: {format: digits, path: ",
-                             work.data(), ", limit: 64}\n", kTraining));
-    const auto write_images_config = [&](const char* file, const std::string& data) {
-      write_file_atomic(work / file,
-                        concat("model: {input: [32, 32, 3], layers: [flatten, dense: 2]}\ndata: {",
-                               data, ", resize: [32, 32]}\n", kTraining));
-    };
-    write_images_config("photos.yaml", "format: image_folder, path: " + (work / "images").string());
-    write_images_config("listed.yaml",
-                        concat("format: csv, train: {path: ", (work / "list.csv").string(), "}"));
-    write_list(work / "list.csv", "images/");
-    write_list(work / "gap.csv", "images/");
-    std::ofstream(work / "gap.csv", std::ios::app) << "images/left/99.ppm,left\n";
-    fs::create_directories(work / "lists");
-    write_list(work / "lists/elsewhere.csv", "");
-  }
-
-  static void write_list(const Path& list, const std::string& folder) {
-    std::ofstream file(list);
-    file << "path,label\n";
-    for (const char* name : {"left", "right"}) {
-      for (int i = 0; i < 6; ++i) file << folder << name << '/' << i << ".ppm," << name << '\n';
-    }
-  }
-  std::string with_paths(const std::string& text) const {
-    std::string result;
-    for (std::size_t at = 0; at < text.size();) {
-      const auto file = std::find_if(std::begin(kFiles), std::end(kFiles), [&](const File& one) {
-        return text.compare(at, std::string_view(one.word).size(), one.word) == 0;
-      });
-      if (file == std::end(kFiles)) {
-        result += text[at++];
-      } else {
-        result += (work / file->path).string();
-        at += std::string_view(file->word).size();
-      }
-    }
-    return result;
-  }
-  // Runs the program in the folder, because a list is trained with a config that is written into
-  // the current one.
-  Result run(const std::string& command) const {
-    const Path before = fs::current_path();
-    fs::current_path(work / ".");
-    const Result result =
-        e2e::run(split_words(with_paths(command)), {{"HOME", work / "home"}, {"WEIGHTS_DIR", ""}});
-    fs::current_path(before);
-    return result;
-  }
-  void check_success(const std::string& command) const {
-    const Result result = run(command);
-    INFO(command);
-    INFO(result.err);
-    CHECK(result.code == 0);
-  }
-};
-
-struct Advice {
-  const char* name;
-  Arguments before;    // commands that succeed
-  std::string failed;  // the command whose message is read
-  std::string text;    // a part of its message
-  // The command to give then, or after "+" options that are added to the failed command; "" for
-  // those of `text`.
-  std::string followed = "";
-  void (*prepare)(const Place&) = nullptr;  // called before the failed command
-};
-
-void damage_checkpoints(const Place& place) {
+void damage_checkpoints(const AdvicePlace& place) {
   for (const auto& entry : fs::directory_iterator(place.work / "run/checkpoints")) {
     write_file_atomic(entry.path(), std::string_view("damaged"));
   }
 }
 
-void move_images(const Place& place) { fs::rename(place.work / "images", place.work / "free"); }
-void move_digits(const Place& place) { fs::rename(place.work.data(), place.work / "free"); }
+void move_images(const AdvicePlace& place) {
+  fs::rename(place.work / "images", place.work / "free");
+}
+void move_digits(const AdvicePlace& place) { fs::rename(place.work.data(), place.work / "free"); }
 
 const std::string kTrain = "train DIGITS --run-dir RUN", kPhotos = "train PHOTOS --run-dir RUN";
 
@@ -229,7 +117,9 @@ std::vector<Advice> make_list_advices() {
        "train ELSEWHERE --epochs 1 --run-dir RUN",
        "--set 'data.csv={root: BESIDE}'",
        "",
-       [](const Place& place) { fs::rename(place.work / "images", place.work / "lists/images"); }},
+       [](const AdvicePlace& place) {
+         fs::rename(place.work / "images", place.work / "lists/images");
+       }},
       {"list: another list of this name",
        {"new LIST --output gap.yaml"},
        "train GAP --epochs 1 --run-dir RUN",
@@ -271,7 +161,7 @@ std::vector<Advice> make_data_advices() {
        kPhotos + " --set data.on_conflict=drop",
        "set data.on_conflict: keep",
        "+ --set data.on_conflict=keep",
-       [](const Place& place) {
+       [](const AdvicePlace& place) {
          fs::remove_all(place.work / "images/right");
          fs::copy(place.work / "images/left", place.work / "images/right");
        }},
@@ -379,22 +269,9 @@ std::vector<Advice> make_command_advices() {
   };
 }
 
-void check(const Place& place, const Advice& advice) {
-  INFO(std::string(advice.name));
-  for (const std::string& command : advice.before) place.check_success(command);
-  if (advice.prepare != nullptr) advice.prepare(place);
-  const Result failed = place.run(advice.failed);
-  INFO(failed.err);
-  CHECK(failed.code != 0);
-  CHECK(contains(failed.err, place.with_paths(advice.text)));
-  std::string followed = advice.followed.empty() ? "+ " + advice.text : advice.followed;
-  if (followed[0] == '+') followed = advice.failed + followed.substr(1);
-  place.check_success(followed);
-}
-
 // A run that ends because an image cannot be read any more.
 struct Stopped {
-  Place place;
+  AdvicePlace place;
   Path image = place.work / "images/left/3.ppm";
   Bytes content = read_file(image);
   std::string error;
@@ -423,20 +300,20 @@ void damage_image(const Path& image) { fs::resize_file(image, 100); }
 }  // namespace
 
 TEST_CASE("messages: each advice on runs and ranks, the command that follows it succeeds") {
-  for (const Advice& advice : make_run_advices()) check(Place(), advice);
+  check_each(make_run_advices());
 }
 
 TEST_CASE("messages: each advice on lists of images, the command that follows it succeeds") {
-  for (const Advice& advice : make_list_advices()) check(Place(), advice);
+  check_each(make_list_advices());
 }
 
 TEST_CASE("messages: each advice on data and models, the command that follows it succeeds") {
-  for (const Advice& advice : make_data_advices()) check(Place(), advice);
+  check_each(make_data_advices());
 }
 
 TEST_CASE(
     "messages: each advice on a command and its files, the command that follows it succeeds") {
-  for (const Advice& advice : make_command_advices()) check(Place(), advice);
+  check_each(make_command_advices());
 }
 
 TEST_CASE("messages: options of other programs, what to write instead is accepted") {
@@ -445,7 +322,7 @@ TEST_CASE("messages: options of other programs, what to write instead is accepte
     // Completes the text, or replaces it where a word of it stands for a value; may be "".
     const char *added = "", *instead = "";
   };
-  const Place place;
+  const AdvicePlace place;
   place.check_success("train PHOTOS --run-dir RUN");
   const std::string train = "train PHOTOS --overwrite --run-dir FREE ";
   for (const Option& one : std::initializer_list<Option>{
@@ -474,7 +351,7 @@ TEST_CASE("messages: options of other programs, what to write instead is accepte
 
 TEST_CASE("train: an image of a folder is removed during the run, both advices succeed") {
   const Stopped stopped("PHOTOS", remove_image);
-  const Place& place = stopped.place;
+  const AdvicePlace& place = stopped.place;
   CAPTURE(stopped.error);
   CHECK(contains(stopped.error,
                  place.with_paths("put IMAGES/left/3.ppm back and go on with --resume, or start a "
@@ -506,4 +383,4 @@ TEST_CASE("train: an image of a csv is removed during the run, the advice to rep
   stopped.place.check_success(stopped.resume);
 }
 
-}  // namespace trainer::e2e::advice_test
+}  // namespace trainer::e2e::run_advice_test
