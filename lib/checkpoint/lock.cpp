@@ -81,7 +81,7 @@ RunLock::RunLock(const Path& run) {
   std::error_code error;
   std::filesystem::create_directories(run, error);
   if (error) {
-    throw Error(kExitConfig,
+    throw Error(is_disk_failure(error.value()) ? kExitData : kExitConfig,
                 concat(name, ": cannot create this run folder: ",
                        describe_system_error(error.value()), "; choose another with --run-dir"));
   }

@@ -125,8 +125,10 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   std::error_code error;
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
-    throw ConfigError(config.run.loc, concat("run.dir: cannot create ", printable(run.string()),
-                                             ": ", describe_system_error(error.value())));
+    const std::string reason = describe_system_error(error.value());
+    if (is_disk_failure(error.value())) throw DataError(run, "cannot create: " + reason);
+    throw ConfigError(config.run.loc,
+                      concat("run.dir: cannot create ", printable(run.string()), ": ", reason));
   }
   sync_names(run);
   remove_leftovers_of_run(run);

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <cstring>
 
+#include "base/error.h"
 #include "program.h"
 #include "support/contains.h"
 #include "support/fail_system_calls.h"
@@ -52,6 +54,20 @@ TEST_CASE("train: a file system that cannot sync, a warning and the parameters o
   CHECK_FALSE(contains(synced.err, "cannot sync"));
   CHECK(result.event("finished").at("parameters_sha256") ==
         synced.event("finished").at("parameters_sha256"));
+}
+
+TEST_CASE("train: a disk that fails when the run folder is made, exit code 3 and the reason") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  for (const int error : {ENOSPC, EDQUOT, EIO}) {
+    const Result result = run_without(SYS_mkdir, error, train(config, work / "run"));
+    INFO(result.err);
+    CHECK(result.code == kExitData);
+    CHECK(contains(result.err, std::strerror(error)));
+  }
+  const Result denied = run_without(SYS_mkdir, EACCES, train(config, work / "run"));
+  CHECK(denied.code == kExitConfig);
+  CHECK(contains(denied.err, "choose another with --run-dir"));
 }
 
 }  // namespace trainer::e2e::file_system_test
