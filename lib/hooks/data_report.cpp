@@ -36,15 +36,17 @@ std::string decoded_with_warnings(Split split, const data::Damage& damage) {
 std::string classes_without_sample(const data::Datasets& data) {
   if (!data.train) return "";
   const std::vector<std::int64_t> counts = data::class_counts(*data.train, data.num_classes);
-  std::string classes;
+  constexpr std::size_t kMaxNames = 20;
+  std::vector<std::string> classes;
   const std::vector<data::LabelCounts> labels = data::count_labels(*data.train);
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i].positives == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
+    if (labels[i].positives == 0) classes.push_back(data.classes[i]);
   }
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
+    if (counts[i] == 0) classes.push_back(data.classes[i]);
   }
-  return classes.empty() ? "" : "the training data has no sample of: " + classes;
+  if (classes.empty()) return "";
+  return "the training data has no sample of: " + join_first(std::move(classes), kMaxNames);
 }
 
 class DataReportHook final : public Hook {

@@ -85,6 +85,15 @@ TEST_CASE("classes without a sample are named, where there is training data") {
   CHECK(data_warnings(training_on({0, 3, 1, 2})).empty());
   CHECK(data_warnings(training_on({3, 1, 1})) ==
         Lines{"the training data has no sample of: cat, owl"});
+  data::Datasets many = training_on({0, 1});
+  many.num_classes = 100'000;
+  many.classes.clear();
+  for (int i = 0; i < 100'000; ++i) many.classes.push_back(std::to_string(i));
+  const Lines lines = data_warnings(many);
+  REQUIRE(lines.size() == 1);
+  CHECK(
+      lines[0].ends_with("2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21 "
+                         "and 99978 more"));
   CHECK(data_warnings(data::Datasets{}).empty());
 }
 
