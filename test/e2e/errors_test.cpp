@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <limits>
 
 #include "base/error.h"
+#include "npy.h"
 #include "program.h"
 #include "support/contains.h"
 #include "support/fail_system_calls.h"
@@ -17,22 +17,6 @@ namespace trainer::e2e {
 namespace {
 
 using test::contains;
-
-template <class T>
-void write_npy(const Path& path, const std::string& type, const std::vector<int>& dims,
-               const std::vector<T>& values) {
-  std::string shape;
-  for (const int dim : dims) shape += std::to_string(dim) + ", ";
-  std::string header =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  header.append((64 - (header.size() + 11) % 64) % 64, ' ');
-  header += '\n';
-  std::ofstream file(path, std::ios::binary);
-  file << "\x93NUMPY\x01" << '\0' << static_cast<char>(header.size() & 255)
-       << static_cast<char>(header.size() >> 8) << header;
-  file.write(reinterpret_cast<const char*>(values.data()),
-             static_cast<std::streamsize>(values.size() * sizeof(T)));
-}
 
 }  // namespace
 
