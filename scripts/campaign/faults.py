@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Kills, failing disks, jumping clocks: what becomes of a run, counted.
 
-    scripts/campaign/faults.py build/release/apps/trainer/trainer [--kills 200] [--writes 0] [--seed 1] [--only NAME ...]
+    scripts/campaign/faults.py build/release/apps/trainer/trainer [--kills 200] [--writes 0] [--storage 4] [--seed 1] [--only NAME ...]
 
 Every fault is put to a small run, which is then resumed without faults. It must end with the parameters and metrics of
 a run without any; the newest checkpoint must be no older than the last one that was announced; an exit code that is
 not 0 must come with a message; and no temporary file or shared memory may be left. Prints a table of faults, runs and losses,
 and ends with 1 when one was lost. --writes N takes N calls that touch the run folder, evenly spaced, 0 all of them. Faults
-that need mounts are left out without root.
+that need mounts are left out without root, and those of a disk in user space (faulty_disk.py) without FUSE.
 """
 import argparse
 import contextlib
@@ -24,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from disk_faults import DiskFaults, Lost, caches_config
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONFIG = """name: campaign
@@ -43,35 +45,11 @@ parallel: {threads: 1}
 """
 # Few steps, each kind of file: for a fault at every call.
 SMALL = CONFIG.replace("limit: 400", "limit: 64").replace("epochs: 3", "epochs: 2").replace("every: 20 steps", "every: 2 steps")
-# Images and features are kept on disk: a frozen backbone before a small head.
-CACHES = """name: caches
-seed: 7
-model:
-  input: [32, 32, 3]
-  backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}
-  head: [global_average_pool, {dense: {units: 8, activation: relu}}, {dropout: 0.3}, {dense: 2}]
-data:
-  format: image_folder
-  classes: [left, right]
-  train: {path: FOLDER/train}
-  validation: {path: FOLDER/validation}
-  preprocess: tf
-  cache: disk
-  cache_dir: FOLDER/cache
-optimizer: {adam: {learning_rate: 1.0e-3}}
-train: {epochs: 6, batch_size: 8, cache_features: disk}
-run: {checkpoint_every: 2 steps, log_every: 1 steps, summary_every: 1 steps}
-parallel: {threads: 1}
-"""
 LEFTOVER = re.compile(r"\.tmp\.\d+")
 MESSAGE = re.compile(r"error|cannot|failed|Stopped|interrupted", re.IGNORECASE)
 
 
-class Lost(Exception):
-    pass
-
-
-class Campaign:
+class Campaign(DiskFaults):
     def __init__(self, program, seed):
         self.program = os.path.abspath(program)
         self.draw = random.Random(seed)
@@ -98,12 +76,12 @@ class Campaign:
     def command(self, run, *more):
         return [self.program, "train", self.config, "--json", "--resume", "--run-dir", run, *more]
 
-    def start(self, run, *more, environment=None, limit=None):
+    def start(self, run, *more, environment=None, prepare=None):
+        """`prepare` is called in the new process, before the program."""
         self.out = open(f"{self.folder}/out", "w+")
         self.err = open(f"{self.folder}/err", "w+")
         return subprocess.Popen(self.command(run, *more), stdout=self.out, stderr=self.err,
-                                env=dict(os.environ, **(environment or {})),
-                                preexec_fn=limit and (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
+                                env=dict(os.environ, **(environment or {})), preexec_fn=prepare)
 
     def read(self):
         texts = []
@@ -203,27 +181,30 @@ class Campaign:
 
     def caches(self, count):
         """As kills(), with decoded images and features of frozen layers in files that outlive the kills."""
-        for split, images in (("train", 17), ("validation", 7)):
-            for label, base in (("left", 90), ("right", 60)):
-                os.makedirs(f"{self.folder}/{split}/{label}")
-                for number in range(images):
-                    with open(f"{self.folder}/{split}/{label}/{number}.ppm", "wb") as file:
-                        file.write(b"P6 36 40 255\n" + bytes(base + self.draw.randrange(100) for _ in range(36 * 40 * 3)))
-        with self.another(CACHES.replace("FOLDER", self.folder)):
+        self.write_images(self.folder)
+        with self.another(caches_config(self.folder)):
             shutil.rmtree(f"{self.folder}/cache")
             self.kills(count, "caches on disk")
         left = [name for _, _, names in os.walk(f"{self.folder}/cache") for name in names if LEFTOVER.search(name)]
         if left:
             self.count("caches on disk: left behind", 1, left)
 
+    def write_images(self, folder):
+        for split, images in (("train", 17), ("validation", 7)):
+            for label, base in (("left", 90), ("right", 60)):
+                os.makedirs(f"{folder}/{split}/{label}")
+                for number in range(images):
+                    with open(f"{folder}/{split}/{label}/{number}.ppm", "wb") as file:
+                        file.write(b"P6 36 40 255\n" + bytes(base + self.draw.randrange(100) for _ in range(36 * 40 * 3)))
+
     @contextlib.contextmanager
-    def another(self, config):
+    def another(self, config, measure=None):
         """With another job than the usual one."""
         before = self.config, self.whole, self.seconds
         self.config = f"{self.folder}/another.yaml"
         with open(self.config, "w") as file:
             file.write(config)
-        self.measure()
+        (measure or self.measure)()
         yield
         self.config, self.whole, self.seconds = before
 
@@ -256,7 +237,7 @@ class Campaign:
             self.codes = {}
             self.repeat(f"{kind} at each call in turn",
                         [lambda run, at=at, kind=kind: self.faulty(run, at, kind) for at in chosen])
-            print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+            self.print_codes()
 
     def power(self, most):
         with self.small():
@@ -324,20 +305,54 @@ class Campaign:
         shutil.rmtree(box)
         os.rename(f"{box}.after", box)
 
+    def limits(self, name, kind, values, codes, cause, user=None):
+        """A limit of the process (ulimit) that is met at some moment. The message then names the cause, a pattern."""
+        place = f"{self.folder}/limited"
+        os.makedirs(place, exist_ok=True)
+        if user:
+            os.chmod(self.folder, 0o755)
+            os.chown(place, user, user)
+
+        def trial(_, value):
+            def prepare():
+                if user:
+                    os.setgid(user)
+                    os.setuid(user)
+                resource.setrlimit(kind, (value, value))
+            run = f"{place}/run"
+            shutil.rmtree(run, ignore_errors=True)
+            code = self.start(run, prepare=prepare).wait(600)
+            self.codes[code] = self.codes.get(code, 0) + 1
+            text = self.read()[1]
+            # Without memory or descriptors for its libraries, the loader ends the program before main().
+            if code not in codes and not (code == 127 and "shared libraries" in text):
+                raise Lost(f"{value}: ended with {code}: {text.strip()[-300:]}")
+            if code not in (0, 127) and not re.search(cause, text):
+                raise Lost(f"{value}: the cause is not named: {text.strip()[-300:]}")
+            self.check_checkpoints(run, self.announced())
+            return run
+        self.codes = {}
+        self.repeat(name, [lambda run, value=value: trial(run, value) for value in values])
+        self.print_codes()
+
+    def print_codes(self):
+        print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+
     def memory(self):
         """Address space that ends at some moment: of the start, of the model, of a step."""
-        def trial(run, limit):
-            process = self.start(run, limit=limit << 20)
-            code = process.wait(600)
-            self.codes[code] = self.codes.get(code, 0) + 1
-            if code < 0:
-                raise Lost(f"{limit} MiB: ended by signal {-code}: {self.read()[1].strip()[-300:]}")
-            self.check_message(code)
-            self.check_checkpoints(run, self.announced())
-        self.codes = {}
-        self.repeat("limits of 40 to 1,000 MiB of address space",
-                    [lambda run, limit=limit: trial(run, limit) for limit in range(40, 1000, 32)])
-        print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+        self.limits("limits of 40 to 1,000 MiB of address space", resource.RLIMIT_AS,
+                    [limit << 20 for limit in range(40, 1000, 32)], (0, 4), "memory|address space|ulimit")
+
+    def process_limits(self):
+        self.limits("limits of 4 to 67 open files", resource.RLIMIT_NOFILE, range(4, 68, 3), (0, 3, 4),
+                    "open files|file descriptors|ulimit -n")
+        sizes = [1 << bits for bits in range(10, 20)]  # standard error is a file, too
+        self.limits("limits of 1 to 512 KiB per file", resource.RLIMIT_FSIZE, sizes, (0, 3), "ulimit -f")
+        nobody = 54321  # a user without processes; root has no limit on them
+        if os.geteuid() == 0:
+            self.limits("limits of 1 to 9 processes and threads", resource.RLIMIT_NPROC, range(1, 10), (0, 4), "ulimit -u", user=nobody)
+        else:
+            print("limits of processes and threads: left out, needs root")
 
     def group_memory(self, count):
         """A control group whose memory ends at some moment: the kernel kills the run."""
@@ -382,7 +397,7 @@ class Campaign:
             least = peak // 8
             self.repeat(f"out of memory by a control group of {least >> 20} to {peak >> 20} MiB",
                         [lambda run, limit=least + (peak - least) * i // count: trial(run, limit) for i in range(count)])
-            print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+            self.print_codes()
         finally:
             os.rmdir(group)
 
@@ -517,7 +532,7 @@ class Campaign:
             finally:
                 subprocess.run(["umount", disk], check=True)
         self.count(name, count, lost)
-        print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+        self.print_codes()
 
     def read_only(self):
         def fault(disk, run):
@@ -612,6 +627,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--writes", type=int, default=0)
+    parser.add_argument("--storage", type=int, default=4, help="calls at which each fault of a disk is tried")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[])
     arguments = parser.parse_args()
@@ -639,6 +655,8 @@ def main():
             "writes": lambda: campaign.writes(arguments.writes),
             "power": lambda: campaign.power(arguments.writes),
             "memory": campaign.memory,
+            "limits": campaign.process_limits,
+            "storage": lambda: campaign.storage(arguments.storage),
             "group-memory": lambda: campaign.group_memory(40),
             "stops": lambda: campaign.stops(30),
             "stopped-workers": lambda: campaign.cluster("two workers", workers, 3, shared + timeout, in_order(), stop=30),
