@@ -129,8 +129,8 @@ void fields(FieldVisitor& v, Data& s) {
   v("resize", s.resize, "Size of the images as [height, width]; model.input's when left out.",
     at_least(1).items(2, 2).on_resume(Resume::kSame));
   v("channels", s.channels,
-    "1 (grey), 3 (RGB), or the number of bands of TIFF files, such as 13 of a satellite; "
-    "model.input's, or 3, when left out.",
+    "1 (grey), 3 (RGB), 2 or 4 for PNG and WebP files with their alpha, or the number of bands of "
+    "TIFF files, such as 13 of a satellite; model.input's, or 3, when left out.",
     within(1, kMaxBands).on_resume(Resume::kSame));
   v("range", s.range,
     "The values of 16-bit PNG and TIFF files that become 0 and 255, as [low, high], with those "

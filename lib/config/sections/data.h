@@ -145,7 +145,7 @@ struct Data {
   Csv csv;
   // Formats of image files only, down to max_file_size.
   std::vector<std::int64_t> resize;      // [height, width]; model.input's when left out
-  std::optional<std::int64_t> channels;  // 1, 3, or bands of a TIFF; model.input's, or 3
+  std::optional<std::int64_t> channels;  // 1, 3, with alpha 2 or 4, or TIFF bands; or the input's
   std::optional<ValueRange> range;       // for 16-bit files; when empty, their upper bytes are used
   Interpolation interpolation = Interpolation::kBilinear;
   bool antialias = true;

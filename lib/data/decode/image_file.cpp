@@ -227,12 +227,21 @@ ImageFile::ImageFile(EncodedBytes file, const std::string& path, const ImageLimi
   if (info_.orientation >= 5) std::swap(info_.height, info_.width);
 }
 
+void ImageFile::check_channels_with_alpha(int channels) const {
+  const int found = info_.channels + (info_.has_alpha ? 1 : 0);
+  if (info_.has_alpha && channels == found) return;
+  const char* files = channels == 2   ? "grey PNG files with alpha, or "
+                      : channels == 4 ? "PNG or WebP files in colour with alpha, or "
+                                      : "";
+  throw DataError(
+      path_, concat(to_string(info_.kind), ": has ", found, found == 1 ? " channel" : " channels",
+                    info_.has_alpha ? " with alpha" : "", "; data.channels: ", channels, " needs ",
+                    files, "TIFF files with ", channels, " bands"));
+}
+
 std::string ImageFile::decode(int channels, int reduce, Pixels& out, const LevelTable* levels) {
   if (channels != 1 && channels != 3 && info_.kind != ImageKind::kTiff) {
-    throw DataError(
-        path_, concat(to_string(info_.kind), ": has ", info_.channels,
-                      info_.channels == 1 ? " channel" : " channels", "; data.channels: ", channels,
-                      " needs TIFF files with ", channels, " bands"));
+    check_channels_with_alpha(channels);
   }
   std::string warning = std::visit(
       [&](auto& kind) {

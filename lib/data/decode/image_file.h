@@ -76,9 +76,10 @@ class ImageFile {
   // Height and width are those after rotation by the orientation.
   const ImageInfo& info() const { return info_; }
   // Decodes to 1 or 3 channels: a grey file has 1 channel, and a colour file is converted to grey
-  // if `channels` is 1. For other `channels` the file must be a TIFF with as many bands. `reduce`
-  // is 1, 2, 4 or 8: a JPEG is decoded at 1 / reduce of its size, rounded up; other formats ignore
-  // it. Drops alpha, and converts CMYK to RGB as Pillow does. `levels` gives the bytes of 16-bit
+  // if `channels` is 1. Alpha is dropped. For other `channels` the file must have as many, with its
+  // alpha: a grey PNG has 2 and a PNG or WebP in colour 4; or it must be a TIFF with as many bands.
+  // `reduce` is 1, 2, 4 or 8: a JPEG is decoded at 1 / reduce of its size, rounded up; other
+  // formats ignore it. Converts CMYK to RGB as Pillow does. `levels` gives the bytes of 16-bit
   // values; null: their upper bytes. Returns the warning of the decoder, "" for none. Throws
   // DataError for a damaged file or another number of bands, and leaves `out` undefined.
   std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels = nullptr);
@@ -90,6 +91,8 @@ class ImageFile {
   // All formats have the functions that std::visit calls in decode().
   using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PnmFile, WebpFile, TiffFile>;
   static Kind open(std::span<const std::uint8_t> file, const std::string& path);
+  // Throws DataError if the file, which is not a TIFF, does not have so many channels with alpha.
+  void check_channels_with_alpha(int channels) const;
 
   std::string path_;
   Kind kind_;

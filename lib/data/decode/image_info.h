@@ -14,9 +14,10 @@ const char* to_string(ImageKind kind);  // "JPEG", "PNG", ...
 struct ImageInfo {
   ImageKind kind = ImageKind::kJpeg;
   int height = 0, width = 0;
-  int channels = 0;     // the channels after decoding: 1 if the file is grey, otherwise 3
-  int bits = 8;         // per value: 16 for PNG and TIFF files whose values data.range scales
-  int orientation = 1;  // EXIF
+  int channels = 0;        // the channels after decoding: 1 if the file is grey, otherwise 3
+  bool has_alpha = false;  // of PNG and WebP files, which can be decoded with it
+  int bits = 8;            // per value: 16 for PNG and TIFF files whose values data.range scales
+  int orientation = 1;     // EXIF
 };
 
 }  // namespace trainer::data

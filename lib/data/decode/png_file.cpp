@@ -36,27 +36,40 @@ class PngDecoder {
   const std::string& warning() const { return warning_; }
   bool past_end() const { return past_end_; }
 
-  // Decodes rows of numbers, 1 or 3 per pixel as in the file, of 8 bits, or of 16 bits if the file
-  // has 16 bits and `keeps_16` is set.
-  bool decode(png_bytepp rows, bool keeps_16) {
+  struct Form {
+    bool keeps_16 = false;      // bits of the values of a file that has them; else 8
+    bool keeps_alpha = false;   // also that of transparent colours
+    std::size_t row_bytes = 0;  // that this gives
+  };
+  // Decodes rows of numbers, 1 or 3 per pixel as in the file, and one more for alpha.
+  bool decode(png_bytepp rows, const Form& form) {
     if (info_ == nullptr) return false;
     if (setjmp(jump_) != 0) return false;
     png_set_read_fn(png_, this, read);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-    // Chunks that do not decide the pixels are verified and skipped.
+    // Chunks that do not decide the pixels are verified and skipped. The first is that of
+    // transparent colours.
     static constexpr char kSkipped[] =
         "tRNS\0bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0"
         "tEXt\0tIME\0zTXt";
+    constexpr int kNameBytes = 5;
+    const int kept = form.keeps_alpha ? 1 : 0;
     png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER,
-                                reinterpret_cast<png_const_bytep>(kSkipped), sizeof kSkipped / 5);
+                                reinterpret_cast<png_const_bytep>(kSkipped + kept * kNameBytes),
+                                static_cast<int>(sizeof kSkipped) / kNameBytes - kept);
     png_read_info(png_, info_);
     png_set_palette_to_rgb(png_);
     png_set_expand_gray_1_2_4_to_8(png_);
-    if (!keeps_16) png_set_strip_16(png_);
-    png_set_strip_alpha(png_);
+    if (form.keeps_alpha) {
+      png_set_tRNS_to_alpha(png_);
+    } else {
+      png_set_strip_alpha(png_);
+    }
+    if (!form.keeps_16) png_set_strip_16(png_);
     png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
+    if (png_get_rowbytes(png_, info_) != form.row_bytes) png_error(png_, "its alpha is damaged");
     png_read_image(png_, rows);
     png_read_end(png_, nullptr);
     return true;
@@ -115,6 +128,20 @@ std::string inflate_text(EncodedBytes packed) {
 EncodedBytes skip_text(EncodedBytes bytes) {
   const auto end = std::ranges::find(bytes, 0);
   return end == bytes.end() ? EncodedBytes() : EncodedBytes(end + 1, bytes.end());
+}
+
+// Returns whether there is a chunk of transparent colours before the pixels.
+bool has_transparent_colours(EncodedBytes file) {
+  for (std::size_t at = kSignature; at + 12 <= file.size();) {
+    const std::uint8_t* chunk = file.data() + at;
+    if (std::memcmp(chunk + 4, "tRNS", 4) == 0) return true;
+    if (std::memcmp(chunk + 4, "IDAT", 4) == 0) return false;
+    const std::size_t length = std::size_t{chunk[0]} << 24 | std::size_t{chunk[1]} << 16 |
+                               std::size_t{chunk[2]} << 8 | std::size_t{chunk[3]};
+    if (length > file.size() - at - 12) return false;
+    at += 12 + length;
+  }
+  return false;
 }
 
 // Returns whether a text chunk begins with this keyword.
@@ -204,7 +231,7 @@ int find_orientation(EncodedBytes file) {
 }  // namespace
 
 PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
-  constexpr std::uint32_t kMaxSide = 0x7FFFFFFF, kColour = 2;
+  constexpr std::uint32_t kMaxSide = 0x7FFFFFFF, kColour = 2, kAlpha = 4;
   info_.kind = ImageKind::kPng;
   ByteReader reader(file, path, info_.kind);
   reader.take(kSignature, "the header");
@@ -218,12 +245,13 @@ PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path
   info_.width = static_cast<int>(width);
   info_.height = static_cast<int>(height);
   info_.channels = (colours & kColour) != 0 ? 3 : 1;
+  info_.has_alpha = (colours & kAlpha) != 0 || has_transparent_colours(file);
   info_.orientation = find_orientation(file);
   bits_ = static_cast<int>(bits);
   info_.bits = bits_ == 16 ? 16 : 8;
 }
 
-std::string PngFile::read_rows(int bytes, std::uint8_t* to) const {
+std::string PngFile::read_rows(Alpha alpha, Pixels& out) const {
   // DEFLATE compresses at most 1032 times.
   const std::uint64_t row =
       (static_cast<std::uint64_t>(info_.width) * static_cast<std::uint64_t>(bits_) + 7) / 8 + 1;
@@ -231,12 +259,14 @@ std::string PngFile::read_rows(int bytes, std::uint8_t* to) const {
     throw DataError(path_, concat("PNG: is truncated: ", file_.size(), " bytes cannot hold ",
                                   info_.width, " x ", info_.height, " pixels"));
   }
-  const auto row_bytes =
-      static_cast<std::size_t>(info_.width) * static_cast<std::size_t>(info_.channels * bytes);
   std::vector<png_bytep> rows(info_.height);
-  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = to + y * row_bytes;
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = out.row(static_cast<int>(y));
+  const int values = info_.channels + (alpha == Alpha::kKept ? 1 : 0);
   PngDecoder decoder(file_);
-  if (decoder.decode(rows.data(), bytes == 2)) return decoder.warning();
+  const bool is_read = decoder.decode(rows.data(), {.keeps_16 = out.channels() == 2 * values,
+                                                    .keeps_alpha = alpha == Alpha::kKept,
+                                                    .row_bytes = out.row_bytes()});
+  if (is_read) return decoder.warning();
   throw DataError(path_, decoder.past_end()
                              ? concat("PNG: is truncated: the file ends after ", file_.size(),
                                       " bytes, before the image of ", info_.width, " x ",
@@ -244,23 +274,25 @@ std::string PngFile::read_rows(int bytes, std::uint8_t* to) const {
                              : "PNG: is damaged: " + decoder.error());
 }
 
-std::string PngFile::decode(int, int, Pixels& out, const LevelTable* levels) const {
-  if (levels == nullptr || info_.bits != 16) {
-    out.reset(info_.height, info_.width, info_.channels);
-    return read_rows(1, out.data());
-  }
-  Pixels wide(info_.height, info_.width, 2 * info_.channels);
-  std::string warning = read_rows(2, wide.data());
-  out.reset(info_.height, info_.width, info_.channels);
+std::string PngFile::decode(int channels, int, Pixels& out, const LevelTable* levels) const {
+  const Alpha alpha = channels == 2 || channels == 4 ? Alpha::kKept : Alpha::kDropped;
+  const int values = info_.channels + (alpha == Alpha::kKept ? 1 : 0);
+  out.reset(info_.height, info_.width, values);
+  if (levels == nullptr || info_.bits != 16) return read_rows(alpha, out);
+  Pixels wide(info_.height, info_.width, 2 * values);
+  std::string warning = read_rows(alpha, wide);
+  const auto colours = static_cast<std::size_t>(info_.channels);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out.data()[i] = (*levels)[read_value(wide.data() + 2 * i)];
+    const std::size_t value = read_value(wide.data() + 2 * i);
+    const bool is_alpha = i % static_cast<std::size_t>(values) == colours;
+    out.data()[i] = is_alpha ? static_cast<std::uint8_t>(value >> 8) : (*levels)[value];
   }
   return warning;
 }
 
 int PngFile::find_max_value(int) const {
   Pixels wide(info_.height, info_.width, 2 * info_.channels);
-  read_rows(2, wide.data());
+  read_rows(Alpha::kDropped, wide);
   std::size_t max = 0;
   for (std::size_t i = 0; i < wide.size(); i += 2) {
     max = std::max(max, read_value(wide.data() + i));

@@ -79,6 +79,8 @@ WebpFile::WebpFile(EncodedBytes file, const std::string& path)
   info_.height = frame_height_ = features.height;
   info_.channels = 3;
   info_.orientation = find_webp_orientation(file);
+  // The alpha of a frame of an animation is dropped.
+  info_.has_alpha = features.has_alpha != 0 && features.has_animation == 0;
   if (features.has_animation != 0) read_first_frame();
 }
 
@@ -103,17 +105,18 @@ void WebpFile::read_first_frame() {
   }
 }
 
-std::string WebpFile::decode(int, int, Pixels& out) const {
-  out.reset(info_.height, info_.width, 3);
+std::string WebpFile::decode(int channels, int, Pixels& out) const {
+  const bool keeps_alpha = channels == 4;
+  out.reset(info_.height, info_.width, keeps_alpha ? 4 : 3);
   if (frame_width_ != info_.width || frame_height_ != info_.height) {
     std::fill_n(out.data(), out.size(), std::uint8_t{0});
   }
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0)
     throw std::logic_error("libwebp: the version differs from its header");
-  const std::size_t first =
-      static_cast<std::size_t>(top_) * out.row_bytes() + static_cast<std::size_t>(left_) * 3;
-  config.output.colorspace = MODE_RGB;
+  const std::size_t first = static_cast<std::size_t>(top_) * out.row_bytes() +
+                            static_cast<std::size_t>(left_ * out.channels());
+  config.output.colorspace = keeps_alpha ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = out.data() + first;
   config.output.u.RGBA.stride = static_cast<int>(out.row_bytes());

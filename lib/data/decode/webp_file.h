@@ -14,8 +14,8 @@ class WebpFile {
   // Throws DataError.
   WebpFile(EncodedBytes file, const std::string& path);
   const ImageInfo& info() const { return info_; }
-  // Drops alpha. Decodes the first frame of an animation, on black if the frame is smaller than the
-  // image. Throws DataError.
+  // Drops alpha unless `channels` is 4, which needs info().has_alpha. Decodes the first frame of an
+  // animation, on black if the frame is smaller than the image. Throws DataError.
   std::string decode(int channels, int reduce, Pixels& out) const;
 
  private:

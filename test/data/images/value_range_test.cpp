@@ -163,8 +163,10 @@ TEST_CASE("data.channels: TIFF files with as many bands, of 8 and 16 bits, in st
   CHECK(read(rgba, std::nullopt, 4) == Bytes{10, 100, 200, 50});
   CHECK(find_error(rgba, 5) == "TIFF: has 4 bands; data.channels asks for 5");
   write_png(folder.path() / "x.png", {1, 1, 1, {5}}, PNG_COLOR_TYPE_GRAY);
-  CHECK(find_error(folder.path() / "x.png", 4) ==
-        "PNG: has 1 channel; data.channels: 4 needs TIFF files with 4 bands");
+  CHECK(
+      find_error(folder.path() / "x.png", 4) ==
+      "PNG: has 1 channel; data.channels: 4 needs PNG or WebP files in colour with alpha, or TIFF "
+      "files with 4 bands");
 }
 
 TEST_CASE("data.channels: images of 13 bands are resized band by band, and train and evaluate") {
