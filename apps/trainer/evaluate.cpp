@@ -142,6 +142,7 @@ void add_follow(const Command& command, EvaluateArguments& arguments) {
           .excludes("--calibrate")
           .excludes("--curves")
           .excludes("--operating-point")
+          .excludes("--abstain")
           .excludes("--thresholds")
           .excludes("--ensemble");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
@@ -199,9 +200,16 @@ void add_evaluate(CommandLine& line) {
       .add_option(
           "--operating-point", arguments->decisions.operating_point,
           "Also the threshold of the positive class, found on the validation split: "
-          "sensitivity=0.95, specificity=0.9 or cost=FP:FN; stored in the run, where predict "
-          "uses it for two classes")
+          "sensitivity=0.95, specificity=0.9 or cost=FP:FN; or cost=FILE.csv, a table of what "
+          "each class costs by the true class; stored in the run, where predict uses it")
       .type_name("CRITERION");
+  command
+      .add_option("--abstain", arguments->decisions.abstain,
+                  "Also the confidence, found on the validation split, below which no class is "
+                  "given so that at most this share of the others is wrong; stored in the run, for "
+                  "its report")
+      .type_name("ERROR")
+      .in_range(0.0, 1.0);
   command
       .add_option(
           "--positive-class", arguments->decisions.positive_class,
@@ -209,7 +217,8 @@ void add_evaluate(CommandLine& line) {
           "out")
       .type_name("CLASS");
   const Option ensemble = add_ensemble(command, arguments->ensemble);
-  for (const char* other : {"--calibrate", "--curves", "--operating-point", "--thresholds"}) {
+  for (const char* other :
+       {"--calibrate", "--curves", "--operating-point", "--abstain", "--thresholds"}) {
     ensemble.excludes(other);
   }
   add_follow(command, *arguments);

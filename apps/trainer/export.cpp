@@ -9,6 +9,7 @@
 #include "commands/export/export_json.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/open_model.h"
+#include "commands/open_model/operating_point_file.h"
 #include "commands/open_model/run_archive.h"
 #include "model/files/onnx.h"
 #include "model/files/scale_logits.h"
@@ -58,6 +59,7 @@ int export_model(const ExportArguments& arguments) {
   } else {
     std::vector<std::pair<std::string, std::string>> metadata = commands::onnx_metadata(opened);
     if (opened.is_multi_label()) commands::add_thresholds(opened, metadata);
+    commands::add_operating_point(opened, temperature.value, metadata);
     model::export_onnx(model, opened.file.tensors, metadata, arguments.output, temperature.value);
   }
   if (arguments.json) {

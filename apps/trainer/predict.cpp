@@ -227,7 +227,7 @@ int predict(const PredictArguments& arguments) {
   if (arguments.abstain) {
     abstention = commands::find_abstention(opened, *engine, options, *arguments.abstain, warn);
     warn(Notice::note(abstention->text()));
-    writer.show_abstentions();
+    writer.show_abstentions(abstention->confidence);
   }
   writer.header();
   commands::Coverage coverage;
@@ -287,8 +287,8 @@ void add_results(const Command& command, PredictArguments& arguments) {
                        "Without the temperature that `evaluate --calibrate` has stored in the run");
   const Option default_threshold = command.add_flag(
       "--default-threshold", arguments.default_threshold,
-      "Of two classes the likelier one, without the operating point that `evaluate "
-      "--operating-point` has stored in the run");
+      "The likeliest class, without the operating point that `evaluate --operating-point` has "
+      "stored in the run");
   const Option abstain =
       command
           .add_option("--abstain", arguments.abstain,

@@ -32,7 +32,7 @@ namespace {
 constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",      "metrics.jsonl",
                                 "ledger.csv",           "run.json",         "mlflow.json",
                                 "tensorboard",          "calibration.json", "curves.json",
-                                "operating_point.json", "thresholds.json"};
+                                "operating_point.json", "abstention.json",  "thresholds.json"};
 constexpr const char* kDataReport = "data_report.txt";
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {

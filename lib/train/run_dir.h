@@ -8,9 +8,9 @@
 //   <run>/mlflow.json          the id of the run on the server of run.mlflow
 //   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
 //   <run>/calibration.json     the temperature of the probabilities, from `evaluate --calibrate`
-//   <run>/curves.json, operating_point.json, thresholds.json
-//                              the results of `evaluate` with --curves, --operating-point and
-//                              --thresholds
+//   <run>/curves.json, operating_point.json, abstention.json, thresholds.json
+//                              the results of `evaluate` with --curves, --operating-point,
+//                              --abstain and --thresholds
 //   <run>/lock                 held while a process trains here
 //   <run>/evaluator/<split>/   files of `evaluate --follow`: metrics.csv, metrics.jsonl,
 //                              tensorboard/, and a lock of its own

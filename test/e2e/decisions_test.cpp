@@ -1,5 +1,5 @@
-// evaluate --curves and --operating-point, and what predict and report make of them; predict
-// --abstain.
+// evaluate --curves, --operating-point and --abstain, and what predict, export and report make of
+// them; predict --abstain.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -255,6 +255,149 @@ TEST_CASE("predict --abstain: keeps the error on validation and reports its cove
   CHECK(contains(csv.out, ",true,"));
   CHECK(contains(csv.out, ",false,"));
   CHECK_FALSE(trained.predict({"--limit", "1"}).lines().at(0).contains("abstained"));
+}
+
+TEST_CASE("evaluate --abstain: predict --abstain gives the coverage and the error it reports") {
+  const BinaryRun trained("[flatten, dense: 4]", 4);
+  trained.evaluate({"--calibrate"}, "calibrated");
+  const Json event = trained.evaluate({"--abstain", "0.1"}, "abstention");
+  CHECK(event.at("allowed_error") == 0.1);
+  CHECK(event.at("split") == "test");
+  CHECK(event.at("temperature") != 1);
+  for (const char* split : {"validation", "test"}) {
+    CAPTURE(split);
+    const Json& expected = event.at(std::string(split) == "test" ? "answers" : "validation");
+    const std::vector<Json> lines = trained.predict({"--split", split, "--abstain", "0.1"}).lines();
+    std::int64_t answered = 0, wrong = 0;
+    for (const Json& line : lines) {
+      CHECK(line.at("abstains_below") == event.at("confidence"));
+      CHECK(line.at("abstained") == (line.at("probability") < event.at("confidence")));
+      if (line.at("abstained").get<bool>()) continue;
+      ++answered;
+      wrong += line.at("class") == line.at("label") ? 0 : 1;
+    }
+    CHECK(expected.at("samples") == lines.size());
+    CHECK(expected.at("answered") == answered);
+    CHECK(expected.at("wrong") == wrong);
+    CHECK(answered > 0);
+    const double share = static_cast<double>(wrong) / static_cast<double>(answered);
+    CHECK(expected.at("error").get<double>() == doctest::Approx(share));
+    CHECK(expected.at("error_low").get<double>() <= share);
+    CHECK(expected.at("error_high").get<double>() >= share);
+    CHECK(expected.at("coverage").get<double>() ==
+          doctest::Approx(static_cast<double>(answered) / static_cast<double>(lines.size())));
+  }
+  CHECK(event.at("validation").at("error") <= 0.1);
+  const Json stored = Json::parse(read_text_file(trained.folder + "/abstention.json"));
+  for (const char* key : {"confidence", "validation", "answers"}) {
+    CHECK(stored.at(key) == event.at(key));
+  }
+  CHECK(event.at("stored") == trained.folder + "/abstention.json");
+
+  // An operating point decides about the classes of both.
+  const std::string costs = trained.work / "costs.csv";
+  std::ofstream(costs) << "true,0,1,2,3\n0,0,9,9,9\n1,1,0,1,1\n2,1,1,0,1\n3,1,1,1,0\n";
+  trained.evaluate({"--operating-point", "cost=" + costs}, "operating_point");
+  const Json decided = trained.evaluate({"--abstain", "0.3"}, "abstention");
+  std::int64_t answered = 0;
+  for (const Json& line : trained.predict({"--split", "test", "--abstain", "0.3"}).lines()) {
+    answered += line.at("abstained").get<bool>() ? 0 : 1;
+  }
+  CHECK(decided.at("answers").at("answered") == answered);
+
+  const Result text = run({"evaluate", trained.folder, "--abstain", "0.1"});
+  CHECK(contains(text.out, "abstention: a class from a confidence of "));
+  CHECK(contains(text.out, " on, for an error of at most 10.00 %; stored in " + trained.folder +
+                               "/abstention.json\n"));
+  CHECK(contains(text.out, "error of these (95 % interval)"));
+  const Path page = trained.work / "report.html";
+  REQUIRE(run({"report", trained.folder, "--output", page}).code == 0);
+  const std::string html = read_text_file(page);
+  CHECK(contains(html, "For an error of at most 10.00 %, a class from a confidence of "));
+  CHECK(contains(html, "<caption>Abstention</caption>"));
+
+  const Result wrong = run({"evaluate", trained.folder, "--abstain", "1.5"});
+  CHECK(wrong.code == 2);
+}
+
+TEST_CASE("evaluate --operating-point cost=FILE: predict, export and report use the costs") {
+  const BinaryRun trained("[flatten, dense: 4]", 4);
+  const std::string file = trained.work / "costs.csv";
+  // To miss class 3 is dear, and the classes are not in order.
+  std::ofstream(file) << "true,3,0,1,2\n3,0,50,40,30\n0,1,0,2,3\n1,1,2,0,3\n2,1,2,3,0\n";
+  const std::vector<std::vector<double>> costs{
+      {0, 2, 3, 1}, {2, 0, 3, 1}, {2, 3, 0, 1}, {50, 40, 30, 0}};
+  const std::vector<Json> likeliest = trained.predict({"--split", "test"}).lines();
+  const Json event = trained.evaluate({"--operating-point", "cost=" + file}, "operating_point");
+  CHECK(event.at("criterion") == "cost=" + file);
+  CHECK(event.at("costs") == Json(costs));
+  CHECK(event.at("samples") == 200);
+  trained.evaluate({"--calibrate"}, "calibrated");
+  const Json calibrated =
+      trained.evaluate({"--operating-point", "cost=" + file}, "operating_point");
+  CHECK(calibrated.at("likeliest") == event.at("likeliest"));
+  const Result predicted = trained.predict({"--split", "test"});
+  CHECK(contains(predicted.err,
+                 concat(": the class of the least expected cost is predicted, the operating point "
+                        "cost=",
+                        file, " of operating_point.json")));
+  double cost = 0, cost_of_likeliest = 0;
+  int differ = 0;
+  const std::vector<Json> lines = predicted.lines();
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Json& line = lines[i];
+    const auto label = static_cast<std::size_t>(std::stoi(line.at("label").get<std::string>()));
+    const auto decided = static_cast<std::size_t>(std::stoi(line.at("class").get<std::string>()));
+    double expected[4] = {};
+    for (std::size_t k = 0; k < 16; ++k) {
+      const double p = line.at("probabilities").at(std::to_string(k / 4));
+      expected[k % 4] += p * costs[k / 4][k % 4];
+    }
+    CHECK(std::min_element(expected, expected + 4) - expected == static_cast<int>(decided));
+    cost += costs[label][decided];
+    const auto top =
+        static_cast<std::size_t>(std::stoi(likeliest[i].at("class").get<std::string>()));
+    cost_of_likeliest += costs[label][top];
+    differ += top != decided ? 1 : 0;
+  }
+  CHECK(differ > 10);
+  CHECK(calibrated.at("least_cost").at("cost").get<double>() == doctest::Approx(cost / 200));
+  CHECK(calibrated.at("likeliest").at("cost").get<double>() ==
+        doctest::Approx(cost_of_likeliest / 200));
+  CHECK(cost < cost_of_likeliest);
+  CHECK(trained.predict({"--split", "test", "--default-threshold", "--uncalibrated"}).lines() ==
+        likeliest);
+
+  const Result text = run({"evaluate", trained.folder, "--operating-point", "cost=" + file});
+  CHECK(contains(text.out, ": the class of the least expected cost; stored in "));
+  CHECK(contains(text.out, "\nthe class of the least expected cost   "));
+  const Path page = trained.work / "report.html", onnx = trained.work / "model.onnx";
+  REQUIRE(run({"report", trained.folder, "--output", page}).code == 0);
+  CHECK(contains(read_text_file(page), "<caption>Cost of the decisions</caption>"));
+  CHECK(contains(read_text_file(page), "true class \\ decided class"));
+  REQUIRE(run({"export", trained.folder, "--format", "onnx", "--output", onnx}).code == 0);
+  CHECK(contains(read_text_file(onnx), "\"costs\":[[0.0,2.0,3.0,1.0],[2.0,0.0,3.0,1.0],"));
+
+  const auto fail = [&](const Arguments& more, int code) {
+    Arguments arguments{"evaluate", trained.folder};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    CHECK(result.code == code);
+    CHECK(result.out.empty());
+    return result.err;
+  };
+  CHECK(contains(fail({"--operating-point", "cost=" + file, "--positive-class", "3"}, 2),
+                 "--positive-class has no meaning for --operating-point cost="));
+  CHECK(contains(fail({"--operating-point", "cost=none.csv"}, 3), "none.csv"));
+  std::ofstream(file) << "true,0,1\n";
+  CHECK(contains(fail({"--operating-point", "cost=" + file}, 3), "costs.csv:1: the header has 3"));
+  std::string stored = read_text_file(trained.folder + "/operating_point.json");
+  const std::size_t first = stored.find("[[0.0,2.0");
+  REQUIRE(first != std::string::npos);
+  std::ofstream(trained.folder + "/operating_point.json") << stored.replace(first, 5, "[[-1");
+  const Result damaged = run({"predict", trained.folder, "--limit", "1"});
+  CHECK(damaged.code == 3);
+  CHECK(contains(damaged.err, "operating_point.json: is damaged"));
 }
 
 }  // namespace trainer::e2e

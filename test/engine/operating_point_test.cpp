@@ -130,6 +130,44 @@ TEST_CASE("parse_operating_criterion: three forms, and nothing else") {
   }
 }
 
+TEST_CASE("find_least_cost_class: equals the sums of probability times cost") {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> draw(0, 1);
+  for (std::size_t classes = 2; classes < 6; ++classes) {
+    int others = 0;
+    for (int i = 0; i < 200; ++i) {
+      CostMatrix costs{classes, std::vector<double>(classes * classes)};
+      std::vector<double> probabilities(classes), expected(classes);
+      for (double& cost : costs.costs) cost = 10 * draw(random);
+      for (double& p : probabilities) p = draw(random) / static_cast<double>(classes);
+      for (std::size_t k = 0; k < classes * classes; ++k) {
+        expected[k % classes] += costs.costs[k] * probabilities[k / classes];
+      }
+      const auto least = std::min_element(expected.begin(), expected.end()) - expected.begin();
+      CHECK(find_least_cost_class(probabilities, costs) == least);
+      const auto top = std::max_element(probabilities.begin(), probabilities.end());
+      others += top - probabilities.begin() != least ? 1 : 0;
+    }
+    CHECK(others > 20);
+  }
+}
+
+TEST_CASE("find_least_cost_class: values by hand") {
+  // A miss of the second class costs 10 times as much as a false alarm.
+  const CostMatrix dear{2, {0, 1, 10, 0}};
+  CHECK(find_least_cost_class(std::vector<double>{0.92, 0.08}, dear) == 0);
+  CHECK(find_least_cost_class(std::vector<double>{0.9, 0.1}, dear) == 1);
+  // The first of equal ones, and the likeliest class where all errors cost the same.
+  CHECK(find_least_cost_class(std::vector<double>{0.5, 0.5}, {2, {0, 1, 1, 0}}) == 0);
+  CHECK(find_least_cost_class(std::vector<double>{0.2, 0.5, 0.3},
+                              {3, {0, 1, 1, 1, 0, 1, 1, 1, 0}}) == 1);
+  // A class that costs little whatever is true, such as to ask an expert.
+  CHECK(find_least_cost_class(std::vector<double>{0.5, 0.4, 0.1},
+                              {3, {0, 5, 1, 5, 0, 1, 5, 5, 1}}) == 2);
+  const double none = std::nan("");
+  CHECK(find_least_cost_class(std::vector<double>{none, none}, dear) == 0);
+}
+
 TEST_CASE("find_abstention_point: equals a search over all confidences") {
   for (unsigned seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);

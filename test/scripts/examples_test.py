@@ -136,6 +136,7 @@ class Examples(unittest.TestCase):
             shutil.make_archive(state / name, "zip", state, "photos")
         shutil.make_archive(state / "new_photos", "zip", state, "new_photos")
         (state / "fixes.csv").write_text(f"path,label\n{files[0].relative_to(state)},right\n")
+        (state / "costs.csv").write_text("true,left,right\nleft,0,1\nright,5,0\n")
         # A list of two labels per image.
         rows = [f"{file},{i % 2},{i // 2 % 2}\n" for i, file in enumerate(files)]
         (state / "lists").mkdir()

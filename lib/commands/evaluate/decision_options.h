@@ -2,15 +2,17 @@
 // needs nothing else of decisions.h.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace trainer::commands {
 
 struct DecisionOptions {
-  bool calibrate = false;       // measures and corrects the probabilities
-  bool curves = false;          // ROC and precision-recall
-  std::string operating_point;  // a criterion; none when empty
-  std::string positive_class;   // of curves and the operating point; the second of two when empty
+  bool calibrate = false;         // measures and corrects the probabilities
+  bool curves = false;            // ROC and precision-recall
+  std::string operating_point;    // a criterion; none when empty
+  std::optional<double> abstain;  // the share of wrong predictions that is allowed
+  std::string positive_class;     // of curves and the operating point; the second of two when empty
 
   // Returns the first option that asks for something; "" if none does.
   std::string first() const;

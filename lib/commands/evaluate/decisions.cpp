@@ -2,18 +2,24 @@
 
 #include <utility>
 
+#include "base/error.h"
+#include "commands/evaluate/abstention_report.h"
 #include "commands/evaluate/calibrate.h"
+#include "commands/evaluate/cost_matrix.h"
 #include "commands/evaluate/curves.h"
 #include "commands/evaluate/operate.h"
 #include "commands/evaluate/positive_class.h"
 #include "commands/evaluate/scored_split.h"
+#include "commands/open_model/calibration_file.h"
+#include "commands/predict/stored_decisions.h"
 
 namespace trainer::commands {
 
 std::string DecisionOptions::first() const {
   if (calibrate) return "--calibrate";
   if (curves) return "--curves";
-  return operating_point.empty() ? "" : "--operating-point";
+  if (!operating_point.empty()) return "--operating-point";
+  return abstain ? "--abstain" : "";
 }
 
 Decisions::Decisions(DecisionOptions options, const OpenedModel& opened, engine::Replicas& engine,
@@ -26,9 +32,25 @@ Decisions::Decisions(DecisionOptions options, const OpenedModel& opened, engine:
       dataset_(dataset) {
   if (options_.first().empty()) return;
   check_class_probabilities(opened_, engine_, dataset_, options_.first());
-  const bool has_point = !options_.operating_point.empty();
-  if (has_point) read_operating_criterion(options_.operating_point);
-  if (has_point || !options_.positive_class.empty()) {
+  check_operating_point();
+}
+
+void Decisions::check_operating_point() {
+  const std::string& criterion = options_.operating_point;
+  const std::string file = find_cost_file(criterion);
+  if (!file.empty()) {
+    costs_ = read_cost_matrix(file, opened_.classes);
+    if (!options_.positive_class.empty() && !options_.curves) {
+      throw ConfigError(
+          {}, concat("--positive-class has no meaning for --operating-point ", printable(criterion),
+                     ", which has the costs of all classes; "
+                     "leave it out"));
+    }
+  } else if (!criterion.empty()) {
+    read_operating_criterion(criterion);
+  }
+  const bool has_threshold = !criterion.empty() && !costs_;
+  if (has_threshold || !options_.positive_class.empty()) {
     find_positive_class(opened_.classes, options_.positive_class);
   }
 }
@@ -46,7 +68,12 @@ void Decisions::print(const DecisionOutput& output) {
   check_scores(scores_, split_);
   if (options_.calibrate) calibrate(output);
   if (options_.curves) draw_curves(output);
-  if (!options_.operating_point.empty()) find_operating_point(output);
+  if (costs_) {
+    decide_by_costs(output);
+  } else if (!options_.operating_point.empty()) {
+    find_operating_point(output);
+  }
+  if (options_.abstain) abstain(output);
 }
 
 const engine::LabelledLogits& Decisions::find_validation_scores(const char* option) {
@@ -86,6 +113,30 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
   if (output.json) return print_operating_point_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
   print_operating_point(report, stored, output.out);
+}
+
+void Decisions::decide_by_costs(const DecisionOutput& output) {
+  const double temperature = find_temperature(opened_, evaluation_.flip, opened_.warn);
+  const CostReport report = make_cost_report(options_.operating_point, *costs_, opened_.classes,
+                                             temperature, to_string(split_), scores_);
+  const std::string stored = store_costs(opened_, evaluation_.flip, report);
+  if (output.json) return print_costs_json(report, output.run, stored, output.out);
+  output.out << (output.quiet ? "" : "\n");
+  print_costs(report, stored, output.quiet, output.out);
+}
+
+void Decisions::abstain(const DecisionOutput& output) {
+  PredictOptions options;
+  options.loss = evaluation_.loss;
+  options.flip = evaluation_.flip;
+  use_temperature(opened_, options, opened_.warn);
+  use_operating_point(opened_, options, opened_.warn);
+  const AbstentionReport report = make_abstention_report(
+      *options_.abstain, options, find_validation_scores("--abstain"), split_, scores_);
+  const std::string stored = store_abstention(opened_, evaluation_.flip, report);
+  if (output.json) return print_abstention_json(report, output.run, stored, output.out);
+  output.out << (output.quiet ? "" : "\n");
+  print_abstention(report, stored, output.out);
 }
 
 }  // namespace trainer::commands

@@ -1,5 +1,5 @@
 // What `evaluate` computes from the scores of all samples beside the metrics: the calibration of
-// probabilities, curves, and the operating point.
+// probabilities, curves, the operating point and abstention.
 #pragma once
 
 #include <optional>
@@ -11,6 +11,7 @@
 #include "commands/open_model/open_model.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/calibration.h"
+#include "engine/metrics/operating_point.h"
 
 namespace trainer::commands {
 
@@ -38,11 +39,15 @@ class Decisions {
   void print(const DecisionOutput& output);
 
  private:
+  // Reads the criterion of the operating point, and the class that it and the curves are of.
+  void check_operating_point();
   // Evaluates the validation split when its scores are needed first.
   const engine::LabelledLogits& find_validation_scores(const char* option);
   void calibrate(const DecisionOutput& output);
   void draw_curves(const DecisionOutput& output);
   void find_operating_point(const DecisionOutput& output);
+  void decide_by_costs(const DecisionOutput& output);
+  void abstain(const DecisionOutput& output);
 
   DecisionOptions options_;
   const OpenedModel& opened_;
@@ -52,6 +57,7 @@ class Decisions {
   const data::Dataset& dataset_;
   engine::LabelledLogits scores_;  // of the evaluated split
   std::optional<engine::LabelledLogits> validation_;
+  std::optional<engine::CostMatrix> costs_;  // of the operating point, in place of a threshold
 };
 
 }  // namespace trainer::commands

@@ -52,8 +52,9 @@ engine::OperatingCriterion read_operating_criterion(const std::string& text) {
   throw ConfigError({},
                     concat("--operating-point: '", printable(text),
                            "' is not a criterion; give sensitivity=SHARE or "
-                           "specificity=SHARE with a share above 0 and at most 1, or cost=FP:FN "
-                           "with the costs, above 0, of a false positive and a false negative"));
+                           "specificity=SHARE with a share above 0 and at most 1, cost=FP:FN "
+                           "with the costs, above 0, of a false positive and a false negative, or "
+                           "cost=FILE.csv with the costs of all classes"));
 }
 
 OperatingReport find_operating_report(const std::string& criterion, std::int64_t positive,

@@ -15,8 +15,6 @@
 
 namespace trainer::commands {
 
-inline constexpr const char* kThresholdsFile = "thresholds.json";
-
 struct LabelThresholds {
   std::string goal = {};               // "f1"; "" for those of a probability of 0.5
   std::vector<double> logits = {};     // by label; a label is predicted above its number

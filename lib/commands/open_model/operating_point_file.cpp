@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
 #include "commands/open_model/stored_result.h"
@@ -11,7 +12,32 @@
 namespace trainer::commands {
 namespace {
 
+using PointJson = nlohmann::ordered_json;
+
 constexpr const char* kPointOption = "--operating-point CRITERION";
+
+// Returns nothing if the list is not a row of costs for each class.
+std::optional<engine::CostMatrix> read_costs(const PointJson& rows, std::size_t classes) {
+  engine::CostMatrix matrix{classes, {}};
+  if (!rows.is_array() || rows.size() != classes) return std::nullopt;
+  for (const PointJson& row : rows) {
+    if (!row.is_array() || row.size() != classes) return std::nullopt;
+    for (const PointJson& cost : row) {
+      if (!cost.is_number() || !(cost.get<double>() >= 0)) return std::nullopt;
+      matrix.costs.push_back(cost.get<double>());
+    }
+  }
+  return matrix;
+}
+
+// Sets the threshold. Returns whether the file has a class of the model and a finite threshold.
+bool read_threshold(const PointJson& json, std::size_t classes, StoredOperatingPoint& point) {
+  const auto odds = json.find("log_odds"), index = json.find("positive_index");
+  point.positive_class = index != json.end() ? whole_number(*index).value_or(-1) : -1;
+  point.log_odds = odds != json.end() && odds->is_number() ? odds->get<double>() : std::nan("");
+  return point.positive_class >= 0 && point.positive_class < static_cast<std::int64_t>(classes) &&
+         std::isfinite(point.log_odds);
+}
 
 }  // namespace
 
@@ -20,22 +46,44 @@ std::optional<StoredOperatingPoint> find_operating_point(
   const auto json = find_result(opened, flip, kOperatingPointFile, kPointOption, warn);
   if (!json) return std::nullopt;
   StoredOperatingPoint point;
-  const auto criterion = json->find("criterion"), odds = json->find("log_odds"),
-             index = json->find("positive_index");
-  const bool has_texts = criterion != json->end() && criterion->is_string();
-  if (has_texts) point.criterion = printable(criterion->get<std::string>());
-  point.positive_class = index != json->end() ? whole_number(*index).value_or(-1) : -1;
-  point.log_odds = odds != json->end() && odds->is_number() ? odds->get<double>() : std::nan("");
-  const auto classes = std::ssize(opened.classes);
-  const bool is_class = point.positive_class >= 0 && point.positive_class < classes;
-  if (!has_texts || !is_class || !std::isfinite(point.log_odds)) {
+  const auto criterion = json->find("criterion"), costs = json->find("costs");
+  const bool has_text = criterion != json->end() && criterion->is_string();
+  if (has_text) point.criterion = printable(criterion->get<std::string>());
+  const std::size_t classes = opened.classes.size();
+  bool is_whole = has_text;
+  if (costs != json->end()) {
+    point.costs = read_costs(*costs, classes);
+    is_whole = is_whole && point.costs.has_value();
+  } else {
+    is_whole = read_threshold(*json, classes, point) && is_whole;
+  }
+  if (!is_whole) {
     throw DataError(
         *find_run_folder(opened) / kOperatingPointFile,
-        concat("is damaged: it lacks a criterion, a class of the model or a finite threshold; "
-               "write it anew with `",
+        concat("is damaged: it lacks a criterion, and a class of the model with a finite threshold "
+               "or the costs of all classes; write it anew with `",
                evaluate_command(opened, kPointOption, flip), '`'));
   }
   return point;
+}
+
+void add_operating_point(const OpenedModel& opened, double temperature,
+                         std::vector<std::pair<std::string, std::string>>& metadata) {
+  const auto point = find_operating_point(opened, false, opened.warn);
+  if (!point) return;
+  PointJson json{{"criterion", point->criterion}};
+  if (point->costs) {
+    json["costs"] = PointJson::array();
+    const std::size_t classes = point->costs->classes;
+    for (std::size_t row = 0; row < classes; ++row) {
+      const double* const first = point->costs->costs.data() + row * classes;
+      json["costs"].push_back(std::vector<double>(first, first + classes));
+    }
+  } else {
+    json["positive_class"] = opened.classes.at(static_cast<std::size_t>(point->positive_class));
+    json["log_odds"] = point->log_odds / temperature;
+  }
+  metadata.emplace_back("operating_point", to_json_line(json));
 }
 
 }  // namespace trainer::commands

@@ -5,16 +5,22 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/notice.h"
 #include "commands/open_model/open_model.h"
+#include "engine/metrics/operating_point.h"
 
 namespace trainer::commands {
 
 inline constexpr const char* kOperatingPointFile = "operating_point.json";
 
 struct StoredOperatingPoint {
-  std::string criterion;            // as the user gave it
+  std::string criterion;  // as the user gave it
+  // Set if the class of the least expected cost is decided for. The threshold is not used then.
+  std::optional<engine::CostMatrix> costs;
   std::int64_t positive_class = 1;  // an index
   // Samples are called positive from this logarithm of the odds of the positive class on, without a
   // temperature.
@@ -25,5 +31,12 @@ struct StoredOperatingPoint {
 // file.
 std::optional<StoredOperatingPoint> find_operating_point(
     const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn);
+
+// Adds the operating point of the run, if it has one without mirror images, to the metadata of an
+// export as JSON "operating_point": its criterion, and either "costs", a row of costs per true
+// class, or "positive_class" and "log_odds", from which on that class is decided for. The odds are
+// those of logits that are divided by `temperature`.
+void add_operating_point(const OpenedModel& opened, double temperature,
+                         std::vector<std::pair<std::string, std::string>>& metadata);
 
 }  // namespace trainer::commands

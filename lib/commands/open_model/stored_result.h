@@ -13,7 +13,9 @@
 
 namespace trainer::commands {
 
-inline constexpr const char* kCurvesFile = "curves.json";  // of `evaluate --curves`
+inline constexpr const char* kCurvesFile = "curves.json";          // of `evaluate --curves`
+inline constexpr const char* kAbstentionFile = "abstention.json";  // of `evaluate --abstain`
+inline constexpr const char* kThresholdsFile = "thresholds.json";  // of `evaluate --thresholds`
 
 // Returns the run folder of the model; nothing for a config, and for a checkpoint outside of a run.
 std::optional<Path> find_run_folder(const OpenedModel& opened);

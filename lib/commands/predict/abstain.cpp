@@ -29,13 +29,30 @@ double find_confidence(const Prediction& prediction) {
 }  // namespace
 
 std::string Abstention::text() const {
-  if (answered == 0) {
+  if (is_always()) {
     return concat("--abstain ", error, ": no confidence gives so small an error on the ", samples,
                   " validation samples, so that the model always abstains");
   }
   return concat("--abstain ", error, ": predicts from a confidence of ", fixed(confidence, 4),
                 " on, which answers ", percent(share(answered, samples)), " of the ", samples,
                 " validation samples with an error of ", percent(share(wrong, answered)));
+}
+
+engine::TopPrediction to_top_prediction(const Prediction& prediction) {
+  return {find_confidence(prediction), *prediction.label == prediction.predicted};
+}
+
+Abstention find_abstention(std::span<const engine::TopPrediction> predictions, double error) {
+  Abstention abstention;
+  abstention.error = error;
+  abstention.samples = static_cast<std::int64_t>(predictions.size());
+  const auto point = engine::find_abstention_point(predictions, error);
+  abstention.confidence = point ? point->confidence : 2;  // no probability reaches it
+  if (point) {
+    abstention.answered = point->answered;
+    abstention.wrong = point->wrong;
+  }
+  return abstention;
 }
 
 Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
@@ -53,20 +70,10 @@ Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
   for (const PredictionInput& input : open_validation(opened, warn)) {
     predict(engine, input, whole, [&](const Prediction& prediction) {
       if (!prediction.error.empty() || !prediction.label) return;
-      predictions.push_back(
-          {find_confidence(prediction), *prediction.label == prediction.predicted});
+      predictions.push_back(to_top_prediction(prediction));
     });
   }
-  Abstention abstention;
-  abstention.error = error;
-  abstention.samples = std::ssize(predictions);
-  const auto point = engine::find_abstention_point(predictions, error);
-  abstention.confidence = point ? point->confidence : 2;  // no probability reaches it
-  if (point) {
-    abstention.answered = point->answered;
-    abstention.wrong = point->wrong;
-  }
-  return abstention;
+  return find_abstention(predictions, error);
 }
 
 void Coverage::decide(const Abstention& abstention, Prediction& prediction) {

@@ -1,7 +1,9 @@
-// `trainer predict --abstain`: leaves the samples without a class whose probability is too small.
+// Leaves the samples without a class whose probability is too small: `trainer predict --abstain`
+// and `trainer evaluate --abstain`.
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "commands/predict/predict.h"
@@ -15,17 +17,24 @@ struct Abstention {
   std::int64_t samples = 0;              // of the validation split
   std::int64_t answered = 0, wrong = 0;  // of these
 
+  bool is_always() const { return answered == 0; }
   // Returns a note on the confidence and what it gives on the validation split.
   std::string text() const;
 };
 
-// Predicts the validation split of the model's data, and finds the confidence that answers most of
-// its samples with at most this share of wrong ones. The confidence is the probability of the
-// predicted class. Throws ConfigError for a model whose outputs are not the probabilities of
-// classes that exclude each other, and without a validation split.
+// Returns the confidence that answers most of the predictions for the validation split with at most
+// this share of wrong ones.
+Abstention find_abstention(std::span<const engine::TopPrediction> predictions, double error);
+
+// Predicts the validation split of the model's data, and finds the confidence. The confidence is
+// the probability of the predicted class. Throws ConfigError for a model whose outputs are not the
+// probabilities of classes that exclude each other, and without a validation split.
 Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
                            const PredictOptions& options, double error,
                            const std::function<void(const std::string&)>& warn);
+
+// Returns the confidence of a prediction for a labelled sample.
+engine::TopPrediction to_top_prediction(const Prediction& prediction);
 
 // Counts the predictions of an abstaining model.
 class Coverage {
@@ -34,6 +43,10 @@ class Coverage {
   void decide(const Abstention& abstention, Prediction& prediction);
   // Returns a note with the share of answered samples and, where labels are known, their error.
   std::string text() const;
+
+  std::int64_t samples() const { return samples_; }
+  std::int64_t answered() const { return answered_; }
+  std::int64_t wrong() const { return wrong_; }  // of the answered samples whose label is known
 
  private:
   std::int64_t samples_ = 0, answered_ = 0, labelled_ = 0, wrong_ = 0;

@@ -137,6 +137,14 @@ std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
   return engine;
 }
 
+std::span<const float> divide_by_temperature(std::span<const float> logits, double temperature,
+                                             std::vector<float>& scaled) {
+  if (temperature == 1) return logits;
+  scaled.assign(logits.begin(), logits.end());
+  for (float& x : scaled) x = static_cast<float>(static_cast<double>(x) / temperature);
+  return scaled;
+}
+
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,
                      const PredictOptions& options, const std::function<void(const Output&)>& each,
                      const std::function<bool()>& enough) {
@@ -154,14 +162,8 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     evaluation.run({batch->range.count, batch->images, false, nullptr});
-    std::span<const float> logits = evaluation.logits();
-    if (options.temperature != 1) {
-      scaled.assign(logits.begin(), logits.end());
-      for (float& x : scaled) {
-        x = static_cast<float>(static_cast<double>(x) / options.temperature);
-      }
-      logits = scaled;
-    }
+    const std::span<const float> logits =
+        divide_by_temperature(evaluation.logits(), options.temperature, scaled);
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
       Output output;
@@ -180,7 +182,9 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
 
 namespace {
 
-std::int32_t predict_class(std::span<const float> logits, const PredictOptions& options) {
+std::int32_t predict_class(std::span<const float> logits, std::span<const double> probabilities,
+                           const PredictOptions& options) {
+  if (options.costs) return engine::find_least_cost_class(probabilities, *options.costs);
   if (!options.threshold) return engine::predicted_class(logits, options.loss);
   const auto positive = static_cast<std::int32_t>(options.threshold->positive_class);
   const double odds = engine::log_odds(logits, positive) * options.temperature;
@@ -189,16 +193,18 @@ std::int32_t predict_class(std::span<const float> logits, const PredictOptions& 
 
 }  // namespace
 
+Prediction make_prediction(const Output& output, const PredictOptions& options) {
+  Prediction prediction{output, 0, compute_probabilities(output.logits, options.loss), false};
+  prediction.predicted = predict_class(output.logits, prediction.probabilities, options);
+  return prediction;
+}
+
 void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough) {
   const auto each_output = [&](const Output& output) {
-    Prediction prediction{output, 0, {}, false};
-    if (output.error.empty()) {
-      prediction.predicted = predict_class(output.logits, options);
-      prediction.probabilities = compute_probabilities(output.logits, options.loss);
-    }
-    each(prediction);
+    each(output.error.empty() ? make_prediction(output, options)
+                              : Prediction{output, 0, {}, false});
   };
   for_each_output(engine, input, options, each_output, enough);
 }

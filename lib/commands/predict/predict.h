@@ -10,6 +10,7 @@
 
 #include "commands/open_model/run_archive.h"
 #include "data/open_images.h"
+#include "engine/metrics/operating_point.h"
 #include "engine/replicas.h"
 
 namespace trainer::commands {
@@ -78,7 +79,15 @@ struct PredictOptions {
   bool flip = false;       // the mean of the probabilities of an image and its mirror image
   double temperature = 1;  // the logits are divided by it
   std::optional<DecisionThreshold> threshold = {};  // of two classes
+  // Predicts the class of the least expected cost in place of the likeliest one.
+  std::optional<engine::CostMatrix> costs = {};
 };
+// Returns the logits divided by the temperature: those given, or `scaled`, which gets them.
+std::span<const float> divide_by_temperature(std::span<const float> logits, double temperature,
+                                             std::vector<float>& scaled);
+// Returns the class and the probabilities of logits that are divided by the temperature of the
+// options. `output` has no error.
+Prediction make_prediction(const Output& output, const PredictOptions& options);
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
 // batch, returns true. The engine is of Use::kPredict. The loss counts with flip alone.
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,

@@ -57,8 +57,8 @@ std::string PredictionWriter::class_name(std::int64_t index) const {
   return i < classes_.size() ? classes_[i] : std::to_string(index);
 }
 
-void PredictionWriter::show_abstentions() {
-  abstentions_ = true;
+void PredictionWriter::show_abstentions(double confidence) {
+  abstains_below_ = confidence;
   name_width_ = std::max(name_width_, std::string_view(kAbstains).size());
 }
 
@@ -66,7 +66,7 @@ void PredictionWriter::header() {
   const int width = static_cast<int>(name_width_) + 2;
   if (format_ == "csv") {
     out_ << (files_ ? "file," : "") << "index,class,probability"
-         << (abstentions_ ? ",abstained" : "") << (labelled_ ? ",label" : "");
+         << (abstains_below_ ? ",abstained" : "") << (labelled_ ? ",label" : "");
     for (std::int64_t i = 2; i <= top_; ++i) out_ << ",class_" << i << ",probability_" << i;
     if (top_ == 0) {
       for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
@@ -123,7 +123,7 @@ void PredictionWriter::write_csv(const PredictionInput& input, const Prediction&
   out_ << prediction.index << ','
        << (prediction.abstained ? "" : csv_cell(class_name(prediction.predicted))) << ','
        << csv_number(p);
-  if (abstentions_) out_ << (prediction.abstained ? ",true" : ",false");
+  if (abstains_below_) out_ << (prediction.abstained ? ",true" : ",false");
   if (labelled_) out_ << ',' << (prediction.label ? csv_cell(class_name(*prediction.label)) : "");
   for (const std::size_t i : runners_up(prediction)) {
     out_ << ',' << csv_cell(class_name(static_cast<std::int64_t>(i))) << ','
@@ -146,7 +146,11 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
   json["class"] = prediction.abstained ? nlohmann::ordered_json()
                                        : nlohmann::ordered_json(class_name(prediction.predicted));
   json["probability"] = prediction.probabilities[prediction.predicted];
-  if (abstentions_) json["abstained"] = prediction.abstained;
+  if (abstains_below_) {
+    json["abstained"] = prediction.abstained;
+    json["abstains_below"] =
+        *abstains_below_ > 1 ? nlohmann::ordered_json() : nlohmann::ordered_json(*abstains_below_);
+  }
   if (prediction.label) json["label"] = class_name(*prediction.label);
   if (top_ > 0) {
     std::vector<std::size_t> order = runners_up(prediction);

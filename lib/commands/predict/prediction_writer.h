@@ -21,7 +21,8 @@ class PredictionWriter {
                    const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
                    std::ostream& out, std::int64_t logits = 0);
   // Call it before header(): shows for each sample whether the model abstained, and no class then.
-  void show_abstentions();
+  // `confidence`: that below which it does, for JSON; above 1 if it always does.
+  void show_abstentions(double confidence);
   void header();
   // `heatmap`: the path of the prediction's heatmap, for JSON; "" for none.
   void write(const PredictionInput& input, const Prediction& prediction,
@@ -41,7 +42,7 @@ class PredictionWriter {
   std::vector<std::string> classes_;
   std::int64_t top_ = 0;                   // 0: not given
   std::int64_t logits_ = 0;                // 0: not shown
-  bool abstentions_ = false;               // are shown
+  std::optional<double> abstains_below_;   // a confidence, if abstentions are shown
   bool files_ = false, labelled_ = false;  // whether to have these columns
   std::size_t name_width_ = 5, file_width_ = 4;
   std::ostream& out_;

@@ -23,9 +23,16 @@ void use_temperature(const OpenedModel& opened, PredictOptions& options,
 
 void use_operating_point(const OpenedModel& opened, PredictOptions& options,
                          const std::function<void(const Notice&)>& warn) {
-  if (opened.classes.size() != 2) return;
   const auto point = find_operating_point(opened, options.flip, warn);
   if (!point) return;
+  if (point->costs) {
+    options.costs = point->costs;
+    warn(Notice::note(concat(opened.path, ": the class of the least expected cost is predicted, ",
+                             "the operating point ", point->criterion, " of ", kOperatingPointFile,
+                             "; --default-threshold takes the likeliest class")));
+    return;
+  }
+  if (opened.classes.size() != 2) return;
   options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
   const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
   const std::string& name = opened.classes[point->positive_class];

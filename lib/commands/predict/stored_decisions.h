@@ -12,8 +12,8 @@ namespace trainer::commands {
 void use_temperature(const OpenedModel& opened, PredictOptions& options,
                      const std::function<void(const Notice&)>& warn);
 
-// Sets the threshold of the run's operating point, if it has one and the model has two classes,
-// with a note. The temperature must be set before.
+// Sets the costs of the run's operating point or, of a model of two classes, its threshold, if the
+// run has one, with a note. The temperature must be set before.
 void use_operating_point(const OpenedModel& opened, PredictOptions& options,
                          const std::function<void(const Notice&)>& warn);
 

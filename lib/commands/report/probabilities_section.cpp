@@ -44,7 +44,17 @@ std::string curves_part(const StoredJson& json) {
          areas_table(json);
 }
 
+std::string costs_part(const StoredJson& json) {
+  return concat("<p>Operating point ", escape_markup(json.at("criterion").get<std::string>()),
+                ": the class of the least expected cost, with the checkpoint of step ",
+                read_stored_count(json, "step"), "; measured on ",
+                grouped(read_stored_count(json, "samples")), ' ',
+                escape_markup(json.at("split").get<std::string>()), " samples.</p>\n") +
+         costs_tables(json);
+}
+
 std::string operating_part(const StoredJson& json) {
+  if (json.contains("costs")) return costs_part(json);
   std::vector<std::pair<std::string, const StoredJson*>> rows{
       {"validation", &json.at("validation")}};
   const std::string split = json.at("split").get<std::string>();
@@ -55,6 +65,27 @@ std::string operating_part(const StoredJson& json) {
                 " on (without a temperature), with the checkpoint of step ",
                 read_stored_count(json, "step"), ".</p>\n") +
          operating_table(rows);
+}
+
+std::string abstention_part(const StoredJson& json) {
+  std::vector<std::pair<std::string, const StoredJson*>> rows{
+      {"validation", &json.at("validation")}};
+  const std::string split = json.at("split").get<std::string>();
+  if (split != "validation") rows.emplace_back(split, &json.at("answers"));
+  const StoredJson& confidence = json.at("confidence");
+  return concat("<p>For an error of at most ", percent(json.at("allowed_error").get<double>()),
+                confidence.is_null() ? ", no sample gets a class"
+                                     : concat(", a class from a confidence of ",
+                                              fixed(confidence.get<double>(), 4), " on"),
+                ", with the checkpoint of step ", read_stored_count(json, "step"), ".</p>\n") +
+         abstention_table(rows);
+}
+
+std::string thresholds_part(const StoredJson& json) {
+  return concat("<p>Thresholds by ", escape_markup(json.at("goal").get<std::string>()),
+                ", found on the validation split with the checkpoint of step ",
+                read_stored_count(json, "step"), ".</p>\n") +
+         thresholds_table(json);
 }
 
 }  // namespace
@@ -76,7 +107,9 @@ std::string probabilities_section(const RunFiles& run) {
   const std::string parts =
       open_stored(run, kCalibrationFile, "--calibrate").read(calibration_part) +
       open_stored(run, kCurvesFile, "--curves").read(curves_part) +
-      open_stored(run, kOperatingPointFile, "--operating-point CRITERION").read(operating_part);
+      open_stored(run, kOperatingPointFile, "--operating-point CRITERION").read(operating_part) +
+      open_stored(run, kAbstentionFile, "--abstain ERROR").read(abstention_part) +
+      open_stored(run, kThresholdsFile, "--thresholds GOAL").read(thresholds_part);
   if (parts.empty()) return "";
   return heading("Probabilities") + (charts.empty() ? "" : text) + parts;
 }

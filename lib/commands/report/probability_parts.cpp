@@ -134,4 +134,47 @@ std::string operating_table(const std::vector<std::pair<std::string, const PartJ
   return table("Operating point", cells, 1);
 }
 
+std::string costs_tables(const PartJson& json) {
+  constexpr std::size_t kMaxClasses = 20;
+  const PartJson &classes = json.at("classes"), &costs = json.at("costs");
+  Cells matrix{{"true class \\ decided class"}};
+  for (const PartJson& name : classes) matrix.front().push_back(name.get<std::string>());
+  for (std::size_t row = 0; row < classes.size(); ++row) {
+    matrix.push_back({classes.at(row).get<std::string>()});
+    for (const PartJson& cost : costs.at(row)) {
+      matrix.back().push_back(concat(cost.get<double>()));
+    }
+  }
+  Cells means{{"decision", "mean cost", "accuracy"}};
+  const auto add = [&](const char* name, const PartJson& decisions) {
+    means.push_back({name, fixed(decisions.at("cost").get<double>(), 4),
+                     percent(decisions.at("accuracy").get<double>())});
+  };
+  add("the likeliest class", json.at("likeliest"));
+  add("the class of the least expected cost", json.at("least_cost"));
+  return (classes.size() <= kMaxClasses ? table("Costs", matrix, 1) : "") +
+         table("Cost of the decisions", means, 1);
+}
+
+std::string abstention_table(const std::vector<std::pair<std::string, const PartJson*>>& rows) {
+  Cells cells{{"split", "samples with a class", "error of these (95 % interval)"}};
+  for (const auto& [samples, answers] : rows) {
+    const std::int64_t answered = read_stored_count(*answers, "answered");
+    cells.push_back({samples,
+                     concat(percent(answers->at("coverage").get<double>()), " (", grouped(answered),
+                            " of ", grouped(read_stored_count(*answers, "samples")), ")"),
+                     answered == 0 ? "-" : rate_cell(*answers, "error")});
+  }
+  return table("Abstention", cells, 1);
+}
+
+std::string thresholds_table(const PartJson& json) {
+  Cells cells{{"label", "probability above which it is predicted"}};
+  for (const PartJson& label : json.at("labels")) {
+    cells.push_back(
+        {label.at("label").get<std::string>(), fixed(label.at("probability").get<double>(), 4)});
+  }
+  return table("Thresholds of the labels", cells, 1);
+}
+
 }  // namespace trainer::commands

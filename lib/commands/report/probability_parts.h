@@ -1,5 +1,5 @@
-// Charts and tables of calibration, curves and operating points, from the JSON of `evaluate` and
-// `crossval`.
+// Charts and tables of calibration, curves, operating points, abstention and thresholds, from the
+// JSON of `evaluate` and `crossval`.
 #pragma once
 
 #include <cstdint>
@@ -54,5 +54,12 @@ std::string areas_table(const nlohmann::ordered_json& json);
 // A row for each name of samples with their counts.
 std::string operating_table(
     const std::vector<std::pair<std::string, const nlohmann::ordered_json*>>& rows);
+// The costs of all classes, and what the decisions cost; of many classes the latter alone.
+std::string costs_tables(const nlohmann::ordered_json& json);
+// A row for each name of samples with the share that gets a class, and the error of these.
+std::string abstention_table(
+    const std::vector<std::pair<std::string, const nlohmann::ordered_json*>>& rows);
+// The threshold of each label.
+std::string thresholds_table(const nlohmann::ordered_json& json);
 
 }  // namespace trainer::commands

@@ -18,8 +18,8 @@ std::string data_section(const RunFiles& run);
 std::vector<Chart> device_charts(const RunFiles& run);
 // What each rank's and each GPU's time and memory was used for; charts of the GPUs.
 std::string device_section(const RunFiles& run);
-// Charts and section of what `evaluate` has stored of calibration, curves and an operating point in
-// the run. They throw DataError for a damaged file.
+// Charts and section of what `evaluate` has stored of calibration, curves, an operating point,
+// abstention and thresholds in the run. They throw DataError for a damaged file.
 std::vector<Chart> probability_charts(const RunFiles& run);
 std::string probabilities_section(const RunFiles& run);
 std::string mistakes_section(const Mistakes& mistakes);

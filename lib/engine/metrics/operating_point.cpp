@@ -134,4 +134,19 @@ double find_operating_threshold(const BinaryScores& scores, const OperatingCrite
   return threshold;
 }
 
+std::int32_t find_least_cost_class(std::span<const double> probabilities, const CostMatrix& costs) {
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t decided = 0; decided < costs.classes; ++decided) {
+    double expected = 0;
+    for (std::size_t actual = 0; actual < costs.classes; ++actual) {
+      expected += probabilities[actual] * costs.at(actual, decided);
+    }
+    if (!(expected < least)) continue;
+    least = expected;
+    best = decided;
+  }
+  return static_cast<std::int32_t>(best);
+}
+
 }  // namespace trainer::engine

@@ -1,8 +1,11 @@
-// The threshold at which a sample is called positive, chosen for a sensitivity, a specificity or
-// the costs of errors.
+// How classes are decided for a purpose: the threshold at which a sample is called positive, chosen
+// for a sensitivity, a specificity or the costs of errors, and the class with the least expected
+// cost among several.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -41,5 +44,18 @@ OperatingCounts count_at_threshold(const BinaryScores& scores, double threshold)
 // scores; if all samples are called positive, it is the lowest score, and if none is, it is the
 // next number above the largest. There must be positive and negative samples.
 double find_operating_threshold(const BinaryScores& scores, const OperatingCriterion& criterion);
+
+// What it costs to decide for a class, by the true class: numbers that are finite and not negative.
+struct CostMatrix {
+  std::size_t classes = 0;
+  std::vector<double> costs;  // [classes, classes], a row per true class
+
+  double at(std::size_t actual, std::size_t decided) const {
+    return costs[actual * classes + decided];
+  }
+};
+// Returns the class whose expected cost, the sum over the true classes of probability times cost,
+// is the least; the first of equal ones. There is a probability for each class.
+std::int32_t find_least_cost_class(std::span<const double> probabilities, const CostMatrix& costs);
 
 }  // namespace trainer::engine

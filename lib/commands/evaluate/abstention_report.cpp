@@ -1,0 +1,132 @@
+#include "commands/evaluate/abstention_report.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/numbers/statistics.h"
+#include "base/text.h"
+#include "commands/open_model/stored_result.h"
+#include "engine/metrics/metrics.h"
+
+namespace trainer::commands {
+namespace {
+
+using AbstentionJson = nlohmann::ordered_json;
+
+// The samples of a split that got a class.
+struct Answers {
+  std::int64_t samples = 0, answered = 0, wrong = 0;
+
+  double coverage() const { return share(answered, samples); }
+  double error() const { return share(wrong, answered); }
+  engine::Interval error_interval() const { return engine::wilson(wrong, answered); }
+};
+
+Answers found_answers(const AbstentionReport& report) {
+  return {report.found.samples, report.found.answered, report.found.wrong};
+}
+
+Answers split_answers(const AbstentionReport& report) {
+  return {report.coverage.samples(), report.coverage.answered(), report.coverage.wrong()};
+}
+
+AbstentionJson answers_json(const Answers& answers) {
+  const engine::Interval interval = answers.error_interval();
+  return {{"samples", answers.samples}, {"answered", answers.answered},
+          {"wrong", answers.wrong},     {"coverage", answers.coverage()},
+          {"error", answers.error()},   {"error_low", interval.low},
+          {"error_high", interval.high}};
+}
+
+// Returns the content of the file of the run. The confidence is null if the model always abstains.
+AbstentionJson abstention_json(const AbstentionReport& report) {
+  const Abstention& found = report.found;
+  return {{"allowed_error", found.error},
+          {"confidence", found.is_always() ? AbstentionJson() : AbstentionJson(found.confidence)},
+          {"temperature", report.temperature},
+          {"validation", answers_json(found_answers(report))},
+          {"split", to_string(report.split)},
+          {"answers", answers_json(split_answers(report))}};
+}
+
+// Calls `each` with the prediction of each sample.
+template <class Each>
+void for_each_prediction(const engine::LabelledLogits& scores, const PredictOptions& options,
+                         const Each& each) {
+  std::vector<float> scaled;
+  for (std::size_t i = 0; i < scores.labels.size(); ++i) {
+    Output output;
+    output.index = static_cast<std::int64_t>(i);
+    output.logits = divide_by_temperature(scores.row(i), options.temperature, scaled);
+    output.label = scores.labels[i];
+    each(make_prediction(output, options));
+  }
+}
+
+void add_row(Table& table, const std::string& samples, const Answers& answers) {
+  const engine::Interval interval = answers.error_interval();
+  table.add(
+      {samples,
+       concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
+       answers.answered == 0
+           ? "-"
+           : concat(percent(answers.error()), " (", percent(interval.low), " to ",
+                    percent(interval.high), ", ", answers.wrong, " of ", answers.answered, ")")});
+}
+
+}  // namespace
+
+AbstentionReport make_abstention_report(double error, const PredictOptions& options,
+                                        const engine::LabelledLogits& validation, Split split,
+                                        const engine::LabelledLogits& scores) {
+  AbstentionReport report;
+  report.temperature = options.temperature;
+  report.split = split;
+  std::vector<engine::TopPrediction> known;
+  for_each_prediction(validation, options, [&](const Prediction& prediction) {
+    known.push_back(to_top_prediction(prediction));
+  });
+  report.found = find_abstention(known, error);
+  for_each_prediction(scores, options, [&](Prediction prediction) {
+    report.coverage.decide(report.found, prediction);
+  });
+  return report;
+}
+
+std::string store_abstention(const OpenedModel& opened, bool flip, const AbstentionReport& report) {
+  return store_result(opened, flip, kAbstentionFile, abstention_json(report)).value_or("").string();
+}
+
+void print_abstention(const AbstentionReport& report, const std::string& stored,
+                      std::ostream& out) {
+  const Abstention& found = report.found;
+  out << "abstention: ";
+  if (found.is_always()) {
+    out << "no confidence keeps the error of the validation samples at " << percent(found.error)
+        << ", so that no sample gets a class";
+  } else {
+    out << "a class from a confidence of " << fixed(found.confidence, 4)
+        << " on, for an error of at most " << percent(found.error);
+  }
+  if (!stored.empty()) out << "; stored in " << printable(stored);
+  out << '\n';
+  Table table({"split", "samples with a class", "error of these (95 % interval)"}, {1, 2});
+  add_row(table, to_string(Split::kValidation), found_answers(report));
+  if (report.split != Split::kValidation) {
+    add_row(table, to_string(report.split), split_answers(report));
+  }
+  table.print(out);
+}
+
+void print_abstention_json(const AbstentionReport& report, const std::string& run,
+                           const std::string& stored, std::ostream& out) {
+  AbstentionJson json{{"event", "abstention"}, {"run", run}};
+  json.update(abstention_json(report));
+  json["stored"] = stored.empty() ? AbstentionJson() : AbstentionJson(stored);
+  write_event(out, json);
+}
+
+}  // namespace trainer::commands

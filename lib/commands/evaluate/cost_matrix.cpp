@@ -1,0 +1,254 @@
+#include "commands/evaluate/cost_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/files.h"
+#include "base/formats/csv.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/numbers/statistics.h"
+#include "base/text.h"
+#include "commands/open_model/operating_point_file.h"
+#include "commands/open_model/stored_result.h"
+#include "commands/predict/predict.h"
+#include "hooks/formats/confusion_json.h"
+
+namespace trainer::commands {
+namespace {
+
+using CostJson = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxShownClasses = 20;  // classes whose counts fit a screen
+
+std::string trim(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+// A line of the table that is not empty.
+struct CostRow {
+  std::size_t line = 0;  // from 1
+  std::vector<std::string> cells;
+};
+
+std::vector<CostRow> read_rows(const std::string& file) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string text = read_text_file(file);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  const std::vector<std::string> lines = split_text(text, '\n');
+  std::vector<CostRow> rows;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (trim(lines[i]).empty()) continue;
+    rows.push_back({i + 1, split_csv_row(trim(lines[i]))});
+    for (std::string& cell : rows.back().cells) cell = trim(cell);
+  }
+  return rows;
+}
+
+// Reads the table of one file.
+class CostTable {
+ public:
+  CostTable(std::string file, const std::vector<std::string>& classes)
+      : file_(std::move(file)), classes_(classes) {}
+
+  engine::CostMatrix read() const {
+    const std::vector<CostRow> rows = read_rows(file_);
+    const std::size_t count = classes_.size();
+    if (rows.empty()) throw DataError(file_, "is empty; " + form());
+    const std::vector<std::size_t> decided = find_columns(rows.front());
+    if (rows.size() != count + 1) {
+      fail(rows.back(), concat("the table has ", rows.size() - 1,
+                               " rows below its header, and the "
+                               "model has ",
+                               count, " classes; ", form()));
+    }
+    engine::CostMatrix matrix{count, std::vector<double>(count * count)};
+    std::vector<bool> is_read(count);
+    for (std::size_t r = 1; r < rows.size(); ++r) {
+      const CostRow& row = rows[r];
+      if (row.cells.size() != count + 1) {
+        fail(row, concat("has ", row.cells.size(), " cells, the header has ", count + 1));
+      }
+      const std::size_t actual = find_class(row, row.cells.front(), is_read);
+      for (std::size_t c = 0; c < count; ++c) {
+        matrix.costs[actual * count + decided[c]] = read_cost(row, row.cells[c + 1]);
+      }
+    }
+    return matrix;
+  }
+
+ private:
+  std::string form() const {
+    return concat("expected a header `true,", join(classes_, ","),
+                  "` and a row per true class with its name and its costs");
+  }
+  [[noreturn]] void fail(const CostRow& row, const std::string& reason) const {
+    throw DataError(concat(file_, ":", row.line), reason);
+  }
+  // Returns the class of each column but the first.
+  std::vector<std::size_t> find_columns(const CostRow& header) const {
+    if (header.cells.size() != classes_.size() + 1) {
+      fail(header, concat("the header has ", header.cells.size(), " cells; ", form()));
+    }
+    std::vector<bool> is_named(classes_.size());
+    std::vector<std::size_t> columns;
+    for (std::size_t c = 1; c < header.cells.size(); ++c) {
+      columns.push_back(find_class(header, header.cells[c], is_named));
+    }
+    return columns;
+  }
+  // Returns the class of a name, and marks it in `is_named`.
+  std::size_t find_class(const CostRow& row, const std::string& name,
+                         std::vector<bool>& is_named) const {
+    const auto found = std::find(classes_.begin(), classes_.end(), name);
+    if (found == classes_.end()) {
+      fail(row, concat("'", printable(name), "' is not a class of the model; ", form()));
+    }
+    const auto index = static_cast<std::size_t>(found - classes_.begin());
+    if (is_named[index]) fail(row, concat("names the class '", printable(name), "' twice"));
+    is_named[index] = true;
+    return index;
+  }
+  double read_cost(const CostRow& row, const std::string& cell) const {
+    const std::optional<double> cost = parse_real(cell);
+    if (cost && std::isfinite(*cost) && *cost >= 0) return *cost;
+    fail(row, concat("'", printable(cell), "' is not a cost; expected a number of at least 0"));
+  }
+
+  std::string file_;
+  const std::vector<std::string>& classes_;
+};
+
+CostedDecisions count_costs(const engine::CostMatrix& costs, const engine::LabelledLogits& scores,
+                            const PredictOptions& options) {
+  CostedDecisions result;
+  result.counts = engine::Confusion(static_cast<std::int64_t>(costs.classes));
+  std::vector<float> scaled;
+  for (std::size_t i = 0; i < scores.labels.size(); ++i) {
+    Output output;
+    output.logits = divide_by_temperature(scores.row(i), options.temperature, scaled);
+    const Prediction decided = make_prediction(output, options);
+    const std::int32_t actual = scores.labels[i];
+    result.counts.add(actual, decided.predicted);
+    result.correct += decided.predicted == actual ? 1 : 0;
+    result.cost +=
+        costs.at(static_cast<std::size_t>(actual), static_cast<std::size_t>(decided.predicted));
+  }
+  result.samples = scores.samples();
+  result.cost /= static_cast<double>(result.samples);
+  return result;
+}
+
+CostJson decisions_json(const CostedDecisions& decisions) {
+  CostJson json{{"cost", decisions.cost},
+                {"accuracy", share(decisions.correct, decisions.samples)}};
+  hooks::add_confusion(json, decisions.counts);
+  return json;
+}
+
+void print_counts(const CostReport& report, std::ostream& out) {
+  std::vector<std::string> header{"true \\ decided"};
+  std::vector<std::size_t> right;
+  for (const std::string& name : report.classes) {
+    header.push_back(name);
+    right.push_back(header.size() - 1);
+  }
+  Table table(header, right);
+  for (std::size_t r = 0; r < report.classes.size(); ++r) {
+    std::vector<std::string> row{report.classes[r]};
+    for (std::size_t c = 0; c < report.classes.size(); ++c) {
+      row.push_back(std::to_string(report.least_costs.counts.at(static_cast<std::int64_t>(r),
+                                                                static_cast<std::int64_t>(c))));
+    }
+    table.add(std::move(row));
+  }
+  out << '\n';
+  table.print(out);
+}
+
+}  // namespace
+
+std::string find_cost_file(const std::string& criterion) {
+  constexpr std::string_view kCost = "cost=";
+  if (!criterion.starts_with(kCost)) return "";
+  const std::string value = criterion.substr(kCost.size());
+  if (engine::parse_operating_criterion(criterion)) return "";
+  const bool is_file = to_lower(Path(value).extension().string()) == ".csv" ||
+                       std::filesystem::is_regular_file(value);
+  return is_file ? value : "";
+}
+
+engine::CostMatrix read_cost_matrix(const std::string& file,
+                                    const std::vector<std::string>& classes) {
+  return CostTable(file, classes).read();
+}
+
+CostReport make_cost_report(const std::string& criterion, engine::CostMatrix costs,
+                            const std::vector<std::string>& classes, double temperature,
+                            const std::string& split, const engine::LabelledLogits& scores) {
+  CostReport report;
+  report.criterion = criterion;
+  report.classes = classes;
+  report.split = split;
+  PredictOptions options;
+  if (scores.outputs == 1) options.loss = LossKind::kBinaryCrossEntropy;
+  options.temperature = temperature;
+  report.likeliest = count_costs(costs, scores, options);
+  options.costs = costs;
+  report.least_costs = count_costs(costs, scores, options);
+  report.costs = std::move(costs);
+  return report;
+}
+
+nlohmann::ordered_json costs_json(const CostReport& report) {
+  CostJson rows = CostJson::array();
+  for (std::size_t r = 0; r < report.costs.classes; ++r) {
+    CostJson row = CostJson::array();
+    for (std::size_t c = 0; c < report.costs.classes; ++c) row.push_back(report.costs.at(r, c));
+    rows.push_back(std::move(row));
+  }
+  return {{"criterion", report.criterion},
+          {"classes", report.classes},
+          {"costs", std::move(rows)},
+          {"split", report.split},
+          {"samples", report.likeliest.samples},
+          {"likeliest", decisions_json(report.likeliest)},
+          {"least_cost", decisions_json(report.least_costs)}};
+}
+
+std::string store_costs(const OpenedModel& opened, bool flip, const CostReport& report) {
+  return store_result(opened, flip, kOperatingPointFile, costs_json(report)).value_or("").string();
+}
+
+void print_costs(const CostReport& report, const std::string& stored, bool brief,
+                 std::ostream& out) {
+  out << "operating point: " << printable(report.criterion)
+      << ": the class of the least expected cost";
+  if (!stored.empty()) out << "; stored in " << printable(stored);
+  out << '\n';
+  Table table({concat(report.split, ": decision"), "mean cost", "accuracy"}, {1, 2});
+  const auto add = [&](const char* name, const CostedDecisions& decisions) {
+    table.add(
+        {name, fixed(decisions.cost, 4), percent(share(decisions.correct, decisions.samples))});
+  };
+  add("the likeliest class", report.likeliest);
+  add("the class of the least expected cost", report.least_costs);
+  table.print(out);
+  if (!brief && report.classes.size() <= kMaxShownClasses) print_counts(report, out);
+}
+
+void print_costs_json(const CostReport& report, const std::string& run, const std::string& stored,
+                      std::ostream& out) {
+  CostJson json{{"event", "operating_point"}, {"run", run}};
+  json.update(costs_json(report));
+  json["stored"] = stored.empty() ? CostJson() : CostJson(stored);
+  write_event(out, json);
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,64 @@
+// `trainer evaluate --operating-point cost=FILE.csv`: decides for the class with the least expected
+// cost, and measures what the decisions cost.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "commands/open_model/open_model.h"
+#include "engine/metrics/confusion.h"
+#include "engine/metrics/labelled_logits.h"
+#include "engine/metrics/operating_point.h"
+
+namespace trainer::commands {
+
+// Returns the path of the file if a criterion is "cost=FILE.csv" or "cost=" and a file that exists,
+// else "".
+std::string find_cost_file(const std::string& criterion);
+
+// Reads a table of costs: a header with a cell for the true classes and then the name of each class
+// that is decided for, and a row for each true class with its name and its costs. Classes may be in
+// any order. Throws DataError with the line if a class is missing, named twice or unknown, or if a
+// cost is not a finite number of at least 0.
+engine::CostMatrix read_cost_matrix(const std::string& file,
+                                    const std::vector<std::string>& classes);
+
+// Decisions about samples, by true and decided class.
+struct CostedDecisions {
+  engine::Confusion counts;
+  std::int64_t samples = 0, correct = 0;
+  double cost = 0;  // the mean over the samples
+};
+
+struct CostReport {
+  std::string criterion;  // as the user gave it
+  engine::CostMatrix costs;
+  std::vector<std::string> classes;
+  std::string split;            // the name of the samples: "test"
+  CostedDecisions likeliest;    // for the class of the largest probability
+  CostedDecisions least_costs;  // for the class of the least expected cost
+};
+// Decides about the samples of `scores`, of which there is at least one, by the probabilities at
+// this temperature.
+CostReport make_cost_report(const std::string& criterion, engine::CostMatrix costs,
+                            const std::vector<std::string>& classes, double temperature,
+                            const std::string& split, const engine::LabelledLogits& scores);
+
+// Returns the criterion, the costs, and the mean cost, accuracy and counts of both decisions.
+nlohmann::ordered_json costs_json(const CostReport& report);
+
+// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
+std::string store_costs(const OpenedModel& opened, bool flip, const CostReport& report);
+
+// Prints the mean cost and the accuracy of both kinds of decisions and, unless `brief`, the counts
+// by true and decided class. `stored` is the file that has the costs, or "".
+void print_costs(const CostReport& report, const std::string& stored, bool brief,
+                 std::ostream& out);
+// Prints {"event":"operating_point",...} as one line.
+void print_costs_json(const CostReport& report, const std::string& run, const std::string& stored,
+                      std::ostream& out);
+
+}  // namespace trainer::commands
