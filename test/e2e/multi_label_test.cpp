@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "program.h"
+#include "support/pair_area.h"
 
 namespace trainer::e2e::multi_label_test {
 namespace {
@@ -135,9 +138,6 @@ TEST_CASE("train, evaluate, predict: columns of labels, of which some are unknow
         std::string::npos);
   CHECK(fail({"predict", dir, "--default-threshold"}, 2).find("--default-threshold is for") !=
         std::string::npos);
-  CHECK(fail({"crossval", config, "--folds", "2", "--dir", lists / "folds"}, 2)
-            .find("crossval is for one class per image") != std::string::npos);
-  CHECK_FALSE(std::filesystem::exists(lists / "folds"));
   const Result data = run({"data", config});
   CHECK(data.out.find("several labels per file: ") != std::string::npos);
 }
@@ -282,6 +282,136 @@ TEST_CASE("evaluate --thresholds: found on validation, kept in the run, used by 
         std::string::npos);
   train_to_end(config, dir, {"--overwrite"});
   CHECK_FALSE(std::filesystem::exists(dir / "thresholds.json"));
+}
+
+TEST_CASE("crossval: several labels, each image predicted once, AUC of each label") {
+  const Lists lists;
+  std::filesystem::remove(lists / "columns" / "validation.csv");
+  const std::string config = lists.config("columns");
+  const Path folder = lists / "folds";
+  const Arguments crossval{"crossval", config, "--folds", "3",
+                           "--dir",    folder, "--set",   "train.max_steps=8"};
+  Arguments json = crossval;
+  json.push_back("--json");
+  const Result result = run(json);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const Json event = result.event("crossval");
+  CHECK(event == Json::parse(read_text_file(folder / "crossval.json")));
+  CHECK(event.at("count") == 64);
+  CHECK(event.at("classes") == Json{"top", "low", "right"});
+
+  // The values of each label by fold: probabilities of images with it and without it.
+  struct Scores {
+    std::vector<double> with, without;
+  };
+  Scores all[3], by_fold[3][3];
+  std::set<std::string> files;
+  int wrong = 0, known = 0;
+  const std::vector<std::string> rows =
+      split_text(read_text_file(folder / "out_of_fold.csv"), '\n');
+  REQUIRE(rows.size() == 66);
+  CHECK(rows.front() == "file,fold,y_top,y_low,y_right,p_top,p_low,p_right");
+  for (std::size_t i = 1; i < 65; ++i) {
+    const std::vector<std::string> cells = split_text(rows[i], ',');
+    REQUIRE(cells.size() == 8);
+    CHECK(files.insert(cells[0]).second);
+    const int image = std::stoi(Path(cells[0]).stem().string());
+    const std::size_t fold = std::stoul(cells[1]) - 1;
+    for (std::size_t label = 0; label < 3; ++label) {
+      const bool has = (Lists::find_labels(image) >> label & 1) > 0;
+      const bool is_unknown = static_cast<std::size_t>(image) % 11 == label;
+      CHECK(cells[2 + label] == (is_unknown ? "" : has ? "1" : "0"));
+      if (is_unknown) continue;
+      const double p = std::stod(cells[5 + label]);
+      for (Scores* scores : {&all[label], &by_fold[label][fold]}) {
+        (has ? scores->with : scores->without).push_back(p);
+      }
+      ++known;
+      wrong += (p > 0.5) != has ? 1 : 0;
+    }
+  }
+  const auto area = [](const Scores& scores) {
+    return test::compare_pairs(scores.with, scores.without).area;
+  };
+  double mean_area = 0;
+  for (std::size_t label = 0; label < 3; ++label) {
+    const Json& found = event.at("labels").at(label);
+    CAPTURE(found.dump());
+    CHECK(found.at("positives") == all[label].with.size());
+    CHECK(found.at("negatives") == all[label].without.size());
+    const Json& auc = found.at("auc");
+    CHECK(auc.at("all").get<double>() == doctest::Approx(area(all[label])).epsilon(1e-6));
+    CHECK(auc.at("all_low") <= auc.at("all"));
+    CHECK(auc.at("all_high") >= auc.at("all"));
+    double sum = 0;
+    for (std::size_t fold = 0; fold < 3; ++fold) {
+      const double own = area(by_fold[label][fold]);
+      CHECK(auc.at("folds").at(fold).get<double>() == doctest::Approx(own).epsilon(1e-6));
+      sum += own;
+    }
+    CHECK(auc.at("mean").get<double>() == doctest::Approx(sum / 3).epsilon(1e-6));
+    CHECK(auc.at("low") <= auc.at("mean"));
+    CHECK(auc.at("high") >= auc.at("mean"));
+    mean_area += area(all[label]) / 3;
+    const Json& curve = event.at("curves").at("classes").at(label);
+    CHECK(curve.at("class") == found.at("label"));
+    CHECK(curve.at("roc_auc").get<double>() == doctest::Approx(area(all[label])).epsilon(1e-6));
+    CHECK(curve.at("average_precision") == found.at("average_precision").at("all"));
+  }
+  const Json& metrics = event.at("metrics");
+  CHECK(metrics.at("auc").at("all").get<double>() == doctest::Approx(mean_area).epsilon(1e-6));
+  CHECK(metrics.at("hamming_loss").at("all").get<double>() ==
+        doctest::Approx(static_cast<double>(wrong) / known));
+  for (const char* name : {"loss", "f1_macro", "f1_micro", "subset_accuracy"}) {
+    CHECK(metrics.at(name).at("low") <= metrics.at(name).at("mean"));
+  }
+  CHECK_FALSE(event.contains("confusion"));
+  // The metrics of `evaluate` are those of the fold.
+  const Json fold =
+      run({"evaluate", folder / "fold=2", "--split", "validation", "--last", "--json"})
+          .event("evaluated");
+  CHECK(fold.at("subset_accuracy") == metrics.at("subset_accuracy").at("folds").at(1));
+  CHECK(fold.at("per_label").at(2).at("auc") ==
+        event.at("labels").at(2).at("auc").at("folds").at(1));
+
+  // As text and in the report.
+  Arguments collect = crossval;
+  collect.push_back("--collect");
+  const Result text = run(collect);
+  INFO(text.out);
+  CHECK(text.code == 0);
+  CHECK(text.out.find("AUC: mean") != std::string::npos);
+  CHECK(text.out.find("\nright  ") != std::string::npos);
+  CHECK(text.out.find("curves: one class against the rest, out-of-fold") != std::string::npos);
+  const std::string page = read_text_file(folder / "report.html");
+  CHECK(page.find("<caption>Metrics of every label</caption>") != std::string::npos);
+  CHECK(page.find("id=\"roc\"") != std::string::npos);
+  const Path with_mistakes = lists / "report.html";
+  CHECK(run({"report", folder, "--output", with_mistakes}).code == 0);
+  CHECK(fail({"crossval", config, "--folds", "3", "--dir", lists / "none", "--operating-point",
+              "sensitivity=0.9", "--positive-class", "top"},
+             2)
+            .find("--operating-point needs a model that gives each image one class") !=
+        std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(lists / "none"));
+  CHECK(fail({"data", config, "--suspects", folder, "--output", lists / "suspects.csv"}, 2)
+            .find("several labels") != std::string::npos);
+}
+
+TEST_CASE("report: the thresholds of labels that evaluate has found") {
+  const Lists lists;
+  const Path dir = lists / "run";
+  train_to_end(lists.config("columns"), dir, {"--set", "train.max_steps=4"});
+  const Json found = run({"evaluate", dir, "--thresholds", "f1", "--json"}).event("evaluated");
+  REQUIRE(run({"report", dir, "--output", lists / "report.html"}).code == 0);
+  const std::string page = read_text_file(lists / "report.html");
+  CHECK(page.find("Thresholds by f1, found on the validation split") != std::string::npos);
+  for (const Json& label : found.at("per_label")) {
+    CHECK(page.find(concat("<th scope=\"row\">", label.at("label").get<std::string>(),
+                           "</th><td class=\"n\">", fixed(label.at("threshold"), 4), "</td>")) !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("train: data.sampling: balanced works with several labels") {

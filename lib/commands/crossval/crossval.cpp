@@ -7,17 +7,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "commands/open_model/run_archive.h"
+#include "base/text.h"
 #include "commands/open_model/stored_result.h"
-#include "commands/predict/predict.h"
-#include "engine/evaluate.h"
-#include "engine/replicas.h"
-#include "hooks/data_report.h"
 #include "hooks/formats/confusion_json.h"
-#include "model/build_model.h"
+#include "hooks/formats/labels_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {
@@ -25,105 +20,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Collects the predictions of all folds.
-class OutOfFold {
- public:
-  // Predicts a fold by its run.
-  FoldResult add_fold(const Path& run, std::int64_t fold, CheckpointChoice checkpoint,
-                      const config::Environment& environment,
-                      const std::function<void(const Notice&)>& warn) {
-    const OpenedModel opened = open_trained(run.string(), checkpoint, {}, environment, warn);
-    const OpenedSplit split{Split::kValidation, open_split(opened, Split::kValidation)};
-    warn(hooks::left_out(split.files(), split.split));
-    const graph::Graph model =
-        model::build_model(opened.config.model, opened.config.data, train::sample_spec(split.data),
-                           opened.config.seed);
-    engine::Replicas engine(model, opened.config, engine::open_backends(opened.config),
-                            engine::Engine::Use::kEvaluate);
-    engine.load(opened.file, opened.path);
-    begin(opened, split, engine.outputs());
-    engine::EvaluateOptions options = engine::evaluate_options(opened.config);
-    scores_.push_back({.outputs = engine.outputs(), .logits = {}, .labels = {}});
-    options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
-      add_batch(split.dataset(), batch, logits, fold, options.loss);
-    };
-    const engine::Metrics metrics = *engine::evaluate(engine, split.dataset(), options);
-    loss_sum_ += metrics.loss * static_cast<double>(metrics.count);
-    return {fold, opened.step, metrics};
+// Sets the values of a metric by fold, and their mean and interval. Returns whether a fold has one.
+template <class Value>
+bool set_folds(FoldMetric& metric, const std::vector<FoldResult>& folds, const Value& value) {
+  std::vector<double> known;
+  for (const FoldResult& fold : folds) {
+    const double found = value(fold.metrics);
+    metric.values.push_back(found);
+    if (std::isfinite(found)) known.push_back(found);
   }
-
-  const std::vector<std::string>& classes() const { return classes_; }
-
-  // Returns the scores by fold; none if the outputs are not the probabilities of classes, or too
-  // many for the limit of an AUC.
-  std::vector<engine::LabelledLogits> class_scores() const {
-    std::size_t count = 0;
-    for (const engine::LabelledLogits& fold : scores_) count += fold.logits.size();
-    if (!is_of_classes_ || count > static_cast<std::size_t>(max_scores_)) return {};
-    return scores_;
-  }
-
-  engine::Metrics metrics() const {
-    engine::Metrics all = all_->result();
-    all.loss = loss_sum_ / static_cast<double>(all.count);
-    return all;
-  }
-
-  std::string csv() const {
-    std::string header = "file,fold,label,class,probability";
-    for (const std::string& name : classes_) header += ',' + csv_cell("p_" + name);
-    return header + '\n' + rows_;
-  }
-
- private:
-  // Starts the sums with the first fold; the others have the same classes (open_split()).
-  void begin(const OpenedModel& opened, const OpenedSplit& split, std::int64_t outputs) {
-    if (all_) return;
-    classes_ = split.data.classes;
-    const engine::EvaluateOptions options = engine::evaluate_options(opened.config);
-    has_classes_ = engine::has_classes(split.dataset(), options.loss);
-    is_of_classes_ =
-        has_classes_ && engine::why_no_class_probabilities(options.loss, outputs).empty();
-    max_scores_ = options.max_scores;
-    all_.emplace(options.loss, outputs, options.top_k, has_classes_, options.max_scores);
-  }
-
-  void add_batch(const data::Dataset& dataset, const data::Batch& batch,
-                 std::span<const float> logits, std::int64_t fold, LossKind loss) {
-    const std::vector<std::int32_t> labels = engine::label_indices(dataset, batch);
-    const std::vector<float> losses(labels.size());  // metrics() has the sum of the folds
-    all_->add(logits, losses, labels);
-    if (is_of_classes_) {
-      engine::LabelledLogits& scores = scores_.back();
-      scores.logits.insert(scores.logits.end(), logits.begin(), logits.end());
-      scores.labels.insert(scores.labels.end(), labels.begin(), labels.end());
-    }
-    const std::size_t width = logits.size() / labels.size();
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      const std::span<const float> output = logits.subspan(i * width, width);
-      const std::vector<double> probabilities = compute_probabilities(output, loss);
-      const std::size_t predicted = engine::predicted_class(output, loss);
-      rows_ += concat(csv_cell(dataset.describe(batch.indices[i])), ',', fold, ',',
-                      has_classes_ ? class_name(labels[i]) : "", ',', class_name(predicted), ',',
-                      csv_number(probabilities[predicted]));
-      for (const double p : probabilities) rows_ += ',' + csv_number(p);
-      rows_ += '\n';
-    }
-  }
-
-  std::string class_name(std::size_t index) const {
-    return index < classes_.size() ? csv_cell(classes_[index]) : std::to_string(index);
-  }
-
-  std::vector<std::string> classes_;
-  bool has_classes_ = false;
-  bool is_of_classes_ = false;  // the outputs are the probabilities of classes
-  std::int64_t max_scores_ = 0;
-  std::vector<engine::LabelledLogits> scores_;  // by fold
-  std::optional<engine::MetricsAccumulator> all_;
-  double loss_sum_ = 0;
-  std::string rows_;
-};
+  if (known.empty()) return false;
+  metric.estimate = estimate(known);
+  return true;
+}
 
 std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
                                      const engine::Metrics& all, const FoldDecisions& decisions) {
@@ -132,33 +41,61 @@ std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
     FoldMetric metric{std::string(name), {}, {}, value, {}};
     if (name == "accuracy" && std::isfinite(value)) metric.all_interval = all.accuracy_interval;
     if (name == "auc" && decisions.auc) metric.all_interval = decisions.auc->interval;
-    std::vector<double> known;
-    for (const FoldResult& fold : folds) {
-      double found = std::numeric_limits<double>::quiet_NaN();
-      for (const auto& [other, number] : engine::named_metrics(fold.metrics)) {
-        if (other == name) found = number;
+    const auto find = [name = name](const engine::Metrics& one) {
+      for (const auto& [other, number] : engine::named_metrics(one)) {
+        if (other == name) return number;
       }
-      metric.values.push_back(found);
-      if (std::isfinite(found)) known.push_back(found);
-    }
-    if (known.empty()) continue;
-    metric.estimate = estimate(known);
-    metrics.push_back(std::move(metric));
+      return std::numeric_limits<double>::quiet_NaN();
+    };
+    if (set_folds(metric, folds, find)) metrics.push_back(std::move(metric));
   }
   return metrics;
 }
 
-// Throws ConfigError if the training images have several labels, or the options do not fit them.
+// Returns the interval of the area of a label; nothing without a curve.
+std::optional<engine::Interval> find_area_interval(const FoldDecisions& decisions,
+                                                   const std::string& label) {
+  if (!decisions.curves) return std::nullopt;
+  for (const ClassCurves& one : decisions.curves->classes) {
+    if (one.name == label) return one.roc_area.interval;
+  }
+  return std::nullopt;
+}
+
+FoldMetric make_label_metric(const char* name, double engine::LabelResult::*value,
+                             std::size_t label, const std::vector<FoldResult>& folds,
+                             const engine::Metrics& all) {
+  FoldMetric metric{name, {}, {}, {}, {}};
+  const double of_all = all.multi_label.labels[label].*value;
+  if (!std::isnan(of_all)) metric.all = of_all;
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  metric.estimate = {none, none, none};
+  set_folds(metric, folds,
+            [&](const engine::Metrics& one) { return one.multi_label.labels[label].*value; });
+  return metric;
+}
+
+std::vector<LabelMetrics> make_label_metrics(const CrossvalResult& result) {
+  std::vector<LabelMetrics> labels;
+  for (std::size_t i = 0; i < result.all.multi_label.labels.size(); ++i) {
+    LabelMetrics label;
+    label.auc = make_label_metric("auc", &engine::LabelResult::auc, i, result.folds, result.all);
+    label.auc.all_interval = find_area_interval(result.decisions, result.classes[i]);
+    label.average_precision = make_label_metric(
+        "average_precision", &engine::LabelResult::average_precision, i, result.folds, result.all);
+    labels.push_back(std::move(label));
+  }
+  return labels;
+}
+
+// Throws ConfigError if the options do not fit the training images.
 void check_data(const config::Config& config, const DecisionOptions& decisions) {
-  const bool has_decisions =
-      !decisions.operating_point.empty() || !decisions.positive_class.empty();
-  if (!config.data.csv.may_have_several_labels() && !has_decisions) return;
+  if (decisions.operating_point.empty() && decisions.positive_class.empty()) return;
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  check_fold_options(decisions, config.model.loss, data.classes);
-  if (!data.dataset(Split::kTrain)->spec().is_multi_label()) return;
-  throw ConfigError({},
-                    "crossval is for one class per image, and these images have several labels; "
-                    "train the folds one by one with `train --fold K`");
+  const bool is_single = config.model.loss == LossKind::kBinaryCrossEntropy &&
+                         !data.dataset(Split::kTrain)->spec().is_multi_label();
+  const auto outputs = is_single ? 1 : static_cast<std::int64_t>(data.classes.size());
+  check_fold_options(decisions, config.model.loss, outputs, data.classes);
 }
 
 // Returns "0.9123 (0.9011 to 0.9213)", or the value alone where there is no interval.
@@ -170,33 +107,73 @@ std::string all_text(const FoldMetric& metric) {
                 fixed(interval->high, 4), ")");
 }
 
+// Values that are not finite become null; see to_json_line().
+Json metric_json(const FoldMetric& metric) {
+  Json json{{"mean", metric.estimate.mean},
+            {"low", metric.estimate.low},
+            {"high", metric.estimate.high},
+            {"all", metric.all ? Json(*metric.all) : Json(nullptr)},
+            {"folds", metric.values}};
+  if (const auto& interval = metric.all_interval) {
+    json["all_low"] = interval->low;
+    json["all_high"] = interval->high;
+  }
+  return json;
+}
+
+// Returns an object per label: its counts over all samples, and its metrics.
+Json label_metrics_json(const CrossvalResult& result) {
+  Json labels = hooks::labels_json(result.all.multi_label);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    Json named{{"label", result.classes[i]}};
+    named.update(labels[i]);
+    named["auc"] = metric_json(result.labels[i].auc);
+    named["average_precision"] = metric_json(result.labels[i].average_precision);
+    labels[i] = std::move(named);
+  }
+  return labels;
+}
+
 Json make_json(const CrossvalResult& result) {
   Json json{{"event", "crossval"},
             {"name", result.name},
             {"checkpoint", to_string(result.checkpoint)},
             {"count", result.all.count}};
   json["metrics"] = Json::object();
-  for (const FoldMetric& metric : result.metrics) {
-    // Values that are not finite become null; see to_json_line().
-    json["metrics"][metric.name] = {{"mean", metric.estimate.mean},
-                                    {"low", metric.estimate.low},
-                                    {"high", metric.estimate.high},
-                                    {"all", metric.all ? Json(*metric.all) : Json(nullptr)},
-                                    {"folds", metric.values}};
-    if (const auto& interval = metric.all_interval) {
-      json["metrics"][metric.name]["all_low"] = interval->low;
-      json["metrics"][metric.name]["all_high"] = interval->high;
-    }
-  }
+  for (const FoldMetric& metric : result.metrics)
+    json["metrics"][metric.name] = metric_json(metric);
   json["folds"] = Json::array();
   for (const FoldResult& fold : result.folds) {
     json["folds"].push_back(
         {{"fold", fold.fold}, {"step", fold.step}, {"count", fold.metrics.count}});
   }
   json["classes"] = result.classes;
-  hooks::add_confusion(json, result.all.confusion);
+  if (result.labels.empty()) {
+    hooks::add_confusion(json, result.all.confusion);
+  } else {
+    json["labels"] = label_metrics_json(result);
+  }
   add_fold_decisions(json, result.decisions);
   return json;
+}
+
+// Prints a row per label: AUC and average precision.
+void print_label_metrics(const CrossvalResult& result, std::ostream& out) {
+  Table table({"label", "AUC: mean", "95 % interval", "all samples", "average precision: mean",
+               "95 % interval", "all samples"},
+              {1, 2, 3, 4, 5, 6});
+  for (std::size_t i = 0; i < result.labels.size(); ++i) {
+    std::vector<std::string> row{result.classes[i]};
+    for (const FoldMetric* metric : {&result.labels[i].auc, &result.labels[i].average_precision}) {
+      const auto& [mean, low, high] = metric->estimate;
+      row.push_back(std::isfinite(mean) ? fixed(mean, 4) : "-");
+      row.push_back(std::isfinite(low) ? concat(fixed(low, 4), " to ", fixed(high, 4)) : "-");
+      row.push_back(all_text(*metric));
+    }
+    table.add(std::move(row));
+  }
+  out << '\n';
+  table.print(out);
 }
 
 }  // namespace
@@ -238,12 +215,15 @@ CrossvalResult collect_folds(const SweepPlan& plan, CheckpointChoice checkpoint,
   }
   result.classes = predictions.classes();
   result.all = predictions.metrics();
-  if (const auto scores = predictions.class_scores(); !scores.empty()) {
+  if (predictions.is_multi_label()) {
+    result.decisions = draw_label_curves(predictions.label_scores(), result.classes, warn);
+  } else if (const auto scores = predictions.class_scores(); !scores.empty()) {
     result.decisions = decide_by_folds(scores, result.classes, decisions, warn);
   } else if (!decisions.operating_point.empty()) {
     warn("there is no operating point: there are too many predictions to keep");
   }
   result.metrics = make_metrics(result.folds, result.all, result.decisions);
+  result.labels = make_label_metrics(result);
   write_file_atomic(plan.folder / "out_of_fold.csv", predictions.csv());
   write_file_atomic(plan.folder / kCrossvalFile, to_json_line(make_json(result)) + "\n");
   return result;
@@ -280,6 +260,7 @@ void print_crossval(const CrossvalResult& result, const Path& folder, bool brief
     table.add(std::move(row));
   }
   table.print(out);
+  if (!result.labels.empty()) print_label_metrics(result, out);
   print_fold_decisions(result.decisions, brief, out);
   out << (brief ? "" : "\n") << grouped(result.all.count) << " samples in " << result.folds.size()
       << " folds, each predicted by the run that has not trained on it: "

@@ -16,6 +16,7 @@
 
 #include "base/notice.h"
 #include "commands/crossval/fold_decisions.h"
+#include "commands/crossval/out_of_fold.h"
 #include "commands/open_model/open_model.h"
 #include "commands/run_files/statistics.h"
 #include "commands/sweep/sweep.h"
@@ -27,17 +28,12 @@ inline constexpr std::int64_t kDefaultFolds = 5;
 inline constexpr const char* kCrossvalFile = "crossval.json";
 
 // Returns a sweep over data.fold. `folds` replaces data.folds, which is kDefaultFolds if neither is
-// given. `folder`: runs/<name>_crossval when empty. Throws ConfigError, also for images with
-// several labels, and for `decisions` that the model cannot follow.
+// given. `folder`: runs/<name>_crossval when empty. Throws ConfigError, also for `decisions` that
+// the model cannot follow.
 SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> folds,
                         const std::vector<config::Override>& overrides,
                         const config::Environment& environment, const Path& folder,
                         const DecisionOptions& decisions);
-
-struct FoldResult {
-  std::int64_t fold = 0, step = 0;  // the step of the checkpoint
-  engine::Metrics metrics;          // of the samples of the fold
-};
 
 // A metric over the folds.
 struct FoldMetric {
@@ -45,8 +41,15 @@ struct FoldMetric {
   std::vector<double> values;  // by fold; NaN where a fold has none
   Estimate estimate;           // Student's interval over the folds that have it
   std::optional<double> all;   // of the predictions for all samples together
-  // `all` has Wilson's interval if it is an accuracy, and DeLong's if it is an AUC of two classes.
+  // `all` has Wilson's interval if it is an accuracy, and DeLong's if it is the AUC of two classes
+  // or of a label.
   std::optional<engine::Interval> all_interval;
+};
+
+// The metrics of one of several labels. A fold in which no sample or all samples have the label has
+// no AUC.
+struct LabelMetrics {
+  FoldMetric auc, average_precision;
 };
 
 struct CrossvalResult {
@@ -56,6 +59,7 @@ struct CrossvalResult {
   std::vector<FoldResult> folds;
   engine::Metrics all;  // of the predictions for all samples together
   std::vector<FoldMetric> metrics;
+  std::vector<LabelMetrics> labels;  // in the order of `classes`; of samples with several labels
   FoldDecisions decisions;
 };
 

@@ -48,16 +48,17 @@ FoldCalibration calibrate_folds(const std::vector<LabelledLogits>& folds,
   FoldCalibration result;
   result.temperature = engine::fit_temperature(all);
   result.before = engine::measure_reliability(all, 1);
-  LabelledLogits corrected = all;
-  std::size_t next = 0;  // logit of `corrected`
+  result.corrected = all;
+  std::size_t next = 0;  // logit of result.corrected
   for (std::size_t fold = 0; fold < folds.size(); ++fold) {
     const double temperature = engine::fit_temperature(join_folds(folds, fold));
     result.temperatures.push_back(temperature);
     for (const float logit : folds[fold].logits) {
-      corrected.logits[next++] = static_cast<float>(static_cast<double>(logit) / temperature);
+      result.corrected.logits[next++] =
+          static_cast<float>(static_cast<double>(logit) / temperature);
     }
   }
-  result.after = engine::measure_reliability(corrected, 1);
+  result.after = engine::measure_reliability(result.corrected, 1);
   return result;
 }
 
@@ -152,19 +153,24 @@ void print_fold_operating_point(const FoldOperatingPoint& point, std::ostream& o
 
 }  // namespace
 
-void check_fold_options(const DecisionOptions& options, LossKind loss,
+void check_fold_options(const DecisionOptions& options, LossKind loss, std::int64_t outputs,
                         const std::vector<std::string>& classes) {
   const bool has_point = !options.operating_point.empty();
   if (!has_point && options.positive_class.empty()) return;
   const char* option = has_point ? "--operating-point" : "--positive-class";
-  const auto outputs = loss == LossKind::kBinaryCrossEntropy ? 1 : std::ssize(classes);
   std::string reason = engine::why_no_class_probabilities(loss, outputs);
   if (reason.empty() && classes.empty()) reason = "the labels of the data are not classes";
   if (!reason.empty()) {
     throw ConfigError({}, concat(option, " needs a model that gives each image one class, but ",
                                  reason, "; leave the option out"));
   }
-  if (has_point) read_operating_criterion(options.operating_point);
+  const std::string cost_file = find_cost_file(options.operating_point);
+  if (!cost_file.empty()) {
+    read_cost_matrix(cost_file, classes);
+    if (options.positive_class.empty()) return;  // of the curves only
+  } else if (has_point) {
+    read_operating_criterion(options.operating_point);
+  }
   find_positive_class(classes, options.positive_class);
 }
 
@@ -189,9 +195,36 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
   }
   if (all.classes() == 2) decisions.auc = engine::roc_area(engine::one_against_rest(all).at(1));
   decisions.curves = compute_curves(all, kOutOfFold, classes, find_curve_class(classes, options));
-  if (!options.operating_point.empty()) {
+  if (const std::string file = find_cost_file(options.operating_point); !file.empty()) {
+    decisions.costs = make_cost_report(options.operating_point, read_cost_matrix(file, classes),
+                                       classes, 1, kOutOfFold, decisions.calibration->corrected);
+  } else if (!options.operating_point.empty()) {
     decisions.operating_point = find_fold_operating_point(folds, all, classes, options, warn);
   }
+  return decisions;
+}
+
+FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
+                                const std::vector<std::string>& labels,
+                                const std::function<void(const Notice&)>& warn) {
+  FoldDecisions decisions;
+  if (scores.empty()) {
+    warn("there are no curves: there are too many predictions to keep");
+    return decisions;
+  }
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const std::vector<double>& own = scores[i].scores;
+    if (std::all_of(own.begin(), own.end(), [](double x) { return std::isfinite(x); })) continue;
+    warn(concat("there are no curves: an output for the label ", printable(labels[i]),
+                " is not a finite number"));
+    return decisions;
+  }
+  if (std::none_of(scores.begin(), scores.end(), has_both)) {
+    warn("there are no curves: no label has both images with it and without it");
+    return decisions;
+  }
+  constexpr std::int64_t kAll = -1;
+  decisions.curves = compute_curves(scores, kOutOfFold, labels, kAll);
   return decisions;
 }
 
@@ -220,6 +253,7 @@ void add_fold_decisions(FoldJson& object, const FoldDecisions& decisions) {
                                  {"found", operating_counts_json(point->found)},
                                  {"counts", operating_counts_json(point->counts)}};
   }
+  if (decisions.costs) object["operating_point"] = costs_json(*decisions.costs);
 }
 
 void print_fold_decisions(const FoldDecisions& decisions, bool brief, std::ostream& out) {
@@ -235,6 +269,10 @@ void print_fold_decisions(const FoldDecisions& decisions, bool brief, std::ostre
   if (decisions.operating_point) {
     out << gap;
     print_fold_operating_point(*decisions.operating_point, out);
+  }
+  if (decisions.costs) {
+    out << gap;
+    print_costs(*decisions.costs, "", brief, out);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/notice.h"
+#include "commands/evaluate/cost_matrix.h"
 #include "commands/evaluate/curves.h"
 #include "commands/evaluate/decision_options.h"
 #include "engine/metrics/calibration.h"
@@ -26,6 +27,7 @@ inline constexpr const char* kOutOfFold = "out-of-fold";
 struct FoldCalibration {
   double temperature = 1;            // fitted to all samples
   std::vector<double> temperatures;  // by fold, fitted to the other folds
+  engine::LabelledLogits corrected;  // of all samples, divided by the temperature of their fold
   engine::Reliability before;        // of all samples
   engine::Reliability after;         // of all samples, each with the temperature of its fold
 };
@@ -47,11 +49,15 @@ struct FoldDecisions {
   std::optional<CurvesReport> curves;
   std::optional<FoldCalibration> calibration;
   std::optional<FoldOperatingPoint> operating_point;
+  // This is set if the operating point has the costs of all classes. Each sample is decided about
+  // by the probabilities at the temperature of its fold.
+  std::optional<CostReport> costs;
 };
 
 // Throws ConfigError if the criterion or the positive class of the options cannot be that of a
-// model with this loss and these classes.
-void check_fold_options(const DecisionOptions& options, LossKind loss,
+// model with this loss, so many logits per sample and these classes, and DataError for a damaged
+// file of costs.
+void check_fold_options(const DecisionOptions& options, LossKind loss, std::int64_t outputs,
                         const std::vector<std::string>& classes);
 
 // `folds` has the scores of each fold, at least two, all with the same number of outputs and at
@@ -62,6 +68,13 @@ FoldDecisions decide_by_folds(const std::vector<engine::LabelledLogits>& folds,
                               const std::vector<std::string>& classes,
                               const DecisionOptions& options,
                               const std::function<void(const Notice&)>& warn);
+
+// Computes the curves of several labels over all folds. `scores` has those of each label, or
+// nothing if there are too many. Warns and leaves out the curves if a score is not finite, or if no
+// label has both samples with it and without it.
+FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
+                                const std::vector<std::string>& labels,
+                                const std::function<void(const Notice&)>& warn);
 
 // Adds "calibration", "curves" and "operating_point" to the object, as far as there are any.
 void add_fold_decisions(nlohmann::ordered_json& object, const FoldDecisions& decisions);

@@ -32,9 +32,13 @@ void for_some_points(const std::vector<Point>& points, std::size_t max_points, c
 
 CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
                             const std::vector<std::string>& names, std::int64_t positive) {
+  return compute_curves(engine::one_against_rest(scores), split, names, positive);
+}
+
+CurvesReport compute_curves(const std::vector<engine::BinaryScores>& all, const std::string& split,
+                            const std::vector<std::string>& names, std::int64_t positive) {
   CurvesReport report;
   report.split = split;
-  const std::vector<engine::BinaryScores> all = engine::one_against_rest(scores);
   for (std::size_t c = 0; c < all.size(); ++c) {
     if (positive >= 0 && c != static_cast<std::size_t>(positive)) continue;
     ClassCurves curves;

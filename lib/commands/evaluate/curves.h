@@ -34,6 +34,11 @@ struct CurvesReport {
 CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
                             const std::vector<std::string>& names, std::int64_t positive);
 
+// The same of classes or labels whose scores are the logarithms of their odds.
+CurvesReport compute_curves(const std::vector<engine::BinaryScores>& scores,
+                            const std::string& split, const std::vector<std::string>& names,
+                            std::int64_t positive);
+
 // Returns the areas and about `max_points` points of each curve, evenly spaced, or all.
 nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_points);
 

@@ -77,13 +77,31 @@ std::string confusion_table(const FoldsJson& json) {
   return table("Samples by true and predicted class", cells, 1);
 }
 
+// Returns "" for samples that have one class.
+std::string labels_table(const FoldsJson& json) {
+  if (!json.contains("labels")) return "";
+  Cells cells{{"label", "images with it", "without it", "AUC: mean", "95 % interval (Student)",
+               "all samples together", "95 % interval (DeLong)", "average precision: mean",
+               "95 % interval (Student)", "all samples together"}};
+  for (const FoldsJson& label : json.at("labels")) {
+    const FoldsJson &auc = label.at("auc"), &precision = label.at("average_precision");
+    cells.push_back({label.at("label").get<std::string>(),
+                     grouped(read_stored_count(label, "positives")),
+                     grouped(read_stored_count(label, "negatives")), number_text(auc.at("mean")),
+                     interval_text(auc, "low", "high"), number_text(auc.at("all")),
+                     interval_text(auc, "all_low", "all_high"), number_text(precision.at("mean")),
+                     interval_text(precision, "low", "high"), number_text(precision.at("all"))});
+  }
+  return table("Metrics of every label", cells, 1);
+}
+
 std::string metrics_section(const FoldsJson& json) {
   return concat("<p class=\"lead\"><b>", grouped(read_stored_count(json, "count")), " samples in ",
                 json.at("folds").size(),
                 " folds, each predicted by the run that has not trained on it, with the ",
                 escape_markup(json.at("checkpoint").get<std::string>()), " checkpoint.</b></p>\n") +
-         heading("Metrics") + metrics_table(json) + heading("Folds") + folds_table(json) +
-         confusion_table(json);
+         heading("Metrics") + metrics_table(json) + labels_table(json) + heading("Folds") +
+         folds_table(json) + confusion_table(json);
 }
 
 std::string describe_operating_point(const FoldsJson& point) {
@@ -92,6 +110,12 @@ std::string describe_operating_point(const FoldsJson& point) {
                 " from a probability of ", fixed(point.at("probability").get<double>(), 4),
                 " on (without a temperature), found on all samples. Each fold is measured with the "
                 "threshold that was found on the other folds.</p>\n");
+}
+
+std::string describe_costs(const FoldsJson& point) {
+  return concat("<p>Operating point ", escape_markup(point.at("criterion").get<std::string>()),
+                ": the class of the least expected cost, by the probabilities at the temperature "
+                "that was fitted to the other folds.</p>\n");
 }
 
 std::vector<Chart> fold_charts(const FoldsJson& json) {
@@ -118,6 +142,7 @@ std::string fold_probabilities(const FoldsJson& json) {
   if (json.contains("curves")) text += areas_table(json.at("curves"));
   if (!json.contains("operating_point")) return text;
   const FoldsJson& point = json.at("operating_point");
+  if (point.contains("costs")) return text + describe_costs(point) + costs_tables(point);
   return text + describe_operating_point(point) +
          operating_table({{"found on all samples", &point.at("found")},
                           {"each fold by the threshold of the others", &point.at("counts")}});

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "support/contains.h"
 #include "support/pair_area.h"
 
@@ -294,13 +297,82 @@ TEST_CASE("decide_by_folds: what the predictions do not allow is left out with a
   }
 }
 
+TEST_CASE("decide_by_folds: costs of classes, each sample at the temperature of the other folds") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "costs.csv").string();
+  std::ofstream(file) << "true,well,ill\nwell,0,1\nill,6,0\n";
+  const auto folds = make_folds();
+  const std::vector<Sample> samples = to_samples(folds);
+  DecisionOptions options;
+  options.operating_point = "cost=" + file;
+  CHECK_NOTHROW(check_fold_options(options, LossKind::kSoftmaxCrossEntropy, 2, kClasses));
+  const FoldDecisions decisions = decide(folds, options);
+  REQUIRE(decisions.costs.has_value());
+  CHECK_FALSE(decisions.operating_point.has_value());
+  std::vector<double> temperatures;
+  for (std::size_t fold = 0; fold < folds.size(); ++fold) {
+    temperatures.push_back(search_temperature(samples, fold));
+  }
+  std::int64_t misses = 0, alarms = 0, misses_at_one = 0;
+  for (const Sample& one : samples) {
+    // Ill is decided for where 6 p > 1 - p.
+    const auto is_ill = [&](double temperature) {
+      return 6 * std::exp(one.log_odds / temperature) > 1;
+    };
+    const bool decided = is_ill(temperatures[one.fold]);
+    misses += one.is_ill && !decided ? 1 : 0;
+    alarms += !one.is_ill && decided ? 1 : 0;
+    misses_at_one += one.is_ill && !is_ill(1) ? 1 : 0;
+  }
+  CHECK(misses != misses_at_one);
+  CHECK(decisions.costs->least_costs.counts.at(1, 0) == misses);
+  CHECK(decisions.costs->least_costs.counts.at(0, 1) == alarms);
+  const auto all = static_cast<double>(samples.size());
+  CHECK(decisions.costs->least_costs.cost ==
+        doctest::Approx((6 * static_cast<double>(misses) + static_cast<double>(alarms)) / all));
+  nlohmann::ordered_json json;
+  add_fold_decisions(json, decisions);
+  CHECK(json.at("operating_point").at("split") == "out-of-fold");
+  std::ostringstream text;
+  print_fold_decisions(decisions, false, text);
+  CHECK(contains(text.str(), "out-of-fold: decision"));
+  std::ofstream(file) << "true,well\nwell,0\n";
+  CHECK_THROWS_AS(check_fold_options(options, LossKind::kSoftmaxCrossEntropy, 2, kClasses),
+                  DataError);
+}
+
+TEST_CASE("draw_label_curves: a curve for each label that some but not all images have") {
+  std::string warnings;
+  const auto warn = [&](const Notice& notice) { warnings += notice.text; };
+  const engine::BinaryScores some{{3, 1, 2, -1}, {true, false, false, true}};
+  const engine::BinaryScores every{{3, 1}, {true, true}};
+  const FoldDecisions decisions = draw_label_curves({every, some}, {"x", "y"}, warn);
+  CHECK(warnings.empty());
+  REQUIRE(decisions.curves.has_value());
+  REQUIRE(decisions.curves->classes.size() == 1);
+  CHECK(decisions.curves->classes[0].name == "y");
+  CHECK(decisions.curves->classes[0].roc_area.area == doctest::Approx(0.5));
+  CHECK(decisions.curves->split == "out-of-fold");
+  CHECK_FALSE(draw_label_curves({every}, {"x"}, warn).curves.has_value());
+  CHECK(contains(warnings, "no label has both images with it and without it"));
+  warnings.clear();
+  const engine::BinaryScores broken{{std::nan(""), 1}, {true, false}};
+  CHECK_FALSE(draw_label_curves({some, broken}, {"x", "y"}, warn).curves.has_value());
+  CHECK(contains(warnings, "an output for the label y is not a finite number"));
+  warnings.clear();
+  CHECK_FALSE(draw_label_curves({}, {"x"}, warn).curves.has_value());
+  CHECK(contains(warnings, "too many predictions"));
+}
+
 TEST_CASE("check_fold_options: what the model cannot have is an error before training") {
   const auto check = [](const std::string& point, const std::string& positive, LossKind loss,
                         const std::vector<std::string>& classes) {
     DecisionOptions options;
     options.operating_point = point;
     options.positive_class = positive;
-    check_fold_options(options, loss, classes);
+    const std::int64_t outputs =
+        loss == LossKind::kBinaryCrossEntropy ? 1 : static_cast<std::int64_t>(classes.size());
+    check_fold_options(options, loss, outputs, classes);
   };
   constexpr LossKind kSoftmax = LossKind::kSoftmaxCrossEntropy;
   CHECK_NOTHROW(check("", "", LossKind::kMeanSquaredError, {}));
