@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What `trainer export` writes, in the programs that read it: Keras (h5) and onnxruntime (ONNX) give the probabilities
-that `trainer predict` gives, to 1e-5, before and after `trainer evaluate --calibrate`.
+that `trainer predict` gives, to 1e-5, before and after `trainer evaluate --calibrate`, and of several labels per image.
+With the metadata of the ONNX file they give its classes by an operating point, and its labels by their thresholds.
 
     export_test.py TRAINER keras|onnx        exits with 77 when the reader cannot be imported
 """
@@ -69,6 +70,25 @@ run: {{dir: {run}, tensorboard: false}}
 """
 
 
+SMALL_LAYERS = "[{conv: {filters: 6, activation: relu, name: c1}}, {flatten: {name: f1}}, {dense: {units: %d, name: e1}}]"
+LABELS_CONFIG = """model: {{input: [{size}, {size}, 3], loss: binary_cross_entropy, layers: {layers}}}
+data: {{format: csv, path: {folder}, csv: {{root: {folder}/images}}, validation_split: 0.3, normalize: {{scale: 0.01}}}}
+train: {{max_steps: 20, batch_size: 16}}
+run: {{dir: {run}, tensorboard: false}}
+"""
+CLASSES_CONFIG = """model: {{loss: {loss}, layers: {layers}}}
+data:
+  format: synthetic
+  validation_split: 0.4
+  normalize: {{scale: 0.01}}
+  synthetic: {{shape: [{size}, {size}, 3], classes: {classes}, train_samples: 200, test_samples: 50}}
+optimizer: {{sgd: {{learning_rate: 0.0002}}}}
+train: {{max_steps: 8, batch_size: 16}}
+run: {{dir: {run}, tensorboard: false, best: ""}}
+"""
+SIZE = 12
+
+
 def run(trainer, *arguments):
     done = subprocess.run([trainer, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
@@ -79,6 +99,10 @@ def run(trainer, *arguments):
 def softmax(logits):
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def sigmoid(logits):
+    return 1 / (1 + np.exp(-np.asarray(logits, np.float64)))
 
 
 def normalised(images, reverse):
@@ -184,6 +208,100 @@ def check_onnx(trainer, name, kind, folder, images, ours):
     return right
 
 
+def small_model(keras, units):
+    layers = keras.layers
+    images = keras.Input((SIZE, SIZE, 3))
+    x = layers.Conv2D(6, 3, activation="relu", name="c1")(images)
+    return keras.Model(images, layers.Dense(units, name="e1")(layers.Flatten(name="f1")(x)))
+
+
+def keras_logits(trainer, folder, units, images):
+    import keras
+    run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / "x.h5", "--overwrite")
+    network = small_model(keras, units)
+    network.load_weights(folder / "x.h5")
+    return np.asarray(network(images.astype(np.float32) * np.float32(0.01), training=False)), None
+
+
+def onnx_logits(trainer, folder, units, images):
+    """Returns the logits and the metadata."""
+    import onnxruntime
+    run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx", "--overwrite")
+    session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
+    logits, = session.run(["logits"], {"images": images.astype(np.float32)})
+    return logits, session.get_modelmeta().custom_metadata_map
+
+
+def write_labelled_images(folder):
+    """Writes grey-noise images whose labels a, b and c make a channel bright, with a list of them; some are unknown."""
+    draw = np.random.default_rng(8)
+    (folder / "images").mkdir()
+    rows = ["image,a,b,c"]
+    for i in range(80):
+        labels = draw.random(3) < [0.5, 0.3, 0.2]
+        image = draw.integers(0, 120, (SIZE, SIZE, 3)) + labels * 40
+        header = b"P6 %d %d 255\n" % (SIZE, SIZE)
+        (folder / "images" / f"{i}.ppm").write_bytes(header + image.astype(np.uint8).tobytes())
+        rows.append(f"{i}.ppm," + ",".join("" if draw.random() < 0.1 else str(int(label)) for label in labels))
+    (folder / "train.csv").write_text("\n".join(rows) + "\n")
+    images = draw.integers(0, 160, (16, SIZE, SIZE, 3), np.uint8)
+    np.save(folder / "images.npy", images)
+    return images
+
+
+def check_labels(trainer, folder, export):
+    """Several labels per image: the sigmoid of each exported logit, and the labels above the exported thresholds."""
+    images = write_labelled_images(folder)
+    config = folder / "labels.yaml"
+    config.write_text(LABELS_CONFIG.format(size=SIZE, layers=SMALL_LAYERS % 3, folder=folder, run=folder / "run"))
+    run(trainer, "train", config, "--quiet")
+    run(trainer, "evaluate", folder / "run", "--thresholds", "f1")
+    lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
+    lines = [json.loads(line) for line in lines]
+    names = ["a", "b", "c"]
+    ours = np.array([[line["probabilities"][name] for name in names] for line in lines])
+    logits, notes = export(trainer, folder, 3, images)
+    right = check("labels", ours, sigmoid(logits))
+    if notes is not None:
+        right &= json.loads(notes["classes"]) == names
+        thresholds = np.array(json.loads(notes["thresholds"]))
+        above = [[name for name, has in zip(names, row) if has] for row in logits > thresholds]
+        right &= above == [line["labels"] for line in lines]
+        right &= bool((thresholds != 0).any())
+    return right
+
+
+def check_decisions(trainer, folder, loss, outputs, criterion, decide):
+    """One class per image: those of predict are decide(logits, the exported operating point)."""
+    config = folder / "classes.yaml"
+    classes = max(outputs, 2)
+    config.write_text(CLASSES_CONFIG.format(loss=loss, layers=SMALL_LAYERS % outputs, size=SIZE, classes=classes,
+                                            run=folder / "run"))
+    run(trainer, "train", config, "--quiet")
+    run(trainer, "evaluate", folder / "run", "--calibrate", "--operating-point", criterion)
+    images = np.random.default_rng(3).integers(0, 256, (64, SIZE, SIZE, 3), np.uint8)
+    np.save(folder / "images.npy", images)
+    lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
+    ours = [int(json.loads(line)["class"]) for line in lines]
+    logits, notes = onnx_logits(trainer, folder, outputs, images)
+    theirs = decide(logits.astype(np.float64), json.loads(notes["operating_point"]))
+    likeliest = logits[:, 0] > 0 if outputs == 1 else logits.argmax(axis=1)
+    print(f"{criterion}: {np.sum(theirs != likeliest)} of {len(ours)} classes are not the likeliest")
+    return list(theirs) == ours and bool((theirs != likeliest).any())
+
+
+def check_operating_points(trainer, folder):
+    costs = folder / "costs.csv"
+    costs.write_text("true,0,1,2\n0,0,5,1\n1,1,0,1\n2,20,30,0\n")
+    (folder / "two").mkdir()
+    (folder / "three").mkdir()
+    return check_decisions(
+        trainer, folder / "two", "binary_cross_entropy", 1, "sensitivity=0.95",
+        lambda logits, point: np.where(logits[:, 0] >= point["log_odds"], 1, 0)) and check_decisions(
+        trainer, folder / "three", "softmax_cross_entropy", 3, f"cost={costs}",
+        lambda logits, point: (softmax(logits) @ np.array(point["costs"])).argmin(axis=1))
+
+
 # The modules that read a format, and the function that compares what they compute.
 READERS = {"keras": (["keras"], check_keras), "onnx": (["onnx", "onnxruntime"], check_onnx)}
 
@@ -197,6 +315,11 @@ def main(trainer, format):
         print(f"[skipped] {error}")
         return 77
     right = True
+    with tempfile.TemporaryDirectory() as folder:
+        right &= check_labels(trainer, pathlib.Path(folder), keras_logits if format == "keras" else onnx_logits)
+    if format == "onnx":
+        with tempfile.TemporaryDirectory() as folder:
+            right &= check_operating_points(trainer, pathlib.Path(folder))
     for name, (model, size, reverse, _) in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
