@@ -105,11 +105,31 @@ struct MemoryReport {
   }
 };
 
+// What a step gives a device to do.
+struct StepWork {
+  std::int64_t kernels = 0;        // of the backend
+  std::int64_t library_calls = 0;  // convolutions and products, each of one kernel or more
+  std::int64_t copies = 0;         // within the memory of the device, and fills
+  double bytes = 0;                // of the operands, as often as the kernels read and write them
+
+  StepWork& operator+=(const StepWork& more) {
+    kernels += more.kernels;
+    library_calls += more.library_calls;
+    copies += more.copies;
+    bytes += more.bytes;
+    return *this;
+  }
+};
+
 // A step of an executable.
 struct StepPlan {
   std::string layer;
   std::string implementation;  // "conv cudnn engine 17, tensor cores, 512 KiB"
   std::int64_t workspace = 0;  // bytes it needs beside its operands
+  graph::Phase phase = graph::Phase::kForward;
+  DType type = DType::kFloat32;  // of what it reads
+  double flops = 0;
+  std::optional<StepWork> work = {};  // of a device that is only planned for
 };
 
 // The numbers of one call, which the device writes to host memory in stream order.
@@ -169,8 +189,9 @@ class Executable {
   // Sets the loss scale of the calls that follow; waits for the calls before.
   virtual void set_loss_scale(const LossScaleState& /*scale*/, Stream& /*stream*/) {}
   virtual MemoryReport memory() const = 0;
-  // Returns the forward and backward steps of the largest call; empty if a backend has no list.
-  virtual std::vector<StepPlan> steps() const { return {}; }
+  // Returns the steps of the largest call in their order; empty if a backend has no list. On a
+  // device that is only planned for, they have all the work of a call with its update.
+  virtual std::vector<StepPlan> steps() { return {}; }
   // Prints one line per step: the layer and its implementation.
   virtual void print(std::ostream& out) const = 0;
   // Records all later calls until null is passed; the recorder must live as long. Returns false if

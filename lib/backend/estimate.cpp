@@ -140,7 +140,9 @@ class EstimatedExecutable final : public Executable {
     add_copies(graph);
     for (const graph::Node& node : graph.nodes) {
       if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
-      steps_.push_back({node.name, concat(graph::name_of(node.op), ", not planned"), 0});
+      StepPlan step{node.name, concat(graph::name_of(node.op), ", not planned")};
+      step.phase = node.phase;
+      steps_.push_back(step);
     }
   }
 
@@ -156,7 +158,7 @@ class EstimatedExecutable final : public Executable {
     if (updates_) report.gradients = gradient_bytes();
     return report;
   }
-  std::vector<StepPlan> steps() const override { return steps_; }
+  std::vector<StepPlan> steps() override { return steps_; }
   void print(std::ostream& out) const override {
     for (const StepPlan& step : steps_) {
       out << "  " << step.layer << ": " << step.implementation << '\n';

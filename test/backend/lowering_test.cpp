@@ -207,6 +207,30 @@ std::vector<float> run(HostProgram& program, std::vector<float> input, float* gr
 
 }  // namespace
 
+TEST_CASE("ProgramBuffers: a step moves each of its buffers once, and what it moves beside") {
+  ProgramBuffers buffers(64, 1);
+  const BufferId a = buffers.add_arena(100), b = buffers.add_fixed(nullptr);
+  buffers.use(a, 100);
+  buffers.use(b, 30);
+  buffers.use(a, 100);  // named twice
+  buffers.use(b);
+  buffers.move(7);
+  buffers.scratch(40);
+  ProgramBuffers::StepMemory memory = buffers.end_step();
+  CHECK(memory.moved_bytes == 137);
+  CHECK(memory.scratch_bytes == 40);
+  // A step that is made in between has its own.
+  buffers.use(a, 100);
+  buffers.move(1);
+  ProgramBuffers::Pending pending = buffers.set_aside();
+  buffers.use(b, 30);
+  CHECK(buffers.end_step().moved_bytes == 30);
+  buffers.resume(std::move(pending));
+  memory = buffers.end_step();
+  CHECK(memory.moved_bytes == 101);
+  CHECK(memory.scratch_bytes == 0);
+}
+
 TEST_CASE("ProgramBuffers: lifetimes that overlap in a step, no shared memory") {
   ProgramBuffers buffers(32, 1);
   const BufferId a = buffers.add_arena(32), b = buffers.add_arena(32), c = buffers.add_arena(32);
@@ -251,10 +275,10 @@ TEST_CASE("ProgramBuffers: a step made in between, the step in progress keeps it
   const BufferId mine = buffers.scratch(32);
   ProgramBuffers::Pending pending = buffers.set_aside();
   const BufferId other = buffers.scratch(96);
-  CHECK(buffers.end_step() == 96);
+  CHECK(buffers.end_step().scratch_bytes == 96);
   buffers.resume(std::move(pending));
-  CHECK(buffers.end_step() == 32);
-  CHECK(buffers.end_step() == 0);
+  CHECK(buffers.end_step().scratch_bytes == 32);
+  CHECK(buffers.end_step().scratch_bytes == 0);
   const ProgramBuffers::Plan plan = buffers.plan();
   CHECK(plan.arena_bytes == 96);  // they share: `other` is used by step 0 alone, `mine` by step 1
   CHECK(plan.sources[static_cast<std::size_t>(mine)].offset == 0);

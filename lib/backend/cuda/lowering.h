@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/collectives/collective.h"
 #include "backend/cuda/fuse/groups.h"
+#include "backend/cuda/kernels/batch_norm.h"
+#include "backend/cuda/kernels/layout.h"
 #include "backend/cuda/kernels/step.h"
 #include "backend/cuda/machine.h"
 #include "backend/cuda/variables.h"
@@ -35,7 +38,7 @@ struct Operand : backend::Operand {
   void set_format(DType format) { type = format; }
   std::int64_t elements() const { return shape.elements(); }
   std::int64_t rows() const { return elements() / c(); }
-  std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(type)); }
+  std::int64_t bytes() const { return value_bytes(); }
 };
 
 struct CudaPolicy {
@@ -56,6 +59,36 @@ struct CudaPolicy {
 using Program = backend::Program<CudaPolicy>;
 using ProgramStep = Program::Step;
 
+// Makes a copy of parameters for cuDNN or cuBLASLt: PackedWeights::Entry::make.
+struct PackParameters {
+  KernelLayouts layouts;  // of a vector: one position and one input
+  DType type = DType::kFloat32;
+
+  void operator()(cudaStream_t stream) const;
+  std::int64_t elements() const { return layouts.positions * layouts.in * layouts.out; }
+  // Returns whether pack_kernels() makes it, with many others in one launch.
+  bool is_batched() const;
+};
+// Makes all entries, which are sorted by their order.
+void make_entries(std::span<PackedWeights::Entry* const> entries, cudaStream_t stream);
+
+// The gradient of a kernel as cuDNN writes it, and where it goes.
+struct KernelGradient {
+  BufferId packed = -1, unpacked = -1;
+  DType type = DType::kFloat32;  // of the packed one
+  std::int64_t positions = 0, in = 0, out = 0;
+
+  KernelLayouts layouts(const BufferPointers& c) const {
+    return {c.at<float>(unpacked), c.at(packed), positions, in, out};
+  }
+};
+// The operands of graph::UpdateStatistics.
+struct StatisticsPlaces {
+  BufferId mean = -1, variance = -1, batch_mean = -1, batch_inverse_std = -1;
+  std::int32_t c = 0;
+  float momentum = 0, epsilon = 0;
+};
+
 class Lowering : public backend::Lowering<CudaPolicy> {
  public:
   Lowering(const graph::Graph& graph, std::int64_t samples, Machine& machine,
@@ -72,6 +105,13 @@ class Lowering : public backend::Lowering<CudaPolicy> {
                          std::int64_t out);
   // Does what prepare_output() does, for all outputs by one function.
   void prepare_outputs(const std::function<Make(const std::vector<float*>& to)>& create);
+  // Unpacks the gradient of a kernel, output i, together with those of other layers, in a step
+  // after all of them. Returns false if the graph reads it before the update: the caller unpacks.
+  bool unpack_later(std::size_t i, const KernelGradient& gradient);
+  // Returns whether output i lies in the flat gradient.
+  bool is_flat_gradient(std::size_t i) const;
+  // Moves statistics together with those of other layers, in a step after all of them.
+  void move_later(const StatisticsPlaces& places) { statistics_.push_back(places); }
   // The ranks that batch statistics are taken over; null: this one alone.
   CudaCollective* statistics_ranks() const { return statistics_ranks_; }
 
@@ -83,10 +123,17 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   std::optional<BufferSource> gradient_source(std::int64_t offset) const override;
   BufferId output_buffer(graph::ValueId id) override { return value(id).buffer; }
   Buffer allocate(std::int64_t bytes) const override;
+  void unpack_gradients();
+  void move_statistics();
 
   Machine& machine_;
+  const CudaVariables& variables_;
   const CompileOptions& options_;
   CudaCollective* statistics_ranks_;
+  std::vector<KernelGradient> gradients_;     // that are not unpacked yet
+  std::vector<StatisticsPlaces> statistics_;  // that are not moved yet
+  // Nodes that are not lowered yet.
+  std::int64_t kernel_gradients_left_ = 0, statistics_left_ = 0;
 };
 
 // Lowers one op or one group of fuse/groups.h. Each op of graph::Op has a specialisation in the

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "backend/cuda/kernels/counted_work.h"
 #include "backend/memory_planner.h"
 #include "base/error.h"
 
@@ -231,6 +232,33 @@ EventHandle create_event() {
 EventHandle create_blocking_event() {
   if (current_device == kPlannedDevice) return nullptr;
   return make_event_handle(cudaEventDisableTiming | cudaEventBlockingSync);
+}
+
+void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return;
+  if (CountedWork* counted = CountedWork::current()) {
+    ++counted->copies;
+    return;
+  }
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
+        "cudaMemcpyAsync on the device");
+}
+
+void fill_zeros(void* to, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return;
+  if (CountedWork* counted = CountedWork::current()) {
+    ++counted->copies;
+    return;
+  }
+  check(cudaMemsetAsync(to, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+void record_event(const EventHandle& event, cudaStream_t stream) {
+  if (event) check(cudaEventRecord(event.get(), stream), "cudaEventRecord");
+}
+
+void wait_for_event(cudaStream_t stream, const EventHandle& event) {
+  if (event) check(cudaStreamWaitEvent(stream, event.get(), 0), "cudaStreamWaitEvent");
 }
 
 EventHandle create_timing_event() { return make_event_handle(cudaEventDefault); }

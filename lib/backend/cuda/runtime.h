@@ -91,6 +91,14 @@ EventHandle create_event();
 EventHandle create_blocking_event();
 EventHandle create_timing_event();  // one with timing
 
+// Enqueue a copy within the memory of a device, and a fill with zeros. No bytes: nothing.
+void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream);
+void fill_zeros(void* to, std::size_t bytes, cudaStream_t stream);
+// Enqueue the record of an event and the wait of a stream for it. Nothing on the planned device,
+// which has no events.
+void record_event(const EventHandle& event, cudaStream_t stream);
+void wait_for_event(cudaStream_t stream, const EventHandle& event);
+
 template <class T>
 T* pointer_to(Span span) {
   return reinterpret_cast<T*>(span.address);

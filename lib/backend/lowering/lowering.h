@@ -28,6 +28,10 @@ struct Operand {
   DType type = DType::kFloat32;
   Shape shape;  // logical, with the number of samples filled in
 
+  // Bytes of the values, without what a format adds.
+  std::int64_t value_bytes() const {
+    return shape.elements() * static_cast<std::int64_t>(size_of(type));
+  }
   std::int64_t n() const { return shape[0]; }
   std::int64_t h() const { return shape[1]; }
   std::int64_t w() const { return shape[2]; }
@@ -97,6 +101,8 @@ class Lowering {
   // Returns memory that the next step uses, and later steps that name it in use().
   BufferId scratch(std::int64_t bytes) { return buffers_.scratch(bytes); }
   void use(BufferId buffer) { buffers_.use(buffer); }
+  // Records that the next step reads or writes so many bytes beside each of its operands once.
+  void move(std::int64_t bytes) { buffers_.move(bytes); }
   // Returns the place of a persistent or prepared input.
   float* persistent(std::size_t i) const;
   // Returns input i, persistent or prepared, in another format that is made again whenever the
@@ -110,6 +116,8 @@ class Lowering {
 
   // Ends the lowering of one piece of work: a step that uses what was asked for since the last one.
   void step(const std::string& implementation, Run run);
+  // The same for work of several layers, which `name` describes.
+  void step_of_layers(const std::string& name, const std::string& implementation, Run run);
 
  protected:
   // `graph` and `variables` must outlive this object.
@@ -158,8 +166,10 @@ class Lowering {
   std::vector<typename Policy::Group> groups_;
   std::vector<bool> read_;  // by value: whether a node or the caller reads it
 
-  const graph::Node* node_ = nullptr;  // the node that is lowered, or that names its group
-  const char* op_name_ = "";           // of the node or the group
+  const graph::Node* node_ = nullptr;      // the node that is lowered, or that names its group
+  const char* op_name_ = "";               // of the node or the group
+  bool converts_ = false;                  // the next step converts a value that the node reads
+  const graph::Node* computed_ = nullptr;  // the node whose arithmetic a step has
   std::map<graph::ValueId, std::vector<Operand>> places_;  // of a value, one per format
   std::map<graph::ValueId, float*> prepared_;
   ProgramBuffers buffers_;
@@ -304,9 +314,11 @@ typename Policy::Operand Lowering<Policy>::in_format(graph::ValueId id, const Op
   if (!has_same_memory(from, wanted)) {
     ProgramBuffers::Pending pending = buffers_.set_aside();
     to.buffer = buffers_.add_arena(arena_bytes(to));
-    use(from.buffer);
-    use(to.buffer);
+    buffers_.use(from.buffer, from.value_bytes());
+    buffers_.use(to.buffer, to.value_bytes());
+    converts_ = true;
     convert_value(graph_[id], from, to);
+    converts_ = false;
     buffers_.resume(std::move(pending));
   }
   places_[id].push_back(to);
@@ -327,7 +339,7 @@ template <class Policy>
 typename Policy::Operand Lowering<Policy>::value(graph::ValueId id) {
   check_made(id);
   const Operand operand = place(id, Policy::plain_format(graph_[id]));
-  use(operand.buffer);
+  buffers_.use(operand.buffer, operand.value_bytes());
   return operand;
 }
 
@@ -335,14 +347,14 @@ template <class Policy>
 typename Policy::Operand Lowering<Policy>::value(graph::ValueId id, Format wanted) {
   check_made(id);
   const Operand operand = in_format(id, place(id, wanted), wanted);
-  use(operand.buffer);
+  buffers_.use(operand.buffer, operand.value_bytes());
   return operand;
 }
 
 template <class Policy>
 typename Policy::Operand Lowering<Policy>::result(graph::ValueId id, Format format) {
   const Operand operand = place(id, format);
-  use(operand.buffer);
+  buffers_.use(operand.buffer, operand.value_bytes());
   return operand;
 }
 
@@ -400,7 +412,9 @@ BufferId Lowering<Policy>::packed_weights(
   const float* from = persistent(i);
   const Entry& entry = add_entry(id, concat(make_key(id), "#", key), 1, bytes,
                                  [&](std::byte* to) { return create(from, to); });
-  return buffers_.add_fixed(Policy::address(entry.memory));
+  const BufferId buffer = buffers_.add_fixed(Policy::address(entry.memory));
+  buffers_.use(buffer, bytes);
+  return buffer;
 }
 
 template <class Policy>
@@ -417,9 +431,24 @@ typename Policy::PackedWeights::Entry& Lowering<Policy>::prepare_output(
 
 template <class Policy>
 void Lowering<Policy>::step(const std::string& implementation, Run run) {
-  const std::int64_t workspace = buffers_.end_step();
-  steps_.push_back({node_->name, concat(op_name_, " ", implementation), node_->phase, workspace,
+  const ProgramBuffers::StepMemory memory = buffers_.end_step();
+  double flops = 0;
+  if (!converts_ && computed_ != node_) {
+    flops = static_cast<double>(graph::flops(graph_, *node_) * samples_);
+    computed_ = node_;
+  }
+  const DType type = node_->inputs.empty() ? DType::kFloat32 : graph_[node_->inputs[0]].type;
+  steps_.push_back({node_->name, concat(op_name_, " ", implementation), node_->phase,
+                    memory.scratch_bytes, static_cast<double>(memory.moved_bytes), flops, type,
                     std::move(run)});
+}
+
+template <class Policy>
+void Lowering<Policy>::step_of_layers(const std::string& name, const std::string& implementation,
+                                      Run run) {
+  const ProgramBuffers::StepMemory memory = buffers_.end_step();
+  steps_.push_back({name, implementation, node_->phase, memory.scratch_bytes,
+                    static_cast<double>(memory.moved_bytes), 0, DType::kFloat32, std::move(run)});
 }
 
 }  // namespace trainer::backend

@@ -19,7 +19,10 @@ struct ProgramStep {
   std::string name;            // of the layer
   std::string implementation;  // as printed
   graph::Phase phase = graph::Phase::kForward;
-  std::int64_t workspace = 0;  // bytes of scratch memory in the arena
+  std::int64_t workspace = 0;    // bytes of scratch memory in the arena
+  double bytes = 0;              // that it reads and writes
+  double flops = 0;              // of its node
+  DType type = DType::kFloat32;  // of the first input of its node
   Run run;
 };
 

@@ -1,6 +1,7 @@
 #include "backend/lowering/program_buffers.h"
 
 #include <algorithm>
+#include <map>
 
 #include "backend/arena.h"
 
@@ -60,14 +61,19 @@ BufferId ProgramBuffers::scratch(std::int64_t bytes) {
   return buffer;
 }
 
-std::int64_t ProgramBuffers::end_step() {
-  for (const BufferId buffer : pending_.buffers) {
+ProgramBuffers::StepMemory ProgramBuffers::end_step() {
+  std::map<BufferId, std::int64_t> moved;
+  for (const auto& [buffer, bytes] : pending_.uses) {
     Info& used = info(buffer);
     if (used.first_step < 0) used.first_step = steps_;
     used.last_step = steps_;
+    moved[buffer] = std::max(moved[buffer], bytes);
   }
   ++steps_;
-  return set_aside().scratch_bytes;
+  const Pending ended = set_aside();
+  StepMemory memory{ended.scratch_bytes, ended.moved_bytes};
+  for (const auto& [buffer, bytes] : moved) memory.moved_bytes += bytes;
+  return memory;
 }
 
 void ProgramBuffers::use_after_last_step(BufferId buffer) { info(buffer).last_step = steps_; }

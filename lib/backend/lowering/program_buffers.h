@@ -51,17 +51,27 @@ class ProgramBuffers {
   // Adds a gradient that lies at this offset of the flat gradient, in elements.
   BufferId add_gradient(const BufferSource& source, std::int64_t offset);
 
-  // Records that the next step uses the buffer.
-  void use(BufferId buffer) { pending_.buffers.push_back(buffer); }
+  // Records that the next step uses the buffer, and reads or writes `bytes` of it.
+  void use(BufferId buffer, std::int64_t bytes = 0) { pending_.uses.push_back({buffer, bytes}); }
+  // Records that the next step reads or writes so many bytes more.
+  void move(std::int64_t bytes) { pending_.moved_bytes += bytes; }
   // Returns memory of the arena that the next step uses, and later ones that name it in use().
   BufferId scratch(std::int64_t bytes);
-  // Ends a step. Returns the bytes of scratch memory that were asked for it.
-  std::int64_t end_step();
+  struct StepMemory {
+    std::int64_t scratch_bytes = 0;  // that were asked for the step
+    std::int64_t moved_bytes = 0;    // of its buffers, each of them once, and of move()
+  };
+  // Ends a step.
+  StepMemory end_step();
   // The buffers that the step in progress uses. Another step can be made in between: it begins
   // after set_aside() and ends before resume().
+  struct Use {
+    BufferId buffer = -1;
+    std::int64_t bytes = 0;
+  };
   struct Pending {
-    std::vector<BufferId> buffers;
-    std::int64_t scratch_bytes = 0;
+    std::vector<Use> uses;
+    std::int64_t scratch_bytes = 0, moved_bytes = 0;
   };
   Pending set_aside() { return std::exchange(pending_, {}); }
   void resume(Pending pending) { pending_ = std::move(pending); }

@@ -39,6 +39,12 @@ void print_times(const Roofline& roofline, std::ostream& out) {
   out << "  images/second of a GPU: " << whole(samples / roofline.step.slow) << " to "
       << whole(samples / roofline.step.fast)
       << "; by arithmetic and memory traffic alone, without waiting for data or other GPUs\n";
+  if (!roofline.work) return;
+  out << "  kernels per step: " << roofline.kernels() << ", of which "
+      << roofline.work->library_calls
+      << " calls of cuDNN and cuBLASLt count as one each; copies and fills: "
+      << roofline.work->copies << "; memory traffic: " << fixed(roofline.work->bytes / 1e9, 1)
+      << " GB\n";
 }
 
 }  // namespace

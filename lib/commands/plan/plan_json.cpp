@@ -84,6 +84,13 @@ void add_steps(const PlanReport& plan, const train::TrainingPlan& steps, Json& j
 
 Json range_json(const TimeRange& range) { return {range.fast, range.slow}; }
 
+Json work_json(const backend::StepWork& work) {
+  return {{"kernels", work.kernels},
+          {"library_calls", work.library_calls},
+          {"copies", work.copies},
+          {"bytes", work.bytes}};
+}
+
 Json gpu_json(const DevicePlan& device) {
   Json json = {{"model", device.gpu->name},
                {"name", device.gpu->gpu.name},
@@ -93,6 +100,7 @@ Json gpu_json(const DevicePlan& device) {
     json["steps"].push_back({{"layer", step.layer},
                              {"implementation", step.implementation},
                              {"workspace", step.workspace}});
+    if (step.work) json["steps"].back()["work"] = work_json(*step.work);
   }
   if (!device.roofline) return json;
   const Roofline& roofline = *device.roofline;
@@ -103,6 +111,7 @@ Json gpu_json(const DevicePlan& device) {
                       {"backward_seconds", range_json(layer.backward)},
                       {"flops", layer.flops},
                       {"bytes", layer.bytes},
+                      {"kernels", roofline.work ? Json(layer.kernels) : Json()},
                       {"memory_bound", layer.memory_bound}});
   }
   const auto samples = static_cast<double>(roofline.samples);
@@ -112,6 +121,11 @@ Json gpu_json(const DevicePlan& device) {
       {"update_seconds", range_json(roofline.update)},
       {"step_seconds", range_json(roofline.step)},
       {"images_per_second", {samples / roofline.step.slow, samples / roofline.step.fast}}};
+  if (roofline.work) {
+    json["predicted"]["kernels_per_step"] = roofline.kernels();
+    json["predicted"]["bytes_per_step"] = roofline.work->bytes;
+    json["predicted"]["work"] = work_json(*roofline.work);
+  }
   return json;
 }
 

@@ -181,6 +181,28 @@ Roofline compute_roofline(const graph::Graph& model, const config::Config& confi
                   config.train.precision == config::Precision::kTf32, gpu);
 }
 
+// Returns the times by the steps that the backend made, or nothing if it did not count their work.
+std::optional<Roofline> roofline_of_steps(const DevicePlan& device, const config::Config& config) {
+  std::vector<backend::StepPlan> steps;
+  if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
+    steps = prefix->program().steps();
+    // The program of the frozen layers is for the larger one of the batches.
+    const auto batch = static_cast<double>(config.train.batch_size);
+    const auto evaluated = static_cast<double>(device.engine->engine(0).evaluation_batch());
+    const double share = batch / std::max(batch, evaluated);
+    for (backend::StepPlan& step : steps) {
+      step.flops *= share;
+      if (step.work) step.work->bytes *= share;
+    }
+  }
+  steps.insert(steps.end(), device.steps.begin(), device.steps.end());
+  const bool counted = std::all_of(steps.begin(), steps.end(),
+                                   [](const auto& step) { return step.work.has_value(); });
+  if (steps.empty() || !counted) return std::nullopt;
+  return roofline(steps, config.train.batch_size,
+                  config.train.precision == config::Precision::kTf32, *device.gpu);
+}
+
 }  // namespace
 
 std::int64_t PlannedData::size(Split split) const {
@@ -289,7 +311,10 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.chosen = device.engine->chosen_settings();
   device.compile_seconds = seconds_since(start);
   take_larger(device, device.engine->memory(), "the start");
-  if (gpu != nullptr) device.steps = device.engine->engine(0).training_steps();
+  if (gpu != nullptr) {
+    device.steps = device.engine->engine(0).training_steps();
+    if (auto counted = roofline_of_steps(device, config)) device.roofline = std::move(counted);
+  }
   device.features = "unknown without the data";
   if (train::has_parameter_servers(who)) {
     device.features =

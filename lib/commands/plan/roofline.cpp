@@ -40,25 +40,48 @@ bool is_matrix_product(const graph::Graph& graph, const Node& node) {
          !is_depthwise(graph, node);
 }
 
+double product_rate(DType type, bool tf32, const backend::GpuModel& gpu) {
+  const bool whole = type == DType::kFloat32;
+  // Without tensor cores a large product comes close to the data sheet.
+  if (whole && !tf32) return gpu.float_rate * kBandwidthShare;
+  return (whole ? gpu.tf32_rate : gpu.half_rate) * gpu.large_product;
+}
+
+// The arithmetic and the memory traffic of some work.
+struct NodeWork {
+  double flops = 0, bytes = 0;
+  bool product = false;  // of matrices
+  DType type = DType::kFloat32;
+  double kernels = 1;
+};
+
+// Adds the work to a layer: the longer of its arithmetic and its traffic, and at least its
+// launches.
+void add_time(Roofline::Layer& layer, bool backward, const NodeWork& work, bool tf32,
+              const backend::GpuModel& gpu) {
+  const double fastest =
+      work.product ? product_rate(work.type, tf32, gpu) : gpu.float_rate * kScalarShare;
+  const double memory = work.bytes / (gpu.bandwidth * kBandwidthShare);
+  const double launches = work.kernels * kLaunch;
+  const double fast = std::max({work.flops / fastest, memory, launches});
+  const double slow =
+      std::max({work.flops / (fastest * (work.product ? kProductShare : 1)), memory, launches});
+  (backward ? layer.backward : layer.forward) += {fast, slow};
+  layer.flops += work.flops;
+  layer.bytes += work.bytes;
+  if (memory >= fast) layer.memory_bound += fast;  // seconds, until the layer is whole
+}
+
 class Estimate {
  public:
   Estimate(const graph::Graph& graph, std::int64_t samples, bool tf32, const backend::GpuModel& gpu)
       : graph_(graph), samples_(static_cast<double>(samples)), tf32_(tf32), gpu_(gpu) {}
 
   void add(const Node& node, Roofline::Layer& layer) const {
-    const bool product = is_matrix_product(graph_, node);
     const double flops = static_cast<double>(graph::flops(graph_, node)) * samples_;
-    const double bytes = traffic(node);
-    const double fastest = product ? product_rate(node) : gpu_.float_rate * kScalarShare;
-    const double memory = bytes / (gpu_.bandwidth * kBandwidthShare);
-    const double fast = std::max({flops / fastest, memory, kLaunch});
-    const double slow =
-        std::max({flops / (fastest * (product ? kProductShare : 1)), memory, kLaunch});
-    const bool backward = node.phase == graph::Phase::kBackward;
-    (backward ? layer.backward : layer.forward) += {fast, slow};
-    layer.flops += flops;
-    layer.bytes += bytes;
-    if (memory >= fast) layer.memory_bound += fast;  // seconds, until the layer is whole
+    const DType type = node.inputs.empty() ? DType::kFloat32 : graph_[node.inputs[0]].type;
+    add_time(layer, node.phase == graph::Phase::kBackward,
+             {flops, traffic(node), is_matrix_product(graph_, node), type}, tf32_, gpu_);
   }
 
   // Returns the time of one kernel that moves every parameter, gradient and slot once and writes
@@ -78,13 +101,6 @@ class Estimate {
   }
 
  private:
-  double product_rate(const Node& node) const {
-    const bool whole = graph_[node.inputs[0]].type == DType::kFloat32;
-    // Without tensor cores a large product comes close to the data sheet.
-    if (whole && !tf32_) return gpu_.float_rate * kBandwidthShare;
-    return (whole ? gpu_.tf32_rate : gpu_.half_rate) * gpu_.large_product;
-  }
-
   double count_bytes(ValueId id) const { return graph::count_bytes(graph_, id, samples_); }
 
   // All operands once, and once more what a second pass of the CUDA backend's kernels reads.
@@ -124,6 +140,17 @@ void add_graph(Roofline& all, const graph::Graph& graph, const Estimate& estimat
   }
 }
 
+// Sums the times, and makes shares of what is memory-bound.
+void sum_layers(Roofline& all) {
+  for (Roofline::Layer& layer : all.layers) {
+    const double fast = layer.forward.fast + layer.backward.fast;
+    if (fast > 0) layer.memory_bound /= fast;
+    all.step += layer.forward;
+    all.step += layer.backward;
+  }
+  all.step += all.update;
+}
+
 }  // namespace
 
 Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
@@ -135,13 +162,31 @@ Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std:
   const Estimate estimate(training, samples, tf32, gpu);
   add_graph(all, training, estimate);
   all.update = estimate.update();
-  for (Roofline::Layer& layer : all.layers) {
-    const double fast = layer.forward.fast + layer.backward.fast;
-    if (fast > 0) layer.memory_bound /= fast;
-    all.step += layer.forward;
-    all.step += layer.backward;
+  sum_layers(all);
+  return all;
+}
+
+Roofline roofline(const std::vector<backend::StepPlan>& steps, std::int64_t samples, bool tf32,
+                  const backend::GpuModel& gpu) {
+  Roofline all;
+  all.gpu = gpu.gpu.name;
+  all.samples = samples;
+  all.work.emplace();
+  Roofline::Layer update;
+  for (const backend::StepPlan& step : steps) {
+    const backend::StepWork& work = step.work.value();
+    const std::int64_t kernels = work.kernels + work.library_calls;
+    const bool updates = step.phase == graph::Phase::kUpdate;
+    Roofline::Layer& layer = updates ? update : find_layer(all, step.layer);
+    add_time(layer, step.phase == graph::Phase::kBackward,
+             {step.flops, work.bytes, work.library_calls > 0, step.type,
+              static_cast<double>(kernels + work.copies)},
+             tf32, gpu);
+    layer.kernels += kernels;
+    *all.work += work;
   }
-  all.step += all.update;
+  all.update = update.forward;
+  sum_layers(all);
   return all;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/gpu_model.h"
 #include "graph/graph.h"
 
@@ -27,12 +29,16 @@ struct Roofline {
     TimeRange forward, backward;
     double flops = 0, bytes = 0;  // of both
     double memory_bound = 0;      // share of the fast time in which memory is what limits
+    std::int64_t kernels = 0;     // of both, of the backend and of libraries; 0: unknown
   };
   std::string gpu;           // "NVIDIA H100 80GB HBM3"
   std::int64_t samples = 0;  // of a step
   std::vector<Layer> layers;
-  TimeRange update;  // of all parameters
-  TimeRange step;    // all together
+  TimeRange update;                       // of all parameters
+  TimeRange step;                         // all together
+  std::optional<backend::StepWork> work;  // of a step; nothing by a graph alone
+
+  std::int64_t kernels() const { return work ? work->kernels + work->library_calls : 0; }
 };
 
 // Returns the times of a step of `samples` samples. `frozen` is the graph of frozen layers that
@@ -41,5 +47,9 @@ struct Roofline {
 // kernels, and at least a launch.
 Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
                   bool tf32, const backend::GpuModel& gpu);
+// The same by the steps of a planned device, all of which have their work: fused operations and
+// every pass of the kernels count as the backend runs them.
+Roofline roofline(const std::vector<backend::StepPlan>& steps, std::int64_t samples, bool tf32,
+                  const backend::GpuModel& gpu);
 
 }  // namespace trainer::commands

@@ -31,8 +31,9 @@
 //                                  cudaErrorMemoryAllocation or ncclSystemError
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
-//   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls() and
-//                                  devices_with_context() when it ends
+//   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls(),
+//                                  devices_with_context() and the nodes of the largest graph that
+//                                  it instantiated when it ends
 //   TRAINER_FAKE_CUDA_CHECK        1: a program that leaves something unfreed prints it and ends
 //                                  with exit code 86
 #pragma once

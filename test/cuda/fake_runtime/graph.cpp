@@ -4,10 +4,23 @@
 // destroyed after), cudaGraphLaunch ("ordered behind both any previous work in stream and any
 // previous launches of graphExec"; it may wait: stream.cpp), cudaGraphDestroy,
 // cudaGraphExecDestroy.
+#include <algorithm>
+
 #include "cuda/fake_runtime/world.h"
 
 namespace fake {
 namespace {
+
+// Keeps the counts of the graph with the most nodes.
+void note_graph(World& w, const std::vector<Capture::Node>& nodes) {
+  if (nodes.size() <= w.largest_graph.kernels + w.largest_graph.copies) return;
+  const auto is_copy = [](const Capture::Node& node) {
+    const std::string& name = node.work->name;
+    return name.starts_with("copy of ") || name.starts_with("fill of ");
+  };
+  const auto copies = static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), is_copy));
+  w.largest_graph = {nodes.size() - copies, copies};
+}
 
 cudaError_t instantiate(Lock& lock, cudaGraphExec_t* exec, cudaGraph_t graph) {
   World& w = world();
@@ -18,6 +31,7 @@ cudaError_t instantiate(Lock& lock, cudaGraphExec_t* exec, cudaGraph_t graph) {
   if (w.graphs.count(graph) == 0) return cudaErrorInvalidValue;
   auto made = std::make_unique<CUgraphExec_st>();
   made->nodes = graph->nodes;
+  note_graph(w, graph->nodes);
   std::map<cudaStream_t, std::shared_ptr<Fiber>> lanes;
   for (const Capture::Node& node : made->nodes) {
     auto& fiber = lanes[node.lane];

@@ -52,6 +52,9 @@ struct CheckAtExit {
       std::string contexts;
       for (const int device : devices_with_context()) contexts += " " + std::to_string(device);
       print("contexts:" + contexts);
+      const World::GraphCounts& largest = world().largest_graph;
+      print("largest graph: " + std::to_string(largest.kernels) + " kernels, " +
+            std::to_string(largest.copies) + " copies and fills");
     }
     if (number("TRAINER_FAKE_CUDA_CHECK", 0, 1) == 0 || left_over() == 0) return;
     print("the program ends and has not freed:\n" + left_over_text());

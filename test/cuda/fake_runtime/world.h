@@ -88,6 +88,10 @@ struct World {
   std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
   std::map<cudaGraph_t, std::unique_ptr<CUgraph_st>> graphs;
   std::map<cudaGraphExec_t, std::unique_ptr<CUgraphExec_st>> graph_execs;
+  struct GraphCounts {
+    std::size_t kernels = 0, copies = 0;  // copies: and fills
+  };
+  GraphCounts largest_graph;  // that was instantiated
   std::vector<std::weak_ptr<Capture>> captures;
 
   // Wakes threads that wait for something to happen.

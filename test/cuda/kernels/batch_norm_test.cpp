@@ -211,8 +211,14 @@ TEST_CASE("cuda update_statistics: follows finite calls only") {
     }
     cuda::StepState state = {};
     state.all_finite = finite;
-    cuda::update_statistics(op, moving_mean.as<float>(), moving_variance.as<float>(),
-                            mean.as<float>(), inverse_std.as<float>(), c, &state, nullptr);
+    const cuda::MovingStatistics layer{moving_mean.as<float>(),
+                                       moving_variance.as<float>(),
+                                       mean.as<float>(),
+                                       inverse_std.as<float>(),
+                                       static_cast<std::int32_t>(c),
+                                       op.momentum,
+                                       op.epsilon};
+    cuda::update_statistics({&layer, 1}, &state, nullptr);
     check_close(moving_mean, want[0]);
     check_close(moving_variance, want[1]);
     CHECK(state.moved == finite);
@@ -224,9 +230,50 @@ TEST_CASE("cuda update_statistics: a variance that rounding made negative counts
   Array mean(kF32, Tensor{{1}, {0}}), inverse_std(kF32, Tensor{{1}, {40}});
   cuda::StepState state = {};
   state.all_finite = 1;
-  cuda::update_statistics({0.5f, 1e-3f}, moving_mean.as<float>(), moving_variance.as<float>(),
-                          mean.as<float>(), inverse_std.as<float>(), 1, &state, nullptr);
+  const cuda::MovingStatistics layer{moving_mean.as<float>(),
+                                     moving_variance.as<float>(),
+                                     mean.as<float>(),
+                                     inverse_std.as<float>(),
+                                     1,
+                                     0.5f,
+                                     1e-3f};
+  cuda::update_statistics({&layer, 1}, &state, nullptr);
   CHECK(moving_variance[0] == 0);
+}
+
+TEST_CASE("cuda update_statistics: many layers, each with its own numbers") {
+  // More than one launch has, of one block and of two.
+  constexpr std::size_t kLayers = 83;
+  std::vector<Array> means, variances, batch_means, inverse_stds;
+  std::vector<Tensor> want;
+  std::vector<cuda::MovingStatistics> layers;
+  for (std::size_t i = 0; i < kLayers; ++i) {
+    const auto c = static_cast<std::int64_t>(1 + i * 37 % 300);
+    const auto seed = static_cast<unsigned>(4 * i);
+    const graph::UpdateStatistics op{0.5f + 0.005f * static_cast<float>(i), 1e-3f};
+    means.push_back(Array::random(kF32, {c}, seed));
+    variances.push_back(Array::random(kF32, {c}, seed + 1, 0.1, 3));
+    batch_means.push_back(Array::random(kF32, {c}, seed + 2));
+    inverse_stds.push_back(Array::random(kF32, {c}, seed + 3, 0.5, 3));
+    for (Tensor& moved : evaluate_op(op,
+                                     {means[i].tensor(), variances[i].tensor(),
+                                      batch_means[i].tensor(), inverse_stds[i].tensor()},
+                                     {{c}, {c}})) {
+      want.push_back(std::move(moved));
+    }
+    layers.push_back({means[i].as<float>(), variances[i].as<float>(), batch_means[i].as<float>(),
+                      inverse_stds[i].as<float>(), static_cast<std::int32_t>(c), op.momentum,
+                      op.epsilon});
+  }
+  cuda::StepState state = {};
+  state.all_finite = 1;
+  cuda::update_statistics(layers, &state, nullptr);
+  for (std::size_t i = 0; i < kLayers; ++i) {
+    CAPTURE(i);
+    check_close(means[i], want[2 * i]);
+    check_close(variances[i], want[2 * i + 1]);
+  }
+  CHECK(state.moved == 1);
 }
 
 TEST_CASE("cuda fold_batch_norm: with and without a bias") {

@@ -11,7 +11,7 @@ namespace cuda = backend::cuda;
 
 }  // namespace
 
-TEST_CASE("cuda pack_kernel: HWIO to KRSC in each type, and back") {
+TEST_CASE("cuda pack_kernels: HWIO to KRSC in each type, and back") {
   struct Case {
     std::int64_t positions, in, out;
   };
@@ -21,7 +21,8 @@ TEST_CASE("cuda pack_kernel: HWIO to KRSC in each type, and back") {
       const Shape shape{positions, in, out};
       Array hwio = Array::random(kF32, shape, 8);
       Array krsc(type, Shape{out, positions, in});
-      cuda::pack_kernel(hwio.as<float>(), krsc.data(), type, positions, in, out, nullptr);
+      const cuda::KernelLayouts packed{hwio.as<float>(), krsc.data(), positions, in, out};
+      cuda::pack_kernels({&packed, 1}, type, nullptr);
       const Tensor rounded = Array(type, hwio.tensor()).tensor();
       Tensor want = krsc.tensor();
       for (std::int64_t p = 0; p < positions; ++p) {
@@ -33,9 +34,36 @@ TEST_CASE("cuda pack_kernel: HWIO to KRSC in each type, and back") {
       }
       check_equal(krsc, want);
       Array back(kF32, shape);
-      cuda::unpack_kernel(krsc.data(), type, back.as<float>(), positions, in, out, nullptr);
+      const cuda::KernelLayouts unpacked{back.as<float>(), krsc.data(), positions, in, out};
+      cuda::unpack_kernels({&unpacked, 1}, type, nullptr);
       check_equal(back, rounded);
     }
+  }
+}
+
+TEST_CASE("cuda pack_kernels and unpack_kernels: many kernels, as one by one") {
+  // More than one launch has, of several tiles and of one.
+  constexpr std::size_t kKernels = 123;
+  std::vector<Array> hwio, krsc, alone, back;
+  std::vector<cuda::KernelLayouts> packed, unpacked;
+  for (std::size_t i = 0; i < kKernels; ++i) {
+    const auto n = static_cast<std::int64_t>(i);
+    const std::int64_t positions = 1 + n % 9, in = 1 + n * 7 % 40, out = 1 + n * 5 % 70;
+    hwio.push_back(Array::random(kF32, Shape{positions, in, out}, static_cast<unsigned>(i)));
+    krsc.emplace_back(DType::kBFloat16, Shape{out, positions, in});
+    alone.emplace_back(DType::kBFloat16, Shape{out, positions, in});
+    back.emplace_back(kF32, Shape{positions, in, out});
+    packed.push_back({hwio[i].as<float>(), krsc[i].data(), positions, in, out});
+    unpacked.push_back({back[i].as<float>(), krsc[i].data(), positions, in, out});
+    const cuda::KernelLayouts one{hwio[i].as<float>(), alone[i].data(), positions, in, out};
+    cuda::pack_kernels({&one, 1}, DType::kBFloat16, nullptr);
+  }
+  cuda::pack_kernels(packed, DType::kBFloat16, nullptr);
+  cuda::unpack_kernels(unpacked, DType::kBFloat16, nullptr);
+  for (std::size_t i = 0; i < kKernels; ++i) {
+    CAPTURE(i);
+    check_equal(krsc[i], alone[i].tensor());
+    check_equal(back[i], Array(DType::kBFloat16, hwio[i].tensor()).tensor());
   }
 }
 

@@ -236,12 +236,13 @@ void CudaExecutable::make_copied_inputs(const Call& call) {
 // Training remakes within the step what training changes; everything else is made when it is
 // stale.
 void CudaExecutable::make_stale(const Call& call) {
-  for (PackedWeights::Entry* entry : packed_entries(call)) {
-    if (updates_ && entry->changed_by_training) continue;
-    if (!variables_.packed_weights().is_stale(*entry)) continue;
-    entry->make(call.stream);
-    variables_.packed_weights().mark_made(*entry);
-  }
+  std::vector<PackedWeights::Entry*> stale = packed_entries(call);
+  std::erase_if(stale, [this](const PackedWeights::Entry* entry) {
+    return (updates_ && entry->changed_by_training) ||
+           !variables_.packed_weights().is_stale(*entry);
+  });
+  make_entries(stale, call.stream);
+  for (PackedWeights::Entry* entry : stale) variables_.packed_weights().mark_made(*entry);
 }
 
 std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& call) {

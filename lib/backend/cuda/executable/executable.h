@@ -31,7 +31,7 @@ class CudaExecutable final : public Executable {
   LossScaleState loss_scale(Stream& stream) override;
   void set_loss_scale(const LossScaleState& scale, Stream& stream) override;
   MemoryReport memory() const override;
-  std::vector<StepPlan> steps() const override;
+  std::vector<StepPlan> steps() override;
   void print(std::ostream& out) const override;
   // Recorded calls are not captured: the device waits for the host between their pieces.
   bool record(WorkRecorder* recorder) override {
@@ -97,6 +97,9 @@ class CudaExecutable final : public Executable {
   void run_part(const Call& call, const Part& part, bool first, float* gradients);
   void run_idle(const Call& call);
   void enqueue_step(const ProgramStep& step, const StepContext& context);
+  void list_step(const ProgramStep& step, const StepContext& context);
+  std::vector<StepPlan> list_call();
+  double count_update_bytes(const Call& call);
   void run_steps(const Call& call, const Program& program, const StepContext& context);
   static std::byte* input_at(const Call& call, const Part& part, std::size_t input,
                              const Port& port);
@@ -151,6 +154,7 @@ class CudaExecutable final : public Executable {
   EventHandle reduced_;
 
   Buffer scalars_, state_, numbers_;
+  std::vector<StepPlan>* listed_ = nullptr;  // steps are added to it instead of enqueued
   WorkRecorder* recorder_ = nullptr;
   TimedWork timed_;
   Buffer clock_;  // of the calls' phases, then a span of each bucket's sum

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "backend/cuda/executable/executable.h"
+#include "backend/cuda/kernels/counted_work.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -11,6 +12,28 @@ std::int64_t count_bytes(const std::vector<Buffer>& buffers) {
   std::size_t total = 0;
   for (const Buffer& buffer : buffers) total += buffer.bytes();
   return static_cast<std::int64_t>(total);
+}
+
+// Lets steps be added to a list while it exists.
+class Listing {
+ public:
+  Listing(std::vector<StepPlan>*& place, std::vector<StepPlan>& steps) : place_(place) {
+    place_ = &steps;
+  }
+  ~Listing() { place_ = nullptr; }
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
+
+ private:
+  std::vector<StepPlan>*& place_;
+};
+
+StepPlan make_plan(const ProgramStep& step) {
+  return {step.name, step.implementation, step.workspace, step.phase, step.type, step.flops};
+}
+
+StepWork make_work(const CountedWork& counted, double bytes) {
+  return {counted.kernels, counted.library_calls, counted.copies, bytes};
 }
 
 }  // namespace
@@ -39,12 +62,84 @@ MemoryReport CudaExecutable::memory() const {
   return report;
 }
 
-std::vector<StepPlan> CudaExecutable::steps() const {
+std::vector<StepPlan> CudaExecutable::steps() {
+  if (programs_.empty()) return {};
+  if (variables_.device() == kPlannedDevice) return list_call();
   std::vector<StepPlan> steps;
-  if (programs_.empty()) return steps;
   for (const ProgramStep& step : programs_.rbegin()->second.steps_before_update()) {
-    steps.push_back({step.name, step.implementation, step.workspace});
+    steps.push_back(make_plan(step));
   }
+  return steps;
+}
+
+void CudaExecutable::list_step(const ProgramStep& step, const StepContext& context) {
+  CountedWork counted;
+  step.run(context);
+  StepPlan plan = make_plan(step);
+  plan.work = make_work(counted, step.bytes);
+  listed_->push_back(std::move(plan));
+}
+
+// Returns the bytes of the copies of parameters, and of what the update reads and writes.
+double CudaExecutable::count_update_bytes(const Call& call) {
+  double bytes = 0;
+  if (!updates_) return bytes;
+  for (const PackedWeights::Entry* entry : packed_entries(call)) {
+    if (!entry->changed_by_training) continue;
+    bytes += static_cast<double>(entry->memory.bytes());
+    const auto* pack = entry->make.target<PackParameters>();
+    if (pack != nullptr) bytes += static_cast<double>(pack->elements()) * sizeof(float);
+  }
+  for (const Segment& segment : variables_.placement().flat.segments) {
+    // The gradient is read; the parameter, its slots and its average are read and written.
+    const int values = 3 + 2 * segment.slots + (segment.average ? 2 : 0);
+    bytes += static_cast<double>(segment.count) * values * sizeof(float);
+  }
+  return bytes;
+}
+
+// Goes through a call as enqueue() does. The steps count by themselves; what is around them is the
+// last one.
+std::vector<StepPlan> CudaExecutable::list_call() {
+  const DeviceGuard guard(variables_.device());
+  const Program& any = programs_.begin()->second;
+  std::vector<Buffer> memory;  // addresses that nothing touches
+  const auto place = [&](const std::vector<Port>& ports) {
+    std::vector<Span> spans;
+    for (const Port& port : ports) {
+      const std::int64_t bytes =
+          port.bytes_per_sample > 0 ? options_.max_samples * port.bytes_per_sample : port.bytes;
+      memory.push_back(allocate_device(variables_.device(), static_cast<std::size_t>(bytes)));
+      spans.push_back(memory.back().span());
+    }
+    return spans;
+  };
+  const std::int64_t all = max_all_samples(options_, rank_count());
+  const std::int64_t leaves = options_.reduction.micro_batches;
+  Call call;
+  call.samples = options_.reduction.ordered && updates_
+                     ? rank_samples(all, leaves, rank_count(), rank()).count
+                     : options_.max_samples;
+  call.inputs = place(any.inputs);
+  call.outputs.resize(any.outputs.size());  // the engine takes the numbers alone
+  for (const int output :
+       {options_.numbers.loss, options_.numbers.rank, options_.numbers.penalty}) {
+    if (output < 0) continue;
+    call.outputs[static_cast<std::size_t>(output)] =
+        place({any.outputs[static_cast<std::size_t>(output)]}).front();
+  }
+  call.parts = make_parts(call.samples, all);
+  call.apply = call.has_numbers = true;
+  std::vector<StepPlan> steps;
+  CountedWork around;
+  {
+    const Listing listing(listed_, steps);
+    enqueue(call);
+  }
+  StepPlan update{"update", "copies of parameters, update, numbers and clocks"};
+  update.phase = graph::Phase::kUpdate;
+  update.work = make_work(around, count_update_bytes(call));
+  steps.push_back(std::move(update));
   return steps;
 }
 

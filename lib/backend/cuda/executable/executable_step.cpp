@@ -13,15 +13,8 @@
 namespace trainer::backend::cuda {
 namespace {
 
-void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
-        "cudaMemcpyAsync on the device");
-}
-
 void clear(float* to, std::int64_t count, cudaStream_t stream) {
-  if (count == 0) return;
-  check(cudaMemsetAsync(to, 0, count * sizeof(float), stream), "cudaMemsetAsync");
+  fill_zeros(to, static_cast<std::size_t>(count) * sizeof(float), stream);
 }
 
 ClockPhase clock_phase(graph::Phase phase) {
@@ -38,6 +31,7 @@ WorkRecord make_record(WorkRecord::Kind kind) {
 
 // An error of a kernel is reported by a later call, unless the host waits for each op.
 void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& context) {
+  if (listed_ != nullptr) return list_step(step, context);
   const Range layer(step.name);
   WorkRecord record = make_record(WorkRecord::Kind::kLayer);
   record.layer = step.name;
@@ -54,9 +48,9 @@ void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& co
 void CudaExecutable::enqueue(const Call& call) {
   if (updates_) {
     const TimedPiece piece(timed(), make_record(WorkRecord::Kind::kPackWeights), call.stream);
-    for (PackedWeights::Entry* entry : packed_entries(call)) {
-      if (entry->changed_by_training) entry->make(call.stream);
-    }
+    std::vector<PackedWeights::Entry*> changed = packed_entries(call);
+    std::erase_if(changed, [](const auto* entry) { return !entry->changed_by_training; });
+    make_entries(changed, call.stream);
   }
   last_program_ = nullptr;
   run_parts(call);
@@ -248,9 +242,8 @@ void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
   const Range range("reduce bucket");
   const bool last = bucket + 1 == buckets_.size();
   const Slice slice = buckets_[bucket];
-  check(cudaEventRecord(bucket_events_[bucket].get(), stream), "cudaEventRecord");
-  check(cudaStreamWaitEvent(reduction_stream_.get(), bucket_events_[bucket].get(), 0),
-        "cudaStreamWaitEvent");
+  record_event(bucket_events_[bucket], stream);
+  wait_for_event(reduction_stream_.get(), bucket_events_[bucket]);
   WorkRecord record = make_record(WorkRecord::Kind::kAllReduce);
   record.thread = kReductionThread;
   record.bytes = slice.count() * static_cast<std::int64_t>(sizeof(float));
@@ -281,8 +274,8 @@ void CudaExecutable::reduce(const Call& call) {
   // A rank without samples has not reduced the buckets yet that others reduced during backward.
   const std::size_t first = call.parts.empty() ? 0 : buckets_.size() - 1;
   for (std::size_t i = first; i < buckets_.size(); ++i) reduce_bucket(i, call.stream);
-  check(cudaEventRecord(reduced_.get(), reduction_stream_.get()), "cudaEventRecord");
-  check(cudaStreamWaitEvent(call.stream, reduced_.get(), 0), "cudaStreamWaitEvent");
+  record_event(reduced_, reduction_stream_.get());
+  wait_for_event(call.stream, reduced_);
 }
 
 // An ordered sum is over the ranks of each call first, then over the calls.

@@ -53,10 +53,8 @@ void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
                   const std::vector<Port>& ports, std::int64_t samples, cudaStream_t stream) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (!is_used(from, ports, i)) continue;
-    const std::int64_t bytes = port_bytes(ports[i], samples);
-    if (bytes == 0) continue;
-    check(cudaMemcpyAsync(to[i].address, from[i].address, bytes, cudaMemcpyDeviceToDevice, stream),
-          "cudaMemcpyAsync on the device");
+    const auto bytes = static_cast<std::size_t>(port_bytes(ports[i], samples));
+    copy_on_device(to[i].address, from[i].address, bytes, stream);
   }
 }
 

@@ -69,9 +69,7 @@ void sum_ranks_in_tree(CudaCollective& ranks, std::int64_t leaves, const std::ve
       }
     }
   }
-  check(cudaMemcpyAsync(roots[0], sums.front(), count * sizeof(float), cudaMemcpyDeviceToDevice,
-                        stream),
-        "cudaMemcpyAsync on the device");
+  copy_on_device(roots[0], sums.front(), static_cast<std::size_t>(count) * sizeof(float), stream);
 }
 
 }  // namespace trainer::backend::cuda

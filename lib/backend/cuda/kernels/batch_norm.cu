@@ -350,17 +350,24 @@ __global__ void __launch_bounds__(kThreads)
   if (i < c) inverse_std[i] = 1.0f / sqrtf(variance[i] + epsilon);
 }
 
+// An argument of a kernel, which may have 4 KiB.
+constexpr int kMaxStatistics = 80;
+struct StatisticsList {
+  MovingStatistics layers[kMaxStatistics];
+};
+
+// blockIdx.y counts the layers.
 __global__ void __launch_bounds__(kThreads)
-    update_statistics_kernel(float momentum, float epsilon, float* moving_mean,
-                             float* moving_variance, const float* mean, const float* inverse_std,
-                             std::int64_t c, StepState* state) {
+    update_statistics_kernel(const StatisticsList list, StepState* state) {
   if (state->all_finite == 0) return;
+  const MovingStatistics& layer = list.layers[blockIdx.y];
   const std::int64_t i = first_element<1>();
   if (i == 0) state->moved = 1;
-  if (i >= c) return;
-  const float variance = fmaxf(1.0f / (inverse_std[i] * inverse_std[i]) - epsilon, 0.0f);
-  moving_mean[i] = moving_mean[i] * momentum + mean[i] * (1 - momentum);
-  moving_variance[i] = moving_variance[i] * momentum + variance * (1 - momentum);
+  if (i >= layer.c) return;
+  const float momentum = layer.momentum, inverse_std = layer.batch_inverse_std[i];
+  const float variance = fmaxf(1.0f / (inverse_std * inverse_std) - layer.epsilon, 0.0f);
+  layer.mean[i] = layer.mean[i] * momentum + layer.batch_mean[i] * (1 - momentum);
+  layer.variance[i] = layer.variance[i] * momentum + variance * (1 - momentum);
 }
 
 struct Folding {
@@ -508,11 +515,19 @@ void norm_inference_backward(const void* dy, const void* y, const float* gamma,
                 stream);
 }
 
-void update_statistics(const graph::UpdateStatistics& op, float* moving_mean,
-                       float* moving_variance, const float* mean, const float* inverse_std,
-                       std::int64_t c, StepState* state, cudaStream_t stream) {
-  launch("update_statistics", update_statistics_kernel, grid_over(c, 1), kThreads, 0, stream,
-         op.momentum, op.epsilon, moving_mean, moving_variance, mean, inverse_std, c, state);
+void update_statistics(std::span<const MovingStatistics> layers, StepState* state,
+                       cudaStream_t stream) {
+  for (std::size_t first = 0; first < layers.size(); first += kMaxStatistics) {
+    StatisticsList list = {};
+    const auto some =
+        layers.subspan(first, std::min<std::size_t>(layers.size() - first, kMaxStatistics));
+    std::copy(some.begin(), some.end(), list.layers);
+    std::int64_t most = 0;
+    for (const MovingStatistics& layer : some) most = std::max<std::int64_t>(most, layer.c);
+    launch("update_statistics", update_statistics_kernel,
+           dim3(grid_over(most, 1).x, static_cast<unsigned>(some.size())), kThreads, 0, stream,
+           list, state);
+  }
 }
 
 void fold_batch_norm(const float* kernel, const float* bias, const float* gamma, const float* beta,

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <span>
 
 #include "backend/cuda/kernels/step.h"
 #include "base/types.h"
@@ -77,12 +78,18 @@ void norm_inference_backward(const void* dy, const void* y, const float* gamma,
                              void* dx, DType type, std::int64_t rows, std::int64_t c,
                              cudaStream_t stream);
 
+// The operands of graph::UpdateStatistics, all of [c].
+struct MovingStatistics {
+  float *mean = nullptr, *variance = nullptr;                       // moving
+  const float *batch_mean = nullptr, *batch_inverse_std = nullptr;  // of the batch
+  std::int32_t c = 0;
+  float momentum = 0, epsilon = 0;
+};
 // graph::UpdateStatistics: moving = moving * momentum + batch * (1 - momentum), the batch's
 // variance being 1 / inverse_std^2 - epsilon, not below 0. Nothing moves unless state->all_finite;
-// then state->moved becomes 1.
-void update_statistics(const graph::UpdateStatistics& op, float* moving_mean,
-                       float* moving_variance, const float* mean, const float* inverse_std,
-                       std::int64_t c, StepState* state, cudaStream_t stream);
+// then state->moved becomes 1. One launch for many layers.
+void update_statistics(std::span<const MovingStatistics> layers, StepState* state,
+                       cudaStream_t stream);
 
 // graph::FoldBatchNorm: kernel [elements / c][c] (HWIO) and bias [c] (null: zeros) of a convolution
 // followed by the normalisation, float32.

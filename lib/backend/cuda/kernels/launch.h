@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/cuda/kernels/counted_work.h"
 #include "base/error.h"
 
 #ifdef __CUDACC__
@@ -30,6 +31,10 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block,
             std::size_t shared_bytes, cudaStream_t stream, Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  if (CountedWork* counted = CountedWork::current()) {
+    ++counted->kernels;
+    return;
+  }
   std::tuple<Parameters...> parameters(static_cast<Parameters>(arguments)...);
 #ifdef __CUDACC__
   cudaLaunchConfig_t config = {};

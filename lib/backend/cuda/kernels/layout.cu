@@ -7,20 +7,50 @@ namespace {
 
 constexpr int kTile = 32, kTileRows = 8;
 
-// to[columns][rows] = from[rows][columns] of each of gridDim.z matrices; pitches are from one row
-// to the next, steps from one matrix to the next. Through a tile in shared memory, so that reads
-// and writes are of whole lines.
-template <class From, class To>
+// A matrix [rows][columns] for each position of a kernel: of HWIO [in][out], of KRSC [out][in].
+struct Matrices {
+  const void* from;
+  void* to;
+  unsigned positions, in, out;
+  unsigned first_tile;  // of the grid
+};
+// An argument of a kernel, which may have 4 KiB.
+constexpr int kMaxKernels = 120;
+struct MatricesList {
+  Matrices kernels[kMaxKernels];
+  int count;
+};
+
+// Returns the kernel that the running block has a tile of.
+__device__ inline const Matrices& find_kernel(const MatricesList& list) {
+  int first = 0, last = list.count;
+  while (last - first > 1) {
+    const int middle = (first + last) / 2;
+    (list.kernels[middle].first_tile <= blockIdx.x ? first : last) = middle;
+  }
+  return list.kernels[first];
+}
+
+// Transposes the matrices of all kernels, HWIO to KRSC if kPack and back otherwise, a tile per
+// block. Through shared memory, so that reads and writes are of whole lines.
+template <class From, class To, bool kPack>
 __global__ void __launch_bounds__(kTile* kTileRows)
-    transpose_kernel(const From* from, To* to, std::int64_t rows, std::int64_t columns,
-                     std::int64_t from_pitch, std::int64_t from_step, std::int64_t to_pitch,
-                     std::int64_t to_step) {
+    transpose_kernels_kernel(const MatricesList list) {
   float* tile = shared_memory<float>();  // a column more, so that columns lie in different banks
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * kTile;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kTile;
+  const Matrices& kernel = find_kernel(list);
+  const unsigned rows = kPack ? kernel.in : kernel.out, columns = kPack ? kernel.out : kernel.in;
+  const std::int64_t krsc_pitch = static_cast<std::int64_t>(kernel.positions) * kernel.in;
+  const std::int64_t hwio_step = static_cast<std::int64_t>(kernel.in) * kernel.out;
+  const unsigned across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  const unsigned own = blockIdx.x - kernel.first_tile, position = own / across / down;
+  const unsigned row = own / across % down * kTile, column = own % across * kTile;
+  const From* from = static_cast<const From*>(kernel.from) +
+                     position * (kPack ? hwio_step : static_cast<std::int64_t>(kernel.in));
+  To* to = static_cast<To*>(kernel.to) +
+           position * (kPack ? static_cast<std::int64_t>(kernel.in) : hwio_step);
+  const std::int64_t from_pitch = kPack ? kernel.out : krsc_pitch;
+  const std::int64_t to_pitch = kPack ? krsc_pitch : kernel.out;
   const unsigned x = threadIdx.x;
-  from += blockIdx.z * from_step;
-  to += blockIdx.z * to_step;
   for (unsigned y = threadIdx.y; y < kTile; y += kTileRows) {
     if (row + y < rows && column + x < columns) {
       tile[y * (kTile + 1) + x] = to_float(from[(row + y) * from_pitch + column + x]);
@@ -34,15 +64,25 @@ __global__ void __launch_bounds__(kTile* kTileRows)
   }
 }
 
-template <class From, class To>
-void transpose(const char* name, const From* from, To* to, std::int64_t matrices, std::int64_t rows,
-               std::int64_t columns, std::int64_t from_pitch, std::int64_t from_step,
-               std::int64_t to_pitch, std::int64_t to_step, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(divide_up(columns, kTile)),
-                  static_cast<unsigned>(divide_up(rows, kTile)), static_cast<unsigned>(matrices));
-  launch(name, transpose_kernel<From, To>, grid, dim3(kTile, kTileRows),
-         kTile * (kTile + 1) * sizeof(float), stream, from, to, rows, columns, from_pitch,
-         from_step, to_pitch, to_step);
+template <class From, class To, bool kPack>
+void transpose(const char* name, std::span<const KernelLayouts> kernels, cudaStream_t stream) {
+  for (std::size_t i = 0; i < kernels.size();) {
+    MatricesList list = {};
+    unsigned tiles = 0;
+    for (; i < kernels.size() && list.count < kMaxKernels; ++i, ++list.count) {
+      const KernelLayouts& k = kernels[i];
+      list.kernels[list.count] = {kPack ? k.hwio : k.krsc,
+                                  kPack ? k.krsc : k.hwio,
+                                  static_cast<unsigned>(k.positions),
+                                  static_cast<unsigned>(k.in),
+                                  static_cast<unsigned>(k.out),
+                                  tiles};
+      tiles +=
+          static_cast<unsigned>(k.positions * divide_up(k.in, kTile) * divide_up(k.out, kTile));
+    }
+    launch(name, transpose_kernels_kernel<From, To, kPack>, tiles, dim3(kTile, kTileRows),
+           kTile * (kTile + 1) * sizeof(float), stream, list);
+  }
 }
 
 template <class T, int N>
@@ -80,20 +120,13 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void pack_kernel(const float* from, void* to, DType type, std::int64_t positions, std::int64_t in,
-                 std::int64_t out, cudaStream_t stream) {
-  with_type(type, [&]<class T>() {
-    transpose("pack_kernel", from, static_cast<T*>(to), positions, in, out, out, in * out,
-              positions * in, in, stream);
-  });
+void pack_kernels(std::span<const KernelLayouts> kernels, DType type, cudaStream_t stream) {
+  with_type(type, [&]<class T>() { transpose<float, T, true>("pack_kernels", kernels, stream); });
 }
 
-void unpack_kernel(const void* from, DType type, float* to, std::int64_t positions, std::int64_t in,
-                   std::int64_t out, cudaStream_t stream) {
-  with_type(type, [&]<class T>() {
-    transpose("unpack_kernel", static_cast<const T*>(from), to, positions, out, in, positions * in,
-              in, out, in * out, stream);
-  });
+void unpack_kernels(std::span<const KernelLayouts> kernels, DType type, cudaStream_t stream) {
+  with_type(type,
+            [&]<class T>() { transpose<T, float, false>("unpack_kernels", kernels, stream); });
 }
 
 std::int64_t sum_rows_scratch(std::int64_t rows, std::int64_t c) {

@@ -1,21 +1,27 @@
 // Between parameters as the graph has them (float32; kernels HWIO, [kh * kw][in][out]) and as
 // cuDNN's convolutions want them (activation type; KRSC, [out][kh * kw][in]).
+// Reasons: lib/decisions/backend.md#layers-share-small-launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <span>
 
 #include "base/types.h"
 
 namespace trainer::backend::cuda {
 
-// from[positions][in][out] -> to[out][positions][in], rounded to `type`.
-void pack_kernel(const float* from, void* to, DType type, std::int64_t positions, std::int64_t in,
-                 std::int64_t out, cudaStream_t stream);
-// The way back: to = from as float32. `from` is of `type`.
-void unpack_kernel(const void* from, DType type, float* to, std::int64_t positions, std::int64_t in,
-                   std::int64_t out, cudaStream_t stream);
+// A kernel in both layouts.
+struct KernelLayouts {
+  float* hwio = nullptr;  // [positions][in][out]
+  void* krsc = nullptr;   // [out][positions][in], of another type
+  std::int64_t positions = 0, in = 0, out = 0;
+};
+// krsc = hwio, rounded to `type`. One launch for many kernels.
+void pack_kernels(std::span<const KernelLayouts> kernels, DType type, cudaStream_t stream);
+// hwio = krsc, which is of `type`. One launch for many kernels.
+void unpack_kernels(std::span<const KernelLayouts> kernels, DType type, cudaStream_t stream);
 
 // Bytes of scratch for sum_rows.
 std::int64_t sum_rows_scratch(std::int64_t rows, std::int64_t c);

@@ -7,10 +7,6 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-void clear_floats(float* to, std::int64_t count, cudaStream_t stream) {
-  check(cudaMemsetAsync(to, 0, count * kFloat, stream), "cudaMemsetAsync");
-}
-
 }  // namespace
 
 void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activation& activation,
@@ -35,12 +31,13 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
       channel_moments(c.at(x.buffer), x.type, rows, channels, c.at<float>(moments), c.at(scratch),
                       c.stream);
     } else {
-      clear_floats(c.at<float>(moments), 3 * channels, c.stream);
+      fill_zeros(c.at(moments), static_cast<std::size_t>(3 * channels * kFloat), c.stream);
     }
     ranks->all_gather(c.at<float>(moments), c.at<float>(all_moments), 3 * channels, c.stream);
     combine_moments(c.at<float>(all_moments), size, channels, epsilon, c.at<float>(mean),
                     c.at<float>(inverse_std), c.stream);
   };
+  l.move(x.bytes());  // for the statistics
   l.step(implementation, [=](const StepContext& c) {
     find_statistics(c);
     normalize_add(c.at(x.buffer), addend < 0 ? nullptr : c.at(addend), c.at<float>(gamma),
@@ -61,6 +58,9 @@ void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradient
   CudaCollective* ranks = l.statistics_ranks();
   const BufferId sums = l.scratch((2 * channels + 1) * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
+  // Once more for dx: x, and the gradient, which is in memory then, or what it is made of.
+  const bool kept = gradient.sum >= 0;
+  l.move(dx.bytes() * (kept || gradient.activation.linear() ? 2 : 3));
   l.step(implementation, [=](const StepContext& c) {
     const auto at = [&c](BufferId buffer) { return buffer < 0 ? nullptr : c.at(buffer); };
     // A rank whose samples do not count writes the sum all the same: its later steps read it. The
@@ -97,13 +97,8 @@ void lower(const graph::BatchNormBackward& op, Lowering& l) {
 
 template <>
 void lower(const graph::UpdateStatistics& op, Lowering& l) {
-  const BufferId moving_mean = l.input(0).buffer, moving_variance = l.input(1).buffer;
-  const BufferId mean = l.input(2).buffer, inverse_std = l.input(3).buffer;
-  const std::int64_t channels = l.input_shape(0).elements();
-  l.step("kernel", [=](const StepContext& c) {
-    update_statistics(op, c.at<float>(moving_mean), c.at<float>(moving_variance), c.at<float>(mean),
-                      c.at<float>(inverse_std), channels, c.state, c.stream);
-  });
+  l.move_later({l.input(0).buffer, l.input(1).buffer, l.input(2).buffer, l.input(3).buffer,
+                static_cast<std::int32_t>(l.input_shape(0).elements()), op.momentum, op.epsilon});
 }
 
 template <>

@@ -130,10 +130,15 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
       make_problem(Pass::kBackwardWeights, l, x.type, x.shape, kernel, op.window, op.groups));
   const BufferId packed = l.scratch(kernel.elements() * static_cast<std::int64_t>(size_of(x.type)));
   const BufferId workspace = l.scratch(plan->workspace_bytes());
+  const KernelGradient gradient{packed,           dkernel.buffer, x.type,
+                                kernel.positions, kernel.in,      kernel.out};
+  const bool later = l.unpack_later(0, gradient);
   l.step(plan->describe(), [=](const StepContext& c) {
     plan->run(c.at(x.buffer), c.at(packed), c.at(dy.buffer), nullptr, c.at(workspace), c.stream);
-    unpack_kernel(c.at(packed), x.type, c.at<float>(dkernel.buffer), kernel.positions, kernel.in,
-                  kernel.out, c.stream);
+    if (!later) {
+      const KernelLayouts layouts = gradient.layouts(c);
+      unpack_kernels({&layouts, 1}, gradient.type, c.stream);
+    }
     bias_gradient(c);
   });
 }

@@ -17,8 +17,9 @@ void lower(const graph::ZeroPad& op, Lowering& l) {
   const Operand x = l.input(0, y.type);
   const BoxPitch from = make_pitch(x), to = make_pitch(y);
   const std::int64_t offset = op.top * to.row + op.left * to.pixel;
+  l.move(x.bytes());
   l.step("copy", [=](const StepContext& c) {
-    check(cudaMemsetAsync(c.at(y.buffer), 0, y.bytes(), c.stream), "cudaMemsetAsync");
+    fill_zeros(c.at(y.buffer), static_cast<std::size_t>(y.bytes()), c.stream);
     copy_box(c.at(x.buffer), from, c.at<std::byte>(y.buffer) + offset, to, x.n(), x.h(), x.w(),
              from.pixel, c.stream);
   });

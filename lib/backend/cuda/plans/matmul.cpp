@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "backend/cuda/kernels/activation.h"
+#include "backend/cuda/kernels/counted_work.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 #include "base/error.h"
@@ -161,6 +162,32 @@ std::optional<Chosen> from_text(const std::string& text) {
   return whole ? std::optional(chosen) : std::nullopt;
 }
 
+// What runs after a product as kernels of its own.
+struct AfterProduct {
+  MatmulProblem problem;
+  bool fused = false;  // the product adds the bias
+
+  bool adds_bias() const { return problem.bias && !fused; }
+  // The kernel that adds a bias wants float32.
+  bool converts_bias() const { return adds_bias() && problem.bias_type != DType::kFloat32; }
+  std::int64_t workspace_bytes() const { return converts_bias() ? problem.n * 4 : 0; }
+  std::string describe() const {
+    return concat(adds_bias() ? ", then bias" : "", problem.relu ? ", then relu" : "");
+  }
+
+  // The product must be done with its workspace.
+  void run(const void* bias, void* c, void* workspace, cudaStream_t stream) const {
+    const MatmulProblem& p = problem;
+    if (converts_bias()) {
+      convert(bias, p.bias_type, workspace, DType::kFloat32, p.n, stream);
+      bias = workspace;
+    }
+    if (adds_bias()) add_bias(c, p.result, static_cast<const float*>(bias), p.m, p.n, stream);
+    // cuBLASLt's epilogue makes 0 of a NaN, which must stay one.
+    if (p.relu) activate({graph::Activation::Kind::kRelu}, c, c, p.result, p.m * p.n, stream);
+  }
+};
+
 class CublasMatmul final : public Matmul {
  public:
   CublasMatmul(cublasLtHandle_t handle, const MatmulProblem& problem, Parts parts,
@@ -170,55 +197,37 @@ class CublasMatmul final : public Matmul {
         parts_(std::move(parts)),
         algorithm_(chosen.algorithm),
         product_bytes_(chosen.workspace_bytes),
-        fused_(chosen.fused),
+        after_{problem, problem.bias && chosen.fused},
         timed_(timed) {}
 
   std::int64_t workspace_bytes() const override {
-    return std::max(product_bytes_, converts_bias() ? problem_.n * 4 : 0);
+    return std::max(product_bytes_, after_.workspace_bytes());
   }
 
   std::string describe() const override {
     return concat("cublasLt, ", timed_ ? "timed, " : "", (workspace_bytes() + 1023) / 1024, " KiB",
-                  adds_bias() ? ", then bias" : "", applies_relu() ? ", then relu" : "");
+                  after_.describe());
   }
 
   void run(const void* a, const void* b, const void* bias, void* c, void* workspace,
            cudaStream_t stream) override {
-    if (problem_.bias && fused_) parts_.set_bias(bias);
+    if (after_.fused) parts_.set_bias(bias);
     const float one = 1, zero = 0;
     check(cublasLtMatmul(handle_, parts_.description.get(), &one, b, parts_.b.get(), a,
                          parts_.a.get(), &zero, c, parts_.c.get(), c, parts_.c.get(), &algorithm_,
                          workspace, product_bytes_, stream),
           to_string(problem_));
-    finish(bias, c, workspace, stream);
+    after_.run(bias, c, workspace, stream);
   }
 
  private:
-  bool adds_bias() const { return problem_.bias && !fused_; }
-  // cuBLASLt's epilogue makes 0 of a NaN, which must stay one.
-  bool applies_relu() const { return problem_.relu; }
-  // The kernel that adds a bias wants float32.
-  bool converts_bias() const { return adds_bias() && problem_.bias_type != DType::kFloat32; }
-
-  void finish(const void* bias, void* c, void* workspace, cudaStream_t stream) const {
-    const MatmulProblem& p = problem_;
-    if (converts_bias()) {
-      // The product is done with its workspace.
-      convert(bias, p.bias_type, workspace, DType::kFloat32, p.n, stream);
-      bias = workspace;
-    }
-    if (adds_bias()) add_bias(c, p.result, static_cast<const float*>(bias), p.m, p.n, stream);
-    if (applies_relu()) {
-      activate({graph::Activation::Kind::kRelu}, c, c, p.result, p.m * p.n, stream);
-    }
-  }
-
   cublasLtHandle_t handle_;
   MatmulProblem problem_;
   Parts parts_;
   cublasLtMatmulAlgo_t algorithm_;
   std::int64_t product_bytes_;
-  bool fused_, timed_;
+  AfterProduct after_;
+  bool timed_;
 };
 
 // The epilogue that adds the bias; none when cuBLASLt has none, which is the case for a bias of
@@ -360,22 +369,34 @@ class CublasPlanner final : public MatmulPlanner {
   PlanCache cache_;
 };
 
+// Counts as the product that cuBLASLt would run.
 class MatmulBound final : public Matmul {
  public:
+  explicit MatmulBound(const MatmulProblem& problem)
+      : after_{problem, problem.bias && find_epilogue(problem).has_value()} {}
   std::int64_t workspace_bytes() const override { return kMaxWorkspace; }
   std::string describe() const override {
     return concat("cublasLt, at most ", kMaxWorkspace / 1024, " KiB");
   }
-  void run(const void*, const void*, const void*, void*, void*, cudaStream_t) override {
-    throw DeviceError(
-        "a matrix product planned for a device that is not here was run; please report it");
+  void run(const void*, const void*, const void* bias, void* c, void* workspace,
+           cudaStream_t stream) override {
+    CountedWork* counted = CountedWork::current();
+    if (counted == nullptr) {
+      throw DeviceError(
+          "a matrix product planned for a device that is not here was run; please report it");
+    }
+    ++counted->library_calls;
+    after_.run(bias, c, workspace, stream);
   }
+
+ private:
+  AfterProduct after_;
 };
 
 class MatmulBounds final : public MatmulPlanner {
  public:
-  std::unique_ptr<Matmul> plan(const MatmulProblem&) override {
-    return std::make_unique<MatmulBound>();
+  std::unique_ptr<Matmul> plan(const MatmulProblem& problem) override {
+    return std::make_unique<MatmulBound>(problem);
   }
 };
 
