@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 #include "backend/cuda/kernels/counted_work.h"
 #include "backend/memory_planner.h"
@@ -104,6 +105,22 @@ void release_memory_calls() {
 
 namespace {
 
+thread_local int no_allocations = 0;  // objects of NoAllocations
+
+void check_may_allocate(std::size_t bytes) {
+  if (no_allocations == 0) return;
+  throw std::logic_error(concat("a call that is launched allocates ", bytes,
+                                " bytes, which prepare() had to do; internal error, please report"
+                                " it"));
+}
+
+}  // namespace
+
+NoAllocations::NoAllocations() { ++no_allocations; }
+NoAllocations::~NoAllocations() { --no_allocations; }
+
+namespace {
+
 // Returns addresses of the planned device. Blocks do not overlap, so an address identifies a block.
 Buffer allocate_planned(std::size_t bytes) {
   static std::atomic<std::uintptr_t> next{std::uintptr_t{1} << 44};
@@ -116,6 +133,7 @@ Buffer allocate_planned(std::size_t bytes) {
 
 Buffer allocate_device(int device, std::size_t bytes) {
   if (bytes == 0) return {};
+  check_may_allocate(bytes);
   if (device == kPlannedDevice) return allocate_planned(bytes);
   const DeviceGuard guard(device);
   void* memory = nullptr;
@@ -174,6 +192,7 @@ PinnedMemory& pinned_memory() {
 }  // namespace
 
 HostBuffer allocate_pinned(std::size_t bytes, unsigned flags) {
+  check_may_allocate(bytes);
   if (current_device == kPlannedDevice) return allocate_host(bytes);
   void* memory = nullptr;
   {

@@ -65,6 +65,17 @@ class MemoryCall {
 bool hold_memory_calls(const std::function<bool()>& is_over);
 void release_memory_calls();
 
+// While an object of this class exists, this thread allocates no device memory and no pinned
+// memory: allocate_...() throws std::logic_error. Such a call waits for all devices of the ranks,
+// which may wait for this thread's launch.
+class NoAllocations {
+ public:
+  NoAllocations();
+  ~NoAllocations();
+  NoAllocations(const NoAllocations&) = delete;
+  NoAllocations& operator=(const NoAllocations&) = delete;
+};
+
 // Allocates device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory
 // (backend/memory_planner.h) with the wanted and the free bytes.
 Buffer allocate_device(int device, std::size_t bytes);

@@ -87,6 +87,30 @@ void check_all_done(const std::vector<Outcome>& outcomes) {
 
 }  // namespace
 
+TEST_CASE("NoAllocations: device memory and pinned memory of this thread are errors") {
+  const FakeMachine machine;
+  const DeviceGuard guard(0);
+  const auto allocate = [] {
+    allocate_device(0, 8);
+    allocate_pinned(8, cudaHostAllocDefault);
+  };
+  {
+    const NoAllocations launching;
+    CHECK_THROWS_AS(allocate_device(0, 8), std::logic_error);
+    CHECK_THROWS_AS(allocate_zeros(0, 8), std::logic_error);
+    CHECK_THROWS_AS(allocate_pinned(8, cudaHostAllocDefault), std::logic_error);
+    { const NoAllocations inner; }
+    CHECK_THROWS_AS(allocate_device(0, 8), std::logic_error);
+    CHECK_NOTHROW(allocate_device(0, 0));
+    std::thread other([&] {
+      const DeviceGuard own(0);
+      CHECK_NOTHROW(allocate());
+    });
+    other.join();
+  }
+  CHECK_NOTHROW(allocate());
+}
+
 TEST_CASE("CudaEvent and CudaStream: without other ranks a wait blocks and does not poll") {
   const FakeMachine machine;
   const DeviceGuard guard(0);

@@ -204,6 +204,16 @@ void CudaExecutable::make_programs(const Call& call) {
     }
   }
   make_copied_inputs(call);
+  make_fixed_io(call);
+  if (call.idle || call.accumulate) pool_.reserve(1);
+}
+
+// A call that all ranks capture reads and writes memory that stays the same.
+void CudaExecutable::make_fixed_io(const Call& call) {
+  if (!updates_ || !captures_ranks()) return;
+  const Program& any = programs_.begin()->second;
+  fixed_io_.inputs(call.inputs, any.inputs, options_.max_samples);
+  fixed_io_.outputs(call.outputs, any.outputs, options_.max_samples);
 }
 
 std::byte* CudaExecutable::input_at(const Call& call, const Part& part, std::size_t input,
@@ -299,6 +309,7 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   const Range range(updates_ ? "training call" : "evaluation call");
   const Call call = make_call(bindings, scalars, own.handle());
   make_programs(call);
+  const NoAllocations launching;
   own.gap_clock().begin(own.handle());
   upload_scalars(scalars, call.samples, own);
   own.end_uploads();

@@ -81,6 +81,7 @@ class CudaExecutable final : public Executable {
   void allocate_sums();
   Program& program(std::int64_t samples);
   void make_programs(const Call& call);
+  void make_fixed_io(const Call& call);
   void make_stale(const Call& call);
   std::vector<PackedWeights::Entry*> packed_entries(const Call& call);
   void upload_scalars(const Scalars& scalars, std::int64_t samples, CudaStream& stream);
