@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -17,6 +19,69 @@ constexpr double kMemory = 0.85;   // of the average, a step
 constexpr double kDivergence = 4;  // times the lowest smoothed loss
 constexpr std::size_t kShownRows = 20;
 
+// Training steps at growing rates. As in the training loop, the next ones are launched before the
+// result of a step is read.
+class StepsAtRates {
+ public:
+  StepsAtRates(engine::Replicas& engine, const data::Dataset& dataset, const config::Config& config,
+               const RangeTestOptions& options)
+      : engine_(engine),
+        options_(options),
+        loader_(data::make_loader(dataset, loader_options(config, engine))) {}
+  // The devices may still read the memory of batches in flight. Nobody reads their results.
+  ~StepsAtRates() {
+    while (!in_flight_.empty()) {
+      try {
+        finish();
+      } catch (const std::exception&) {
+        // The error that ended the test is the one to report.
+      }
+    }
+  }
+  StepsAtRates(const StepsAtRates&) = delete;
+  StepsAtRates& operator=(const StepsAtRates&) = delete;
+
+  struct Step {
+    engine::StepResult result;
+    double samples = 0, rate = 0;
+  };
+  // Returns the oldest step whose result was not read. There are options.steps.
+  Step next() {
+    const auto most = static_cast<std::size_t>(engine_.launches_in_flight());
+    while (launched_ < options_.steps && in_flight_.size() < most) launch();
+    return finish();
+  }
+
+ private:
+  void launch() {
+    const data::Batch* batch = loader_->next();
+    const double progress =
+        static_cast<double>(launched_) / static_cast<double>(options_.steps - 1);
+    Step step;
+    step.samples = static_cast<double>(batch->range.count);
+    step.rate = options_.low * std::pow(options_.high / options_.low, progress);
+    backend::Scalars scalars;
+    scalars.learning_rate = static_cast<float>(step.rate);
+    scalars.update = static_cast<std::uint64_t>(++launched_);
+    scalars.loss_scale = 1 / step.samples;
+    engine_.launch(engine::host_batch(*batch, false), scalars);
+    in_flight_.push_back(step);
+  }
+  Step finish() {
+    Step step = in_flight_.front();
+    in_flight_.pop_front();
+    step.result = engine_.result();
+    loader_->release();
+    return step;
+  }
+
+  engine::Replicas& engine_;
+  RangeTestOptions options_;
+  std::unique_ptr<data::Loader> loader_;
+  std::int64_t launched_ = 0;
+  std::deque<Step> in_flight_;
+};
+
 }  // namespace
 
 std::string format_rate(double rate) { return significant(rate, 3); }
@@ -24,19 +89,10 @@ std::string format_rate(double rate) { return significant(rate, 3); }
 RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options) {
   RangeTest test;
-  const auto loader = data::make_loader(dataset, loader_options(config, engine));
+  StepsAtRates steps(engine, dataset, config, options);
   double average = 0, lowest = INFINITY;
   for (std::int64_t step = 0; step < options.steps && !test.diverged; ++step) {
-    const data::Batch* batch = loader->next();
-    const auto samples = static_cast<double>(batch->range.count);
-    const double progress = static_cast<double>(step) / static_cast<double>(options.steps - 1);
-    backend::Scalars scalars;
-    const double rate = options.low * std::pow(options.high / options.low, progress);
-    scalars.learning_rate = static_cast<float>(rate);
-    scalars.update = static_cast<std::uint64_t>(step + 1);
-    scalars.loss_scale = 1 / samples;
-    const engine::StepResult result = engine.step(engine::host_batch(*batch, false), scalars);
-    loader->release();
+    const auto [result, samples, rate] = steps.next();
     const double loss = result.loss / samples + result.penalty.value_or(0);
     test.diverged = !result.finite || !std::isfinite(loss);
     if (test.diverged) break;

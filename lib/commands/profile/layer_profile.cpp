@@ -25,7 +25,7 @@ using Clock = ProfileTimeline::Clock;
 
 constexpr int kWarmUp = 3;
 
-// Steps of a config, one after the other.
+// Steps of a config.
 class StepRunner {
  public:
   StepRunner(engine::Replicas& engine, const data::Dataset& dataset, const config::Config& config)
@@ -42,20 +42,37 @@ class StepRunner {
     };
     loader_ = data::make_loader(dataset, options);
   }
+  // The devices may still read the memory of batches in flight.
+  ~StepRunner() { engine_.finish_uploads(); }
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
 
+  // Runs a step and waits for it.
   ProfileTimeline::Step step() {
-    ProfileTimeline::Step step;
-    step.start = Clock::now();
-    const data::Batch* batch = loader_->next();
-    step.got_batch = Clock::now();
-    step.samples = batch->global;
-    scalars_.learning_rate = static_cast<float>(rate_(static_cast<std::int64_t>(scalars_.update)));
-    ++scalars_.update;
-    scalars_.loss_scale = 1.0 / static_cast<double>(batch->global);
-    engine_.step(engine::host_batch(*batch, false), scalars_);
-    loader_->release();
+    ProfileTimeline::Step step = launch();
+    finish();
     step.end = Clock::now();
     return step;
+  }
+
+  struct Loop {
+    double seconds = 0, waited = 0;  // the means of a step; waited: for data
+  };
+  // Runs steps as training does: the oldest is waited for when as many are in flight as the devices
+  // take. Measures `steps` of them, from the first that has others before it.
+  Loop run_in_flight(std::int64_t steps) {
+    const int in_flight = engine_.launches_in_flight();
+    for (int i = 1; i < in_flight; ++i) launch();
+    Loop loop;
+    const Clock::time_point start = Clock::now();
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const ProfileTimeline::Step step = launch();
+      loop.waited += seconds_between(step.start, step.got_batch) / static_cast<double>(steps);
+      finish();
+    }
+    loop.seconds = seconds_since(start) / static_cast<double>(steps);
+    for (int i = 1; i < in_flight; ++i) finish();
+    return loop;
   }
 
   std::vector<data::ReadBatch> take_reads() {
@@ -64,6 +81,24 @@ class StepRunner {
   }
 
  private:
+  // Returns the step without its end.
+  ProfileTimeline::Step launch() {
+    ProfileTimeline::Step step;
+    step.start = Clock::now();
+    const data::Batch* batch = loader_->next();
+    step.got_batch = Clock::now();
+    step.samples = batch->global;
+    scalars_.learning_rate = static_cast<float>(rate_(static_cast<std::int64_t>(scalars_.update)));
+    ++scalars_.update;
+    scalars_.loss_scale = 1.0 / static_cast<double>(batch->global);
+    engine_.launch(engine::host_batch(*batch, false), scalars_);
+    return step;
+  }
+  void finish() {
+    engine_.result();
+    loader_->release();
+  }
+
   engine::Replicas& engine_;
   train::TrainingPlan plan_;
   optim::LearningRate rate_;
@@ -178,9 +213,7 @@ double LayerProfile::seconds_of_layers() const {
   return sum;
 }
 
-double LayerProfile::device_seconds() const {
-  return step_seconds - times.spread(StepPhase::kDataWait).median;
-}
+double LayerProfile::device_seconds() const { return loop_seconds - loop_wait_seconds; }
 
 LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, std::int64_t steps) {
@@ -189,6 +222,12 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
   profile.ranks = engine.count();
   StepRunner runner(engine, dataset, config);
   for (int i = 0; i < kWarmUp; ++i) runner.step();
+  profile.launches_in_flight = engine.launches_in_flight();
+  if (profile.launches_in_flight > 1) {
+    const StepRunner::Loop loop = runner.run_in_flight(steps);
+    profile.loop_seconds = loop.seconds;
+    profile.loop_wait_seconds = loop.waited;
+  }
   runner.take_reads();
   std::vector<backend::WorkRecorder> recorders(engine.count());
   const auto record = [&](bool on) {
@@ -214,6 +253,11 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
     profile.samples = std::max(profile.samples, step.samples);
   }
   record(false);
+  // Where a launch blocks, training runs its steps in the same way.
+  if (profile.launches_in_flight == 1) {
+    profile.loop_seconds = profile.step_seconds;
+    profile.loop_wait_seconds = profile.times.spread(StepPhase::kDataWait).median;
+  }
   for (backend::WorkRecorder& recorder : recorders) timeline.ranks.push_back(recorder.take());
   timeline.reads = runner.take_reads();
   std::int64_t all = 0;

@@ -43,7 +43,11 @@ struct LayerProfile {
   std::string device;        // "cpu, 2 lanes ..."
   std::int64_t samples = 0;  // of a step
   std::int64_t ranks = 1;
-  double step_seconds = 0;       // the mean, measured around the steps
+  double step_seconds = 0;  // the mean, measured around the steps, each of which is waited for
+  // The mean of a step in the loop that training runs, with several steps in flight and none
+  // recorded, and of these the time of waiting for data.
+  double loop_seconds = 0, loop_wait_seconds = 0;
+  int launches_in_flight = 1;
   bool has_layers = false;       // the device records the times of layers
   std::vector<ProfileRow> rows;  // layers in the order of forward, then the rest
   engine::StepTimes times;
@@ -51,7 +55,7 @@ struct LayerProfile {
 
   double seconds_of_rows() const;
   double seconds_of_layers() const;
-  // Seconds of a step in which a device is at work.
+  // Seconds of a step in which a device is at work, where training runs it.
   double device_seconds() const;
 };
 

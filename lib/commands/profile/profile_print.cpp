@@ -107,6 +107,12 @@ void print_profile(const Profile& profile, std::ostream& out) {
   const LayerProfile& layers = profile.layers;
   out << layers.timeline.steps.size() << " steps of " << layers.samples << " samples on "
       << layers.device << "\n";
+  if (layers.launches_in_flight > 1) {
+    out << "as training runs them, " << layers.launches_in_flight
+        << " in flight: " << in_milliseconds(layers.loop_seconds) << " ms per step, "
+        << fixed(per_second(static_cast<double>(layers.samples), layers.loop_seconds), 0)
+        << " images/s; the times below are of steps that are waited for\n";
+  }
   if (layers.has_layers) {
     print_layers(profile, out);
   } else {
@@ -139,6 +145,8 @@ void print_profile_json(const Profile& profile, std::ostream& out) {
                     {"steps", layers.timeline.steps.size()},
                     {"samples", layers.samples},
                     {"step_seconds", layers.step_seconds},
+                    {"loop_seconds", layers.loop_seconds},
+                    {"launches_in_flight", layers.launches_in_flight},
                     {"rows_seconds", layers.seconds_of_rows()},
                     {"peak_flops", profile.limits.peak_flops},
                     {"memory_bandwidth", profile.limits.bandwidth.memory},
