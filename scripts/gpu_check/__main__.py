@@ -67,7 +67,7 @@ def parse_arguments():
     parser.add_argument("--fake", action="store_true", help="the tests' fake GPUs as the GPU; --size is tiny")
     parser.add_argument("--size", choices=SIZES, help="how much each step does (full)")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the report, the logs and the runs (gpu_check, or gpu_check_fake)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="build folder, or an unpacked bundle")
+    parser.add_argument("--build", type=pathlib.Path, help="build folder, or an unpacked bundle (build/release; in a bundle, its own programs)")
     parser.add_argument("--no-build", action="store_true", help="use the programs that the build folder holds")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS), help="the parts to run")
     parser.add_argument("--limit", type=int, default=540, help="seconds for each part")
@@ -75,6 +75,9 @@ def parse_arguments():
     parser.add_argument("--modes", nargs="+", choices=speed.MODES, default=list(speed.MODES), help="of PyTorch")
     options = parser.parse_args()
     options.size = options.size or ("tiny" if options.fake else "full")
+    bundled = (ROOT / "apps/trainer/trainer").is_file()
+    options.no_build = options.no_build or bundled
+    options.build = options.build or (ROOT if bundled else ROOT / "build/release")
     options.out = options.out or ROOT / ("gpu_check_fake" if options.fake else "gpu_check")
     steps = parts(SIZES[options.size])
     names = [name for part in options.part for name, _, _ in steps[part]]

@@ -65,6 +65,7 @@ class Check:
         self.out.mkdir(parents=True, exist_ok=True)
         self.build = options.build.resolve()
         self.trainer = self.build / "apps/trainer/trainer"
+        self.reference = ROOT / "reference"  # of a bundle: what was computed where it was made
         self.plugin = pathlib.Path(os.environ.get("TRAINER_CUDA_PLUGIN") or self.build / "apps/trainer/libtrainer_cuda.so").resolve()
         self.ran = []  # names of the steps of this run
         self.log_folder = self.out

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import math
 import os
 import pathlib
 import shutil
 import subprocess
 
+import libraries
 from check import ROOT, Failure, Skip, event
 from sizes import RANKS
 
@@ -16,6 +18,7 @@ OTHER_BACKENDS = ("recompute: several threads*", "AMX*", "Winograd*", "reference
                   "ProgramBuffers*", "make_pointers*", "find_bucket_steps*")
 SKIPPED = 77  # exit code of a test program whose cases were all skipped
 CASE_SECONDS = 150
+FAR, WORST_CASES = 4, 10  # of the distances in the report
 
 
 def machine(check):
@@ -133,9 +136,46 @@ def run_cases(check, name, cases, left_out=(), prefix=(), **variables):
     return found
 
 
+def read_distances(path):
+    """The worst relative distance from the reference of each case and type, by a file that TRAINER_TEST_DISTANCES named."""
+    worst = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        case, kind, _, distance, _ = line.split("\t")
+        # A NaN is the worst.
+        known = worst.get((case, kind), 0.0)
+        worst[case, kind] = float(distance) if not float(distance) <= known else known
+    return worst
+
+
+def compare_distances(here, fake):
+    """The table of distances by type, and the cases that are farther from the reference than the fake's results."""
+    lines = []
+    for kind in sorted({kind for _, kind in here}):
+        cases = {case: distance for (case, of), distance in here.items() if of == kind}
+        case = max(cases, key=lambda name: (math.isnan(cases[name]), cases[name]))
+        lines.append(f"{kind}: {len(cases)} cases, the worst distance {cases[case]:.1e}: {case}")
+    if not fake:
+        return [*lines, "there are no distances of the fake to compare with; scripts/package/bundle.sh makes them"]
+    # Below this, a distance is of the last digits that the type has.
+    floor = {"float32": 1e-7, "bfloat16": 1e-3, "float16": 1e-4}
+    ratios = {key: here[key] / max(fake[key], floor[key[1]]) for key in here if key in fake}
+    far = [key for key, ratio in ratios.items() if not ratio <= FAR]
+    lines.append(f"{len(ratios)} of {len(here)} compared with the fake's: {len(far)} are more than {FAR} times as far")
+    far.sort(key=lambda key: ratios[key], reverse=True)
+    return [*lines, *(f"{key[0]}, {key[1]}: {here[key]:.1e}, the fake {fake[key]:.1e}" for key in far[:WORST_CASES])]
+
+
 def conformance(check):
-    """Every op, gradient, update and precision against the double-precision reference."""
-    return run_cases(check, "test_backend", check.size.conformance, (*OTHER_BACKENDS, *RANKS))
+    """Every op, gradient, update and precision against the double-precision reference, with the distance of each case and type."""
+    path = check.log_folder / "distances.tsv"
+    path.unlink(missing_ok=True)
+    found = run_cases(check, "test_backend", check.size.conformance, (*OTHER_BACKENDS, *RANKS), TRAINER_TEST_DISTANCES=str(path))
+    here = read_distances(path)
+    if not here:
+        raise Failure("no case wrote its distance")
+    for (case, kind), distance in here.items():
+        check.note(f"distance of {case}, {kind}", distance=distance)
+    return {**found, "lines": compare_distances(here, read_distances(check.reference / "distances.tsv"))}
 
 
 def engine(check):
@@ -157,9 +197,10 @@ def ranks(check):
 
 def sanitizer(check):
     """NVIDIA's compute-sanitizer on some of the project's own kernels: accesses out of bounds or misaligned."""
-    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not os.access(program, os.X_OK):
-        raise Skip("this machine has no compute-sanitizer")
+    program = libraries.find_sanitizer(ROOT)
+    if program is None:
+        raise Skip("there is no compute-sanitizer on PATH, in the CUDA Toolkit, among NVIDIA's wheels (pip install "
+                   "nvidia-cuda-sanitizer-api) or in a bundle that was made with --sanitizer")
     return run_cases(check, "test_backend", check.size.sanitized, (*OTHER_BACKENDS, *RANKS),
                      (program, "--tool", "memcheck", "--error-exitcode", "9"))
 
@@ -266,6 +307,24 @@ def resume_elsewhere(check):
     return {"text": text}
 
 
+def images(check):
+    """A training on a few JPEG files, which the loader decodes and the GPU normalizes."""
+    seeds = sorted((ROOT / "test/fuzz/seeds/jpeg").glob("*.jpg"))
+    if not seeds:
+        raise Skip(f"there is no JPEG file in {ROOT / 'test/fuzz/seeds/jpeg'}")
+    folder = check.out / "images"
+    for path in seeds:
+        kind = folder / ("grey" if path.name.startswith("grey") else "colour")
+        kind.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, kind)
+    config_path = check.out / "images.yaml"
+    config_path.write_text("model: {layers: [conv: {filters: 4}, global_average_pool, dense: 2]}\n"
+                           f"data: {{format: image_folder, path: {json.dumps(str(folder))}, resize: [32, 32]}}\n"
+                           "optimizer: {sgd: {learning_rate: 0.01}}\n", encoding="utf-8")
+    finished = train(check, config_path, "images", "train.max_steps=4", "train.batch_size=4", "parallel.device=cuda", "parallel.gpus=1")
+    return {"text": f"{len(seeds)} files, {finished['images_per_second']:.0f} images/s"}
+
+
 def telemetry(check):
     """The run's rows have utilisation, power and energy of each GPU, and the gap between steps."""
     path = check.out / "runs/gpu/metrics.csv"
@@ -297,8 +356,8 @@ def transfer(check):
 
 
 # Each step with its limit in seconds.
-STEPS = [(machine, 60), (devices, 60), (properties, 60), (conformance, 240), (training, 150), (telemetry, 10), (verify_resume, 60),
-         (verify_replicas, 60), (resume_elsewhere, 60), (ranks_shared, 120), (ranks, 120), (engine, 120), (transfer, 120),
+STEPS = [(machine, 60), (devices, 60), (properties, 60), (conformance, 240), (training, 150), (telemetry, 10), (images, 30),
+         (verify_resume, 60), (verify_replicas, 60), (resume_elsewhere, 60), (ranks_shared, 120), (ranks, 120), (engine, 120), (transfer, 120),
          (sanitizer, 120)]
 
 

@@ -3,6 +3,7 @@
 import glob
 import os
 import pathlib
+import shutil
 import sysconfig
 
 TOOLKIT = ("/usr/local/cuda/lib64",)
@@ -18,6 +19,14 @@ def folders():
         found += [pathlib.Path(package) / "nvidia" / wheel / "lib" for wheel in WHEELS]
     found += map(pathlib.Path, TOOLKIT)
     return [folder for folder in found if folder.is_dir() and glob.glob(str(folder / "*.so*"))]
+
+
+def find_sanitizer(root):
+    """NVIDIA's compute-sanitizer: of PATH, the toolkit, the wheel nvidia-cuda-sanitizer-api, or a bundle. None without one."""
+    wheels = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), root / "sanitizer"]
+    places = [shutil.which("compute-sanitizer"), "/usr/local/cuda/bin/compute-sanitizer",
+              *(pathlib.Path(wheel) / "nvidia/cu13/bin/compute-sanitizer" for wheel in wheels)]
+    return next((str(place) for place in places if place and os.access(place, os.X_OK)), None)
 
 
 def add_to(variable, folder):

@@ -1,7 +1,6 @@
 """The steps that measure: the machine's ceilings, trainer, and PyTorch in the same shapes."""
 
 import os
-import re
 import shlex
 import sys
 
@@ -75,10 +74,41 @@ def profile(check, case, batch):
     path = BENCH / f"{case}.yaml"
     settings = as_options(make_settings(batch))
     trace = check.out / f"trace_{short(case, batch)}.json"
-    output = check.run([check.trainer, "profile", path, "--steps", "5", "--trace", trace, "--overwrite",
-                        *settings], 90, f"profile_{short(case, batch)}")
-    table = [line for line in output.splitlines() if re.search(r"\d", line)]
-    return {"text": f"the whole table is in profile_{short(case, batch)}.log", "lines": table[:WORST_LAYERS + 8]}
+    name = f"profile_{short(case, batch)}"
+    output = check.run([check.trainer, "profile", path, "--steps", "5", "--trace", trace, "--overwrite", "--json", *settings], 90, name)
+    measured = event(output, "profile")
+    model = plan_model(check)
+    planned = check.reference / plan_name(model, case, batch)
+    plan = (planned.read_text(encoding="utf-8") if planned.is_file() else
+            check.run([check.trainer, "plan", path, "--device", model, "--json", *settings], 90, f"plan_{short(case, batch)}"))
+    predicted = event(plan, "plan")["gpu"]["predicted"]
+    step, floor = measured["loop_seconds"], predicted["step_seconds"][0]
+    text = (f"{1e3 * step:.3f} ms per step, at least {1e3 * floor:.3f} on a {model}: {100 * floor / step:.1f} % of the limit; the whole "
+            f"table is in {name}.log")
+    return {"text": text, "lines": worst_layers(measured["rows"], predicted["layers"])[:WORST_LAYERS]}
+
+
+def plan_name(model, case, batch):
+    """The file of a bundle with the plan of a training."""
+    return f"plan_{model}_{short(case, batch)}.json"
+
+
+def plan_model(check):
+    """The model of a GPU that `plan --device` knows: that of the first GPU, or the H100."""
+    names = " ".join(check.gpus[:1]).lower()
+    return next((model for model in ("a100", "h200", "b200") if model in names), "h100")
+
+
+def worst_layers(rows, planned):
+    """Layers by the time that they take beyond the plan's floor, the worst first."""
+    floors = {layer["name"]: layer["forward_seconds"][0] + layer["backward_seconds"][0] for layer in planned}
+    beyond = []
+    for row in rows:
+        seconds, floor = row["forward_seconds"] + row["backward_seconds"], floors.get(row["name"])
+        if row["layer"] and floor and seconds > 0:
+            beyond.append((seconds - floor, f"{row['name']}: {1e6 * seconds:.1f} us, at least {1e6 * floor:.1f}: "
+                                            f"{100 * floor / seconds:.0f} % of the limit; {row['implementations']}"))
+    return [text for _, text in sorted(beyond, reverse=True)]
 
 
 class Peer:

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -129,6 +131,18 @@ CompileOptions options_for(const Case& c, std::int64_t samples) {
   return options;
 }
 
+// Adds a line to the file that TRAINER_TEST_DISTANCES names: case, type, samples, the worst
+// distance of an output from the reference, and the largest that is allowed.
+void note_distance(const Case& c, const Setup& setup, std::int64_t samples, double worst,
+                   double tolerance) {
+  const char* path = std::getenv("TRAINER_TEST_DISTANCES");
+  if (path == nullptr) return;
+  // One write, so that the lines of several programs do not mix.
+  const std::string line = concat(c.name, '\t', to_string(setup.type), '\t', samples, '\t', worst,
+                                  '\t', tolerance, '\n');
+  std::ofstream(path, std::ios::app) << line << std::flush;
+}
+
 void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   Builder builder(setup.type);
   c.build(builder);
@@ -151,17 +165,20 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   scalars.loss_scale = 1.0 / static_cast<double>(samples);
   const auto expected = reference.run(samples, contents.inputs, scalars);
   const double tolerance = setup.type == DType::kFloat32 ? c.tolerance : 2e-2;
+  double worst = 0;
   // The second run finds memory as the first left it.
   for (int run = 0; run < 2; ++run) {
     const auto got = runner.run(samples, contents.inputs, scalars);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double d = distance(got[i], expected[i]);
+      worst = d <= worst ? worst : d;  // a NaN is the worst
       CHECK_MESSAGE(d <= tolerance, c.name, ", ", to_string(setup), ", batch ", samples, ", run ",
                     run, ", output ", i, " (", graph[graph.outputs[i]].name,
                     "): relative distance ", d);
-      if (!(d <= tolerance)) return;
+      if (!(d <= tolerance)) return note_distance(c, setup, samples, worst, tolerance);
     }
   }
+  note_distance(c, setup, samples, worst, tolerance);
 }
 
 }  // namespace

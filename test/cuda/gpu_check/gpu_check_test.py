@@ -58,7 +58,7 @@ def check_whole(build, folder):
     steps = steps_in(out)
     states = {name: step["state"] for name, step in steps.items()}
     expected = {"build", "machine", "devices", "properties", "training", "conformance", "engine", "sanitizer", "ranks_shared", "ranks",
-                "verify_resume", "verify_replicas", "resume_elsewhere", "telemetry", "transfer", "ceilings", "measure_cnn_8",
+                "verify_resume", "verify_replicas", "resume_elsewhere", "images", "telemetry", "transfer", "ceilings", "measure_cnn_8",
                 "profile_cnn_8", "peers_cnn_8"}
     assert states == {name: "skipped" if name == "transfer" else "passed" for name in expected}, states
     report = json.loads((out / "report.json").read_text())
@@ -78,6 +78,9 @@ def check_whole(build, folder):
     assert items["training", "gpu"]["parameters_sha256"] == items["training", "gpu_eager"]["parameters_sha256"], items
     assert items["measure_cnn_8", "cnn_8"]["benchmark"] == figures["benchmark"], items
     assert any(step == "conformance" and "dense" in item for step, item in items), items
+    assert "bfloat16: " in "".join(steps["conformance"]["lines"]) and "no distances of the fake" in steps["conformance"]["lines"][-1], steps
+    assert any(item.startswith("distance of dense") for step, item in items if step == "conformance"), items
+    assert "% of the limit" in steps["profile_cnn_8"]["text"] and steps["profile_cnn_8"]["lines"], steps["profile_cnn_8"]
     peers = steps["peers_cnn_8"]
     assert peers["torch"] == {"eager": 50.0, "graph": 50.0} and "PyTorch compile: " in peers["lines"][2], peers
     assert peers["lines"][-1] == f"ratio gpu1_cnn_8_bf16 {best(figures, steps) / 50:.2f}", peers
