@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/package/bundle.sh: the archive's size, a training from it in a root folder that holds glibc alone and has no network, and
-# gpu_check's steps on the fake GPU.
+# scripts/package/bundle.sh: the archive's size, a training from it in a root folder that holds glibc alone, and gpu_check's three
+# parts on the fake GPU in one that has the machine's system folders beside it, and nothing of the repository. Both have no network.
 #
 #   bundle_test.sh BUILD
 set -euo pipefail
@@ -13,7 +13,7 @@ done
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$root/scripts/package/bundle.sh" --gpu "$build" "$folder/bundle.tar.xz"
+"$root/scripts/package/bundle.sh" --gpu --size tiny "$build" "$folder/bundle.tar.xz"
 (($(stat -c %s "$folder/bundle.tar.xz") <= 40 << 20)) || { echo "the archive is larger than 40 MiB"; exit 1; }
 
 bare=$folder/bare
@@ -28,6 +28,20 @@ unshare --net --mount --pid --fork bash -c 'mount -t proc proc "$0/proc" && exec
   /bundle/apps/trainer/trainer train /digits.yaml --quiet --set train.max_steps=2 --set data.limit=64 --run-dir /tmp/run
 [[ -f $bare/tmp/run/config.yaml ]] || { echo "the training in the bare root left no run folder"; exit 1; }
 
-"$root/scripts/gpu_check.sh" --fake --no-build --build "$bare/bundle" --out "$folder/out" --part correctness speed peers \
-  > "$folder/gpu_check.log" || { cat "$folder/gpu_check.log"; exit 1; }
+
+# Python and its libraries are the machine's.
+system=$folder/system
+mkdir -p "$system"/{usr,etc,tmp,proc,dev,bundle,out}
+for link in bin lib lib64 sbin; do ln -s "usr/$link" "$system/$link"; done
+unshare --net --mount --pid --fork bash -c '
+  mount --bind /usr "$0/usr" && mount -o remount,bind,ro "$0/usr" && mount --bind /dev "$0/dev" && mount --bind "$1/bundle" "$0/bundle" &&
+  mount -t proc proc "$0/proc" && exec env -i PATH=/usr/bin:/bin HOME=/tmp chroot "$0" \
+  /bundle/scripts/gpu_check.sh --fake --out /out' "$system" "$bare" > "$folder/gpu_check.log" ||
+  { cat "$folder/gpu_check.log"; exit 1; }
+for part in correctness speed peers; do
+  grep -q "^==== $part, at most 540 s" "$folder/gpu_check.log" || { echo "gpu_check did not run $part"; exit 1; }
+done
+for holds in "conformance *passed" "images *passed" "profile_cnn_8 *passed.* of the limit" "0 are more than 4 times as far"; do
+  grep -q "$holds" "$system/out/report.txt" || { echo "the report lacks: $holds"; cat "$system/out/report.txt"; exit 1; }
+done
 echo "the bundle trains in a bare root, and gpu_check's three parts run with it"
