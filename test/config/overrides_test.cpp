@@ -159,7 +159,8 @@ TEST_CASE("--set: a text of which YAML drops a part, an error that shows the quo
         "--set run.dir: error: YAML reads '# x' as nothing; write it in quotes: \"# x\"");
   CHECK(wrong("a\nb").find("as 'a b'") != std::string::npos);
   CHECK(wrong("&a b").find("as 'b'") != std::string::npos);
-  CHECK(wrong("|") == "--set run.dir: error: YAML reads '|' as ''; write it in quotes: \"|\"");
+  CHECK(wrong("|") ==
+        "--set run.dir: error: YAML reads '|' as the quoted text ''; write it in quotes: \"|\"");
   for (const char* value : {">", "|-", ">+", "'", "\"", "|\n  a"}) {
     CHECK(wrong(value).find("write it in quotes: ") != std::string::npos);
   }
