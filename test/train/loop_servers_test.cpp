@@ -138,7 +138,7 @@ TEST_CASE("servers: chief and worker advance the same step, and the job ends for
   CHECK(servers.failure == "");
   CHECK(finish.reason == FinishReason::kDone);
   CHECK(finish.steps == 120);
-  CHECK(servers.worked == FinishReason::kDone);
+  CHECK(servers.worked.load() == FinishReason::kDone);
   CHECK(servers.trial.events.back() == "finish done");
   CHECK(servers.trial.events[servers.trial.events.size() - 2] == "save 120");
 }
@@ -202,12 +202,13 @@ TEST_CASE("servers: the worker makes the last steps, the last call of hooks coun
   servers.trial.at_step = [&](std::int64_t) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point limit = Clock::now() + std::chrono::seconds(20);
-    while (servers.worked != FinishReason::kDone && Clock::now() < limit) std::this_thread::yield();
+    while (servers.worked.load() != FinishReason::kDone && Clock::now() < limit)
+      std::this_thread::yield();
     return Request::kContinue;
   };
   const hooks::Finish finish = servers.run();
   CHECK(servers.failure == "");
-  CHECK(servers.worked == FinishReason::kDone);
+  CHECK(servers.worked.load() == FinishReason::kDone);
   CHECK(finish.steps == 120);
   CHECK(counts.last == 120);
   CHECK(counts.steps == 120);
