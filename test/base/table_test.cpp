@@ -4,6 +4,8 @@
 
 #include <sstream>
 
+#include "base/text.h"
+
 namespace trainer {
 namespace {
 
@@ -36,6 +38,9 @@ TEST_CASE("a table's letters count, not their bytes, and without names there is 
 TEST_CASE("numbers as people read them") {
   CHECK(fixed(0.98149, 3) == "0.981");
   CHECK(fixed(-1.5, 0) == "-2");
+  CHECK(significant(0.00123456, 3) == "0.00123");
+  CHECK(significant(1e-5, 4) == "1e-05");
+  CHECK(parse_real(significant(0.1, 17)) == 0.1);
   CHECK(percent(0.98123) == "98.12 %");
   CHECK(grouped(0) == "0");
   CHECK(grouped(999) == "999");

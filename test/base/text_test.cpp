@@ -61,3 +61,19 @@ TEST_CASE("is_line_of_text: the texts that printable() leaves as they are") {
     CHECK(trainer::is_line_of_text(trainer::printable(text)));
   }
 }
+
+TEST_CASE("to_hex: leading zeros up to the number of digits") {
+  CHECK(trainer::to_hex(0) == "0");
+  CHECK(trainer::to_hex(0x1f) == "1f");
+  CHECK(trainer::to_hex(0x1f, 4) == "001f");
+  CHECK(trainer::to_hex(0x12345, 4) == "12345");
+  CHECK(trainer::to_hex(~std::uint64_t{0}, 16) == "ffffffffffffffff");
+}
+
+TEST_CASE("split_lines: the last line end begins no line") {
+  using Lines = std::vector<std::string>;
+  CHECK(trainer::split_lines("") == Lines{});
+  CHECK(trainer::split_lines("\n") == Lines{""});
+  CHECK(trainer::split_lines("a") == Lines{"a"});
+  CHECK(trainer::split_lines("a\n\nb\n") == Lines{"a", "", "b"});
+}
