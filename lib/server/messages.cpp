@@ -1,8 +1,11 @@
 #include "server/messages.h"
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "base/error.h"
@@ -11,6 +14,18 @@ namespace trainer::server {
 namespace {
 
 using backend::FlatBuffer;
+
+using BufferPair = std::pair<FlatBuffer::Kind, proto::Part::Buffer>;
+constexpr BufferPair kBuffers[] = {{FlatBuffer::Kind::kParameters, proto::Part::PARAMETERS},
+                                   {FlatBuffer::Kind::kSlot, proto::Part::SLOT},
+                                   {FlatBuffer::Kind::kAverage, proto::Part::AVERAGE},
+                                   {FlatBuffer::Kind::kStatistics, proto::Part::STATISTICS}};
+
+using OutcomePair = std::pair<Outcome::Kind, proto::Outcome::Kind>;
+constexpr OutcomePair kOutcomes[] = {{Outcome::Kind::kDone, proto::Outcome::DONE},
+                                     {Outcome::Kind::kInterrupted, proto::Outcome::INTERRUPTED},
+                                     {Outcome::Kind::kFailed, proto::Outcome::FAILED},
+                                     {Outcome::Kind::kRefused, proto::Outcome::REFUSED}};
 
 // Rejects lamb, as config/checks does: its norms need whole parameters, and a server has a part of
 // each.
@@ -131,70 +146,30 @@ Start from_message(const proto::Layout& layout) {
 proto::Part to_message(FlatBuffer buffer) {
   proto::Part part;
   part.set_slot(buffer.slot);
-  switch (buffer.kind) {
-    case FlatBuffer::Kind::kParameters:
-      part.set_buffer(proto::Part::PARAMETERS);
-      break;
-    case FlatBuffer::Kind::kSlot:
-      part.set_buffer(proto::Part::SLOT);
-      break;
-    case FlatBuffer::Kind::kAverage:
-      part.set_buffer(proto::Part::AVERAGE);
-      break;
-    case FlatBuffer::Kind::kStatistics:
-      part.set_buffer(proto::Part::STATISTICS);
-      break;
-  }
+  part.set_buffer(std::ranges::find(kBuffers, buffer.kind, &BufferPair::first)->second);
   return part;
 }
 
 FlatBuffer from_message(const proto::Part& part) {
-  switch (part.buffer()) {
-    case proto::Part::PARAMETERS:
-      return {FlatBuffer::Kind::kParameters};
-    case proto::Part::SLOT:
-      if (part.slot() < 0 || part.slot() > 2) throw std::invalid_argument("no such slot");
-      return {FlatBuffer::Kind::kSlot, part.slot()};
-    case proto::Part::AVERAGE:
-      return {FlatBuffer::Kind::kAverage};
-    case proto::Part::STATISTICS:
-      return {FlatBuffer::Kind::kStatistics};
-    default:
-      throw std::invalid_argument("no such buffer");
-  }
+  const auto* found = std::ranges::find(kBuffers, part.buffer(), &BufferPair::second);
+  if (found == std::end(kBuffers)) throw std::invalid_argument("no such buffer");
+  if (found->first != FlatBuffer::Kind::kSlot) return {found->first};
+  if (part.slot() < 0 || part.slot() > 2) throw std::invalid_argument("no such slot");
+  return {found->first, part.slot()};
 }
 
 proto::Outcome to_message(const Outcome& outcome) {
   proto::Outcome message;
   message.set_message(outcome.message);
-  switch (outcome.kind) {
-    case Outcome::Kind::kDone:
-      message.set_kind(proto::Outcome::DONE);
-      break;
-    case Outcome::Kind::kInterrupted:
-      message.set_kind(proto::Outcome::INTERRUPTED);
-      break;
-    case Outcome::Kind::kFailed:
-      message.set_kind(proto::Outcome::FAILED);
-      break;
-    case Outcome::Kind::kRefused:
-      message.set_kind(proto::Outcome::REFUSED);
-      break;
-  }
+  message.set_kind(std::ranges::find(kOutcomes, outcome.kind, &OutcomePair::first)->second);
   return message;
 }
 
+// Returns a failure for an unknown kind.
 Outcome from_message(const proto::Outcome& message) {
-  switch (message.kind()) {
-    case proto::Outcome::DONE:
-      return {Outcome::Kind::kDone, message.message()};
-    case proto::Outcome::INTERRUPTED:
-      return {Outcome::Kind::kInterrupted, message.message()};
-    case proto::Outcome::REFUSED:
-      return {Outcome::Kind::kRefused, message.message()};
-    default:
-      return {Outcome::Kind::kFailed, message.message()};
-  }
+  const auto* found = std::ranges::find(kOutcomes, message.kind(), &OutcomePair::second);
+  const bool is_known = found != std::end(kOutcomes);
+  return {is_known ? found->first : Outcome::Kind::kFailed, message.message()};
 }
 
 std::string to_bytes(std::span<const float> values) {
