@@ -6,7 +6,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-using Clip = UpdateSegment::Clip;
+using Clip = graph::Clip::Kind;
 
 constexpr unsigned kClipThreads = 1024;
 
@@ -47,13 +47,13 @@ __global__ void __launch_bounds__(kClipThreads)
     }
     for (int d = kWarp / 2; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
     all += sum;
-    if (lane == 0) scales[s] = clip_scale(sum, segments[s].clip_limit);
+    if (lane == 0) scales[s] = clip_scale(sum, segments[s].clip.limit);
   }
   all = over_block(lane == 0 ? all : 0.0, 0.0, shared, Sum());
   for (std::int64_t s = threadIdx.x; s < segment_count; s += blockDim.x) {
-    if (segments[s].clip == Clip::kGlobalNorm) {
-      scales[s] = clip_scale(all, segments[s].clip_limit);
-    } else if (segments[s].clip != Clip::kNorm) {
+    if (segments[s].clip.kind == Clip::kGlobalNorm) {
+      scales[s] = clip_scale(all, segments[s].clip.limit);
+    } else if (segments[s].clip.kind != Clip::kNorm) {
       scales[s] = 1.0f;
     }
   }

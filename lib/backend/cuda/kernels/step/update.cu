@@ -7,8 +7,6 @@
 namespace trainer::backend::cuda {
 namespace {
 
-using Clip = UpdateSegment::Clip;
-
 template <int N>
 __device__ inline void sgd(const UpdateSegment& s, const Rates& rates, const UpdateBuffers& buffers,
                            std::int64_t i, std::int64_t left, const float (&g)[N], float (&w)[N]) {
@@ -222,20 +220,6 @@ void assign(UpdateSegment& segment, const graph::LambRule& rule) {
   segment.epsilon = rule.epsilon;
 }
 
-Clip convert_clip(graph::Clip::Kind kind) {
-  switch (kind) {
-    case graph::Clip::Kind::kNone:
-      break;
-    case graph::Clip::Kind::kValue:
-      return Clip::kValue;
-    case graph::Clip::Kind::kNorm:
-      return Clip::kNorm;
-    case graph::Clip::Kind::kGlobalNorm:
-      return Clip::kGlobalNorm;
-  }
-  return Clip::kNone;
-}
-
 }  // namespace
 
 UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offset,
@@ -250,8 +234,7 @@ UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offs
   segment.weight_decay = update.weight_decay;
   segment.learning_rate_multiplier = update.learning_rate_multiplier;
   segment.ema = update.ema;
-  segment.clip = convert_clip(update.clip.kind);
-  segment.clip_limit = update.clip.limit;
+  segment.clip = update.clip;
   segment.slots = slots;
   segment.average = average ? 1 : 0;
   segment.updates_before = update.updates_before;

@@ -33,8 +33,7 @@ struct UpdateSegment {
   float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
   std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
   float l1 = 0, l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;
-  enum class Clip : std::int32_t { kNone, kValue, kNorm, kGlobalNorm } clip = Clip::kNone;
-  float clip_limit = 0;
+  graph::Clip clip;
   std::int32_t slots = 0;
   std::int32_t average = 0;  // 0 or 1
   std::uint64_t updates_before = 0;

@@ -27,8 +27,8 @@ __device__ inline void clip_and_decay(const UpdateSegment& s, const Rates& rates
                                       float (&w)[N]) {
   for (int k = 0; k < N; ++k) {
     g[k] *= rates.clip_scale;
-    if (s.clip == UpdateSegment::Clip::kValue) {
-      const float limit = s.clip_limit;
+    if (s.clip.kind == graph::Clip::Kind::kValue) {
+      const float limit = s.clip.limit;
       g[k] = g[k] > limit ? limit : g[k] < -limit ? -limit : g[k];
     }
     w[k] -= w[k] * (rates.learning_rate * s.weight_decay);
