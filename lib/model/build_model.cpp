@@ -133,8 +133,8 @@ class Builder {
   void check_preset() {
     const std::int64_t numbers = std::ssize(config::find_normalize(data_).mean);
     if (!data_.preprocess || numbers < 2 || numbers == sample_.image[2]) return;
-    error(data_.loc, "data.preprocess: ", spell(*data_.preprocess), " needs images of ",
-          numbers, " channels, but these have ", sample_.image[2],
+    error(data_.loc, "data.preprocess: ", spell(*data_.preprocess), " needs images of ", numbers,
+          " channels, but these have ", sample_.image[2],
           "; use tf or scale, or data.normalize in its place",
           model_.backbone ? " (a backbone chooses its own preset where none is given)" : "");
   }
