@@ -200,10 +200,11 @@ TEST_CASE("servers: the worker makes the last steps, the last call of hooks coun
   SampleCounter::Counts counts;
   servers.trial.make_hook = [&] { return std::make_unique<SampleCounter>(counts); };
   servers.trial.at_step = [&](std::int64_t) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point limit = Clock::now() + std::chrono::seconds(20);
-    while (servers.worked.load() != FinishReason::kDone && Clock::now() < limit)
+    using std::chrono::steady_clock;
+    const steady_clock::time_point limit = steady_clock::now() + std::chrono::seconds(20);
+    while (servers.worked.load() != FinishReason::kDone && steady_clock::now() < limit) {
       std::this_thread::yield();
+    }
     return Request::kContinue;
   };
   const hooks::Finish finish = servers.run();
