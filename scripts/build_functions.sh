@@ -5,6 +5,8 @@ say() { echo "==== $1 (after $SECONDS s)"; }
 
 # Paths are relative to the root, so that clones in other folders find each other's results.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+# OpenMP's threads spin while they wait, which takes from tests that run beside.
+export OMP_WAIT_POLICY=passive
 if [[ -z ${TRAINER_SHARED_DATA:-} && -d ../shared/data ]]; then
   TRAINER_SHARED_DATA=$(cd ../shared/data && pwd)
   export TRAINER_SHARED_DATA
