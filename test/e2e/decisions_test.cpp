@@ -294,17 +294,6 @@ TEST_CASE("evaluate --abstain: predict --abstain gives the coverage and the erro
   }
   CHECK(event.at("stored") == trained.folder + "/abstention.json");
 
-  // An operating point decides about the classes of both.
-  const std::string costs = trained.work / "costs.csv";
-  std::ofstream(costs) << "true,0,1,2,3\n0,0,9,9,9\n1,1,0,1,1\n2,1,1,0,1\n3,1,1,1,0\n";
-  trained.evaluate({"--operating-point", "cost=" + costs}, "operating_point");
-  const Json decided = trained.evaluate({"--abstain", "0.3"}, "abstention");
-  std::int64_t answered = 0;
-  for (const Json& line : trained.predict({"--split", "test", "--abstain", "0.3"}).lines()) {
-    answered += line.at("abstained").get<bool>() ? 0 : 1;
-  }
-  CHECK(decided.at("answers").at("answered") == answered);
-
   const Result text = run({"evaluate", trained.folder, "--abstain", "0.1"});
   CHECK(contains(text.out, "abstention: a class from a confidence of "));
   CHECK(contains(text.out, " on, for an error of at most 10.00 %; stored in " + trained.folder +
@@ -315,6 +304,17 @@ TEST_CASE("evaluate --abstain: predict --abstain gives the coverage and the erro
   const std::string html = read_text_file(page);
   CHECK(contains(html, "For an error of at most 10.00 %, a class from a confidence of "));
   CHECK(contains(html, "<caption>Abstention</caption>"));
+
+  // An operating point decides about the classes of both.
+  const std::string costs = trained.work / "costs.csv";
+  std::ofstream(costs) << "true,0,1,2,3\n0,0,9,9,9\n1,1,0,1,1\n2,1,1,0,1\n3,1,1,1,0\n";
+  trained.evaluate({"--operating-point", "cost=" + costs}, "operating_point");
+  const Json decided = trained.evaluate({"--abstain", "0.3"}, "abstention");
+  std::int64_t answered = 0;
+  for (const Json& line : trained.predict({"--split", "test", "--abstain", "0.3"}).lines()) {
+    answered += line.at("abstained").get<bool>() ? 0 : 1;
+  }
+  CHECK(decided.at("answers").at("answered") == answered);
 
   const Result wrong = run({"evaluate", trained.folder, "--abstain", "1.5"});
   CHECK(wrong.code == 2);
