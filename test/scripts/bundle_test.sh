@@ -35,7 +35,7 @@ mkdir -p "$system"/{usr,etc,tmp,proc,dev,bundle,out}
 for link in bin lib lib64 sbin; do ln -s "usr/$link" "$system/$link"; done
 unshare --net --mount --pid --fork bash -c '
   mount --bind /usr "$0/usr" && mount -o remount,bind,ro "$0/usr" && mount --bind /dev "$0/dev" && mount --bind "$1/bundle" "$0/bundle" &&
-  mount -t proc proc "$0/proc" && exec env -i PATH=/usr/bin:/bin HOME=/tmp chroot "$0" \
+  mount -t proc proc "$0/proc" && exec env -i PATH=/usr/sbin:/usr/bin:/bin HOME=/tmp chroot "$0" \
   /bundle/scripts/gpu_check.sh --fake --out /out' "$system" "$bare" > "$folder/gpu_check.log" ||
   { cat "$folder/gpu_check.log"; exit 1; }
 for part in correctness speed peers; do
