@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands/evaluate/abstention_report.h"
 #include "commands/evaluate/calibrate.h"
 #include "commands/evaluate/cost_matrix.h"

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/executable/executable.h"
 #include "backend/cuda/kernels/counted_work.h"
+#include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cuda {
 namespace {

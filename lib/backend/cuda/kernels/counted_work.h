@@ -10,13 +10,13 @@ namespace trainer::backend::cuda {
 // nothing is enqueued.
 class CountedWork {
  public:
-  CountedWork() : before_(current_) { current_ = this; }
-  ~CountedWork() { current_ = before_; }
+  CountedWork() : before_(innermost) { innermost = this; }
+  ~CountedWork() { innermost = before_; }
   CountedWork(const CountedWork&) = delete;
   CountedWork& operator=(const CountedWork&) = delete;
 
   // Returns the innermost object of this thread; null: work is enqueued.
-  static CountedWork* current() { return current_; }
+  static CountedWork* current() { return innermost; }
 
   std::int64_t kernels = 0;
   std::int64_t library_calls = 0;  // of cuDNN and cuBLASLt
@@ -24,7 +24,7 @@ class CountedWork {
 
  private:
   CountedWork* before_;
-  inline static thread_local CountedWork* current_ = nullptr;
+  inline static thread_local CountedWork* innermost = nullptr;
 };
 
 }  // namespace trainer::backend::cuda
