@@ -25,7 +25,7 @@ PackParameters make_packing(const float* from, std::byte* to, DType type, std::i
   return {{const_cast<float*>(from), to, positions, in, out}, type};
 }
 
-// A longer vector is a launch of its own, which a tile per 32 elements would be too small for.
+// Longer vectors get a launch of their own: tiles of 32 elements would leave most threads idle.
 constexpr std::int64_t kMaxBatchedVector = std::int64_t{1} << 16;
 
 }  // namespace

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/files.h"
-#include "base/formats/csv.h"
+#include "base/formats/csv_lines.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
@@ -25,32 +24,6 @@ using CostJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxShownClasses = 20;  // classes whose counts fit a screen
 
-std::string trim(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-// A line of the table that is not empty.
-struct CostRow {
-  std::size_t line = 0;  // from 1
-  std::vector<std::string> cells;
-};
-
-std::vector<CostRow> read_rows(const std::string& file) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  std::string text = read_text_file(file);
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  const std::vector<std::string> lines = split_text(text, '\n');
-  std::vector<CostRow> rows;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (trim(lines[i]).empty()) continue;
-    rows.push_back({i + 1, split_csv_row(trim(lines[i]))});
-    for (std::string& cell : rows.back().cells) cell = trim(cell);
-  }
-  return rows;
-}
-
 // Reads the table of one file.
 class CostTable {
  public:
@@ -58,20 +31,19 @@ class CostTable {
       : file_(std::move(file)), classes_(classes) {}
 
   engine::CostMatrix read() const {
-    const std::vector<CostRow> rows = read_rows(file_);
+    const std::vector<CsvLine> rows = read_csv_lines(file_, "");
     const std::size_t count = classes_.size();
     if (rows.empty()) throw DataError(file_, "is empty; " + form());
     const std::vector<std::size_t> decided = find_columns(rows.front());
     if (rows.size() != count + 1) {
-      fail(rows.back(), concat("the table has ", rows.size() - 1,
-                               " rows below its header, and the "
-                               "model has ",
-                               count, " classes; ", form()));
+      fail(rows.back(),
+           concat("the table has ", rows.size() - 1, " rows below its header, and the model has ",
+                  count, " classes; ", form()));
     }
     engine::CostMatrix matrix{count, std::vector<double>(count * count)};
     std::vector<bool> is_read(count);
     for (std::size_t r = 1; r < rows.size(); ++r) {
-      const CostRow& row = rows[r];
+      const CsvLine& row = rows[r];
       if (row.cells.size() != count + 1) {
         fail(row, concat("has ", row.cells.size(), " cells, the header has ", count + 1));
       }
@@ -88,11 +60,11 @@ class CostTable {
     return concat("expected a header `true,", join(classes_, ","),
                   "` and a row per true class with its name and its costs");
   }
-  [[noreturn]] void fail(const CostRow& row, const std::string& reason) const {
+  [[noreturn]] void fail(const CsvLine& row, const std::string& reason) const {
     throw DataError(concat(file_, ":", row.line), reason);
   }
   // Returns the class of each column but the first.
-  std::vector<std::size_t> find_columns(const CostRow& header) const {
+  std::vector<std::size_t> find_columns(const CsvLine& header) const {
     if (header.cells.size() != classes_.size() + 1) {
       fail(header, concat("the header has ", header.cells.size(), " cells; ", form()));
     }
@@ -104,7 +76,7 @@ class CostTable {
     return columns;
   }
   // Returns the class of a name, and marks it in `is_named`.
-  std::size_t find_class(const CostRow& row, const std::string& name,
+  std::size_t find_class(const CsvLine& row, const std::string& name,
                          std::vector<bool>& is_named) const {
     const auto found = std::find(classes_.begin(), classes_.end(), name);
     if (found == classes_.end()) {
@@ -115,7 +87,7 @@ class CostTable {
     is_named[index] = true;
     return index;
   }
-  double read_cost(const CostRow& row, const std::string& cell) const {
+  double read_cost(const CsvLine& row, const std::string& cell) const {
     const std::optional<double> cost = parse_real(cell);
     if (cost && std::isfinite(*cost) && *cost >= 0) return *cost;
     fail(row, concat("'", printable(cell), "' is not a cost; expected a number of at least 0"));

@@ -44,8 +44,7 @@ void Decisions::check_operating_point() {
     if (!options_.positive_class.empty() && !options_.curves) {
       throw ConfigError(
           {}, concat("--positive-class has no meaning for --operating-point ", printable(criterion),
-                     ", which has the costs of all classes; "
-                     "leave it out"));
+                     ", which has the costs of all classes; leave it out"));
     }
   } else if (!criterion.empty()) {
     read_operating_criterion(criterion);

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/csv_lines.h"
 #include "base/text.h"
-#include "data/images/listing/csv_text.h"
 #include "data/images/listing/labels.h"
 
 namespace trainer::data {

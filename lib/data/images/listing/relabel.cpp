@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/csv_lines.h"
 #include "base/text.h"
 #include "data/image_split.h"
 #include "data/images/listing/csv.h"
-#include "data/images/listing/csv_text.h"
 #include "data/images/listing/labels.h"
 #include "data/split_folders.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace trainer::data {
+namespace trainer {
 
 struct CsvLine {
   int line = 1;  // its number in the file; of several lines, that of the first
@@ -16,4 +16,4 @@ struct CsvLine {
 // empty lines, are left out. Throws DataError.
 std::vector<CsvLine> read_csv_lines(const std::string& path, const std::string& separator);
 
-}  // namespace trainer::data
+}  // namespace trainer

@@ -1,4 +1,4 @@
-#include "data/images/listing/csv_text.h"
+#include "base/formats/csv_lines.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,8 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "data/images/listing/csv.h"
 
-namespace trainer::data {
+namespace trainer {
 namespace {
 
 void append_utf8(std::string& text, std::uint32_t code) {
@@ -165,7 +164,7 @@ class LineReader {
         return;
       }
     }
-    fail_at(path_, start, "has a quote that is not closed");
+    throw DataError(concat(path_, ":", start), "has a quote that is not closed");
   }
 
   std::string path_, text_;
@@ -186,4 +185,4 @@ std::vector<CsvLine> read_csv_lines(const std::string& path, const std::string& 
   return lines;
 }
 
-}  // namespace trainer::data
+}  // namespace trainer
