@@ -82,7 +82,8 @@ TEST_CASE("read_cost_matrix: a row per true class, in any order") {
   std::string windows = "\xEF\xBB\xBF";
   for (const char letter : text) windows += letter == '\n' ? "\r\n" : std::string(1, letter);
   CHECK(read(windows + "\r\n").costs == expected);
-  CHECK(read("true;ill;well;ill, mild\nill;0;100;10\nwell;4;0;1.5\nill, mild;2;20;0\n").costs == expected);
+  CHECK(read("true;ill;well;ill, mild\nill;0;100;10\nwell;4;0;1.5\nill, mild;2;20;0\n").costs ==
+        expected);
   CHECK(read(text).at(2, 0) == 100);
 }
 
