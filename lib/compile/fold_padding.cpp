@@ -1,6 +1,62 @@
+#include <array>
+#include <optional>
+#include <variant>
+
 #include "compile/passes.h"
 
 namespace trainer::compile {
+namespace {
+
+struct Padding {
+  std::array<std::int64_t, 2> before, after;  // rows, columns
+};
+
+bool is_rectified(const Graph& graph, ValueId id) {
+  const int producer = graph.producer(id);
+  if (producer < 0) return false;
+  const auto* activate = std::get_if<graph::Activate>(&graph.nodes[producer].op);
+  return activate != nullptr && (activate->activation.kind == graph::Activation::Kind::kRelu ||
+                                 activate->activation.kind == graph::Activation::Kind::kRelu6);
+}
+
+// Returns whether each window reads a pixel of the image.
+bool reads_image(const graph::Window& window) {
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (window.dilation[axis] != 1 || window.pad_before[axis] >= window.size[axis] ||
+        window.pad_after[axis] >= window.size[axis]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+graph::Window enlarge(graph::Window window, const Padding& padding) {
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    window.pad_before[axis] += padding.before[axis];
+    window.pad_after[axis] += padding.after[axis];
+  }
+  return window;
+}
+
+// Lets `reader` pad the value itself. Returns false if it would compute something else.
+//
+// The padding of a maximum is not zero but never wins. No value of a ReLU is below zero, so that
+// the maximum is the same; where it is zero, another pixel may win, but the gradient of the ReLU is
+// zero at both.
+bool pad_in(const Graph& graph, Node& reader, ValueId padded, const Padding& padding) {
+  if (auto* conv = std::get_if<graph::Conv>(&reader.op)) {
+    conv->window = enlarge(conv->window, padding);
+    return true;
+  }
+  auto* pool = std::get_if<graph::Pool>(&reader.op);
+  if (pool == nullptr || pool->kind != graph::Pool::Kind::kMax) return false;
+  const graph::Window window = enlarge(pool->window, padding);
+  if (!is_rectified(graph, padded) || !reads_image(window)) return false;
+  pool->window = window;
+  return true;
+}
+
+}  // namespace
 
 Graph fold_padding(Graph graph, const Options&) {
   std::vector<bool> removed(graph.nodes.size(), false);
@@ -9,14 +65,11 @@ Graph fold_padding(Graph graph, const Options&) {
     if (pad == nullptr) continue;
     const std::optional<int> user = only_consumer(graph, graph.nodes[i].outputs[0]);
     if (!user) continue;
-    Node& node = graph.nodes[*user];
-    auto* conv = std::get_if<graph::Conv>(&node.op);
-    if (conv == nullptr) continue;
-    conv->window.pad_before[0] += pad->top;
-    conv->window.pad_before[1] += pad->left;
-    conv->window.pad_after[0] += pad->bottom;
-    conv->window.pad_after[1] += pad->right;
-    node.inputs[0] = graph.nodes[i].inputs[0];
+    const ValueId padded = graph.nodes[i].inputs[0];
+    const Padding padding{{pad->top, pad->left}, {pad->bottom, pad->right}};
+    Node& reader = graph.nodes[*user];
+    if (!pad_in(graph, reader, padded, padding)) continue;
+    reader.inputs[0] = padded;
     removed[i] = true;
   }
   remove_nodes(graph, removed);

@@ -1,7 +1,9 @@
-// Padding computed by the convolution behind it.
+// Padding computed by the convolution or the maximum behind it.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <variant>
 
 #include "compile/models.h"
@@ -20,6 +22,31 @@ TEST_CASE("zero padding moves into the convolution side by side") {
   const std::array<std::int64_t, 2> before{2, 4}, after{3, 5};  // top and left, bottom and right
   CHECK(window.pad_before == before);
   CHECK(window.pad_after == after);
+}
+
+TEST_CASE("zero padding of a ReLU moves into the maximum behind it") {
+  const Graph graph = training_graph(
+      model("activation: relu, zero_pad: {padding: [1, 2, 0, 1]}, max_pool: 3"), sgd());
+  const auto pool = std::ranges::find_if(graph.nodes, [](const graph::Node& node) {
+    return std::holds_alternative<graph::Pool>(node.op);
+  });
+  REQUIRE(pool != graph.nodes.end());
+  const auto& window = std::get<graph::Pool>(pool->op).window;
+  const std::array<std::int64_t, 2> before{1, 0}, after{2, 1};
+  CHECK(window.pad_before == before);
+  CHECK(window.pad_after == after);
+}
+
+TEST_CASE("zero padding before a maximum stays where zeros could win or fill a window") {
+  for (const std::string layers :
+       {"activation: tanh, zero_pad: {padding: 1}, max_pool: 3",
+        "batch_norm, zero_pad: {padding: 1}, max_pool: 3",
+        "activation: relu, zero_pad: {padding: 1}, average_pool: 3",
+        "activation: relu, zero_pad: {padding: 2}, max_pool: 2",
+        "activation: relu, zero_pad: {padding: [0, 2, 0, 0]}, max_pool: 2"}) {
+    CAPTURE(layers);
+    CHECK(forward(layers).find("zero_pad") != std::string::npos);
+  }
 }
 
 }  // namespace trainer::compile
