@@ -93,7 +93,7 @@ void add_crossval(CommandLine& line) {
       .add_option("--operating-point", arguments->decisions.operating_point,
                   "Also the threshold of the positive class, found for each fold on the "
                   "predictions for the other folds: sensitivity=0.95, specificity=0.9 or "
-                  "cost=FP:FN; or cost=FILE.csv, as of evaluate")
+                  "cost=FP:FN; or cost=FILE.csv, as for evaluate")
       .type_name("CRITERION");
   command
       .add_option("--positive-class", arguments->decisions.positive_class,

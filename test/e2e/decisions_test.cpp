@@ -188,6 +188,9 @@ TEST_CASE("evaluate --curves: every class of several against the rest") {
   trained.evaluate({"--operating-point", "sensitivity=0.9", "--positive-class", "3"},
                    "operating_point");
   CHECK_FALSE(contains(trained.predict({"--limit", "1"}).err, "operating"));
+  const Path onnx = trained.work / "model.onnx";
+  REQUIRE(run({"export", trained.folder, "--format", "onnx", "--output", onnx}).code == 0);
+  CHECK_FALSE(contains(read_text_file(onnx), "operating_point"));
 }
 
 TEST_CASE("evaluate --operating-point: wrong options are rejected before the evaluation") {
@@ -296,8 +299,8 @@ TEST_CASE("evaluate --abstain: predict --abstain gives the coverage and the erro
 
   const Result text = run({"evaluate", trained.folder, "--abstain", "0.1"});
   CHECK(contains(text.out, "abstention: a class from a confidence of "));
-  CHECK(contains(text.out, " on, for an error of at most 10.00 %; stored in " + trained.folder +
-                               "/abstention.json\n"));
+  CHECK(contains(text.out, " on, for an error of at most 10.00 %, at the temperature "));
+  CHECK(contains(text.out, "; stored in " + trained.folder + "/abstention.json\n"));
   CHECK(contains(text.out, "error of these (95 % interval)"));
   const Path page = trained.work / "report.html";
   REQUIRE(run({"report", trained.folder, "--output", page}).code == 0);
@@ -306,15 +309,24 @@ TEST_CASE("evaluate --abstain: predict --abstain gives the coverage and the erro
   CHECK(contains(html, "<caption>Abstention</caption>"));
 
   // An operating point decides about the classes of both.
+  const Json likeliest = trained.evaluate({"--abstain", "0.3"}, "abstention");
+  CHECK(likeliest.at("operating_point").is_null());
   const std::string costs = trained.work / "costs.csv";
   std::ofstream(costs) << "true,0,1,2,3\n0,0,9,9,9\n1,1,0,1,1\n2,1,1,0,1\n3,1,1,1,0\n";
   trained.evaluate({"--operating-point", "cost=" + costs}, "operating_point");
   const Json decided = trained.evaluate({"--abstain", "0.3"}, "abstention");
-  std::int64_t answered = 0;
+  CHECK(decided.at("operating_point") == "cost=" + costs);
+  CHECK(decided.at("validation") != likeliest.at("validation"));
+  std::int64_t answered = 0, wrong_answers = 0;
   for (const Json& line : trained.predict({"--split", "test", "--abstain", "0.3"}).lines()) {
-    answered += line.at("abstained").get<bool>() ? 0 : 1;
+    if (line.at("abstained").get<bool>()) continue;
+    ++answered;
+    wrong_answers += line.at("class") == line.at("label") ? 0 : 1;
   }
   CHECK(decided.at("answers").at("answered") == answered);
+  CHECK(decided.at("answers").at("wrong") == wrong_answers);
+  REQUIRE(run({"report", trained.folder, "--output", page, "--overwrite"}).code == 0);
+  CHECK(contains(read_text_file(page), ", decided by the operating point cost="));
 
   const Result wrong = run({"evaluate", trained.folder, "--abstain", "1.5"});
   CHECK(wrong.code == 2);
@@ -336,6 +348,8 @@ TEST_CASE("evaluate --operating-point cost=FILE: predict, export and report use 
   const Json calibrated =
       trained.evaluate({"--operating-point", "cost=" + file}, "operating_point");
   CHECK(calibrated.at("likeliest") == event.at("likeliest"));
+  CHECK(event.at("temperature") == 1);
+  CHECK(calibrated.at("temperature") != 1);
   const Result predicted = trained.predict({"--split", "test"});
   CHECK(contains(predicted.err,
                  concat(": the class of the least expected cost is predicted, the operating point "
@@ -369,7 +383,7 @@ TEST_CASE("evaluate --operating-point cost=FILE: predict, export and report use 
         likeliest);
 
   const Result text = run({"evaluate", trained.folder, "--operating-point", "cost=" + file});
-  CHECK(contains(text.out, ": the class of the least expected cost; stored in "));
+  CHECK(contains(text.out, ": the class of the least expected cost, at the temperature "));
   CHECK(contains(text.out, "\nthe class of the least expected cost   "));
   const Path page = trained.work / "report.html", onnx = trained.work / "model.onnx";
   REQUIRE(run({"report", trained.folder, "--output", page}).code == 0);
@@ -398,6 +412,34 @@ TEST_CASE("evaluate --operating-point cost=FILE: predict, export and report use 
   const Result damaged = run({"predict", trained.folder, "--limit", "1"});
   CHECK(damaged.code == 3);
   CHECK(contains(damaged.err, "operating_point.json: is damaged"));
+}
+
+TEST_CASE("evaluate: without a run, each option uses the results of those before it") {
+  const BinaryRun trained("[flatten, dense: 4]", 4);
+  const std::string weights = trained.work / "weights.safetensors";
+  const std::string costs = trained.work / "costs.csv";
+  std::ofstream(costs) << "true,0,1,2,3\n0,0,9,9,9\n1,1,0,1,1\n2,1,1,0,1\n3,1,1,1,0\n";
+  REQUIRE(run({"export", trained.folder, "--format", "safetensors", "--output", weights}).code ==
+          0);
+  const Arguments options{"--json",        "--calibrate", "--operating-point",
+                          "cost=" + costs, "--abstain",   "0.3"};
+  const auto evaluate = [&](Arguments arguments) {
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result;
+  };
+  const Result of_run = evaluate({"evaluate", trained.folder});
+  const Result of_config = evaluate({"evaluate", trained.config, "--weights", weights});
+  const Json temperature = of_config.event("calibrated").at("temperature");
+  CHECK(temperature != 1);
+  CHECK(of_config.event("abstention").at("temperature") == temperature);
+  CHECK(of_config.event("operating_point").at("temperature") == temperature);
+  CHECK(of_config.event("abstention").at("stored").is_null());
+  for (const char* key : {"operating_point", "validation", "answers"}) {
+    CHECK(of_config.event("abstention").at(key) == of_run.event("abstention").at(key));
+  }
 }
 
 }  // namespace trainer::e2e

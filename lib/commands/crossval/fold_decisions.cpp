@@ -197,7 +197,7 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
   decisions.curves = compute_curves(all, kOutOfFold, classes, find_curve_class(classes, options));
   if (const std::string file = find_cost_file(options.operating_point); !file.empty()) {
     decisions.costs = make_cost_report(options.operating_point, read_cost_matrix(file, classes),
-                                       classes, 1, kOutOfFold, decisions.calibration->corrected);
+                                       classes, {}, kOutOfFold, decisions.calibration->corrected);
   } else if (!options.operating_point.empty()) {
     decisions.operating_point = find_fold_operating_point(folds, all, classes, options, warn);
   }

@@ -1,6 +1,7 @@
 #include "commands/evaluate/abstention_report.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -16,29 +17,23 @@ namespace {
 
 using AbstentionJson = nlohmann::ordered_json;
 
-// The samples of a split that got a class.
-struct Answers {
-  std::int64_t samples = 0, answered = 0, wrong = 0;
-
-  double coverage() const { return share(answered, samples); }
-  double error() const { return share(wrong, answered); }
-  engine::Interval error_interval() const { return engine::wilson(wrong, answered); }
-};
-
-Answers found_answers(const AbstentionReport& report) {
-  return {report.found.samples, report.found.answered, report.found.wrong};
+engine::Interval error_interval(const Answers& answers) {
+  return engine::wilson(answers.wrong, answers.labelled);
 }
 
-Answers split_answers(const AbstentionReport& report) {
-  return {report.coverage.samples(), report.coverage.answered(), report.coverage.wrong()};
-}
-
+// An error without answers is null.
 AbstentionJson answers_json(const Answers& answers) {
-  const engine::Interval interval = answers.error_interval();
-  return {{"samples", answers.samples}, {"answered", answers.answered},
-          {"wrong", answers.wrong},     {"coverage", answers.coverage()},
-          {"error", answers.error()},   {"error_low", interval.low},
-          {"error_high", interval.high}};
+  AbstentionJson json{{"samples", answers.samples},
+                      {"answered", answers.answered},
+                      {"wrong", answers.wrong},
+                      {"coverage", answers.coverage()}};
+  const engine::Interval interval = error_interval(answers);
+  for (const auto& [key, value] : {std::pair{"error", answers.error()},
+                                   {"error_low", interval.low},
+                                   {"error_high", interval.high}}) {
+    json[key] = answers.answered == 0 ? AbstentionJson() : AbstentionJson(value);
+  }
+  return json;
 }
 
 // Returns the content of the file of the run. The confidence is null if the model always abstains.
@@ -47,9 +42,11 @@ AbstentionJson abstention_json(const AbstentionReport& report) {
   return {{"allowed_error", found.error},
           {"confidence", found.is_always() ? AbstentionJson() : AbstentionJson(found.confidence)},
           {"temperature", report.temperature},
-          {"validation", answers_json(found_answers(report))},
+          {"operating_point",
+           report.criterion.empty() ? AbstentionJson() : AbstentionJson(report.criterion)},
+          {"validation", answers_json(found.answers)},
           {"split", to_string(report.split)},
-          {"answers", answers_json(split_answers(report))}};
+          {"answers", answers_json(report.coverage.answers())}};
 }
 
 // Calls `each` with the prediction of each sample.
@@ -67,7 +64,7 @@ void for_each_prediction(const engine::LabelledLogits& scores, const PredictOpti
 }
 
 void add_row(Table& table, const std::string& samples, const Answers& answers) {
-  const engine::Interval interval = answers.error_interval();
+  const engine::Interval interval = error_interval(answers);
   table.add(
       {samples,
        concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
@@ -97,7 +94,7 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
 }
 
 std::string store_abstention(const OpenedModel& opened, bool flip, const AbstentionReport& report) {
-  return store_result(opened, flip, kAbstentionFile, abstention_json(report)).value_or("").string();
+  return store_result(opened, flip, kAbstentionFile, abstention_json(report));
 }
 
 void print_abstention(const AbstentionReport& report, const std::string& stored,
@@ -111,22 +108,23 @@ void print_abstention(const AbstentionReport& report, const std::string& stored,
     out << "a class from a confidence of " << fixed(found.confidence, 4)
         << " on, for an error of at most " << percent(found.error);
   }
+  if (report.temperature != 1) out << ", at the temperature " << fixed(report.temperature, 4);
+  if (!report.criterion.empty()) {
+    out << ", decided by the operating point " << printable(report.criterion);
+  }
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
   Table table({"split", "samples with a class", "error of these (95 % interval)"}, {1, 2});
-  add_row(table, to_string(Split::kValidation), found_answers(report));
+  add_row(table, to_string(Split::kValidation), found.answers);
   if (report.split != Split::kValidation) {
-    add_row(table, to_string(report.split), split_answers(report));
+    add_row(table, to_string(report.split), report.coverage.answers());
   }
   table.print(out);
 }
 
 void print_abstention_json(const AbstentionReport& report, const std::string& run,
                            const std::string& stored, std::ostream& out) {
-  AbstentionJson json{{"event", "abstention"}, {"run", run}};
-  json.update(abstention_json(report));
-  json["stored"] = stored.empty() ? AbstentionJson() : AbstentionJson(stored);
-  write_event(out, json);
+  print_result_json("abstention", run, abstention_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

@@ -16,6 +16,7 @@ namespace trainer::commands {
 struct AbstentionReport {
   Abstention found;            // on the validation split
   double temperature = 1;      // of the probabilities
+  std::string criterion;       // of the operating point that decides for a class; "": none
   Split split = Split::kTest;  // the evaluated split
   Coverage coverage;           // of its samples
 };

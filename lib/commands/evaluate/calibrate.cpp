@@ -108,9 +108,7 @@ void print_diagram(const engine::Reliability& before, const engine::Reliability&
 
 std::string store_calibration(const OpenedModel& opened, bool flip,
                               const CalibrationReport& report) {
-  return store_result(opened, flip, kCalibrationFile, calibration_json(report))
-      .value_or("")
-      .string();
+  return store_result(opened, flip, kCalibrationFile, calibration_json(report));
 }
 
 void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,
@@ -137,10 +135,7 @@ void print_calibration(const CalibrationReport& report, const std::string& store
 
 void print_calibration_json(const CalibrationReport& report, const std::string& run,
                             const std::string& stored, std::ostream& out) {
-  CalibrationJson json{{"event", "calibrated"}, {"run", run}};
-  json.update(calibration_json(report));
-  json["stored"] = stored.empty() ? CalibrationJson() : CalibrationJson(stored);
-  write_event(out, json);
+  print_result_json("calibrated", run, calibration_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

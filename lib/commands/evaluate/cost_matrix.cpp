@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/csv.h"
 #include "base/formats/csv_lines.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
@@ -45,7 +46,8 @@ class CostTable {
     for (std::size_t r = 1; r < rows.size(); ++r) {
       const CsvLine& row = rows[r];
       if (row.cells.size() != count + 1) {
-        fail(row, concat("has ", row.cells.size(), " cells, the header has ", count + 1));
+        fail(row, concat("has ", row.cells.size(), " cells, the header has ", count + 1,
+                         "; give each class one column and one row"));
       }
       const std::size_t actual = find_class(row, row.cells.front(), is_read);
       for (std::size_t c = 0; c < count; ++c) {
@@ -57,8 +59,13 @@ class CostTable {
 
  private:
   std::string form() const {
-    return concat("expected a header `true,", join(classes_, ","),
-                  "` and a row per true class with its name and its costs");
+    std::vector<std::string> header{"true"};
+    for (const std::string& name : classes_) header.push_back(csv_cell(printable(name)));
+    const std::string cells = classes_.size() <= kMaxShownClasses
+                                  ? concat('`', join(header, ","), '`')
+                                  : concat("of `true` and the ", classes_.size(), " classes");
+    return concat("expected a header ", cells,
+                  ", and a row per true class with its name and its costs");
   }
   [[noreturn]] void fail(const CsvLine& row, const std::string& reason) const {
     throw DataError(concat(file_, ":", row.line), reason);
@@ -83,7 +90,10 @@ class CostTable {
       fail(row, concat("'", printable(name), "' is not a class of the model; ", form()));
     }
     const auto index = static_cast<std::size_t>(found - classes_.begin());
-    if (is_named[index]) fail(row, concat("names the class '", printable(name), "' twice"));
+    if (is_named[index]) {
+      fail(row, concat("names the class '", printable(name),
+                       "' a second time; give each class one column and one row"));
+    }
     is_named[index] = true;
     return index;
   }
@@ -135,8 +145,8 @@ void print_counts(const CostReport& report, std::ostream& out) {
   for (std::size_t r = 0; r < report.classes.size(); ++r) {
     std::vector<std::string> row{report.classes[r]};
     for (std::size_t c = 0; c < report.classes.size(); ++c) {
-      row.push_back(std::to_string(report.least_costs.counts.at(static_cast<std::int64_t>(r),
-                                                                static_cast<std::int64_t>(c))));
+      row.push_back(std::to_string(
+          report.least_cost.counts.at(static_cast<std::int64_t>(r), static_cast<std::int64_t>(c))));
     }
     table.add(std::move(row));
   }
@@ -162,18 +172,20 @@ engine::CostMatrix read_cost_matrix(const std::string& file,
 }
 
 CostReport make_cost_report(const std::string& criterion, engine::CostMatrix costs,
-                            const std::vector<std::string>& classes, double temperature,
-                            const std::string& split, const engine::LabelledLogits& scores) {
+                            const std::vector<std::string>& classes,
+                            std::optional<double> temperature, const std::string& split,
+                            const engine::LabelledLogits& scores) {
   CostReport report;
   report.criterion = criterion;
   report.classes = classes;
   report.split = split;
+  report.temperature = temperature;
   PredictOptions options;
   if (scores.outputs == 1) options.loss = LossKind::kBinaryCrossEntropy;
-  options.temperature = temperature;
+  options.temperature = temperature.value_or(1);
   report.likeliest = count_costs(costs, scores, options);
   options.costs = costs;
-  report.least_costs = count_costs(costs, scores, options);
+  report.least_cost = count_costs(costs, scores, options);
   report.costs = std::move(costs);
   return report;
 }
@@ -188,20 +200,24 @@ nlohmann::ordered_json costs_json(const CostReport& report) {
   return {{"criterion", report.criterion},
           {"classes", report.classes},
           {"costs", std::move(rows)},
+          {"temperature", report.temperature ? CostJson(*report.temperature) : CostJson()},
           {"split", report.split},
           {"samples", report.likeliest.samples},
           {"likeliest", decisions_json(report.likeliest)},
-          {"least_cost", decisions_json(report.least_costs)}};
+          {"least_cost", decisions_json(report.least_cost)}};
 }
 
 std::string store_costs(const OpenedModel& opened, bool flip, const CostReport& report) {
-  return store_result(opened, flip, kOperatingPointFile, costs_json(report)).value_or("").string();
+  return store_result(opened, flip, kOperatingPointFile, costs_json(report));
 }
 
 void print_costs(const CostReport& report, const std::string& stored, bool brief,
                  std::ostream& out) {
   out << "operating point: " << printable(report.criterion)
       << ": the class of the least expected cost";
+  if (report.temperature.value_or(1) != 1) {
+    out << ", at the temperature " << fixed(*report.temperature, 4);
+  }
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
   Table table({concat(report.split, ": decision"), "mean cost", "accuracy"}, {1, 2});
@@ -210,17 +226,14 @@ void print_costs(const CostReport& report, const std::string& stored, bool brief
         {name, fixed(decisions.cost, 4), percent(share(decisions.correct, decisions.samples))});
   };
   add("the likeliest class", report.likeliest);
-  add("the class of the least expected cost", report.least_costs);
+  add("the class of the least expected cost", report.least_cost);
   table.print(out);
   if (!brief && report.classes.size() <= kMaxShownClasses) print_counts(report, out);
 }
 
 void print_costs_json(const CostReport& report, const std::string& run, const std::string& stored,
                       std::ostream& out) {
-  CostJson json{{"event", "operating_point"}, {"run", run}};
-  json.update(costs_json(report));
-  json["stored"] = stored.empty() ? CostJson() : CostJson(stored);
-  write_event(out, json);
+  print_result_json("operating_point", run, costs_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

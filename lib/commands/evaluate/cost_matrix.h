@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -37,15 +38,18 @@ struct CostReport {
   std::string criterion;  // as the user gave it
   engine::CostMatrix costs;
   std::vector<std::string> classes;
-  std::string split;            // the name of the samples: "test"
-  CostedDecisions likeliest;    // for the class of the largest probability
-  CostedDecisions least_costs;  // for the class of the least expected cost
+  std::string split;  // the name of the samples: "test"
+  // The temperature of the probabilities; empty if each fold of a crossval has its own.
+  std::optional<double> temperature;
+  CostedDecisions likeliest;   // for the class of the largest probability
+  CostedDecisions least_cost;  // for the class of the least expected cost
 };
 // Decides about the samples of `scores`, of which there is at least one, by the probabilities at
-// this temperature.
+// this temperature, or those of logits that are corrected already.
 CostReport make_cost_report(const std::string& criterion, engine::CostMatrix costs,
-                            const std::vector<std::string>& classes, double temperature,
-                            const std::string& split, const engine::LabelledLogits& scores);
+                            const std::vector<std::string>& classes,
+                            std::optional<double> temperature, const std::string& split,
+                            const engine::LabelledLogits& scores);
 
 // Returns the criterion, the costs, and the mean cost, accuracy and counts of both decisions.
 nlohmann::ordered_json costs_json(const CostReport& report);

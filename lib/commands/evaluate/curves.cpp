@@ -92,9 +92,7 @@ nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_p
 }
 
 std::string store_curves(const OpenedModel& opened, bool flip, const CurvesReport& report) {
-  return store_result(opened, flip, kCurvesFile, curves_json(report, kMaxFilePoints))
-      .value_or("")
-      .string();
+  return store_result(opened, flip, kCurvesFile, curves_json(report, kMaxFilePoints));
 }
 
 void print_curves(const CurvesReport& report, const std::string& stored, std::ostream& out) {
@@ -118,10 +116,8 @@ void print_curves(const CurvesReport& report, const std::string& stored, std::os
 
 void print_curves_json(const CurvesReport& report, const std::string& run,
                        const std::string& stored, std::ostream& out) {
-  CurvesJson json{{"event", "curves"}, {"run", run}};
-  json.update(curves_json(report, std::numeric_limits<std::size_t>::max() / 2));
-  json["stored"] = stored.empty() ? CurvesJson() : CurvesJson(stored);
-  write_event(out, json);
+  print_result_json("curves", run, curves_json(report, std::numeric_limits<std::size_t>::max() / 2),
+                    stored, out);
 }
 
 }  // namespace trainer::commands

@@ -85,6 +85,7 @@ const engine::LabelledLogits& Decisions::find_validation_scores(const char* opti
 void Decisions::calibrate(const DecisionOutput& output) {
   const CalibrationReport report =
       commands::calibrate(find_validation_scores("--calibrate"), split_, scores_);
+  temperature_ = report.temperature;
   const std::string stored = store_calibration(opened_, evaluation_.flip, report);
   if (output.json) return print_calibration_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
@@ -109,6 +110,7 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
   const OperatingReport report =
       find_operating_report(options_.operating_point, positive, classes.at(positive),
                             find_validation_scores("--operating-point"), split_, scores_);
+  if (classes.size() == 2) threshold_ = DecisionThreshold{positive, report.log_odds};
   const std::string stored = store_operating_point(opened_, evaluation_.flip, report);
   if (output.json) return print_operating_point_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
@@ -116,9 +118,8 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
 }
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
-  const double temperature = find_temperature(opened_, evaluation_.flip, opened_.warn);
   const CostReport report = make_cost_report(options_.operating_point, *costs_, opened_.classes,
-                                             temperature, to_string(split_), scores_);
+                                             use_temperature(), to_string(split_), scores_);
   const std::string stored = store_costs(opened_, evaluation_.flip, report);
   if (output.json) return print_costs_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
@@ -129,14 +130,23 @@ void Decisions::abstain(const DecisionOutput& output) {
   PredictOptions options;
   options.loss = evaluation_.loss;
   options.flip = evaluation_.flip;
-  use_temperature(opened_, options, opened_.warn);
-  use_operating_point(opened_, options, opened_.warn);
-  const AbstentionReport report = make_abstention_report(
+  options.temperature = use_temperature();
+  options.costs = costs_;
+  options.threshold = threshold_;
+  std::string criterion = options_.operating_point;
+  if (!costs_ && !threshold_) criterion = use_operating_point(opened_, options, opened_.warn);
+  AbstentionReport report = make_abstention_report(
       *options_.abstain, options, find_validation_scores("--abstain"), split_, scores_);
+  report.criterion = std::move(criterion);
   const std::string stored = store_abstention(opened_, evaluation_.flip, report);
   if (output.json) return print_abstention_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
   print_abstention(report, stored, output.out);
+}
+
+double Decisions::use_temperature() {
+  if (!temperature_) temperature_ = find_temperature(opened_, evaluation_.flip, opened_.warn);
+  return *temperature_;
 }
 
 }  // namespace trainer::commands

@@ -9,6 +9,7 @@
 #include "base/split.h"
 #include "commands/evaluate/decision_options.h"
 #include "commands/open_model/open_model.h"
+#include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/calibration.h"
 #include "engine/metrics/operating_point.h"
@@ -39,7 +40,7 @@ class Decisions {
   void print(const DecisionOutput& output);
 
  private:
-  // Reads the criterion of the operating point, and the class that it and the curves are of.
+  // Checks the criterion and the positive class, and reads the costs.
   void check_operating_point();
   // Evaluates the validation split when its scores are needed first.
   const engine::LabelledLogits& find_validation_scores(const char* option);
@@ -48,6 +49,8 @@ class Decisions {
   void find_operating_point(const DecisionOutput& output);
   void decide_by_costs(const DecisionOutput& output);
   void abstain(const DecisionOutput& output);
+  // Returns the temperature that this command has found, or else that of the run.
+  double use_temperature();
 
   DecisionOptions options_;
   const OpenedModel& opened_;
@@ -58,6 +61,9 @@ class Decisions {
   engine::LabelledLogits scores_;  // of the evaluated split
   std::optional<engine::LabelledLogits> validation_;
   std::optional<engine::CostMatrix> costs_;  // of the operating point, in place of a threshold
+  // Results that later options of the command use, also if no run stores them.
+  std::optional<double> temperature_;
+  std::optional<DecisionThreshold> threshold_;  // of two classes
 };
 
 }  // namespace trainer::commands

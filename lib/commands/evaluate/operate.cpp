@@ -100,9 +100,7 @@ void print_operating_counts(
 
 std::string store_operating_point(const OpenedModel& opened, bool flip,
                                   const OperatingReport& report) {
-  return store_result(opened, flip, kOperatingPointFile, operating_json(report))
-      .value_or("")
-      .string();
+  return store_result(opened, flip, kOperatingPointFile, operating_json(report));
 }
 
 void print_operating_point(const OperatingReport& report, const std::string& stored,
@@ -121,10 +119,7 @@ void print_operating_point(const OperatingReport& report, const std::string& sto
 
 void print_operating_point_json(const OperatingReport& report, const std::string& run,
                                 const std::string& stored, std::ostream& out) {
-  OperatingJson json{{"event", "operating_point"}, {"run", run}};
-  json.update(operating_json(report));
-  json["stored"] = stored.empty() ? OperatingJson() : OperatingJson(stored);
-  write_event(out, json);
+  print_result_json("operating_point", run, operating_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/stored_result.h"
+#include "data/similar_names.h"
 
 namespace trainer::commands {
 namespace {
@@ -133,8 +134,8 @@ LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   }
   if (names != opened.classes) {
     fail_to_read(opened, flip,
-                 concat("has the labels ", printable(join(names)), ", but the run has ",
-                        printable(join(opened.classes))));
+                 concat("has the labels ", printable(data::list_classes(names)),
+                        ", but the run has ", printable(data::list_classes(opened.classes))));
   }
   return result;
 }

@@ -71,6 +71,8 @@ void add_operating_point(const OpenedModel& opened, double temperature,
                          std::vector<std::pair<std::string, std::string>>& metadata) {
   const auto point = find_operating_point(opened, false, opened.warn);
   if (!point) return;
+  // predict uses the threshold of two classes alone.
+  if (!point->costs && opened.classes.size() != 2) return;
   PointJson json{{"criterion", point->criterion}};
   if (point->costs) {
     json["costs"] = PointJson::array();

@@ -25,10 +25,10 @@ std::optional<Path> find_run_folder(const OpenedModel& opened) {
   return run.empty() ? Path(".") : run;
 }
 
-std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std::string& name,
-                                 const OrderedJson& content) {
+std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
+                         const OrderedJson& content) {
   const std::optional<Path> run = find_run_folder(opened);
-  if (!run) return std::nullopt;
+  if (!run) return "";
   const Path file = *run / name;
   if (std::filesystem::is_symlink(file)) {
     throw DataError(file,
@@ -40,7 +40,15 @@ std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std
                      {"flip", flip}};
   stored.update(content);
   write_file_atomic(file, to_json_line(stored) + "\n");
-  return file;
+  return file.string();
+}
+
+void print_result_json(const char* event, const std::string& run, const OrderedJson& content,
+                       const std::string& stored, std::ostream& out) {
+  OrderedJson json{{"event", event}, {"run", run}};
+  json.update(content);
+  json["stored"] = stored.empty() ? OrderedJson() : OrderedJson(stored);
+  write_event(out, json);
 }
 
 std::string evaluate_command(const OpenedModel& opened, const std::string& option, bool flip) {

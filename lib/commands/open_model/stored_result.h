@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <ostream>
 #include <string>
 
 #include "base/files/files.h"
@@ -22,10 +23,16 @@ std::optional<Path> find_run_folder(const OpenedModel& opened);
 
 // Writes `content` with the step and a hash of the tensors of the model to the file `name` of the
 // run folder. `flip`: the result is that of the mean over mirror images. Returns the path, or
-// nothing for a model without a run folder. The file is replaced as a whole, so that readers and
+// "" for a model without a run folder. The file is replaced as a whole, so that readers and
 // other writers need no lock. Throws DataError for a link in its place.
-std::optional<Path> store_result(const OpenedModel& opened, bool flip, const std::string& name,
-                                 const nlohmann::ordered_json& content);
+std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
+                         const nlohmann::ordered_json& content);
+
+// Prints {"event":EVENT,"run":...,<content>,"stored":...} as one line. `stored` is the path of
+// store_result().
+void print_result_json(const char* event, const std::string& run,
+                       const nlohmann::ordered_json& content, const std::string& stored,
+                       std::ostream& out);
 
 // Returns the command by which evaluate, with this option, writes a result of the model anew.
 std::string evaluate_command(const OpenedModel& opened, const std::string& option,

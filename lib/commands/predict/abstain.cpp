@@ -28,14 +28,17 @@ double find_confidence(const Prediction& prediction) {
 
 }  // namespace
 
+double Answers::coverage() const { return share(answered, samples); }
+double Answers::error() const { return share(wrong, labelled); }
+
 std::string Abstention::text() const {
   if (is_always()) {
-    return concat("--abstain ", error, ": no confidence gives so small an error on the ", samples,
-                  " validation samples, so that the model always abstains");
+    return concat("--abstain ", error, ": no confidence gives so small an error on the ",
+                  answers.samples, " validation samples, so that the model always abstains");
   }
   return concat("--abstain ", error, ": predicts from a confidence of ", fixed(confidence, 4),
-                " on, which answers ", percent(share(answered, samples)), " of the ", samples,
-                " validation samples with an error of ", percent(share(wrong, answered)));
+                " on, which answers ", percent(answers.coverage()), " of the ", answers.samples,
+                " validation samples with an error of ", percent(answers.error()));
 }
 
 engine::TopPrediction to_top_prediction(const Prediction& prediction) {
@@ -45,12 +48,12 @@ engine::TopPrediction to_top_prediction(const Prediction& prediction) {
 Abstention find_abstention(std::span<const engine::TopPrediction> predictions, double error) {
   Abstention abstention;
   abstention.error = error;
-  abstention.samples = static_cast<std::int64_t>(predictions.size());
+  abstention.answers.samples = static_cast<std::int64_t>(predictions.size());
   const auto point = engine::find_abstention_point(predictions, error);
   abstention.confidence = point ? point->confidence : 2;  // no probability reaches it
   if (point) {
-    abstention.answered = point->answered;
-    abstention.wrong = point->wrong;
+    abstention.answers.answered = abstention.answers.labelled = point->answered;
+    abstention.answers.wrong = point->wrong;
   }
   return abstention;
 }
@@ -78,19 +81,19 @@ Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
 
 void Coverage::decide(const Abstention& abstention, Prediction& prediction) {
   prediction.abstained = !(find_confidence(prediction) >= abstention.confidence);
-  ++samples_;
+  ++answers_.samples;
   if (prediction.abstained) return;
-  ++answered_;
+  ++answers_.answered;
   if (!prediction.label) return;
-  ++labelled_;
-  wrong_ += *prediction.label == prediction.predicted ? 0 : 1;
+  ++answers_.labelled;
+  answers_.wrong += *prediction.label == prediction.predicted ? 0 : 1;
 }
 
 std::string Coverage::text() const {
   const std::string error =
-      labelled_ == 0 ? "" : concat(", with an error of ", percent(share(wrong_, labelled_)));
-  return concat("coverage ", percent(share(answered_, samples_)), " (", answered_, " of ", samples_,
-                " images have a class", error, ")");
+      answers_.labelled == 0 ? "" : concat(", with an error of ", percent(answers_.error()));
+  return concat("coverage ", percent(answers_.coverage()), " (", answers_.answered, " of ",
+                answers_.samples, " images have a class", error, ")");
 }
 
 }  // namespace trainer::commands

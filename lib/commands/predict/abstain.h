@@ -2,6 +2,7 @@
 // and `trainer evaluate --abstain`.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -11,13 +12,23 @@
 
 namespace trainer::commands {
 
-struct Abstention {
-  double error = 0;                      // the share of wrong predictions that is allowed
-  double confidence = 0;                 // the model abstains below it; above 1 if it always does
-  std::int64_t samples = 0;              // of the validation split
-  std::int64_t answered = 0, wrong = 0;  // of these
+// Counts of samples that get a class or none.
+struct Answers {
+  std::int64_t samples = 0;
+  std::int64_t answered = 0;  // with a class
+  std::int64_t labelled = 0;  // of the answered ones
+  std::int64_t wrong = 0;     // of these
 
-  bool is_always() const { return answered == 0; }
+  double coverage() const;
+  double error() const;
+};
+
+struct Abstention {
+  double error = 0;       // the share of wrong predictions that is allowed
+  double confidence = 0;  // the model abstains below it; above 1 if it always does
+  Answers answers;        // on the validation split
+
+  bool is_always() const { return answers.answered == 0; }
   // Returns a note on the confidence and what it gives on the validation split.
   std::string text() const;
 };
@@ -44,12 +55,10 @@ class Coverage {
   // Returns a note with the share of answered samples and, where labels are known, their error.
   std::string text() const;
 
-  std::int64_t samples() const { return samples_; }
-  std::int64_t answered() const { return answered_; }
-  std::int64_t wrong() const { return wrong_; }  // of the answered samples whose label is known
+  const Answers& answers() const { return answers_; }
 
  private:
-  std::int64_t samples_ = 0, answered_ = 0, labelled_ = 0, wrong_ = 0;
+  Answers answers_;
 };
 
 }  // namespace trainer::commands

@@ -21,18 +21,18 @@ void use_temperature(const OpenedModel& opened, PredictOptions& options,
                            fixed(options.temperature, 4), " of ", kCalibrationFile)));
 }
 
-void use_operating_point(const OpenedModel& opened, PredictOptions& options,
-                         const std::function<void(const Notice&)>& warn) {
+std::string use_operating_point(const OpenedModel& opened, PredictOptions& options,
+                                const std::function<void(const Notice&)>& warn) {
   const auto point = find_operating_point(opened, options.flip, warn);
-  if (!point) return;
+  if (!point) return "";
   if (point->costs) {
     options.costs = point->costs;
     warn(Notice::note(concat(opened.path, ": the class of the least expected cost is predicted, ",
                              "the operating point ", point->criterion, " of ", kOperatingPointFile,
                              "; --default-threshold takes the likeliest class")));
-    return;
+    return point->criterion;
   }
-  if (opened.classes.size() != 2) return;
+  if (opened.classes.size() != 2) return "";
   options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
   const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
   const std::string& name = opened.classes[point->positive_class];
@@ -40,6 +40,7 @@ void use_operating_point(const OpenedModel& opened, PredictOptions& options,
                            " is predicted from a probability of ", fixed(probability, 4),
                            " on, the operating point ", point->criterion, " of ",
                            kOperatingPointFile, "; --default-threshold takes the likelier class")));
+  return point->criterion;
 }
 
 void note_unused_results(const OpenedModel& opened,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "base/notice.h"
 #include "commands/predict/predict.h"
@@ -13,9 +14,10 @@ void use_temperature(const OpenedModel& opened, PredictOptions& options,
                      const std::function<void(const Notice&)>& warn);
 
 // Sets the costs of the run's operating point or, of a model of two classes, its threshold, if the
-// run has one, with a note. The temperature must be set before.
-void use_operating_point(const OpenedModel& opened, PredictOptions& options,
-                         const std::function<void(const Notice&)>& warn);
+// run has one, with a note. The temperature must be set before. Returns the criterion, or "" if no
+// operating point decides.
+std::string use_operating_point(const OpenedModel& opened, PredictOptions& options,
+                                const std::function<void(const Notice&)>& warn);
 
 // Notes each of these results that the run has, because a mean of several runs does not use it.
 void note_unused_results(const OpenedModel& opened, const std::function<void(const Notice&)>& warn);

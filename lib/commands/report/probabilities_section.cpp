@@ -44,10 +44,16 @@ std::string curves_part(const StoredJson& json) {
          areas_table(json);
 }
 
+// Returns ", at the temperature 1.5000"; nothing for probabilities that are not calibrated.
+std::string temperature_text(const StoredJson& json) {
+  const double temperature = json.at("temperature").get<double>();
+  return temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4));
+}
+
 std::string costs_part(const StoredJson& json) {
   return concat("<p>Operating point ", escape_markup(json.at("criterion").get<std::string>()),
-                ": the class of the least expected cost, with the checkpoint of step ",
-                read_stored_count(json, "step"), "; measured on ",
+                ": the class of the least expected cost", temperature_text(json),
+                ", with the checkpoint of step ", read_stored_count(json, "step"), "; measured on ",
                 grouped(read_stored_count(json, "samples")), ' ',
                 escape_markup(json.at("split").get<std::string>()), " samples.</p>\n") +
          costs_tables(json);
@@ -72,11 +78,15 @@ std::string abstention_part(const StoredJson& json) {
       {"validation", &json.at("validation")}};
   const std::string split = json.at("split").get<std::string>();
   if (split != "validation") rows.emplace_back(split, &json.at("answers"));
-  const StoredJson& confidence = json.at("confidence");
+  const StoredJson &confidence = json.at("confidence"), &point = json.at("operating_point");
   return concat("<p>For an error of at most ", percent(json.at("allowed_error").get<double>()),
                 confidence.is_null() ? ", no sample gets a class"
                                      : concat(", a class from a confidence of ",
                                               fixed(confidence.get<double>(), 4), " on"),
+                temperature_text(json),
+                point.is_null() ? ""
+                                : concat(", decided by the operating point ",
+                                         escape_markup(point.get<std::string>())),
                 ", with the checkpoint of step ", read_stored_count(json, "step"), ".</p>\n") +
          abstention_table(rows);
 }

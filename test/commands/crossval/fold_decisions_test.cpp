@@ -325,10 +325,10 @@ TEST_CASE("decide_by_folds: costs of classes, each sample at the temperature of 
     misses_at_one += one.is_ill && !is_ill(1) ? 1 : 0;
   }
   CHECK(misses != misses_at_one);
-  CHECK(decisions.costs->least_costs.counts.at(1, 0) == misses);
-  CHECK(decisions.costs->least_costs.counts.at(0, 1) == alarms);
+  CHECK(decisions.costs->least_cost.counts.at(1, 0) == misses);
+  CHECK(decisions.costs->least_cost.counts.at(0, 1) == alarms);
   const auto all = static_cast<double>(samples.size());
-  CHECK(decisions.costs->least_costs.cost ==
+  CHECK(decisions.costs->least_cost.cost ==
         doctest::Approx((6 * static_cast<double>(misses) + static_cast<double>(alarms)) / all));
   nlohmann::ordered_json json;
   add_fold_decisions(json, decisions);

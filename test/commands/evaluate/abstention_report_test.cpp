@@ -78,24 +78,29 @@ TEST_CASE("make_abstention_report: a temperature changes the confidence, not the
   CHECK(to_json(report).at("answers") == to_json(report).at("validation"));
   std::ostringstream text;
   print_abstention(report, "", text);
+  CHECK(contains(text.str(), ", for an error of at most 10.00 %, at the temperature 2.0000\n"));
   CHECK_FALSE(contains(text.str(), "test"));
 }
 
 TEST_CASE("make_abstention_report: no class where no confidence keeps the error") {
   const auto validation = make_scores({4, -3}, {0, 0});
-  const auto test = make_scores({9, 1}, {1, 1});
+  const auto test = make_scores({9, 1, 2}, {1, 1, 1});
   const AbstentionReport report =
       make_abstention_report(0.1, make_options(), validation, Split::kTest, test);
   const Json json = to_json(report);
   CHECK(json.at("confidence").is_null());
   CHECK(json.at("answers").at("answered") == 0);
-  CHECK(json.at("answers").at("samples") == 2);
+  CHECK(json.at("answers").at("samples") == 3);
+  CHECK(json.at("answers").at("error").is_null());
+  CHECK(json.at("answers").at("error_high").is_null());
+  CHECK(json.at("operating_point").is_null());
   std::ostringstream text;
   print_abstention(report, "x.json", text);
   CHECK(contains(text.str(),
                  "no confidence keeps the error of the validation samples at 10.00 %, "
                  "so that no sample gets a class; stored in x.json\n"));
-  CHECK(contains(text.str(), "0.00 % (0 of 2)"));
+  CHECK(contains(text.str(), "\ntest             0.00 % (0 of 3)"));
+  CHECK(contains(text.str(), "-\n"));
 }
 
 }  // namespace trainer::commands::abstention_report_test

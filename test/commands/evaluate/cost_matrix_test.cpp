@@ -87,6 +87,29 @@ TEST_CASE("read_cost_matrix: a row per true class, in any order") {
   CHECK(read(text).at(2, 0) == 100);
 }
 
+TEST_CASE("read_cost_matrix: the header that an error gives is read") {
+  const std::string error = find_error("");
+  const std::size_t from = error.find('`') + 1;
+  const std::string header = error.substr(from, error.find('`', from) - from);
+  CHECK(header == "true,well,\"ill, mild\",ill");
+  CHECK(read(header + "\nwell,0,1,2\n\"ill, mild\",1,0,2\nill,9,9,0\n").at(2, 0) == 9);
+}
+
+TEST_CASE("read_cost_matrix: many classes, an error that does not list them") {
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "costs.csv";
+  std::ofstream(file) << "true,1\n";
+  std::vector<std::string> classes;
+  for (int i = 0; i < 3000; ++i) classes.push_back(std::to_string(i));
+  try {
+    read_cost_matrix(file.string(), classes);
+    FAIL("a table without its classes is accepted");
+  } catch (const DataError& error) {
+    const std::string what = error.what();
+    CHECK(contains(what, "expected a header of `true` and the 3000 classes, and a row"));
+  }
+}
+
 TEST_CASE("read_cost_matrix: what is not a table of all classes is an error with its line") {
   const std::string header = "true,well,\"ill, mild\",ill\n", well = "well,0,1,2\n";
   const std::string mild = "\"ill, mild\",1,0,2\n", ill = "ill,9,9,0\n";
@@ -96,15 +119,15 @@ TEST_CASE("read_cost_matrix: what is not a table of all classes is an error with
       contains(find_error(header + well + mild),
                "costs.csv:3: the table has 2 rows below its header, and the model has 3 classes"));
   CHECK(contains(find_error(header + well + mild + well),
-                 "costs.csv:4: names the class 'well' twice"));
+                 "costs.csv:4: names the class 'well' a second time; give each class one"));
   CHECK(contains(find_error(header + well + mild + "sick,1,2,3\n"),
                  "costs.csv:4: 'sick' is not a class of the model; expected a header"));
   CHECK(contains(find_error("true,well,ill\n" + well + mild + ill),
                  "costs.csv:1: the header has 3 cells; expected a header"));
   CHECK(contains(find_error("true,well,ill,ill\n" + well + mild + ill),
-                 "costs.csv:1: names the class 'ill' twice"));
+                 "costs.csv:1: names the class 'ill' a second time"));
   CHECK(contains(find_error(header + well + mild + "ill,9,9\n"),
-                 "costs.csv:4: has 3 cells, the header has 4"));
+                 "costs.csv:4: has 3 cells, the header has 4; give each class one column"));
   for (const char* cost : {"-1", "", "dear", "inf", "nan"}) {
     CHECK(contains(find_error(header + well + mild + concat("ill,9,", cost, ",0\n")),
                    concat("costs.csv:4: '", cost,
@@ -162,14 +185,14 @@ TEST_CASE("make_cost_report: costs and counts, by probabilities in double precis
       counts.add(label, decided);
     }
     CHECK(differ > 20);
-    CHECK(report.least_costs.cost == doctest::Approx(least_cost / 300));
+    CHECK(report.least_cost.cost == doctest::Approx(least_cost / 300));
     CHECK(report.likeliest.cost == doctest::Approx(likeliest_cost / 300));
-    CHECK(report.least_costs.correct == correct);
-    CHECK(report.least_costs.counts == counts);
+    CHECK(report.least_cost.correct == correct);
+    CHECK(report.least_cost.counts == counts);
     // Another temperature gives other decisions.
     const CostReport plain = make_cost_report("cost=x.csv", costs, names, 1, "test", scores);
     CHECK(plain.likeliest.counts == report.likeliest.counts);
-    CHECK_FALSE(plain.least_costs.counts == report.least_costs.counts);
+    CHECK_FALSE(plain.least_cost.counts == report.least_cost.counts);
   }
 }
 
