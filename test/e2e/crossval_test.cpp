@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "npy.h"
 #include "program.h"
 #include "support/contains.h"
 #include "support/skip.h"
@@ -279,6 +280,28 @@ TEST_CASE("crossval: options that the model cannot follow, an error before train
   CHECK(positive.code == 2);
   CHECK(contains(positive.err, "--positive-class"));
   CHECK(!std::filesystem::exists(persons.folder()));
+}
+
+TEST_CASE("crossval: an operating point of a model with an output per class, an error") {
+  const Workspace work;
+  write_npy(work / "x.npy", "<f4", {40, 4, 4}, std::vector<float>(640, 0.5f));
+  std::vector<float> one_hot;
+  for (int i = 0; i < 40; ++i)
+    one_hot.insert(one_hot.end(), {i % 2 ? 1.0f : 0.0f, i % 2 ? 0.0f : 1.0f});
+  write_npy(work / "rows.npy", "<f4", {40, 2}, one_hot);
+  const std::string config = work.config(
+      concat("model: {layers: [flatten, dense: 2], loss: binary_cross_entropy}\n"
+             "data: {format: npz, train: {images: ",
+             (work / "x.npy").string(), ", labels: ", (work / "rows.npy").string(),
+             "}}\noptimizer: {sgd: {learning_rate: 0.1}}\ntrain: {epochs: 1, batch_size: 8}\n"));
+  const std::string folder = work / "folds";
+  const Result result = run({"crossval", config, "--folds", "2", "--dir", folder,
+                             "--operating-point", "sensitivity=0.9"});
+  CHECK(result.code == 2);
+  CHECK(contains(result.err,
+                 "--operating-point needs a model that gives each image one class, but "
+                 "binary_cross_entropy with 2 outputs gives each class a probability of its own"));
+  CHECK_FALSE(std::filesystem::exists(folder));
 }
 
 TEST_CASE("crossval: killed and started again, the predictions of an undisturbed one") {

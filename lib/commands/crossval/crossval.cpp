@@ -92,8 +92,7 @@ std::vector<LabelMetrics> make_label_metrics(const CrossvalResult& result) {
 void check_data(const config::Config& config, const DecisionOptions& decisions) {
   if (decisions.operating_point.empty() && decisions.positive_class.empty()) return;
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  const bool is_single = config.model.loss == LossKind::kBinaryCrossEntropy &&
-                         !data.dataset(Split::kTrain)->spec().is_multi_label();
+  const bool is_single = config.model.loss == LossKind::kBinaryCrossEntropy && data.label_is_index;
   const auto outputs = is_single ? 1 : static_cast<std::int64_t>(data.classes.size());
   check_fold_options(decisions, config.model.loss, outputs, data.classes);
 }
