@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -110,6 +111,11 @@ std::vector<std::string> describe_similar_names(const std::vector<std::string>& 
                            "; if they are one class, give them one name"));
   }
   return lines;
+}
+
+std::string list_classes(std::vector<std::string> classes) {
+  constexpr std::size_t kMaxNames = 20;
+  return join_first(std::move(classes), kMaxNames);
 }
 
 std::string describe_similar_class(const std::string& name,

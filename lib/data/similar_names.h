@@ -1,4 +1,4 @@
-// Class names that a reader could take for the same name.
+// Class names in messages, and those that a reader could take for the same name.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,9 @@
 #include <vector>
 
 namespace trainer::data {
+
+// Returns "a, b, c": the names of the first 20 classes, and how many follow.
+std::string list_classes(std::vector<std::string> classes);
 
 // Returns a line for each set of class names that differ only by blanks, by case or by Unicode form
 // (NFC and NFD write accents differently). The lines contain the names, printable, in their order.

@@ -9,6 +9,7 @@
 #include "base/formats/json.h"
 #include "base/text.h"
 #include "data/samples/splits.h"
+#include "data/similar_names.h"
 
 namespace trainer::hooks {
 namespace {
@@ -36,7 +37,6 @@ std::string decoded_with_warnings(Split split, const data::Damage& damage) {
 std::string classes_without_sample(const data::Datasets& data) {
   if (!data.train) return "";
   const std::vector<std::int64_t> counts = data::class_counts(*data.train, data.num_classes);
-  constexpr std::size_t kMaxNames = 20;
   std::vector<std::string> classes;
   const std::vector<data::LabelCounts> labels = data::count_labels(*data.train);
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -46,7 +46,7 @@ std::string classes_without_sample(const data::Datasets& data) {
     if (counts[i] == 0) classes.push_back(data.classes[i]);
   }
   if (classes.empty()) return "";
-  return "the training data has no sample of: " + join_first(std::move(classes), kMaxNames);
+  return "the training data has no sample of: " + data::list_classes(classes);
 }
 
 class DataReportHook final : public Hook {

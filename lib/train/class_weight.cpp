@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/values.h"
+#include "data/similar_names.h"
 
 namespace trainer::train {
 namespace {
@@ -19,7 +20,6 @@ std::size_t count_classes(const data::Datasets& data) {
 // Finds a class by its name, or by its number if no class has that name.
 std::size_t index_of(const std::string& name, const char* key,
                      const std::vector<std::string>& classes, const SourceLoc& loc) {
-  constexpr std::size_t kMaxNames = 20;
   const auto found = std::ranges::find(classes, name);
   if (found != classes.end()) return found - classes.begin();
   std::size_t index = 0;
@@ -28,7 +28,7 @@ std::size_t index_of(const std::string& name, const char* key,
   if (whole && index < classes.size()) return index;
   throw ConfigError(
       loc, concat(key, ": the data has no class '", name, "'", config::suggestion(name, classes),
-                  "; its classes: ", join_first(classes, kMaxNames)));
+                  "; its classes: ", data::list_classes(classes)));
 }
 
 // Computes scikit-learn's compute_class_weight("balanced"); classes without samples get 1.

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/weights.h"
 #include "config/keys.h"
+#include "data/similar_names.h"
 #include "train/class_order.h"
 #include "train/run_dir.h"
 
@@ -170,8 +171,9 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   };
   for (const auto& [key, value] : identity(data, plan)) compare(key, value);
   if (const auto was = read_classes(metadata); was != data.classes) {
-    problems += concat("\n  classes were ", join(was), "; are ", join(data.classes),
-                       describe_class_difference(was, data.classes));
+    problems +=
+        concat("\n  classes were ", data::list_classes(was), "; are ",
+               data::list_classes(data.classes), describe_class_difference(was, data.classes));
   }
   const std::vector<std::string> changes = changes_since(metadata, config).errors;
   for (const std::string& change : changes) problems += "\n  " + change;

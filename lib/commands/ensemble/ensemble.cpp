@@ -10,6 +10,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "data/similar_names.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/ensemble.h"
 #include "train/class_order.h"
@@ -22,8 +23,8 @@ using Json = nlohmann::ordered_json;
 void check_same_outputs(const OpenedModel& first, const OpenedModel& other) {
   if (first.classes != other.classes) {
     throw DataError(other.path,
-                    concat("has the classes [", join(other.classes), "], but ", first.path,
-                           " has [", join(first.classes), "]",
+                    concat("has the classes [", data::list_classes(other.classes), "], but ",
+                           first.path, " has [", data::list_classes(first.classes), "]",
                            train::describe_class_difference(first.classes, other.classes),
                            "; the runs of an ensemble need the same classes in the same order"));
   }

@@ -46,7 +46,7 @@ ImageSource::SplitImages count_images(const Path& path, const std::vector<std::s
     if (split.counts[label] > 0 || data::is_folder(path / classes[label])) continue;
     throw DataError(path.string(), concat("has no folder ", classes[label],
                                           "; expected one for every class of the training split: ",
-                                          join(classes)));
+                                          data::list_classes(classes)));
   }
   return split;
 }

@@ -12,6 +12,7 @@
 #include "checkpoint/store.h"
 #include "config/keys.h"
 #include "data/samples/splits.h"
+#include "data/similar_names.h"
 #include "train/class_order.h"
 #include "train/schedule/stages.h"
 #include "train/state.h"
@@ -189,11 +190,12 @@ data::Datasets open_run_data(const OpenedModel& opened, config::Data config, Spl
   }
   data::Datasets data = data::open_datasets(config, opened.config.seed, split);
   if (data.classes != opened.classes) {
-    throw DataError(opened.path,
-                    concat("was trained on the classes [", join(opened.classes), "], but the ",
-                           to_string(split), " split has [", join(data.classes), "]",
-                           train::describe_class_difference(opened.classes, data.classes),
-                           ". Give the data set with the classes of the run, in the same order"));
+    throw DataError(
+        opened.path,
+        concat("was trained on the classes [", data::list_classes(opened.classes), "], but the ",
+               to_string(split), " split has [", data::list_classes(data.classes), "]",
+               train::describe_class_difference(opened.classes, data.classes),
+               ". Give the data set with the classes of the run, in the same order"));
   }
   return data;
 }

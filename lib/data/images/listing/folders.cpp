@@ -289,9 +289,10 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     if (const auto found = labels.find(name); found != labels.end()) {
       folders[found->second].insert(folder);
     } else if (holds_images(folder)) {
-      throw DataError(folder.string(), concat("is not a class: the classes are ", join(classes),
-                                              describe_similar_class(name, classes),
-                                              "; name it in data.classes or move it away"));
+      throw DataError(folder.string(),
+                      concat("is not a class: the classes are ", list_classes(classes),
+                             describe_similar_class(name, classes),
+                             "; name it in data.classes or move it away"));
     }
   }
   result.note_left_aside(files_without_class(split.path));
@@ -330,7 +331,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   }
   if (result.files.empty()) {
     throw DataError(split.path, concat("has no folder of a class with images; the classes are ",
-                                       join(classes)));
+                                       list_classes(classes)));
   }
   note_left_aside(result, split.path, left);
   if (other > 0) {
@@ -350,7 +351,7 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
     const auto found = labels.find(name);
     if (found == labels.end()) {
       throw DataError(path, concat("its folder '", name, "' is not a class; the classes are ",
-                                   join(classes), describe_similar_class(name, classes)));
+                                   list_classes(classes), describe_similar_class(name, classes)));
     }
     result.files.push_back({path, found->second});
   }

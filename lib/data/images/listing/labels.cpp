@@ -146,8 +146,8 @@ std::int32_t LabelIndex::find(const std::string& label,
   if (!is_index || !has_positions_ || index >= static_cast<std::int32_t>(classes_.size())) {
     const std::string positions =
         has_positions_ ? concat(" (or 0 to ", classes_.size() - 1, ")") : std::string();
-    fail(concat("the label '", escaped(label), "' is not a class; the classes are ", join(classes_),
-                positions, describe_similar_class(label, classes_)));
+    fail(concat("the label '", escaped(label), "' is not a class; the classes are ",
+                list_classes(classes_), positions, describe_similar_class(label, classes_)));
   }
   return index;
 }

@@ -301,7 +301,7 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
       folders[found->second].push_back(folder);
     } else if (!zip->images(folder).empty()) {
       throw DataError(concat(place.archive.string(), ": ", folder),
-                      concat("is not a class: the classes are ", join(classes),
+                      concat("is not a class: the classes are ", list_classes(classes),
                              describe_similar_class(name, classes),
                              "; name it in data.classes or remove it from the archive"));
     } else {
@@ -331,7 +331,7 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
   }
   if (result.files.empty()) {
     throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
-                                          join(classes)));
+                                          list_classes(classes)));
   }
   if (!others.empty()) {
     result.notes.push_back(concat(result.source, ": ", others.size(),
