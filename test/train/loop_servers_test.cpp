@@ -145,11 +145,12 @@ TEST_CASE("servers: chief and worker advance the same step, and the job ends for
 
 namespace {
 
-// Adds up the samples and steps of all on_step() calls, and notes the step of the last one.
+// Adds up the samples, steps and times of all on_step() calls, and notes the step of the last one.
 class SampleCounter final : public hooks::Hook {
  public:
   struct Counts {
     std::int64_t samples = 0, steps = 0, last = 0;
+    double seconds = 0;
   };
   explicit SampleCounter(Counts& counts) : counts_(counts) {}
   std::string name() const override { return "sample_counter"; }
@@ -157,6 +158,7 @@ class SampleCounter final : public hooks::Hook {
     counts_.samples += progress.samples;
     counts_.steps += progress.steps;
     counts_.last = progress.step;
+    counts_.seconds += progress.step_seconds;
     return Request::kContinue;
   }
 
@@ -194,20 +196,30 @@ TEST_CASE("servers: a chief that saves often, its steps have the samples of all 
 }
 
 TEST_CASE("servers: the worker makes the last steps, the last call of hooks counts them") {
-  config::Config config = server_config();
+  using std::chrono::steady_clock;
+  std::string saves;
+  SUBCASE("the chief pushes a gradient that is too late") {}
+  SUBCASE("the chief saves the last step") { saves = "run: {checkpoint_every: 1 steps}\n"; }
+  config::Config config = server_config(saves);
   config.train.epochs = 20;
   Servers servers(config, 1);
   SampleCounter::Counts counts;
+  std::chrono::duration<double> waited{};
   servers.trial.make_hook = [&] { return std::make_unique<SampleCounter>(counts); };
   servers.trial.at_step = [&](std::int64_t) {
-    using std::chrono::steady_clock;
-    const steady_clock::time_point limit = steady_clock::now() + std::chrono::seconds(20);
-    while (servers.worked.load() != FinishReason::kDone && steady_clock::now() < limit) {
+    const steady_clock::time_point start = steady_clock::now();
+    while (servers.worked.load() != FinishReason::kDone &&
+           steady_clock::now() - start < std::chrono::seconds(20)) {
       std::this_thread::yield();
     }
+    waited += steady_clock::now() - start;
     return Request::kContinue;
   };
+  const steady_clock::time_point start = steady_clock::now();
   const hooks::Finish finish = servers.run();
+  // A step takes no time after its hooks are called.
+  CHECK(counts.seconds + waited.count() <=
+        std::chrono::duration<double>(steady_clock::now() - start).count());
   CHECK(servers.failure == "");
   CHECK(servers.worked.load() == FinishReason::kDone);
   CHECK(finish.steps == 120);

@@ -67,6 +67,7 @@ class ServerLoop {
       const std::optional<StepOutcome> outcome = make_step();
       if (!outcome) break;  // other workers have made the last step
       const DueActions due = run_.record(*outcome, stream_->seconds_waited());
+      is_last_recorded_ = true;
       if (const auto reason = run_.carry_out(due)) return *reason;
     }
     return FinishReason::kDone;
@@ -99,6 +100,7 @@ class ServerLoop {
       if (failure.any_rank()) run_.stop_for_unreadable_data();
       if (made.not_finite) return not_finite(made, before);
       last_made_ = made;
+      is_last_recorded_ = false;
       if (made.pushed.result == Result::kOver) return std::nullopt;
     } while (made.pushed.result == Result::kStale && !stop_requested());
     has_latest_parameters_ = true;
@@ -146,7 +148,10 @@ class ServerLoop {
     const std::int64_t step = run_.state().step;
     if (!last_made_ || step <= run_.state().recorded_step) return;
     if (reason == FinishReason::kInterrupted) return;
-    if (reason == FinishReason::kEarlyStop) run_.clock().start_step();
+    if (is_last_recorded_) {  // the steps of the others took no time of this process
+      run_.clock().start_step();
+      last_made_->times = {};
+    }
     last_made_->pushed.step = step;
     last_made_->pushed.learning_rate = run_.context().rate(step - 1);
     run_.record(make_outcome(*last_made_), stream_->seconds_waited());
@@ -189,6 +194,7 @@ class ServerLoop {
   TrainingRun run_;
   std::optional<GradientStream> stream_;
   std::optional<GradientStream::Step> last_made_;  // the newest gradient of this process
+  bool is_last_recorded_ = false;                  // it is part of a recorded step
   // has_full_state_: the engine holds one state of all servers with all slots.
   // has_latest_parameters_: the engine holds the newest parameters.
   bool has_full_state_ = false, has_latest_parameters_ = false;
