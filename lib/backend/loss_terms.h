@@ -55,7 +55,7 @@ TRAINER_HOST_DEVICE inline BinaryTerm weighted_term(float x, float target, float
           negative * (1 - target) * p - positive * target * q};
 }
 
-// The same times (q^gamma) as in binary_focal().
+// weighted_term() with the focal factor of binary_focal().
 template <class Focal>
 TRAINER_HOST_DEVICE inline BinaryTerm weighted_focal(float x, float target, float negative,
                                                      float positive, const Focal& focal) {
@@ -66,3 +66,5 @@ TRAINER_HOST_DEVICE inline BinaryTerm weighted_focal(float x, float target, floa
 }
 
 }  // namespace trainer::backend
+
+#undef TRAINER_HOST_DEVICE

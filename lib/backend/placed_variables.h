@@ -84,7 +84,7 @@ inline float* PlacedVariables::at(std::string_view name) const {
     case Where::kRest:
       return rest_ + place.offset;
   }
-  throw std::logic_error("unknown place of a variable");
+  throw std::logic_error("unknown place of a variable; internal error, please report it");
 }
 
 inline float* PlacedVariables::buffer(FlatBuffer which) const {
@@ -98,7 +98,7 @@ inline float* PlacedVariables::buffer(FlatBuffer which) const {
     case FlatBuffer::Kind::kStatistics:
       return statistics_;
   }
-  throw std::logic_error("unknown flat buffer");
+  throw std::logic_error("unknown flat buffer; internal error, please report it");
 }
 
 }  // namespace trainer::backend

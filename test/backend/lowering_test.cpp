@@ -214,20 +214,20 @@ TEST_CASE("ProgramBuffers: a step moves each of its buffers once, and what it mo
   buffers.use(b, 30);
   buffers.use(a, 100);  // named twice
   buffers.use(b);
-  buffers.move(7);
+  buffers.add_traffic(7);
   buffers.scratch(40);
   ProgramBuffers::StepMemory memory = buffers.end_step();
-  CHECK(memory.moved_bytes == 137);
+  CHECK(memory.traffic_bytes == 137);
   CHECK(memory.scratch_bytes == 40);
   // A step that is made in between has its own.
   buffers.use(a, 100);
-  buffers.move(1);
+  buffers.add_traffic(1);
   ProgramBuffers::Pending pending = buffers.set_aside();
   buffers.use(b, 30);
-  CHECK(buffers.end_step().moved_bytes == 30);
+  CHECK(buffers.end_step().traffic_bytes == 30);
   buffers.resume(std::move(pending));
   memory = buffers.end_step();
-  CHECK(memory.moved_bytes == 101);
+  CHECK(memory.traffic_bytes == 101);
   CHECK(memory.scratch_bytes == 0);
 }
 

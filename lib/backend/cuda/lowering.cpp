@@ -39,7 +39,7 @@ void PackParameters::operator()(cudaStream_t stream) const {
   convert(layouts.hwio, DType::kFloat32, layouts.krsc, type, layouts.out, stream);
 }
 
-// Entries that pack_kernels() makes read no entry of their own order, so they may all come last.
+// Only entries of order 1 are batched, and no entry reads them, so the batches are enqueued last.
 void make_entries(std::span<PackedWeights::Entry* const> entries, cudaStream_t stream) {
   std::map<DType, std::vector<KernelLayouts>> batches;
   for (const PackedWeights::Entry* entry : entries) {
@@ -78,7 +78,7 @@ void Lowering::lower_group(const Group& group) {
     if (--kernel_gradients_left_ == 0) unpack_gradients();
   }
   if (std::holds_alternative<graph::UpdateStatistics>(node().op)) {
-    if (--statistics_left_ == 0) move_statistics();
+    if (--statistics_left_ == 0) update_moving_statistics();
   }
 }
 
@@ -105,7 +105,7 @@ void Lowering::unpack_gradients() {
     const std::int64_t elements = gradient.positions * gradient.in * gradient.out;
     use(gradient.packed);
     use(gradient.unpacked);
-    move(elements * static_cast<std::int64_t>(size_of(gradient.type) + sizeof(float)));
+    add_traffic(elements * static_cast<std::int64_t>(size_of(gradient.type) + sizeof(float)));
   }
   const std::string implementation = concat("unpack ", gradients_.size());
   step_of_layers("gradients of kernels", implementation,
@@ -120,13 +120,13 @@ void Lowering::unpack_gradients() {
                  });
 }
 
-void Lowering::move_statistics() {
+void Lowering::update_moving_statistics() {
   for (const StatisticsPlaces& places : statistics_) {
     for (const BufferId buffer :
          {places.mean, places.variance, places.batch_mean, places.batch_inverse_std}) {
       use(buffer);
     }
-    move(6 * std::int64_t{places.c} * static_cast<std::int64_t>(sizeof(float)));
+    add_traffic(6 * std::int64_t{places.c} * static_cast<std::int64_t>(sizeof(float)));
   }
   const std::string implementation = concat("kernel for ", statistics_.size());
   step_of_layers(

@@ -75,7 +75,7 @@ void make_entries(std::span<PackedWeights::Entry* const> entries, cudaStream_t s
 // The gradient of a kernel as cuDNN writes it, and where it goes.
 struct KernelGradient {
   BufferId packed = -1, unpacked = -1;
-  DType type = DType::kFloat32;  // of the packed one
+  DType type = DType::kFloat32;  // of `packed`
   std::int64_t positions = 0, in = 0, out = 0;
 
   KernelLayouts layouts(const BufferPointers& c) const {
@@ -110,8 +110,8 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   bool unpack_later(std::size_t i, const KernelGradient& gradient);
   // Returns whether output i lies in the flat gradient.
   bool is_flat_gradient(std::size_t i) const;
-  // Moves statistics together with those of other layers, in a step after all of them.
-  void move_later(const StatisticsPlaces& places) { statistics_.push_back(places); }
+  // Updates moving statistics together with those of other layers, in a step after all of them.
+  void update_statistics_later(const StatisticsPlaces& places) { statistics_.push_back(places); }
   // The ranks that batch statistics are taken over; null: this one alone.
   CudaCollective* statistics_ranks() const { return statistics_ranks_; }
 
@@ -124,14 +124,14 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   BufferId output_buffer(graph::ValueId id) override { return value(id).buffer; }
   Buffer allocate(std::int64_t bytes) const override;
   void unpack_gradients();
-  void move_statistics();
+  void update_moving_statistics();
 
   Machine& machine_;
   const CudaVariables& variables_;
   const CompileOptions& options_;
   CudaCollective* statistics_ranks_;
-  std::vector<KernelGradient> gradients_;     // that are not unpacked yet
-  std::vector<StatisticsPlaces> statistics_;  // that are not moved yet
+  std::vector<KernelGradient> gradients_;     // still packed
+  std::vector<StatisticsPlaces> statistics_;  // not updated yet
   // Nodes that are not lowered yet.
   std::int64_t kernel_gradients_left_ = 0, statistics_left_ = 0;
 };

@@ -109,17 +109,9 @@ thread_local int no_allocations = 0;  // objects of NoAllocations
 
 void check_may_allocate(std::size_t bytes) {
   if (no_allocations == 0) return;
-  throw std::logic_error(concat("a call that is launched allocates ", bytes,
-                                " bytes, which prepare() had to do; internal error, please report"
-                                " it"));
+  throw std::logic_error(
+      concat("a launched call allocates ", bytes, " bytes; internal error, please report it"));
 }
-
-}  // namespace
-
-NoAllocations::NoAllocations() { ++no_allocations; }
-NoAllocations::~NoAllocations() { --no_allocations; }
-
-namespace {
 
 // Returns addresses of the planned device. Blocks do not overlap, so an address identifies a block.
 Buffer allocate_planned(std::size_t bytes) {
@@ -130,6 +122,9 @@ Buffer allocate_planned(std::size_t bytes) {
 }
 
 }  // namespace
+
+NoAllocations::NoAllocations() { ++no_allocations; }
+NoAllocations::~NoAllocations() { --no_allocations; }
 
 Buffer allocate_device(int device, std::size_t bytes) {
   if (bytes == 0) return {};

@@ -102,7 +102,7 @@ class Lowering {
   BufferId scratch(std::int64_t bytes) { return buffers_.scratch(bytes); }
   void use(BufferId buffer) { buffers_.use(buffer); }
   // Records that the next step reads or writes so many bytes beside each of its operands once.
-  void move(std::int64_t bytes) { buffers_.move(bytes); }
+  void add_traffic(std::int64_t bytes) { buffers_.add_traffic(bytes); }
   // Returns the place of a persistent or prepared input.
   float* persistent(std::size_t i) const;
   // Returns input i, persistent or prepared, in another format that is made again whenever the
@@ -439,7 +439,7 @@ void Lowering<Policy>::step(const std::string& implementation, Run run) {
   }
   const DType type = node_->inputs.empty() ? DType::kFloat32 : graph_[node_->inputs[0]].type;
   steps_.push_back({node_->name, concat(op_name_, " ", implementation), node_->phase,
-                    memory.scratch_bytes, static_cast<double>(memory.moved_bytes), flops, type,
+                    memory.scratch_bytes, static_cast<double>(memory.traffic_bytes), flops, type,
                     std::move(run)});
 }
 
@@ -448,7 +448,7 @@ void Lowering<Policy>::step_of_layers(const std::string& name, const std::string
                                       Run run) {
   const ProgramBuffers::StepMemory memory = buffers_.end_step();
   steps_.push_back({name, implementation, node_->phase, memory.scratch_bytes,
-                    static_cast<double>(memory.moved_bytes), 0, DType::kFloat32, std::move(run)});
+                    static_cast<double>(memory.traffic_bytes), 0, DType::kFloat32, std::move(run)});
 }
 
 }  // namespace trainer::backend

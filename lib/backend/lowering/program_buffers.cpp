@@ -71,8 +71,8 @@ ProgramBuffers::StepMemory ProgramBuffers::end_step() {
   }
   ++steps_;
   const Pending ended = set_aside();
-  StepMemory memory{ended.scratch_bytes, ended.moved_bytes};
-  for (const auto& [buffer, bytes] : moved) memory.moved_bytes += bytes;
+  StepMemory memory{ended.scratch_bytes, ended.traffic_bytes};
+  for (const auto& [buffer, bytes] : moved) memory.traffic_bytes += bytes;
   return memory;
 }
 

@@ -54,12 +54,12 @@ class ProgramBuffers {
   // Records that the next step uses the buffer, and reads or writes `bytes` of it.
   void use(BufferId buffer, std::int64_t bytes = 0) { pending_.uses.push_back({buffer, bytes}); }
   // Records that the next step reads or writes so many bytes more.
-  void move(std::int64_t bytes) { pending_.moved_bytes += bytes; }
+  void add_traffic(std::int64_t bytes) { pending_.traffic_bytes += bytes; }
   // Returns memory of the arena that the next step uses, and later ones that name it in use().
   BufferId scratch(std::int64_t bytes);
   struct StepMemory {
     std::int64_t scratch_bytes = 0;  // that were asked for the step
-    std::int64_t moved_bytes = 0;    // of its buffers, each of them once, and of move()
+    std::int64_t traffic_bytes = 0;  // of its buffers, each of them once, and of add_traffic()
   };
   // Ends a step.
   StepMemory end_step();
@@ -71,7 +71,7 @@ class ProgramBuffers {
   };
   struct Pending {
     std::vector<Use> uses;
-    std::int64_t scratch_bytes = 0, moved_bytes = 0;
+    std::int64_t scratch_bytes = 0, traffic_bytes = 0;
   };
   Pending set_aside() { return std::exchange(pending_, {}); }
   void resume(Pending pending) { pending_ = std::move(pending); }

@@ -38,6 +38,16 @@ def run(arguments, **variables):
     return done
 
 
+def check_norm(layers):
+    """The bytes of a batch norm with ReLU in bfloat16, [2, 6, 6, 4], by what each kernel reads and writes."""
+    image, channels = 2 * 6 * 6 * 4 * 2, 4 * 4
+    forward = [image, image, image, 4 * channels]  # x for the statistics, x, y; gamma, beta, mean, inverse deviation
+    sums, gradient = [image] * 3, [image] * 4  # x, dy, y; the same and dx
+    backward = [*sums, *gradient, 5 * channels]  # the gradients of gamma and beta; gamma, mean, inverse deviation
+    found, expected = layers["batch_normalization"]["bytes"], sum(forward + backward)
+    assert found == expected, f"batch norm: planned {found} bytes, expected {expected}"
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "config.yaml")
@@ -53,6 +63,8 @@ def main():
             assert work["kernels"] + work["library_calls"] == kernels and work["library_calls"] > 0, work
             layers = planned["layers"]
             assert planned["bytes_per_step"] > sum(layer["bytes"] for layer in layers) > 0, name
+            if name == "norms":
+                check_norm({layer["name"]: layer for layer in layers})
 
 
 if __name__ == "__main__":

@@ -94,7 +94,8 @@ void CudaExecutable::allocate_sums() {
   const int device = variables_.device();
   const Flat& flat = variables_.placement().flat;
   const auto floats = [&](std::int64_t count) {
-    // The gaps between parameters are summed and checked too, and must stay zeros.
+    // The gaps between parameters and the gradients that are always zero are summed and checked
+    // too. Nothing writes them.
     return allocate_zeros(device, count * sizeof(float));
   };
   if (ranks_ != nullptr) {

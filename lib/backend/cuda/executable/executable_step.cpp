@@ -13,10 +13,6 @@
 namespace trainer::backend::cuda {
 namespace {
 
-void clear(float* to, std::int64_t count, cudaStream_t stream) {
-  fill_zeros(to, static_cast<std::size_t>(count) * sizeof(float), stream);
-}
-
 ClockPhase clock_phase(graph::Phase phase) {
   return phase < graph::Phase::kBackward ? ClockPhase::kForward : ClockPhase::kBackward;
 }
@@ -99,7 +95,7 @@ void CudaExecutable::run_parts(const Call& call) {
     add_part_numbers(call, {}, true, nullptr);
     if (!updates_) return;
     if (call.idle) run_idle(call);
-    if (!call.accumulate) clear(gradients(), count, call.stream);
+    if (!call.accumulate) fill_zeros(gradients(), count * sizeof(float), call.stream);
     return;
   }
   if (!updates_) return run_part(call, call.parts[0], true, nullptr);
@@ -118,7 +114,7 @@ void CudaExecutable::run_parts(const Call& call) {
         const Part& part = call.parts[i];
         if (part.count > 0) return run_part(call, part, i == first_part, to);
         if (i == 0) add_part_numbers(call, part, true, nullptr);
-        clear(to, count, call.stream);
+        fill_zeros(to, count * sizeof(float), call.stream);
       },
       call.stream);
   for (std::size_t i = 0; i < sums.size(); ++i) {

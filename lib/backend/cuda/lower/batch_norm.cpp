@@ -37,7 +37,7 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
     combine_moments(c.at<float>(all_moments), size, channels, epsilon, c.at<float>(mean),
                     c.at<float>(inverse_std), c.stream);
   };
-  l.move(x.bytes());  // for the statistics
+  l.add_traffic(x.bytes());  // for the statistics
   l.step(implementation, [=](const StepContext& c) {
     find_statistics(c);
     normalize_add(c.at(x.buffer), addend < 0 ? nullptr : c.at(addend), c.at<float>(gamma),
@@ -58,9 +58,9 @@ void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradient
   CudaCollective* ranks = l.statistics_ranks();
   const BufferId sums = l.scratch((2 * channels + 1) * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
-  // Once more for dx: x, and the gradient, which is in memory then, or what it is made of.
+  // The second kernel reads x again, and the gradient or the operands that it is made of.
   const bool kept = gradient.sum >= 0;
-  l.move(dx.bytes() * (kept || gradient.activation.linear() ? 2 : 3));
+  l.add_traffic(dx.bytes() * (kept || gradient.activation.linear() ? 2 : 3));
   l.step(implementation, [=](const StepContext& c) {
     const auto at = [&c](BufferId buffer) { return buffer < 0 ? nullptr : c.at(buffer); };
     // A rank whose samples do not count writes the sum all the same: its later steps read it. The
@@ -97,8 +97,9 @@ void lower(const graph::BatchNormBackward& op, Lowering& l) {
 
 template <>
 void lower(const graph::UpdateStatistics& op, Lowering& l) {
-  l.move_later({l.input(0).buffer, l.input(1).buffer, l.input(2).buffer, l.input(3).buffer,
-                static_cast<std::int32_t>(l.input_shape(0).elements()), op.momentum, op.epsilon});
+  l.update_statistics_later(
+      {l.input(0).buffer, l.input(1).buffer, l.input(2).buffer, l.input(3).buffer,
+       static_cast<std::int32_t>(l.input_shape(0).elements()), op.momentum, op.epsilon});
 }
 
 template <>
@@ -130,6 +131,7 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const std::int64_t rows = dx.rows(), channels = dx.c();
   const BufferId inverse_std = l.scratch(channels * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
+  l.add_traffic(dy.bytes() * (y < 0 ? 1 : 2));  // both kernels read the gradient
   l.step("kernel", [=](const StepContext& c) {
     const void* output = y < 0 ? nullptr : c.at(y);
     compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,

@@ -72,6 +72,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   const BufferId bias = op.bias ? l.packed_vector(2, x.type) : -1;
   const BufferId workspace = l.scratch(plan->workspace_bytes());
   const bool separate = !relu && !op.activation.linear();
+  if (separate) l.add_traffic(2 * y.bytes());
   l.step(plan->describe(), [=, activation = op.activation](const StepContext& c) {
     plan->run(c.at(x.buffer), c.at(kernel), c.at(y.buffer), bias < 0 ? nullptr : c.at(bias),
               c.at(workspace), c.stream);
@@ -111,6 +112,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand dkernel = l.output(0);
   const BufferId dbias = op.bias ? l.output(1).buffer : -1;
   const BufferId sum_scratch = op.bias ? l.scratch(sum_rows_scratch(dy.rows(), dy.c())) : -1;
+  if (op.bias) l.add_traffic(dy.bytes());
   const auto bias_gradient = [=](const StepContext& c) {
     if (dbias < 0) return;
     sum_rows(c.at(dy.buffer), dy.type, dy.rows(), dy.c(), c.at<float>(dbias), c.at(sum_scratch),
@@ -128,11 +130,13 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const KernelShape kernel(op.kernel);
   const std::shared_ptr<ConvolutionPlan> plan = l.machine().convolutions->plan(
       make_problem(Pass::kBackwardWeights, l, x.type, x.shape, kernel, op.window, op.groups));
-  const BufferId packed = l.scratch(kernel.elements() * static_cast<std::int64_t>(size_of(x.type)));
+  const auto packed_bytes = kernel.elements() * static_cast<std::int64_t>(size_of(x.type));
+  const BufferId packed = l.scratch(packed_bytes);
   const BufferId workspace = l.scratch(plan->workspace_bytes());
   const KernelGradient gradient{packed,           dkernel.buffer, x.type,
                                 kernel.positions, kernel.in,      kernel.out};
   const bool later = l.unpack_later(0, gradient);
+  l.add_traffic(later ? packed_bytes : 2 * packed_bytes);
   l.step(plan->describe(), [=](const StepContext& c) {
     plan->run(c.at(x.buffer), c.at(packed), c.at(dy.buffer), nullptr, c.at(workspace), c.stream);
     if (!later) {

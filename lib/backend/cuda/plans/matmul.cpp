@@ -383,7 +383,8 @@ class MatmulBound final : public Matmul {
     CountedWork* counted = CountedWork::current();
     if (counted == nullptr) {
       throw DeviceError(
-          "a matrix product planned for a device that is not here was run; please report it");
+          "a matrix product planned for a device that is not here was run; internal error, please "
+          "report it");
     }
     ++counted->library_calls;
     after_.run(bias, c, workspace, stream);
