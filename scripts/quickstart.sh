@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 say() { echo "quickstart.sh: $1"; }
 
 scripts/install_deps.sh
-say "building with $(nproc) compilers at a time; the first build takes several minutes, 150 MB of disk, and up to 750 MB
-of memory for each compiler"
+say "building with $(nproc) compilers at a time; the first build takes several minutes, 150 MB of disk, and up to
+750 MB of memory for each compiler, or 1.8 GB where there is enough"
 cmake --preset release -DTRAINER_TESTS=OFF > /dev/null
 targets=(trainer)
 if [[ -e /proc/driver/nvidia/version ]] && ninja -C build/release -t query trainer_cuda > /dev/null 2>&1; then
