@@ -14,5 +14,5 @@ scripts/install_deps.sh --test
 configure release
 build release
 say "test release"
-# Many tests wait for other processes: two tests a core keep the cores busy.
+# Many tests wait for other processes, so that two tests per core keep the cores busy.
 ctest --preset release -j $((2 * jobs)) --no-tests=error --label-exclude 'slow|^package$|^peers$' "$@"

@@ -142,8 +142,8 @@ def read_distances(path):
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         case, kind, _, distance, _ = line.split("\t")
         # A NaN is the worst.
-        known = worst.get((case, kind), 0.0)
-        worst[case, kind] = float(distance) if not float(distance) <= known else known
+        known, found = worst.get((case, kind), 0.0), float(distance)
+        worst[case, kind] = known if math.isnan(known) or found <= known else found
     return worst
 
 
@@ -161,7 +161,7 @@ def compare_distances(here, fake):
     ratios = {key: here[key] / max(fake[key], floor[key[1]]) for key in here if key in fake}
     far = [key for key, ratio in ratios.items() if not ratio <= FAR]
     lines.append(f"{len(ratios)} of {len(here)} compared with the fake's: {len(far)} are more than {FAR} times as far")
-    far.sort(key=lambda key: ratios[key], reverse=True)
+    far.sort(key=lambda key: (math.isnan(ratios[key]), ratios[key]), reverse=True)
     return [*lines, *(f"{key[0]}, {key[1]}: {here[key]:.1e}, the fake {fake[key]:.1e}" for key in far[:WORST_CASES])]
 
 

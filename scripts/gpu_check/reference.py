@@ -43,7 +43,7 @@ def write_plans(build, folder, size):
     for case, batch in size.speed:
         settings = [word for setting in make_settings(batch) for word in ("--set", setting)]
         plan = run([build / "apps/trainer/trainer", "plan", BENCH / f"{case}.yaml", "--device", MODEL, "--json", *settings],
-                   LD_LIBRARY_PATH=":".join([*map(str, libraries.folders()), os.environ.get("LD_LIBRARY_PATH", "")]))
+                   LD_LIBRARY_PATH=":".join(filter(None, [*map(str, libraries.folders()), os.environ.get("LD_LIBRARY_PATH")])))
         (folder / plan_name(MODEL, case, batch)).write_text(plan, encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ while [[ ${1:-} == --* ]]; do
   case $1 in
     --gpu) gpu=1 ;;
     --sanitizer) sanitizer=1 ;;
-    --size) size=$2; shift ;;
+    --size) size=${2:?"bundle.sh: --size: expected full or tiny"}; shift ;;
     *) echo "bundle.sh: $1: expected --gpu, --size or --sanitizer" >&2; exit 2 ;;
   esac
   shift
@@ -83,9 +83,9 @@ if [[ -n $gpu ]]; then
 fi
 if [[ -n $sanitizer ]]; then
   wheel=$(mktemp -d)
-  python3 -m pip download --quiet --no-deps --dest "$wheel" nvidia-cuda-sanitizer-api
+  "$("$root/scripts/python_env.sh" pip)" -m pip download --quiet --no-deps --dest "$wheel" nvidia-cuda-sanitizer-api
   python3 -m zipfile -e "$wheel"/*.whl "$folder/sanitizer"
-  rm -r "$wheel" "$folder/sanitizer/nvidia/cu13/compute-sanitizer/"{docs,x86}
+  rm -rf "$wheel" "$folder/sanitizer/nvidia/cu13/compute-sanitizer/"{docs,x86}
   chmod +x "$folder/sanitizer/nvidia/cu13/bin/compute-sanitizer" "$folder/sanitizer/nvidia/cu13/compute-sanitizer/"*
 fi
 

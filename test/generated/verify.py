@@ -27,10 +27,10 @@ def run_case(case, digits):
         "data": {"format": "digits", "path": digits, "limit": 120}, "optimizer": random_optimizer(draw),
         "train": {"epochs": 1, "batch_size": draw.choice([8, 16])}, "parallel": {"threads": draw.choice([1, 2])}})
     done = case.run("verify", "replicas", "config.yaml", "--replicas", "1,2,4", "--steps", 10, "--json", allowed=(0, 5))
-    for line in done.stdout.splitlines():
-        row = json.loads(line)
-        if row["event"] != "verify" or row["run"].startswith("1 x"):
-            continue
+    rows = [row for row in map(json.loads, done.stdout.splitlines()) if row["event"] == "verify" and not row["run"].startswith("1 x")]
+    if not rows or (done.returncode == 5) != any(not row["holds"] for row in rows):
+        case.failed("reports its promises", f"{len(rows)} rows, exit code {done.returncode}")
+    for row in rows:
         if row["holds"]:
             case.passed(row["promise"])
         else:
