@@ -17,6 +17,7 @@
 #include "base/files/output_buffer.h"
 #include "base/process/process.h"
 #include "base/process/shell.h"
+#include "base/system_error.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
 #include "commands.h"
@@ -253,7 +254,7 @@ int main(int argc, char** argv) {
     const int error = errno;
     std::cerr << "error: not all of the output could be written: "
               << (error == EAGAIN ? "its reader does not read"
-                  : error != 0    ? std::strerror(error)
+                  : error != 0    ? trainer::describe_system_error(error)
                                   : "is the disk full, or its reader gone?")
               << '\n';
     if (code != trainer::kExitOk) return code;

@@ -146,7 +146,7 @@ class Gathered {
   bool gather(const data::Batch& batch, std::span<const float> logits,
               std::span<const float> losses, const std::vector<std::int32_t>& labels,
               std::span<const float> targets, bool stop) {
-    const auto ranks = std::ssize(workers_);
+    const std::int64_t ranks = workers_.size();
     std::vector<float> mine = make_rows(batch.global), all(mine.size() * workers_count());
     mine.back() = stop ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < labels.size(); ++i) {

@@ -126,7 +126,10 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
     const std::string reason = describe_system_error(error.value());
-    if (is_disk_failure(error.value())) throw DataError(run, "cannot create: " + reason);
+    if (is_disk_failure(error.value())) {
+      throw DataError(run, concat("cannot create this run folder: ", reason,
+                                  "; free space there, or choose another with --run-dir"));
+    }
     throw ConfigError(config.run.loc,
                       concat("run.dir: cannot create ", printable(run.string()), ": ", reason));
   }

@@ -21,7 +21,7 @@ class Table {
 };
 
 std::string fixed(double value, int decimals);  // "0.981"
-// At most `digits` significant digits, which read back exactly if they are 17: "0.001", "1e-05".
+// Formats with at most `digits` digits; 17 digits read back exactly: "0.001", "1e-05".
 std::string significant(double value, int digits);
 std::string percent(double share);        // "98.12 %"
 std::string grouped(std::int64_t count);  // "1,234,567"

@@ -28,7 +28,8 @@ class StepsAtRates {
       : engine_(engine),
         options_(options),
         loader_(data::make_loader(dataset, loader_options(config, engine))) {}
-  // The devices may still read the memory of batches in flight. Nobody reads their results.
+  // The devices may still read the memory of batches in flight, and that of a launch which failed
+  // on some replicas. Nobody reads the results.
   ~StepsAtRates() {
     while (!in_flight_.empty()) {
       try {
@@ -37,6 +38,7 @@ class StepsAtRates {
         // The error that ended the test is the one to report.
       }
     }
+    engine_.finish_uploads();
   }
   StepsAtRates(const StepsAtRates&) = delete;
   StepsAtRates& operator=(const StepsAtRates&) = delete;
@@ -45,7 +47,8 @@ class StepsAtRates {
     engine::StepResult result;
     double samples = 0, rate = 0;
   };
-  // Returns the oldest step whose result was not read. There are options.steps.
+  // Returns the oldest step whose result was not read. May be called options.steps
+  // times.
   Step next() {
     const auto most = static_cast<std::size_t>(engine_.launches_in_flight());
     while (launched_ < options_.steps && in_flight_.size() < most) launch();

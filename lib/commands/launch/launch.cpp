@@ -20,6 +20,7 @@
 #include "base/process/process.h"
 #include "base/process/secret.h"
 #include "base/process/spawn.h"
+#include "base/system_error.h"
 #include "base/threads/topology.h"
 #include "cluster/network.h"
 #include "cluster/transport/socket.h"
@@ -218,7 +219,7 @@ Launcher::~Launcher() {
 void Launcher::start(const Task& task, bool first) {
   int pipe[2] = {-1, -1};
   if (!first && ::pipe2(pipe, O_CLOEXEC) != 0) {
-    throw DeviceError(concat("cannot open a pipe: ", std::strerror(errno)));
+    throw DeviceError(concat("cannot open a pipe: ", describe_system_error(errno)));
   }
   const Socket writing(pipe[1]);
   Worker worker;

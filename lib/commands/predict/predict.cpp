@@ -19,8 +19,10 @@ config::Data image_data(const OpenedModel& opened, const std::string& first,
   const Shape image = sample_spec(opened).image;
   const bool reads_bands = config::is_image_format(data.format);
   if (image[2] != 1 && image[2] != 3 && !reads_bands) {
-    throw DataError(first, concat("is an image file, of 1 or 3 channels, but the model of ",
-                                  opened.path, " takes ", to_string(image)));
+    throw DataError(
+        first,
+        concat("is an image file, but the model of ", opened.path, " was trained on arrays of ",
+               image[2], " channels; give an NPY file of images of shape ", to_string(image)));
   }
   if (!config::is_image_format(data.format)) {
     warn(concat(first, ": the model was trained on arrays; image files are stretched to ", image[0],

@@ -176,7 +176,7 @@ std::vector<Advice> make_run_advices() {
          fs::copy(place.with_paths("RUN"), place.with_paths("FREE_copy"),
                   fs::copy_options::recursive);
        }},
-      {"data: a run",
+      {"crossval: a run",
        {"new RUN --output FREE.yaml"},
        "crossval RUN --folds 2 --dir FREE_folds",
        "write one with `trainer new RUN --output FILE`",
