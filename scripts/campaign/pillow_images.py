@@ -41,11 +41,14 @@ train: {{max_steps: 1, batch_size: 1}}
 
 def download(folder):
     """Unpacks the source archive of the installed version of Pillow."""
-    with urllib.request.urlopen(f"https://pypi.org/pypi/pillow/{PIL.__version__}/json") as answer:
-        files = json.load(answer)["urls"]
-    url = next(file["url"] for file in files if file["packagetype"] == "sdist")
+    # The index as JSON (PEP 691), which mirrors of PyPI have too.
+    index = urllib.request.Request("https://pypi.org/simple/pillow/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
+    with urllib.request.urlopen(index) as answer:
+        files = json.load(answer)["files"]
+    url = next(file["url"] for file in files if file["filename"] == f"pillow-{PIL.__version__}.tar.gz")
     with urllib.request.urlopen(url) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+        archive.extractall(folder)
     return folder
 
 
