@@ -25,11 +25,12 @@ Graph fuse_activation(Graph graph, const Options& options) {
     const auto* activate = std::get_if<graph::Activate>(&node.op);
     if (activate == nullptr) continue;
     const ValueId x = node.inputs[0];
+    if (!activate->activation.fusable()) continue;
     const int before = graph.producer(x);
-    if (before < 0 || !only_consumer(graph, x)) continue;
+    if (before < 0) continue;
     Node& target = graph.nodes[before];
     Activation* activation = fusable(target.op);
-    if (activation == nullptr || !activation->linear() || !activate->activation.fusable()) continue;
+    if (activation == nullptr || !activation->linear() || !only_consumer(graph, x)) continue;
     // The gradient of a fused activation is computed from the output alone.
     if (differentiated[x] && !activate->activation.differentiable_from_output()) continue;
     *activation = activate->activation;

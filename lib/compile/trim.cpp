@@ -55,14 +55,17 @@ void set_extent(Graph& graph, ValueId id, const Extent& extent) {
 // Reduces a convolution's output to the extent that is needed, and its input with it. Does so only
 // where the padding stays at least zero, as libraries require; ConvMaxPool takes a negative one.
 void trim(Graph& graph, Node& node) {
+  auto* const fused = std::get_if<graph::ConvMaxPool>(&node.op);
+  auto* const conv = std::get_if<graph::Conv>(&node.op);
+  if (fused == nullptr && conv == nullptr) return;
   const std::optional<Extent> needed = extent_needed(graph, node.outputs[0]);
   if (!needed || *needed == to_extent(graph[node.outputs[0]].shape)) return;
-  if (auto* fused = std::get_if<graph::ConvMaxPool>(&node.op)) {
+  if (fused != nullptr) {
     const Extent input = to_extent(graph[node.inputs[0]].shape);
     const Extent convolved = extent_read(fused->pool, *needed);
     fused->conv.window.pad_after = padding_for(fused->conv.window, input, convolved);
     set_extent(graph, node.outputs[1], *needed);
-  } else if (auto* conv = std::get_if<graph::Conv>(&node.op)) {
+  } else {
     const Extent input = to_extent(graph[node.inputs[0]].shape);
     const Extent padding = padding_for(conv->window, input, *needed);
     const int maker = graph.producer(node.inputs[0]);
@@ -72,8 +75,6 @@ void trim(Graph& graph, Node& node) {
     if ((padding[0] < 0 || padding[1] < 0) && !follows) return;
     conv->window.pad_after = {std::max<std::int64_t>(padding[0], 0),
                               std::max<std::int64_t>(padding[1], 0)};
-  } else {
-    return;
   }
   set_extent(graph, node.outputs[0], *needed);
 }

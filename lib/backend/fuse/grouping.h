@@ -75,9 +75,13 @@ class Grouping {
   // A pattern that moved a node before what it reads would compute from memory that nothing has
   // written.
   void check_order() const {
+    std::vector<int> producers(graph_.values.size(), -1);  // of each value
+    for (int i = 0; i < std::ssize(graph_.nodes); ++i) {
+      for (const graph::ValueId id : graph_.nodes[i].outputs) producers[id] = i;
+    }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const graph::ValueId id : graph_.nodes[i].inputs) {
-        const int producer = graph_.producer(id);
+        const int producer = producers[id];
         if (producer < 0 || place_[producer] <= place_[i]) continue;
         throw std::logic_error(concat("the fusion of ", graph_.nodes[i].name, " runs before ",
                                       graph_.nodes[producer].name,
