@@ -17,8 +17,9 @@ constexpr double kChartLeft = 86, kChartTop = 64, kChartRight = kChartWidth - 18
                  kChartBottom = kChartHeight - 48;
 constexpr std::size_t kMaxSeriesPoints = 400;
 constexpr std::size_t kColours = 6;
-constexpr double kLegendLetter = 7.2;  // width of a letter, about
-constexpr double kLegendLine = 18;     // height of a line of names
+// Widths of a letter of the legend, about.
+constexpr double kLegendLetter = 7.2, kLegendCapital = 9.4;
+constexpr double kLegendLine = 18;  // height of a line of names
 constexpr std::size_t kMaxLegendLines = 8;
 
 constexpr const char* kChartStyle = R"(<style>
@@ -35,6 +36,13 @@ svg.chart text.value{display:none;pointer-events:none;font-weight:600;paint-orde
 svg.chart g.point:hover text.value{display:inline}
 </style>
 )";
+
+double legend_width(const std::string& name) {
+  const auto capitals = std::ranges::count_if(name, [](char c) { return c >= 'A' && c <= 'Z'; });
+  const auto others = std::ssize(name) - capitals;
+  return 24 + kLegendCapital * static_cast<double>(capitals) +
+         kLegendLetter * static_cast<double>(others);
+}
 
 std::string chart_pixel(double value) { return fixed(value, 2); }
 
@@ -208,7 +216,7 @@ class LineChart {
         if (std::exchange(has_reference, true)) continue;
         name = name.substr(0, name.find(','));
       }
-      const double width = 24 + kLegendLetter * static_cast<double>(name.size());
+      const double width = legend_width(name);
       if (x + width > kChartRight && x > kChartLeft) {
         if (line + 1 == kMaxLegendLines) {
           has_more_names_ = true;
