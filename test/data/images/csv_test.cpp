@@ -101,6 +101,8 @@ TEST_CASE("csv: a header without usual names is reported with the keys that name
             .ends_with("data.csv: {image_column: photo, label_column: species}"));
   CHECK(folder.read("image,species\nx/x_0.ppm,cat\n")
             .ends_with("data.csv: {image_column: image, label_column: species}"));
+  CHECK(folder.read("photo {left}: file,species #\nx/x_0.ppm,cat\n")
+            .ends_with("{image_column: \"photo {left}: file\", label_column: \"species #\"}"));
   CHECK(folder.read("photo,species\nmissing.jpg,cat\n").starts_with(":1: looks like a header"));
   CHECK(folder.read("x/x_0.ppm,species\nx/x_1.ppm,label\n") == "label, species: 1 0");
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/formats/csv_lines.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "data/images/listing/labels.h"
 
 namespace trainer::data {
@@ -155,11 +156,12 @@ void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& 
     if (names_image(folder, first[image], csv) || !names_image(folder, second[image], csv)) {
       continue;
     }
-    fail_at(path, lines[0].line,
-            concat("looks like a header: '", first[image], "' is not an image, but '",
-                   second[image], "' of line ", lines[1].line,
-                   " is. Name the columns with data.csv: {image_column: ", first[image],
-                   ", label_column: ", first[1 - image], "}"));
+    fail_at(
+        path, lines[0].line,
+        concat("looks like a header: '", first[image], "' is not an image, but '", second[image],
+               "' of line ", lines[1].line, " is. Name the columns with data.csv: {image_column: ",
+               config::to_yaml(first[image]), ", label_column: ", config::to_yaml(first[1 - image]),
+               "}"));
   }
 }
 
@@ -251,11 +253,11 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
     }
     if (!columns.one_hot.empty()) return columns;
   }
-  fail_at(
-      path, 1,
-      concat("which of the columns ", join(first), " is the ", image < count ? "class" : "image",
-             "? Name it with data.csv: {image_column: ", image < count ? first[image] : "NAME",
-             ", label_column: ", label < count ? first[label] : "NAME", "}"));
+  fail_at(path, 1,
+          concat("which of the columns ", join(first), " is the ",
+                 image < count ? "class" : "image", "? Name it with data.csv: {image_column: ",
+                 image < count ? config::to_yaml(first[image]) : "NAME",
+                 ", label_column: ", label < count ? config::to_yaml(first[label]) : "NAME", "}"));
 }
 
 Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
