@@ -73,7 +73,7 @@ std::vector<Notice> list_notices(const data::Datasets& data) {
   return notices;
 }
 
-hooks::RunOrigin make_origin(const train::Job& job) {
+hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
   hooks::RunOrigin origin;
   origin.program = version();
   origin.compiler = __VERSION__;
@@ -83,6 +83,7 @@ hooks::RunOrigin make_origin(const train::Job& job) {
   const Topology machine = backend::machine_topology();
   origin.cores = std::ssize(machine.processors);
   origin.machine = describe(machine);
+  origin.model = model::describe_model(job.config.model, layers);
   origin.data_fingerprint = job.data.train->fingerprint();
   const backend::MemoryReport memory = job.engine.memory();
   const auto replicas = static_cast<std::int64_t>(job.engine.count());
@@ -174,7 +175,8 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
     job.hooks.push_back(hooks::make_ledger_hook(
         [&engine = job.engine] { return engine.parameters_sha256(); }, warn));
   }
-  const hooks::RunOrigin origin = make_origin(job);
+  const std::vector<model::LayerRow> layers = model::layer_table(model);
+  const hooks::RunOrigin origin = make_origin(job, layers);
   job.hooks.push_back(hooks::make_run_record_hook(origin));
   if (!job.config.run.mlflow.empty()) {
     hooks::MlflowOptions options;
@@ -187,8 +189,7 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
     job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));
   }
   if (arguments.json) {
-    commands::print_model_json(commands::measured_keys(model::layer_table(model), job.config),
-                               std::cout);
+    commands::print_model_json(commands::measured_keys(layers, job.config), std::cout);
   }
 }
 

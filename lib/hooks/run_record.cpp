@@ -49,11 +49,11 @@ Json metrics_json(const engine::Metrics& metrics) {
 class RunRecordHook final : public Hook {
  public:
   explicit RunRecordHook(const RunOrigin& origin) {
-    record_ = {{"program", origin.program},     {"compiler", origin.compiler},
-               {"libc", origin.libc},           {"host", host_name()},
-               {"processor", origin.processor}, {"cores", origin.cores},
-               {"machine", origin.machine},     {"device", origin.device},
-               {"on_cpu", origin.on_cpu},       {"data", origin.data_fingerprint}};
+    record_ = {
+        {"program", origin.program}, {"compiler", origin.compiler},    {"libc", origin.libc},
+        {"host", host_name()},       {"processor", origin.processor},  {"cores", origin.cores},
+        {"machine", origin.machine}, {"device", origin.device},        {"on_cpu", origin.on_cpu},
+        {"model", origin.model},     {"data", origin.data_fingerprint}};
     for (const auto& [split, samples, classes] : origin.splits) {
       record_["splits"][to_string(split)] = {{"samples", samples}, {"classes", classes}};
     }

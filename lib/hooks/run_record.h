@@ -21,6 +21,7 @@ struct RunOrigin {
   std::string processor;         // its model
   std::int64_t cores = 1;        // cores that the process may use
   std::string machine;           // the caches and memory that these cores share
+  std::string model;             // the backbone, the layers and the parameters
   std::string data_fingerprint;  // of the training split
   // The samples of each split and, where labels are known without reading images, of each class.
   struct SplitSize {

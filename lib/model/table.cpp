@@ -1,5 +1,7 @@
 #include "model/table.h"
 
+#include "base/error.h"
+#include "base/formats/table.h"
 #include "graph/graph.h"
 
 namespace trainer::model {
@@ -29,6 +31,18 @@ std::vector<LayerRow> layer_table(const graph::Graph& graph) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::string describe_model(const config::Model& model, const std::vector<LayerRow>& layers) {
+  std::int64_t parameters = 0, trained = 0;
+  for (const LayerRow& layer : layers) {
+    parameters += layer.parameters;
+    trained += layer.trainable_parameters;
+  }
+  const std::string backbone =
+      model.backbone ? concat(spell(model.backbone->name), ", ") : std::string();
+  return concat(backbone, grouped(std::ssize(layers)), " layers, ", grouped(parameters),
+                " parameters, of which ", grouped(trained), " are trained");
 }
 
 }  // namespace trainer::model

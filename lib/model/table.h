@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/sections/model.h"
 #include "graph/graph.h"
 
 namespace trainer::model {
@@ -21,5 +22,8 @@ struct LayerRow {
   std::string batch_norm;
 };
 std::vector<LayerRow> layer_table(const graph::Graph& graph);
+
+// Returns "mobilenet_v2, 158 layers, 2,260,546 parameters, of which 2,562 are trained".
+std::string describe_model(const config::Model& model, const std::vector<LayerRow>& layers);
 
 }  // namespace trainer::model

@@ -258,6 +258,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   RunOrigin origin;
   origin.program = "trainer 9";
   origin.device = "cpu, 2 threads";
+  origin.model = "3 layers";
   origin.data_fingerprint = "abc";
   origin.price_per_hour = 1.5;
   origin.splits = {{Split::kTrain, 30, {10, 20}}, {Split::kTest, 9, {}}};
@@ -279,6 +280,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   hook->on_finish(done);
   const nlohmann::json record = record_in(folder.path());
   CHECK(record["program"] == "trainer 9");
+  CHECK(record["model"] == "3 layers");
   CHECK(record["data"] == "abc");
   CHECK(record["price_per_hour"] == 1.5);
   CHECK(record["splits"]["train"]["samples"] == 30);

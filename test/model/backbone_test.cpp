@@ -368,4 +368,18 @@ TEST_CASE("the table names the source of weights, what is trained and the batch 
   CHECK(by_name["Conv1_relu"].weights.empty());
 }
 
+TEST_CASE("describe_model: the backbone, its layers and parameters, and those that are trained") {
+  const std::string text =
+      "{backbone: {name: mobilenet_v2, freeze: '[:-3]'}, head: [global_average_pool, dense: 4]}";
+  const config::Config config = test::config_of(text);
+  // Conv_1 has 320 x 1280 parameters, its batch norm 2 x 1280 and the dense layer 1281 x 4.
+  CHECK(
+      describe_model(config.model, layer_table(test::build(text, test::sample({64, 64, 3}, 4)))) ==
+      "mobilenet_v2, 156 layers, 2,263,108 parameters, of which 417,284 are trained");
+  const std::string layers = "{layers: [flatten, dense: 4]}";
+  CHECK(describe_model(test::config_of(layers).model,
+                       layer_table(test::build(layers, test::sample({2, 2, 1}, 4)))) ==
+        "3 layers, 20 parameters, of which 20 are trained");
+}
+
 }  // namespace trainer::model

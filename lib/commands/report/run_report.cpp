@@ -128,6 +128,7 @@ std::string results(const RunFiles& run) {
   add("state", run.finished ? run.finished->reason : "not finished");
   if (!run.started.empty()) add("started", run.started);
   if (!run.command.empty()) add("command", run.command);
+  if (!run.model.empty()) add("model", run.model);
   const std::int64_t seen = run.ledger.empty() ? 0 : run.ledger.back().step;
   add("steps", concat(run.finished ? run.finished->steps : seen, " of ", run.total_steps));
   if (const auto& best = run.best) {

@@ -261,6 +261,7 @@ void read_record(const SortedJson& json, RunFiles& run) {
     run.origin.emplace_back(key, get_or<std::string>(json, key, ""));
   }
   run.origin.emplace_back("training data", get_or<std::string>(json, "data", ""));
+  run.model = get_or<std::string>(json, "model", "");
   run.on_cpu = json.value("on_cpu", true);
   if (json.contains("price_per_hour") && json["price_per_hour"].is_number()) {
     run.price_per_hour = json["price_per_hour"].get<double>();

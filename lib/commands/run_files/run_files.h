@@ -75,6 +75,7 @@ struct RunFiles {
   std::int64_t sessions = 0;  // processes that trained it, one after the other
   std::string started;        // of the first session, in UTC: "2026-11-27T00:06:12Z"; "" if unknown
   std::string command;        // of the first session; "" if unknown
+  std::string model;          // the backbone, the layers and the parameters; "" if unknown
   double wall_seconds = 0;    // of all sessions
   std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
   engine::StepTimes step_times;    // of the sessions that have them; empty without such a session

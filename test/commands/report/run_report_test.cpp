@@ -334,6 +334,15 @@ TEST_CASE(
   CHECK(right < page.find("<b>daisy</b> (70.00 %)<br/><small title=\"photos/daisy/g.jpg\""));
 }
 
+TEST_CASE("run report: the command and the model of the run") {
+  RunFiles run;
+  run.command = "trainer train x.yaml";
+  run.model = "vgg16, 22 layers, 5 parameters, of which 1 are trained";
+  const std::string page = page_of(run);
+  CHECK(contains(page, "trainer train x.yaml"));
+  CHECK(contains(page, run.model));
+}
+
 TEST_CASE("run report: the warnings and notes about the data") {
   RunFiles run;
   run.folder = "nowhere";
