@@ -118,6 +118,8 @@ class Model:
         """Keras's losses, and the weights after the last step."""
         set_weights(model, values)
         floats = keras.config.floatx()
+        # Keras's focal losses clip probabilities at epsilon, trainer's do not (configs/guide_from_keras.md).
+        keras.config.set_epsilon(1e-30)
         loss = make_loss(self.loss["loss"], self.loss.get("label_smoothing", 0.0), self.classes, self.loss.get("focal"),
                          self.class_weight)
         optimizer = make_optimizer(self.optimizer)
