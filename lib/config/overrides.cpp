@@ -131,7 +131,7 @@ bool is_null_word(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-// YAML also reads a text after | or > as one in quotes, and a lone quote.
+// The reader marks texts after | or > and a lone quote as quoted too; they are not in quotes.
 bool is_in_quotes(const Node& value, std::string_view text) {
   return value.quoted && text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
          text.back() == text.front();

@@ -201,7 +201,7 @@ TEST_CASE("evaluate --calibrate: what cannot be calibrated is rejected with the 
   const CalibratedRun without("");
   const Result none = run({"evaluate", without.folder, "--calibrate"});
   CHECK(none.code == 2);
-  CHECK(contains(none.err, "--calibrate is found on the validation split"));
+  CHECK(contains(none.err, "--calibrate needs the validation split"));
   CHECK(contains(none.err, "give data.validation_split or data.validation.path"));
   CHECK_FALSE(std::filesystem::exists(without.folder + "/calibration.json"));
   const Result regression =

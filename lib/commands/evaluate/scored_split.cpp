@@ -56,11 +56,10 @@ engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Repli
   try {
     data = open_split(opened, Split::kValidation);
   } catch (const data::MissingSplit&) {
-    throw ConfigError({},
-                      concat(option, " is found on the validation split, and the data of ",
-                             printable(opened.path),
-                             " has none; give data.validation_split or data.validation.path "
-                             "when training, or name one with --set data.validation.path=PLACE"));
+    throw ConfigError(
+        {}, concat(option, " needs the validation split, and the data of ", printable(opened.path),
+                   " has none; give data.validation_split or data.validation.path "
+                   "when training, or name one with --set data.validation.path=PLACE"));
   }
   opened.warn(hooks::left_out(data.files(Split::kValidation).get(), Split::kValidation));
   engine::LabelledLogits scores;

@@ -40,9 +40,8 @@ void print_times(const Roofline& roofline, std::ostream& out) {
       << whole(samples / roofline.step.fast)
       << "; by arithmetic and memory traffic alone, without waiting for data or other GPUs\n";
   if (!roofline.work) return;
-  out << "  kernels per step: " << roofline.kernels() << ", of which "
-      << roofline.work->library_calls
-      << " calls of cuDNN and cuBLASLt count as one each; copies and fills: "
+  out << "  kernels per step: " << roofline.kernels() << " (" << roofline.work->library_calls
+      << " of them are calls of cuDNN or cuBLASLt, counted as one each); copies and fills: "
       << roofline.work->copies << "; memory traffic: " << fixed(roofline.work->bytes / 1e9, 1)
       << " GB\n";
 }

@@ -37,9 +37,9 @@ class PngDecoder {
   bool past_end() const { return past_end_; }
 
   struct Form {
-    bool keeps_16 = false;      // bits of the values of a file that has them; else 8
-    bool keeps_alpha = false;   // also that of transparent colours
-    std::size_t row_bytes = 0;  // that this gives
+    bool keeps_16 = false;      // keeps 16-bit values; otherwise their upper bytes are taken
+    bool keeps_alpha = false;   // adds a value for alpha, also for colours declared transparent
+    std::size_t row_bytes = 0;  // the bytes of a row in this form
   };
   // Decodes rows of numbers, 1 or 3 per pixel as in the file, and one more for alpha.
   bool decode(png_bytepp rows, const Form& form) {
