@@ -15,15 +15,15 @@ static void fields(FieldVisitor& v, RandomFlipVertical& s) {
 }
 
 static void fields(FieldVisitor& v, RandomResizedCrop& s) {
-  v("scale", s.scale, "Least and largest share of the area.",
+  v("scale", s.scale, "Least and largest share of the area of the image.",
     Rule{.low = 0, .high = 1, .low_open = true}.items(2, 2));
-  v("ratio", s.ratio, "Least and largest width / height.", above(0).items(2, 2));
+  v("ratio", s.ratio, "Least and largest ratio of width to height.", above(0).items(2, 2));
 }
 
 static void fields(FieldVisitor& v, RandomCrop& s) {
   v.shorthand("padding");
   v("padding", s.padding, "Pixels that are added on every side first.", within(1, 1024));
-  v("fill", s.fill, "Value of these pixels, 0 to 255.", within(0, 255));
+  v("fill", s.fill, "Value of the added pixels, 0 to 255.", within(0, 255));
 }
 
 static void fields(FieldVisitor& v, RandomGrayscale& s) {
@@ -35,17 +35,21 @@ static void fields(FieldVisitor& v, GaussianBlur& s) {
   v.shorthand("kernel_size");
   v("kernel_size", s.kernel_size, "Pixels each way that a pixel is averaged over; odd.",
     within(1, 63));
-  v("sigma", s.sigma, "Least and largest standard deviation.", above(0).items(2, 2));
+  v("sigma", s.sigma, "Least and largest standard deviation of the Gaussian in pixels.",
+    above(0).items(2, 2));
 }
 
 static void fields(FieldVisitor& v, RandAugment& s) {
-  v("num_ops", s.num_ops, "Operations an image goes through.", within(1, 16));
-  v("magnitude", s.magnitude, "How strong they are, of num_magnitude_bins.", at_least(0));
-  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths.", within(2, 1000));
+  v("num_ops", s.num_ops, "Number of operations that each image goes through.", within(1, 16));
+  v("magnitude", s.magnitude, "Strength of the operations, from 0 to num_magnitude_bins - 1.",
+    at_least(0));
+  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths that an operation can have.",
+    within(2, 1000));
 }
 
 static void fields(FieldVisitor& v, TrivialAugment& s) {
-  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths.", within(2, 1000));
+  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths that an operation can have.",
+    within(2, 1000));
 }
 
 static void fields(FieldVisitor& v, AutoAugment& s) {
@@ -63,7 +67,7 @@ static void fields(FieldVisitor& v, TimmRandAugment& s) {
     "Standard deviation of the magnitude of an operation (mstd), which is cut to [0, "
     "max_magnitude]; above 100 it is uniform from 0 to magnitude.",
     at_least(0));
-  v("max_magnitude", s.max_magnitude, "Largest magnitude (mmax).", above(0));
+  v("max_magnitude", s.max_magnitude, "Largest magnitude that an operation gets (mmax).", above(0));
   v("increasing", s.increasing,
     "Whether every operation is stronger at a higher magnitude (inc1). Otherwise posterize and "
     "solarize are weaker, and color, contrast, brightness and sharpness run from less to more.",
@@ -94,12 +98,16 @@ static void fields(FieldVisitor& v, Brightness& s) {
 
 static void fields(FieldVisitor& v, Contrast& s) {
   v.shorthand("factor");
-  v("factor", s.factor, "The distance to the mean grey is multiplied likewise.", at_least(0));
+  v("factor", s.factor,
+    "The distance to the mean grey is multiplied by a number in [1 - factor, 1 + factor].",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, Saturation& s) {
   v.shorthand("factor");
-  v("factor", s.factor, "The distance to the pixel's grey is multiplied likewise.", at_least(0));
+  v("factor", s.factor,
+    "The distance to the pixel's grey is multiplied by a number in [1 - factor, 1 + factor].",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, Hue& s) {
@@ -109,8 +117,9 @@ static void fields(FieldVisitor& v, Hue& s) {
 
 static void fields(FieldVisitor& v, RandomErasing& s) {
   v("probability", s.probability, "Share of the images with an erased part.", within(0, 1));
-  v("scale", s.scale, "Least and largest share of the area.", within(0, 1).items(2, 2));
-  v("ratio", s.ratio, "Least and largest height / width.", above(0).items(2, 2));
+  v("scale", s.scale, "Least and largest share of the area of the image.",
+    within(0, 1).items(2, 2));
+  v("ratio", s.ratio, "Least and largest ratio of height to width.", above(0).items(2, 2));
   v("mode", s.mode,
     "The erased pixels. value: the key value. The others are timm's --remode, numbers of the "
     "normalized image, which are cut to those of pixels: const: 0; rand: one from N(0, 1) for each "
@@ -134,25 +143,38 @@ void fields(FieldVisitor& v, Augmentation& s) {
   v.definition("augmentation");
   v.located(s.loc);
   v.choice("an augmentation", true);
-  kind<RandomFlipHorizontal>(v, s.kind, "random_flip_horizontal", "Left and right swapped.");
-  kind<RandomFlipVertical>(v, s.kind, "random_flip_vertical", "Top and bottom swapped.");
+  kind<RandomFlipHorizontal>(v, s.kind, "random_flip_horizontal",
+                             "Mirrors some of the images, so that left and right are swapped.");
+  kind<RandomFlipVertical>(v, s.kind, "random_flip_vertical",
+                           "Turns some of the images over, so that top and bottom are swapped.");
   kind<RandomResizedCrop>(v, s.kind, "random_resized_crop",
                           "A random part of the file's image, resized; stands first.");
-  kind<RandomRotation>(v, s.kind, "random_rotation", "Turned about the centre.");
-  kind<RandomShift>(v, s.kind, "random_shift", "Moved.");
-  kind<RandomZoom>(v, s.kind, "random_zoom", "Enlarged or shrunk about the centre.");
-  kind<Brightness>(v, s.kind, "brightness", "Darker or brighter.");
-  kind<Contrast>(v, s.kind, "contrast", "Less or more contrast.");
-  kind<Saturation>(v, s.kind, "saturation", "Paler or more vivid.");
-  kind<Hue>(v, s.kind, "hue", "Other colours.");
+  kind<RandomRotation>(v, s.kind, "random_rotation",
+                       "Turns each image about its centre by a random angle.");
+  kind<RandomShift>(v, s.kind, "random_shift",
+                    "Moves each image up or down and to a side by a random distance.");
+  kind<RandomZoom>(v, s.kind, "random_zoom",
+                   "Enlarges or shrinks each image about its centre by a random factor.");
+  kind<Brightness>(v, s.kind, "brightness",
+                   "Makes each image darker or brighter by a random factor.");
+  kind<Contrast>(v, s.kind, "contrast", "Changes the contrast of each image by a random factor.");
+  kind<Saturation>(v, s.kind, "saturation",
+                   "Makes the colours of each image paler or more vivid by a random factor.");
+  kind<Hue>(v, s.kind, "hue", "Turns the hue of each image by a random angle.");
   kind<RandomErasing>(v, s.kind, "random_erasing", "A rectangle filled with a value or noise.");
   kind<RandomCrop>(v, s.kind, "random_crop",
                    "Padded, and a part of the image's size cut out, as for CIFAR.");
-  kind<RandomGrayscale>(v, s.kind, "random_grayscale", "Without colours.");
-  kind<GaussianBlur>(v, s.kind, "gaussian_blur", "Blurred.");
-  kind<RandAugment>(v, s.kind, "rand_augment", "torchvision's RandAugment.");
-  kind<TrivialAugment>(v, s.kind, "trivial_augment", "torchvision's TrivialAugmentWide.");
-  kind<AutoAugment>(v, s.kind, "auto_augment", "torchvision's AutoAugment.");
+  kind<RandomGrayscale>(v, s.kind, "random_grayscale", "Makes some of the images grey.");
+  kind<GaussianBlur>(v, s.kind, "gaussian_blur",
+                     "Blurs each image with a Gaussian of random width.");
+  kind<RandAugment>(v, s.kind, "rand_augment",
+                    "torchvision's RandAugment: random operations of one strength.");
+  kind<TrivialAugment>(
+      v, s.kind, "trivial_augment",
+      "torchvision's TrivialAugmentWide: one random operation of random strength.");
+  kind<AutoAugment>(
+      v, s.kind, "auto_augment",
+      "torchvision's AutoAugment: pairs of operations that were found for a data set.");
   kind<TimmRandAugment>(
       v, s.kind, "timm_rand_augment",
       "timm's RandAugment, --aa rand-...: its operations, interpolated, with what "

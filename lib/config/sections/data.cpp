@@ -33,9 +33,9 @@ static void fields(FieldVisitor& v, SplitFiles& s) {
 
 static void fields(FieldVisitor& v, Synthetic& s) {
   v("shape", s.shape, "Image as [height, width, channels].", at_least(1).items(3, 3).not_empty());
-  v("classes", s.classes, "Number of classes.", at_least(1));
-  v("train_samples", s.train_samples, "Training samples.", at_least(1));
-  v("test_samples", s.test_samples, "Test samples.", at_least(0));
+  v("classes", s.classes, "Number of classes of the random images.", at_least(1));
+  v("train_samples", s.train_samples, "Number of random images to train with.", at_least(1));
+  v("test_samples", s.test_samples, "Number of random images to test with.", at_least(0));
 }
 
 static void fields(FieldVisitor& v, Normalize& s) {
@@ -138,7 +138,8 @@ void fields(FieldVisitor& v, Data& s) {
     "smallest 2^n - 1, at least 255, that no value in 64 files spread over the training split "
     "exceeds. When left out, the upper byte of a value is used.",
     within(0, 65535).on_resume(Resume::kSame));
-  v("interpolation", s.interpolation, "How images are resized.", same());
+  v("interpolation", s.interpolation, "Interpolation between pixels when images are resized.",
+    same());
   v("antialias", s.antialias,
     "Whether shrinking averages over all pixels, as Pillow and torchvision do, or reads only the "
     "nearest, as tf.image.resize does. When it is given, pixels are within one level of theirs.",

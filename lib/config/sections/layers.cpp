@@ -14,14 +14,15 @@ void fields(FieldVisitor& v, Initializer& s) {
     v.alternative(
         name, "Keras's initializer of this name.", s.kind == kind, [&, k = kind] { s.kind = k; },
         [&, k = kind](FieldVisitor& inner) {
-          if (k == Kind::kConstant) inner("value", s.value, "The value.", any());
+          if (k == Kind::kConstant) inner("value", s.value, "Value of all elements.", any());
           if (k == Kind::kRandomUniform) {
             inner("low", s.low, "Lower end of the range.", any());
             inner("high", s.high, "Upper end of the range.", any());
           }
           if (k == Kind::kRandomNormal || k == Kind::kTruncatedNormal) {
-            inner("mean", s.mean, "Mean.", any());
-            inner("stddev", s.stddev, "Standard deviation.", at_least(0));
+            inner("mean", s.mean, "Mean of the normal distribution.", any());
+            inner("stddev", s.stddev, "Standard deviation of the normal distribution.",
+                  at_least(0));
           }
         });
   }
@@ -38,16 +39,18 @@ void fields(FieldVisitor& v, Regularizer& s) {
 template <class L>
 static void window_fields(FieldVisitor& v, L& s) {
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
-  v("strides", s.strides, "Step of the window in pixels.", pixels(1));
+  v("strides", s.strides, "Distance in pixels between two windows.", pixels(1));
   v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", pixels(0));
-  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels.", pixels(1));
+  v("dilation_rate", s.dilation_rate, "Distance in pixels between two elements of a window.",
+    pixels(1));
 }
 
 template <class L>
 static void pool_fields(FieldVisitor& v, L& s) {
   v.shorthand("pool_size");
-  v("pool_size", s.pool_size, "Window in pixels.", pixels(1));
-  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
+  v("pool_size", s.pool_size, "Extents of the window in pixels, one number or [height, width].",
+    pixels(1));
+  v("strides", s.strides, "Distance in pixels between two windows; the pool size when left out.",
     pixels(1).or_as("pool_size"));
 }
 
@@ -59,19 +62,19 @@ static void output_fields(FieldVisitor& v, L& s) {
 
 template <class L>
 static void kernel_fields(FieldVisitor& v, L& s) {
-  v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
   v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
     warn());
 }
 
 template <class L>
 static void norm_fields(FieldVisitor& v, L& s) {
-  v("epsilon", s.epsilon, "Added to the variance.", above(0));
-  v("center", s.center, "Whether there is a beta.", any());
-  v("scale", s.scale, "Whether there is a gamma.", any());
-  v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
-  v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
+  v("epsilon", s.epsilon, "Small number added to the variance, so that it is not zero.", above(0));
+  v("center", s.center, "Whether beta, a trained offset, is added.", any());
+  v("scale", s.scale, "Whether the result is multiplied by gamma, a trained scale.", any());
+  v("beta_initializer", s.beta_initializer, "Initializer of beta, the offset.", warn());
+  v("gamma_initializer", s.gamma_initializer, "Initializer of gamma, the scale.", warn());
 }
 
 // ---- The layers ----
@@ -82,9 +85,11 @@ static void fields(FieldVisitor& v, BatchNormLayer& s) {
 }
 
 static void fields(FieldVisitor& v, ConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).required());
+  v("filters", s.filters, "Number of output channels of the layer.",
+    count_up_to(kMaxChannels).required());
   window_fields(v, s);
-  v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMaxChannels));
+  v("groups", s.groups, "Number of groups of channels that are convolved separately.",
+    count_up_to(kMaxChannels));
   v("batch_norm", s.batch_norm,
     "Batch normalization before the activation: true, or its keys; none when left out.",
     any().or_true());
@@ -97,21 +102,23 @@ static void fields(FieldVisitor& v, DepthwiseConvLayer& s) {
   v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.",
     count_up_to(kMaxChannels));
   output_fields(v, s);
-  v("depthwise_initializer", s.depthwise_initializer, "Start of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("depthwise_initializer", s.depthwise_initializer, "Initializer of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
   v("depthwise_regularizer", s.depthwise_regularizer, "Penalty on the kernel; none when left out.",
     warn());
 }
 
 static void fields(FieldVisitor& v, SeparableConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).required());
+  v("filters", s.filters, "Number of output channels of the layer.",
+    count_up_to(kMaxChannels).required());
   window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.",
     count_up_to(kMaxChannels));
   output_fields(v, s);
-  v("depthwise_initializer", s.depthwise_initializer, "Start of the depthwise kernel.", warn());
-  v("pointwise_initializer", s.pointwise_initializer, "Start of the 1x1 kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("depthwise_initializer", s.depthwise_initializer, "Initializer of the depthwise kernel.",
+    warn());
+  v("pointwise_initializer", s.pointwise_initializer, "Initializer of the 1x1 kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
   v("depthwise_regularizer", s.depthwise_regularizer,
     "Penalty on the depthwise kernel; none when left out.", warn());
   v("pointwise_regularizer", s.pointwise_regularizer,
@@ -142,10 +149,10 @@ static void fields(FieldVisitor&, MultiplyLayer&) {}
 
 static void fields(FieldVisitor& v, DenseLayer& s) {
   v.shorthand("units");
-  v("units", s.units, "Number of outputs.", count_up_to(kMaxChannels).required());
+  v("units", s.units, "Number of outputs of the layer.", count_up_to(kMaxChannels).required());
   output_fields(v, s);
-  v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
-  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
   v("kernel_regularizer", s.kernel_regularizer, "Penalty on the weights; none when left out.",
     warn());
 }
@@ -164,7 +171,7 @@ static void fields(FieldVisitor& v, DropoutLayer& s) {
 
 static void fields(FieldVisitor& v, ActivationLayer& s) {
   v.shorthand("function");
-  v("function", s.function, "The function.", any());
+  v("function", s.function, "Activation function that is applied to each value.", any());
   v("alpha", s.alpha, "Slope of leaky_relu or scale of elu; each has its own when left out.",
     at_least(0));
 }
@@ -191,21 +198,23 @@ static void fields(FieldVisitor& v, GroupNormLayer& s) {
 
 static void fields(FieldVisitor& v, UpSamplingLayer& s) {
   v.shorthand("size");
-  v("size", s.size, "Factor of the extents, one number or [height, width].", pixels(1));
+  v("size", s.size, "Factor by which height and width grow, one number or [height, width].",
+    pixels(1));
   v("interpolation", s.interpolation, "How pixels between those of the input are computed.", any());
 }
 
 static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
-  v("filters", s.filters, "Number of output channels.", count_up_to(kMaxChannels).required());
+  v("filters", s.filters, "Number of output channels of the layer.",
+    count_up_to(kMaxChannels).required());
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
-  v("strides", s.strides, "Factor of the extents.", pixels(1));
-  v("padding", s.padding, "valid or same.", pixels(0));
+  v("strides", s.strides, "Factor by which height and width grow.", pixels(1));
+  v("padding", s.padding, "Padding of the output, valid or same, as in Keras.", pixels(0));
   output_fields(v, s);
   kernel_fields(v, s);
 }
 
 static void fields(FieldVisitor& v, PreluLayer& s) {
-  v("alpha_initializer", s.alpha_initializer, "Start of the slopes.", warn());
+  v("alpha_initializer", s.alpha_initializer, "Initializer of the slopes below 0.", warn());
   v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.", warn());
   v("shared", s.shared,
     "One slope per channel, as Keras's shared_axes [1, 2]; else one per element.", any());
@@ -225,7 +234,7 @@ static void fields(FieldVisitor& v, DropPathLayer& s) {
 
 static void fields(FieldVisitor& v, LayerScaleLayer& s) {
   v.shorthand("initial");
-  v("initial", s.initial, "Start of the factors.", any().on_resume(Resume::kWarn));
+  v("initial", s.initial, "Value of the factors before training.", any().on_resume(Resume::kWarn));
 }
 
 static void fields(FieldVisitor& v, Round& s) {
@@ -266,28 +275,34 @@ struct LayerName {
 };
 // A layer that is missing here does not compile.
 constexpr std::tuple kLayerNames{
-    LayerName<ConvLayer>{"conv", "Convolution."},
+    LayerName<ConvLayer>{"conv", "Convolution over height and width, as Keras's Conv2D."},
     LayerName<DepthwiseConvLayer>{"depthwise_conv", "Convolution of each channel on its own."},
     LayerName<SeparableConvLayer>{"separable_conv", "Depthwise convolution, then 1x1 convolution."},
-    LayerName<MaxPoolLayer>{"max_pool", "Maximum of each window."},
-    LayerName<AveragePoolLayer>{"average_pool", "Mean of each window."},
-    LayerName<GlobalAveragePoolLayer>{"global_average_pool", "Mean of each channel."},
-    LayerName<GlobalMaxPoolLayer>{"global_max_pool", "Maximum of each channel."},
-    LayerName<DenseLayer>{"dense", "Fully connected layer."},
+    LayerName<MaxPoolLayer>{"max_pool",
+                            "Max pooling: the maximum of each window, as Keras's MaxPooling2D."},
+    LayerName<AveragePoolLayer>{
+        "average_pool", "Average pooling: the mean of each window, as Keras's AveragePooling2D."},
+    LayerName<GlobalAveragePoolLayer>{
+        "global_average_pool", "Global average pooling: the mean of each channel of an image."},
+    LayerName<GlobalMaxPoolLayer>{"global_max_pool",
+                                  "Global max pooling: the maximum of each channel of an image."},
+    LayerName<DenseLayer>{"dense", "Fully connected layer, as Keras's Dense."},
     LayerName<FlattenLayer>{"flatten", "Height, width and channels as one vector."},
-    LayerName<ReshapeLayer>{"reshape", "Another shape."},
+    LayerName<ReshapeLayer>{"reshape",
+                            "Gives the values of a sample another shape, as Keras's Reshape."},
     LayerName<DropoutLayer>{"dropout", "Sets a random part to zero in training."},
-    LayerName<BatchNormLayer>{"batch_norm", "Batch normalization."},
-    LayerName<ActivationLayer>{"activation", "A function."},
-    LayerName<ReluLayer>{"relu", "Keras's ReLU."},
-    LayerName<ZeroPadLayer>{"zero_pad", "A border of zeros."},
-    LayerName<AddLayer>{"add", "Sum of the inputs."},
+    LayerName<BatchNormLayer>{"batch_norm", "Batch normalization, as Keras's BatchNormalization."},
+    LayerName<ActivationLayer>{"activation", "Applies an activation function to each value."},
+    LayerName<ReluLayer>{"relu", "ReLU: the larger of a value and 0, up to an optional limit."},
+    LayerName<ZeroPadLayer>{"zero_pad", "Adds a border of zeros to the image."},
+    LayerName<AddLayer>{"add", "Adds its inputs, which have equal shapes."},
     LayerName<ConcatenateLayer>{"concatenate", "The inputs side by side, along the channels."},
     LayerName<MultiplyLayer>{"multiply",
                              "Product of two inputs; the second may be [1, 1, channels]."},
     LayerName<LayerNormLayer>{"layer_norm", "Normalises the channels of each pixel."},
     LayerName<GroupNormLayer>{"group_norm", "Normalises groups of channels of each sample."},
-    LayerName<UpSamplingLayer>{"up_sampling", "Enlarges the image."},
+    LayerName<UpSamplingLayer>{"up_sampling",
+                               "Enlarges the image by a whole factor, as Keras's UpSampling2D."},
     LayerName<ConvTransposeLayer>{"conv_transpose",
                                   "Transposed convolution, which enlarges the image."},
     LayerName<PreluLayer>{"prelu", "ReLU with a slope below 0 that is trained."},

@@ -11,7 +11,7 @@ static void fields(FieldVisitor& v, DenseClassifier& s) {
   v("activation", s.activation, "Function after each hidden layer.", any());
   v("dropout", s.dropout, "Dropout rate after each hidden layer, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
-  v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernels.", warn());
 }
 
 static void fields(FieldVisitor& v, Unfreeze& s) {
@@ -75,7 +75,8 @@ void fields(FieldVisitor& v, Model& s) {
     "Image as [height, width, channels]; the data set's own when left out, of image files with a "
     "backbone [224, 224, 3].",
     at_least(1).items(3, 3));
-  v("layers", s.layers, "The layers, in order.", any().unless_empty());
+  v("layers", s.layers, "The layers of the model, from its input to its logits.",
+    any().unless_empty());
   v("dense_classifier", s.dense_classifier,
     "Premade: flatten, hidden dense layers, one logit per class.", any());
   v("backbone", s.backbone, "A network of Keras's applications, with pretrained weights.", any());

@@ -5,67 +5,114 @@
 namespace trainer::config {
 
 static void fields(FieldVisitor& v, Sgd& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("momentum", s.momentum, "Momentum, in [0, 1].", within(0, 1).on_resume(Resume::kSameIfZero));
-  v("nesterov", s.nesterov, "Nesterov's form of momentum.", any());
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("momentum", s.momentum, "Share of the last update that is added to the next one, in [0, 1].",
+    within(0, 1).on_resume(Resume::kSameIfZero));
+  v("nesterov", s.nesterov,
+    "Whether momentum is Nesterov's: the update looks one step of it ahead.", any());
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, RmsProp& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("rho", s.rho, "Decay of the mean square.", below(0, 1));
-  v("momentum", s.momentum, "Momentum, in [0, 1].", within(0, 1).on_resume(Resume::kSameIfZero));
-  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
-  v("centered", s.centered, "Divide by the variance, not the mean square.", same());
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("rho", s.rho, "Share of the moving average of the squared gradients that is kept per step.",
+    below(0, 1));
+  v("momentum", s.momentum, "Share of the last update that is added to the next one, in [0, 1].",
+    within(0, 1).on_resume(Resume::kSameIfZero));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+  v("centered", s.centered,
+    "Whether gradients are divided by the root of their variance instead of their mean square.",
+    same());
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, Adam& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
-  v("amsgrad", s.amsgrad, "Divide by the largest mean square so far.", same());
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
+    below(0, 1));
+  v("beta_2", s.beta_2,
+    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+  v("amsgrad", s.amsgrad,
+    "Whether gradients are divided by the root of the largest mean square so far.", same());
 }
 
 static void fields(FieldVisitor& v, AdamW& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
-  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
-  v("amsgrad", s.amsgrad, "Divide by the largest mean square so far.", same());
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
+  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
+    below(0, 1));
+  v("beta_2", s.beta_2,
+    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+  v("amsgrad", s.amsgrad,
+    "Whether gradients are divided by the root of the largest mean square so far.", same());
 }
 
 static void fields(FieldVisitor& v, Nadam& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
+    below(0, 1));
+  v("beta_2", s.beta_2,
+    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, Adagrad& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("initial_accumulator_value", s.initial_accumulator_value, "Start of the sum of squares.",
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("initial_accumulator_value", s.initial_accumulator_value,
+    "Value of the sum of squared gradients before the first step.",
     at_least(0).on_resume(Resume::kWarn));
-  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, Lion& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("beta_1", s.beta_1, "Share of the mean in the direction of a step.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean.", below(0, 1));
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("beta_1", s.beta_1, "Share of the moving average of the gradients in the direction of a step.",
+    below(0, 1));
+  v("beta_2", s.beta_2, "Share of the moving average of the gradients that is kept per step.",
+    below(0, 1));
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, Lamb& s) {
-  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
-  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("learning_rate", s.learning_rate,
+    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
+    below(0, 1));
+  v("beta_2", s.beta_2,
+    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+  v("weight_decay", s.weight_decay,
+    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, LearningRateMultiplier& s) {
@@ -78,14 +125,19 @@ void fields(FieldVisitor& v, Optimizer& s) {
   v.located(s.loc);
   v.choice("an optimizer", true, Resume::kSame);
   kind<Sgd>(v, s.kind, "sgd", "Stochastic gradient descent, with or without momentum.");
-  kind<RmsProp>(v, s.kind, "rmsprop", "RMSprop.");
-  kind<Adam>(v, s.kind, "adam", "Adam.");
-  kind<AdamW>(v, s.kind, "adamw", "Adam with decoupled weight decay.");
-  kind<Nadam>(v, s.kind, "nadam", "Adam with Nesterov's momentum.");
-  kind<Adagrad>(v, s.kind, "adagrad", "Adagrad.");
+  kind<RmsProp>(
+      v, s.kind, "rmsprop",
+      "RMSprop: gradients are divided by the root of the moving average of their squares.");
+  kind<Adam>(
+      v, s.kind, "adam",
+      "Adam: moving averages of the gradients are divided by the root of those of their squares.");
+  kind<AdamW>(v, s.kind, "adamw", "AdamW: Adam with decoupled weight decay.");
+  kind<Nadam>(v, s.kind, "nadam", "Nadam: Adam with Nesterov's momentum, as in Keras.");
+  kind<Adagrad>(v, s.kind, "adagrad",
+                "Adagrad: gradients are divided by the root of the sum of all their squares.");
   kind<Lion>(v, s.kind, "lion", "Lion: steps of equal size in the direction of a sign.");
   kind<Lamb>(v, s.kind, "lamb",
-             "Adam whose step is scaled by the parameter's norm, for large batches.");
+             "LAMB: Adam whose step is scaled by the norm of each parameter, for large batches.");
   v("clip_value", s.clip_value,
     "Each gradient element is kept within [-v, v]; no clip when left out.", above(0));
   v("clip_norm", s.clip_norm, "Largest norm of each gradient tensor; no clip when left out.",

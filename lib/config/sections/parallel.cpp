@@ -21,7 +21,8 @@ void fields(FieldVisitor& v, Parallel& s) {
     "parameter_server: a gradient is dropped when its parameters have had more updates since they "
     "were pulled; unbounded when left out.",
     at_least(0));
-  v("device", s.device, "Where to train.", any());
+  v("device", s.device,
+    "Device to train on; auto takes the GPUs of the machine, or its CPU if there are none.", any());
   v("gpus", s.gpus,
     "GPUs of this machine, one per replica: a number, all, or a list of indices, in which an index "
     "may be repeated. On the CPU a number or list only counts replicas.",
@@ -51,7 +52,8 @@ void fields(FieldVisitor& v, Parallel& s) {
     "MiB of gradients that are reduced at once while backward still runs; 0: all of them after it; "
     "chosen when left out.",
     at_least(0));
-  v("batch_norm", s.batch_norm, "Batch norm with several replicas.", any());
+  v("batch_norm", s.batch_norm,
+    "How batch norm takes its statistics where there are several replicas.", any());
   v("deterministic", s.deterministic,
     "Whether a run gives the same bits every time; false permits sums whose order depends on "
     "timing; the CPU has none.",
@@ -67,7 +69,7 @@ void fields(FieldVisitor& v, Parallel& s) {
     "Micro-batches computed in parallel; chosen when left out. Another number gives other bits; "
     "not with reduction: ordered.",
     count_up_to(kMaxThreads).on_resume(Resume::kWarn));
-  v("convolution", s.convolution, "Algorithm of convolutions.", any());
+  v("convolution", s.convolution, "Algorithm with which the CPU computes convolutions.", any());
   v("autotune", s.autotune,
     "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "
     "the fastest for later starts; false takes their own choice.",

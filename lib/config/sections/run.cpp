@@ -7,15 +7,17 @@ namespace trainer::config {
 void fields(FieldVisitor& v, Run& s) {
   v.located(s.loc);
   v("dir", s.dir, "Folder of the run; runs/<name> when left out.", any());
-  v("checkpoint_every", s.checkpoint_every, "Steps, epochs or seconds.", any());
-  v("keep", s.keep, "Checkpoints kept.", at_least(1));
+  v("checkpoint_every", s.checkpoint_every, "Steps, epochs or seconds between two checkpoints.",
+    any());
+  v("keep", s.keep, "Number of checkpoints that are kept, the newest ones.", at_least(1));
   v("best", s.best, "Metric whose best checkpoint is kept too, \"\" for none.", any());
-  v("log_every", s.log_every, "Steps, epochs or seconds.", any());
+  v("log_every", s.log_every, "Steps, epochs or seconds between two lines of the log.", any());
   v("summary_every", s.summary_every,
     "Steps, epochs or seconds between points of training in the metrics files and TensorBoard; "
     "ends of epochs and evaluations have one, too.",
     any());
-  v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
+  v("evaluate_every", s.evaluate_every,
+    "Steps, epochs or seconds between two evaluations on the validation split.", any());
   v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
   v("mlflow", s.mlflow,
     "URL of an MLflow server that receives the config, metrics and end of the run, \"\" for none. "

@@ -8,47 +8,53 @@ static void fields(FieldVisitor&, ConstantSchedule&) {}
 
 static void fields(FieldVisitor& v, StepSchedule& s) {
   v("every", s.every, "Steps or epochs between two changes.", no_seconds());
-  v("factor", s.factor, "The rate is multiplied by this.", above(0));
+  v("factor", s.factor, "Factor that the learning rate is multiplied by.", above(0));
 }
 
 static void fields(FieldVisitor& v, MilestonesSchedule& s) {
   v("at", s.at, "Steps or epochs at which the rate changes, e.g. [30 epochs, 60 epochs].",
     no_seconds().items(1).required());
-  v("factor", s.factor, "The rate is multiplied by this at each.", above(0));
+  v("factor", s.factor, "Factor that the learning rate is multiplied by at each.", above(0));
 }
 
 static void fields(FieldVisitor& v, ExponentialSchedule& s) {
-  v("decay_every", s.decay_every, "Steps or epochs per decay.", no_seconds());
-  v("decay_rate", s.decay_rate, "Factor per decay.", above(0));
-  v("staircase", s.staircase, "Whether it decays at whole decays only.", any());
+  v("decay_every", s.decay_every, "Steps or epochs in which the learning rate decays once.",
+    no_seconds());
+  v("decay_rate", s.decay_rate, "Factor that the learning rate is multiplied by in each decay.",
+    above(0));
+  v("staircase", s.staircase, "Whether the learning rate changes at the end of each decay only.",
+    any());
 }
 
 static void fields(FieldVisitor& v, CosineSchedule& s) {
   v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
     no_seconds());
-  v("alpha", s.alpha, "Share of the rate left at the end.", within(0, 1));
+  v("alpha", s.alpha, "Share of the learning rate that is left at the end.", within(0, 1));
 }
 
 static void fields(FieldVisitor& v, CosineRestartsSchedule& s) {
   v("first_decay", s.first_decay, "Steps or epochs of the first decay.", no_seconds().required());
   v("t_mul", s.t_mul, "Each decay is this many times as long as the one before.", at_least(1));
   v("m_mul", s.m_mul, "Each decay starts this many times as high as the one before.", above(0));
-  v("alpha", s.alpha, "Share of the rate left at the end of a decay.", within(0, 1));
+  v("alpha", s.alpha, "Share of the learning rate that is left at the end of a decay.",
+    within(0, 1));
 }
 
 static void fields(FieldVisitor& v, ReduceOnPlateauSchedule& s) {
   v("metric", s.metric, "Metric of an evaluation that has to improve.", any());
-  v("factor", s.factor, "The rate is multiplied by this.", inside(0, 1));
+  v("factor", s.factor, "Factor that the learning rate is multiplied by.", inside(0, 1));
   v("patience", s.patience, "Evaluations without improvement before a reduction.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
   v("cooldown", s.cooldown, "Evaluations after a reduction that are not counted.", at_least(0));
-  v("min_learning_rate", s.min_learning_rate, "The rate is not reduced below this.", at_least(0));
+  v("min_learning_rate", s.min_learning_rate, "Least learning rate, below which it is not reduced.",
+    at_least(0));
 }
 
 static void fields(FieldVisitor& v, PolynomialSchedule& s) {
   v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
     no_seconds());
-  v("end_learning_rate", s.end_learning_rate, "Rate at the end.", at_least(0));
+  v("end_learning_rate", s.end_learning_rate, "Learning rate at the end of the decay.",
+    at_least(0));
   v("power", s.power, "Power of the remaining share; 1 is linear.", above(0));
 }
 
@@ -58,16 +64,18 @@ static void fields(FieldVisitor& v, OneCycleSchedule& s) {
     at_least(1));
   v("final_div_factor", s.final_div_factor, "The rate ends at the starting rate divided by this.",
     at_least(1));
-  v("anneal", s.anneal, "Form of both parts.", any());
+  v("anneal", s.anneal, "Shape of the rise and of the fall of the learning rate.", any());
 }
 
 static void fields(FieldVisitor& v, RampUpSchedule& s) {
-  v("start", s.start, "Rate at the start.", above(0));
-  v("peak", s.peak, "Rate after the ramp.", above(0));
-  v("floor", s.floor, "Rate that the decay approaches.", above(0));
-  v("ramp_epochs", s.ramp_epochs, "Epochs from start to peak.", at_least(0));
-  v("sustain_epochs", s.sustain_epochs, "Epochs at the peak.", at_least(0));
-  v("decay", s.decay, "Factor per epoch after that, in (0, 1].",
+  v("start", s.start, "Learning rate of the first step.", above(0));
+  v("peak", s.peak, "Learning rate at the end of the ramp.", above(0));
+  v("floor", s.floor, "Learning rate that the decay approaches.", above(0));
+  v("ramp_epochs", s.ramp_epochs, "Epochs in which the learning rate rises from start to peak.",
+    at_least(0));
+  v("sustain_epochs", s.sustain_epochs, "Epochs in which the learning rate stays at the peak.",
+    at_least(0));
+  v("decay", s.decay, "Factor of the distance to the floor per epoch after the peak, in (0, 1].",
     {.low = 0, .high = 1, .low_open = true});
   v("by", s.by, "Whether the rate changes each epoch or each step.", any());
   v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());

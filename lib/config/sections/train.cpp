@@ -17,7 +17,7 @@ static void fields(FieldVisitor& v, EarlyStop& s) {
 
 static void fields(FieldVisitor& v, StopAt& s) {
   v.located(s.loc);
-  v("metric", s.metric, "Metric of an evaluation.", any());
+  v("metric", s.metric, "Metric of an evaluation that ends the run.", any());
   v("value", s.value, "Value at which the run ends: at least this, of a loss at most.",
     any().required());
 }
@@ -35,7 +35,7 @@ void fields(FieldVisitor& v, Train& s) {
     "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
     "free on a GPU, half of that on the CPU.",
     above(0));
-  v("precision", s.precision, "Arithmetic of the layers.", any());
+  v("precision", s.precision, "Number format that the layers compute in.", any());
   v("loss_scale", s.loss_scale,
     "float16: factor of the loss before backward, a number or dynamic; dynamic when left out.",
     above(0));

@@ -35,7 +35,8 @@ TEST_CASE("every key that --set can name is explained") {
 
 TEST_CASE("a key comes with its kind of value, default, meaning and what stands below it") {
   CHECK(explain("optimizer.adam.learning_rate") ==
-        "optimizer.adam.learning_rate  a number, at least 0; default 0.001\n    Learning rate.\n");
+        "optimizer.adam.learning_rate  a number, at least 0; default 0.001\n    Learning rate: the "
+        "factor of an update, which the schedule changes over time.\n");
   const std::string adam = explain("optimizer.adam");
   CHECK(adam.starts_with("optimizer.adam  "));
   CHECK(contains(adam, "\noptimizer.adam.beta_1  "));
