@@ -202,8 +202,7 @@ void add_evaluate(CommandLine& line) {
           "Also the threshold of the positive class, found on the validation split: "
           "sensitivity=0.95, specificity=0.9 or cost=FP:FN; or cost=FILE.csv, a table of what "
           "each class costs by the true class; stored in the run, where predict uses the costs, "
-          "and "
-          "the threshold of two classes")
+          "and the threshold of two classes")
       .type_name("CRITERION");
   command
       .add_option("--abstain", arguments->decisions.abstain,

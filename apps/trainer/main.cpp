@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <new>

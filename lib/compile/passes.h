@@ -28,8 +28,8 @@ Graph read_averages(Graph graph, const Options& options);
 // For evaluation: makes no parameter trainable and batch norm use the moving statistics, and
 // removes dropout.
 Graph inference(Graph graph, const Options& options);
-// Moves zero padding into the convolution that is its only reader, and that of a ReLU into a
-// maximum.
+// Moves zero padding into the convolution that is its only reader, or, behind a ReLU, into the max
+// pooling that is.
 Graph fold_padding(Graph graph, const Options& options);
 // Folds batch norm on constant parameters into the convolution before it, in phase kPrepare.
 Graph fold_batch_norm(Graph graph, const Options& options);

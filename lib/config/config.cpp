@@ -7,7 +7,8 @@ namespace trainer::config {
 void fields(FieldVisitor& v, Config& s) {
   v("name", s.name, "Name of the run; the file's name when left out.", free());
   v("seed", s.seed,
-    "Seed of all random numbers: initial weights, order of samples, augmentation and dropout.",
+    "Seed of all random numbers, such as those of initial weights, splits, the order of samples, "
+    "augmentation and dropout.",
     at_least(0).on_resume(Resume::kSame));
   v("model", s.model, "The network and its loss.", same().required());
   v("data", s.data, "The images and labels to train, validate and test with.", any().required());

@@ -35,13 +35,15 @@ std::vector<LayerRow> layer_table(const graph::Graph& graph) {
 
 std::string describe_model(const config::Model& model, const std::vector<LayerRow>& layers) {
   std::int64_t parameters = 0, trained = 0;
+  std::int64_t count = 0;  // without the input
   for (const LayerRow& layer : layers) {
+    count += layer.kind == "InputLayer" ? 0 : 1;
     parameters += layer.parameters;
     trained += layer.trainable_parameters;
   }
   const std::string backbone =
       model.backbone ? concat(spell(model.backbone->name), ", ") : std::string();
-  return concat(backbone, grouped(std::ssize(layers)), " layers, ", grouped(parameters),
+  return concat(backbone, grouped(count), " layers, ", grouped(parameters),
                 " parameters, of which ", grouped(trained), " are trained");
 }
 

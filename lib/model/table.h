@@ -23,7 +23,8 @@ struct LayerRow {
 };
 std::vector<LayerRow> layer_table(const graph::Graph& graph);
 
-// Returns "mobilenet_v2, 158 layers, 2,260,546 parameters, of which 2,562 are trained".
+// Returns "mobilenet_v2, 156 layers, 2,260,546 parameters, of which 2,562 are trained"; the
+// input is not a layer.
 std::string describe_model(const config::Model& model, const std::vector<LayerRow>& layers);
 
 }  // namespace trainer::model

@@ -127,8 +127,10 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   if (error) {
     const std::string reason = describe_system_error(error.value());
     if (is_disk_failure(error.value())) {
-      throw DataError(run, concat("cannot create this run folder: ", reason,
-                                  "; free space there, or choose another with --run-dir"));
+      throw DataError(
+          run,
+          concat("cannot create this run folder: ", reason,
+                 "; check the disk and its free space, or choose another folder with --run-dir"));
     }
     throw ConfigError(config.run.loc,
                       concat("run.dir: cannot create ", printable(run.string()), ": ", reason));

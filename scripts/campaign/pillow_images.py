@@ -45,7 +45,7 @@ def download(folder):
     index = urllib.request.Request("https://pypi.org/simple/pillow/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
     with urllib.request.urlopen(index) as answer:
         files = json.load(answer)["files"]
-    url = next(file["url"] for file in files if file["filename"] == f"pillow-{PIL.__version__}.tar.gz")
+    url = next(file["url"] for file in files if file["filename"].lower() == f"pillow-{PIL.__version__}.tar.gz")
     with urllib.request.urlopen(url) as answer, tarfile.open(fileobj=io.BytesIO(answer.read())) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
         archive.extractall(folder)

@@ -49,4 +49,13 @@ TEST_CASE("zero padding before a maximum stays where zeros could win or fill a w
   }
 }
 
+TEST_CASE("zero padding stays where the gradient of the ReLU's output is asked for") {
+  const Graph graph =
+      model("activation: {function: relu, name: a}, zero_pad: {padding: 1}, max_pool: 3");
+  const auto layer = std::ranges::find(graph.layers, "a", &graph::LayerInfo::name);
+  REQUIRE(layer != graph.layers.end());
+  CHECK(ops(logit_gradient_graph(graph, sgd(), layer->output)).find("zero_pad") !=
+        std::string::npos);
+}
+
 }  // namespace trainer::compile

@@ -67,7 +67,7 @@ TEST_CASE("train: a disk that fails when the run folder is made, exit code 3 and
   }
   const Result denied = run_without(SYS_mkdir, EACCES, train(config, work / "run"));
   CHECK(denied.code == kExitConfig);
-  CHECK(contains(denied.err, "choose another with --run-dir"));
+  CHECK(contains(denied.err, "choose another folder with --run-dir"));
 }
 
 }  // namespace trainer::e2e::file_system_test

@@ -375,11 +375,11 @@ TEST_CASE("describe_model: the backbone, its layers and parameters, and those th
   // Conv_1 has 320 x 1280 parameters, its batch norm 2 x 1280 and the dense layer 1281 x 4.
   CHECK(
       describe_model(config.model, layer_table(test::build(text, test::sample({64, 64, 3}, 4)))) ==
-      "mobilenet_v2, 156 layers, 2,263,108 parameters, of which 417,284 are trained");
+      "mobilenet_v2, 155 layers, 2,263,108 parameters, of which 417,284 are trained");
   const std::string layers = "{layers: [flatten, dense: 4]}";
   CHECK(describe_model(test::config_of(layers).model,
                        layer_table(test::build(layers, test::sample({2, 2, 1}, 4)))) ==
-        "3 layers, 20 parameters, of which 20 are trained");
+        "2 layers, 20 parameters, of which 20 are trained");
 }
 
 }  // namespace trainer::model

@@ -105,7 +105,8 @@ void Lowering::unpack_gradients() {
     const std::int64_t elements = gradient.positions * gradient.in * gradient.out;
     use(gradient.packed);
     use(gradient.unpacked);
-    add_traffic(elements * static_cast<std::int64_t>(size_of(gradient.type) + sizeof(float)));
+    // The step of the layer counts the gradient that this one writes.
+    add_traffic(elements * static_cast<std::int64_t>(size_of(gradient.type)));
   }
   const std::string implementation = concat("unpack ", gradients_.size());
   step_of_layers("gradients of kernels", implementation,

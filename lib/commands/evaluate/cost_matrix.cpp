@@ -60,7 +60,7 @@ class CostTable {
  private:
   std::string form() const {
     std::vector<std::string> header{"true"};
-    for (const std::string& name : classes_) header.push_back(csv_cell(printable(name)));
+    for (const std::string& name : classes_) header.push_back(csv_cell(name));
     const std::string cells = classes_.size() <= kMaxShownClasses
                                   ? concat('`', join(header, ","), '`')
                                   : concat("of `true` and the ", classes_.size(), " classes");

@@ -11,6 +11,7 @@
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/stored_result.h"
 #include "data/similar_names.h"
+#include "train/class_order.h"
 
 namespace trainer::commands {
 namespace {
@@ -135,7 +136,8 @@ LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   if (names != opened.classes) {
     fail_to_read(opened, flip,
                  concat("has the labels ", printable(data::list_classes(names)),
-                        ", but the run has ", printable(data::list_classes(opened.classes))));
+                        ", but the run has ", printable(data::list_classes(opened.classes)),
+                        train::describe_class_difference(names, opened.classes)));
   }
   return result;
 }

@@ -28,7 +28,7 @@ class StepsAtRates {
       : engine_(engine),
         options_(options),
         loader_(data::make_loader(dataset, loader_options(config, engine))) {}
-  // The devices may still read the memory of batches in flight, and that of a launch which failed
+  // The devices may still read the memory of batches in flight, and that of a launch that failed
   // on some replicas. Nobody reads the results.
   ~StepsAtRates() {
     while (!in_flight_.empty()) {
@@ -47,8 +47,7 @@ class StepsAtRates {
     engine::StepResult result;
     double samples = 0, rate = 0;
   };
-  // Returns the oldest step whose result was not read. May be called options.steps
-  // times.
+  // Returns the oldest step whose result was not read. Call it at most options.steps times.
   Step next() {
     const auto most = static_cast<std::size_t>(engine_.launches_in_flight());
     while (launched_ < options_.steps && in_flight_.size() < most) launch();

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -16,8 +16,8 @@ namespace trainer::commands {
 struct Answers {
   std::int64_t samples = 0;
   std::int64_t answered = 0;  // with a class
-  std::int64_t labelled = 0;  // of the answered ones
-  std::int64_t wrong = 0;     // of these
+  std::int64_t labelled = 0;  // answered samples whose label is known
+  std::int64_t wrong = 0;     // labelled samples that got another class than their label
 
   double coverage() const;
   double error() const;

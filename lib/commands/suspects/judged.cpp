@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/predict/predict.h"
+#include "data/similar_names.h"
 #include "train/class_order.h"
 
 namespace trainer::commands {
@@ -64,9 +65,10 @@ void check_run_classes(const std::string& place, const std::vector<std::string>&
   std::vector<std::string> ours;
   for (const std::string& name : images.classes()) ours.push_back(printable(name));
   if (theirs == ours) return;
-  throw DataError(place, concat("has the classes [", join(theirs), "], but the images have [",
-                                join(ours), "]", train::describe_class_difference(theirs, ours),
-                                "; give the config of the run"));
+  throw DataError(
+      place, concat("has the classes [", data::list_classes(theirs), "], but the images have [",
+                    data::list_classes(ours), "]", train::describe_class_difference(theirs, ours),
+                    "; give the config of the run"));
 }
 
 JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {

@@ -11,7 +11,7 @@ static void fields(FieldVisitor& v, RandomFlipHorizontal& s) {
 
 static void fields(FieldVisitor& v, RandomFlipVertical& s) {
   v.shorthand("probability");
-  v("probability", s.probability, "Share of the images that are turned over.", within(0, 1));
+  v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));
 }
 
 static void fields(FieldVisitor& v, RandomResizedCrop& s) {
@@ -146,7 +146,7 @@ void fields(FieldVisitor& v, Augmentation& s) {
   kind<RandomFlipHorizontal>(v, s.kind, "random_flip_horizontal",
                              "Mirrors some of the images, so that left and right are swapped.");
   kind<RandomFlipVertical>(v, s.kind, "random_flip_vertical",
-                           "Turns some of the images over, so that top and bottom are swapped.");
+                           "Mirrors some of the images, so that top and bottom are swapped.");
   kind<RandomResizedCrop>(v, s.kind, "random_resized_crop",
                           "A random part of the file's image, resized; stands first.");
   kind<RandomRotation>(v, s.kind, "random_rotation",

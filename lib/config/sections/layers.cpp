@@ -39,10 +39,10 @@ void fields(FieldVisitor& v, Regularizer& s) {
 template <class L>
 static void window_fields(FieldVisitor& v, L& s) {
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
-  v("strides", s.strides, "Distance in pixels between two windows.", pixels(1));
+  v("strides", s.strides, "Distance in pixels between neighbouring windows.", pixels(1));
   v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", pixels(0));
-  v("dilation_rate", s.dilation_rate, "Distance in pixels between two elements of a window.",
-    pixels(1));
+  v("dilation_rate", s.dilation_rate,
+    "Distance in pixels between neighbouring elements of a window.", pixels(1));
 }
 
 template <class L>
@@ -50,7 +50,8 @@ static void pool_fields(FieldVisitor& v, L& s) {
   v.shorthand("pool_size");
   v("pool_size", s.pool_size, "Extents of the window in pixels, one number or [height, width].",
     pixels(1));
-  v("strides", s.strides, "Distance in pixels between two windows; the pool size when left out.",
+  v("strides", s.strides,
+    "Distance in pixels between neighbouring windows; the pool size when left out.",
     pixels(1).or_as("pool_size"));
 }
 
@@ -171,7 +172,10 @@ static void fields(FieldVisitor& v, DropoutLayer& s) {
 
 static void fields(FieldVisitor& v, ActivationLayer& s) {
   v.shorthand("function");
-  v("function", s.function, "Activation function that is applied to each value.", any());
+  v("function", s.function,
+    "Activation function; softmax is taken over the outputs of a sample, the others are applied to "
+    "each value.",
+    any());
   v("alpha", s.alpha, "Slope of leaky_relu or scale of elu; each has its own when left out.",
     at_least(0));
 }
@@ -292,7 +296,7 @@ constexpr std::tuple kLayerNames{
                             "Gives the values of a sample another shape, as Keras's Reshape."},
     LayerName<DropoutLayer>{"dropout", "Sets a random part to zero in training."},
     LayerName<BatchNormLayer>{"batch_norm", "Batch normalization, as Keras's BatchNormalization."},
-    LayerName<ActivationLayer>{"activation", "Applies an activation function to each value."},
+    LayerName<ActivationLayer>{"activation", "Applies an activation function to its input."},
     LayerName<ReluLayer>{"relu", "ReLU: the larger of a value and 0, up to an optional limit."},
     LayerName<ZeroPadLayer>{"zero_pad", "Adds a border of zeros to the image."},
     LayerName<AddLayer>{"add", "Adds its inputs, which have equal shapes."},

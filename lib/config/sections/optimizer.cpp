@@ -10,7 +10,9 @@ static void fields(FieldVisitor& v, Sgd& s) {
   v("momentum", s.momentum, "Share of the last update that is added to the next one, in [0, 1].",
     within(0, 1).on_resume(Resume::kSameIfZero));
   v("nesterov", s.nesterov,
-    "Whether momentum is Nesterov's: the update looks one step of it ahead.", any());
+    "Whether Nesterov's form of momentum is used, which applies the momentum once more in each "
+    "update.",
+    any());
   v("weight_decay", s.weight_decay,
     "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
     at_least(0));
@@ -24,7 +26,9 @@ static void fields(FieldVisitor& v, RmsProp& s) {
   v("momentum", s.momentum, "Share of the last update that is added to the next one, in [0, 1].",
     within(0, 1).on_resume(Resume::kSameIfZero));
   v("epsilon", s.epsilon,
-    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+    "Small number added to the mean square, or to the variance, before its root is taken, so that "
+    "it is not zero.",
+    above(0));
   v("centered", s.centered,
     "Whether gradients are divided by the root of their variance instead of their mean square.",
     same());
@@ -83,7 +87,8 @@ static void fields(FieldVisitor& v, Adagrad& s) {
     "Value of the sum of squared gradients before the first step.",
     at_least(0).on_resume(Resume::kWarn));
   v("epsilon", s.epsilon,
-    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+    "Small number added to the sum of squares before its root is taken, so that it is not zero.",
+    above(0));
   v("weight_decay", s.weight_decay,
     "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
     at_least(0));

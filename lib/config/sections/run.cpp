@@ -17,7 +17,9 @@ void fields(FieldVisitor& v, Run& s) {
     "ends of epochs and evaluations have one, too.",
     any());
   v("evaluate_every", s.evaluate_every,
-    "Steps, epochs or seconds between two evaluations on the validation split.", any());
+    "Steps, epochs or seconds between two evaluations on the validation split, or on the test "
+    "split if there is none.",
+    any());
   v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
   v("mlflow", s.mlflow,
     "URL of an MLflow server that receives the config, metrics and end of the run, \"\" for none. "

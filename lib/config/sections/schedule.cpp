@@ -14,7 +14,8 @@ static void fields(FieldVisitor& v, StepSchedule& s) {
 static void fields(FieldVisitor& v, MilestonesSchedule& s) {
   v("at", s.at, "Steps or epochs at which the rate changes, e.g. [30 epochs, 60 epochs].",
     no_seconds().items(1).required());
-  v("factor", s.factor, "Factor that the learning rate is multiplied by at each.", above(0));
+  v("factor", s.factor, "Factor that the learning rate is multiplied by at each of these times.",
+    above(0));
 }
 
 static void fields(FieldVisitor& v, ExponentialSchedule& s) {
@@ -46,7 +47,7 @@ static void fields(FieldVisitor& v, ReduceOnPlateauSchedule& s) {
   v("patience", s.patience, "Evaluations without improvement before a reduction.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
   v("cooldown", s.cooldown, "Evaluations after a reduction that are not counted.", at_least(0));
-  v("min_learning_rate", s.min_learning_rate, "Least learning rate, below which it is not reduced.",
+  v("min_learning_rate", s.min_learning_rate, "Smallest learning rate; reductions stop there.",
     at_least(0));
 }
 
@@ -75,7 +76,9 @@ static void fields(FieldVisitor& v, RampUpSchedule& s) {
     at_least(0));
   v("sustain_epochs", s.sustain_epochs, "Epochs in which the learning rate stays at the peak.",
     at_least(0));
-  v("decay", s.decay, "Factor of the distance to the floor per epoch after the peak, in (0, 1].",
+  v("decay", s.decay,
+    "After the peak, the distance of the learning rate to the floor is multiplied by this per "
+    "epoch, in (0, 1].",
     {.low = 0, .high = 1, .low_open = true});
   v("by", s.by, "Whether the rate changes each epoch or each step.", any());
   v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());

@@ -17,7 +17,7 @@ static void fields(FieldVisitor& v, EarlyStop& s) {
 
 static void fields(FieldVisitor& v, StopAt& s) {
   v.located(s.loc);
-  v("metric", s.metric, "Metric of an evaluation that ends the run.", any());
+  v("metric", s.metric, "Metric that ends the run when an evaluation reaches the value.", any());
   v("value", s.value, "Value at which the run ends: at least this, of a loss at most.",
     any().required());
 }

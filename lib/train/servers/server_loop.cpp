@@ -194,7 +194,7 @@ class ServerLoop {
   TrainingRun run_;
   std::optional<GradientStream> stream_;
   std::optional<GradientStream::Step> last_made_;  // the newest gradient of this process
-  bool is_last_recorded_ = false;                  // it is part of a recorded step
+  bool is_last_recorded_ = false;                  // last_made_ is part of a recorded step
   // has_full_state_: the engine holds one state of all servers with all slots.
   // has_latest_parameters_: the engine holds the newest parameters.
   bool has_full_state_ = false, has_latest_parameters_ = false;

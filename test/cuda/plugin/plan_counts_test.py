@@ -38,14 +38,28 @@ def run(arguments, **variables):
     return done
 
 
+def check_bytes(layer, expected):
+    assert layer["bytes"] == expected, f"{layer['name']}: planned {layer['bytes']} bytes, expected {expected}"
+
+
+def check_conv(layers):
+    """The bytes of a convolution of float32 images [2, 8, 8, 1] with 4 filters, by what each kernel reads and writes."""
+    x, y, kernel, bias = 4 * 2 * 8 * 8, 4 * 2 * 6 * 6 * 4, 4 * 3 * 3 * 4, 4 * 4
+    # The gradient of the kernel is written as cuDNN orders it and counted as the graph does; dy is read for the bias again.
+    backward = x + y + 2 * kernel + y + bias
+    check_bytes(layers["conv2d"], x + kernel + bias + y + backward)
+
+
 def check_norm(layers):
     """The bytes of a batch norm with ReLU in bfloat16, [2, 6, 6, 4], by what each kernel reads and writes."""
     image, channels = 2 * 6 * 6 * 4 * 2, 4 * 4
     forward = [image, image, image, 4 * channels]  # x for the statistics, x, y; gamma, beta, mean, inverse deviation
     sums, gradient = [image] * 3, [image] * 4  # x, dy, y; the same and dx
     backward = [*sums, *gradient, 5 * channels]  # the gradients of gamma and beta; gamma, mean, inverse deviation
-    found, expected = layers["batch_normalization"]["bytes"], sum(forward + backward)
-    assert found == expected, f"batch norm: planned {found} bytes, expected {expected}"
+    check_bytes(layers["batch_normalization"], sum(forward + backward))
+
+
+CHECKS = {"CNN": check_conv, "norms": check_norm}
 
 
 def main():
@@ -63,8 +77,8 @@ def main():
             assert work["kernels"] + work["library_calls"] == kernels and work["library_calls"] > 0, work
             layers = planned["layers"]
             assert planned["bytes_per_step"] > sum(layer["bytes"] for layer in layers) > 0, name
-            if name == "norms":
-                check_norm({layer["name"]: layer for layer in layers})
+            if name in CHECKS:
+                CHECKS[name]({layer["name"]: layer for layer in layers})
 
 
 if __name__ == "__main__":

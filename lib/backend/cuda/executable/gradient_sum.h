@@ -10,9 +10,9 @@
 
 namespace trainer::backend::cuda {
 
-// Buffers of `count` floats that are taken and given back in stream order. A new one is zeros, and
-// nothing writes the gaps between parameters and the gradients that are always zero
-// (lower/zero_gradient.cpp): both are summed too.
+// Buffers of `count` floats that are taken and given back in stream order. A new one is zeros. The
+// gaps between parameters and the gradients that are always zero (lower/zero_gradient.cpp) are
+// summed too, and nothing writes them.
 class FlatBufferPool {
  public:
   FlatBufferPool(int device, std::int64_t count) : device_(device), count_(count) {}
