@@ -43,6 +43,7 @@ TEST_CASE("zero padding before a maximum stays where zeros could win or fill a w
         "batch_norm, zero_pad: {padding: 1}, max_pool: 3",
         "activation: relu, zero_pad: {padding: 1}, average_pool: 3",
         "activation: relu, zero_pad: {padding: 2}, max_pool: 2",
+        "activation: relu, zero_pad: {padding: [2, 0, 0, 0]}, max_pool: 2",
         "activation: relu, zero_pad: {padding: [0, 2, 0, 0]}, max_pool: 2"}) {
     CAPTURE(layers);
     CHECK(forward(layers).find("zero_pad") != std::string::npos);
