@@ -4,27 +4,61 @@
 
 namespace trainer::config {
 
-static void fields(FieldVisitor& v, Sgd& s) {
+// ---- Keys that several optimizers have ----
+
+template <class O>
+static void learning_rate_field(FieldVisitor& v, O& s) {
   v("learning_rate", s.learning_rate,
     "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
-  v("momentum", s.momentum, "Share of the last update that is added to the next one, in [0, 1].",
-    within(0, 1).on_resume(Resume::kSameIfZero));
-  v("nesterov", s.nesterov,
-    "Whether Nesterov's form of momentum is used, which applies the momentum once more in each "
-    "update.",
-    any());
+}
+
+template <class O>
+static void weight_decay_field(FieldVisitor& v, O& s) {
   v("weight_decay", s.weight_decay,
     "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
     at_least(0));
 }
 
-static void fields(FieldVisitor& v, RmsProp& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
-  v("rho", s.rho, "Share of the moving average of the squared gradients that is kept per step.",
-    below(0, 1));
+template <class O>
+static void momentum_field(FieldVisitor& v, O& s) {
   v("momentum", s.momentum, "Share of the last update that is added to the next one, in [0, 1].",
     within(0, 1).on_resume(Resume::kSameIfZero));
+}
+
+// Adam and the optimizers derived from it have these keys.
+template <class O>
+static void moment_fields(FieldVisitor& v, O& s) {
+  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
+    below(0, 1));
+  v("beta_2", s.beta_2,
+    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
+  v("epsilon", s.epsilon,
+    "Small number added to the denominator of an update, so that it is not zero.", above(0));
+}
+
+template <class O>
+static void amsgrad_field(FieldVisitor& v, O& s) {
+  v("amsgrad", s.amsgrad,
+    "Whether gradients are divided by the root of the largest mean square so far.", same());
+}
+
+// ---- The optimizers ----
+
+static void fields(FieldVisitor& v, Sgd& s) {
+  learning_rate_field(v, s);
+  momentum_field(v, s);
+  v("nesterov", s.nesterov,
+    "Whether Nesterov's form of momentum is used, which applies the momentum once more in each "
+    "update.",
+    any());
+  weight_decay_field(v, s);
+}
+
+static void fields(FieldVisitor& v, RmsProp& s) {
+  learning_rate_field(v, s);
+  v("rho", s.rho, "Share of the moving average of the squared gradients that is kept per step.",
+    below(0, 1));
+  momentum_field(v, s);
   v("epsilon", s.epsilon,
     "Small number added to the mean square, or to the variance, before its root is taken, so that "
     "it is not zero.",
@@ -32,92 +66,52 @@ static void fields(FieldVisitor& v, RmsProp& s) {
   v("centered", s.centered,
     "Whether gradients are divided by the root of their variance instead of their mean square.",
     same());
-  v("weight_decay", s.weight_decay,
-    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
-    at_least(0));
+  weight_decay_field(v, s);
 }
 
 static void fields(FieldVisitor& v, Adam& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
-  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
-    below(0, 1));
-  v("beta_2", s.beta_2,
-    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
-  v("epsilon", s.epsilon,
-    "Small number added to the denominator of an update, so that it is not zero.", above(0));
-  v("amsgrad", s.amsgrad,
-    "Whether gradients are divided by the root of the largest mean square so far.", same());
+  learning_rate_field(v, s);
+  moment_fields(v, s);
+  amsgrad_field(v, s);
 }
 
 static void fields(FieldVisitor& v, AdamW& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
-  v("weight_decay", s.weight_decay,
-    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
-    at_least(0));
-  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
-    below(0, 1));
-  v("beta_2", s.beta_2,
-    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
-  v("epsilon", s.epsilon,
-    "Small number added to the denominator of an update, so that it is not zero.", above(0));
-  v("amsgrad", s.amsgrad,
-    "Whether gradients are divided by the root of the largest mean square so far.", same());
+  learning_rate_field(v, s);
+  weight_decay_field(v, s);
+  moment_fields(v, s);
+  amsgrad_field(v, s);
 }
 
 static void fields(FieldVisitor& v, Nadam& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
-  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
-    below(0, 1));
-  v("beta_2", s.beta_2,
-    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
-  v("epsilon", s.epsilon,
-    "Small number added to the denominator of an update, so that it is not zero.", above(0));
-  v("weight_decay", s.weight_decay,
-    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
-    at_least(0));
+  learning_rate_field(v, s);
+  moment_fields(v, s);
+  weight_decay_field(v, s);
 }
 
 static void fields(FieldVisitor& v, Adagrad& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  learning_rate_field(v, s);
   v("initial_accumulator_value", s.initial_accumulator_value,
     "Value of the sum of squared gradients before the first step.",
     at_least(0).on_resume(Resume::kWarn));
   v("epsilon", s.epsilon,
     "Small number added to the sum of squares before its root is taken, so that it is not zero.",
     above(0));
-  v("weight_decay", s.weight_decay,
-    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
-    at_least(0));
+  weight_decay_field(v, s);
 }
 
 static void fields(FieldVisitor& v, Lion& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
+  learning_rate_field(v, s);
   v("beta_1", s.beta_1, "Share of the moving average of the gradients in the direction of a step.",
     below(0, 1));
   v("beta_2", s.beta_2, "Share of the moving average of the gradients that is kept per step.",
     below(0, 1));
-  v("weight_decay", s.weight_decay,
-    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
-    at_least(0));
+  weight_decay_field(v, s);
 }
 
 static void fields(FieldVisitor& v, Lamb& s) {
-  v("learning_rate", s.learning_rate,
-    "Learning rate: the factor of an update, which the schedule changes over time.", at_least(0));
-  v("beta_1", s.beta_1, "Share of the moving average of the gradients that is kept per step.",
-    below(0, 1));
-  v("beta_2", s.beta_2,
-    "Share of the moving average of the squared gradients that is kept per step.", below(0, 1));
-  v("epsilon", s.epsilon,
-    "Small number added to the denominator of an update, so that it is not zero.", above(0));
-  v("weight_decay", s.weight_decay,
-    "Decoupled weight decay: weights shrink by this times the learning rate in each step.",
-    at_least(0));
+  learning_rate_field(v, s);
+  moment_fields(v, s);
+  weight_decay_field(v, s);
 }
 
 static void fields(FieldVisitor& v, LearningRateMultiplier& s) {
