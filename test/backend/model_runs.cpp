@@ -1,5 +1,7 @@
 #include "backend/model_runs.h"
 
+#include <algorithm>
+
 #include "compile/compile.h"
 #include "model/initialise.h"
 
@@ -88,6 +90,31 @@ std::vector<std::string> trained(const graph::Graph& graph) {
 
 void start(Runner& runner, const std::map<std::string, std::vector<double>>& values) {
   for (const auto& [name, numbers] : values) runner.write(name, numbers);
+}
+
+std::vector<std::vector<float>> run_steps(backend::Backend& backend, const graph::Graph& graph,
+                                          const Net& net,
+                                          const std::map<std::string, std::vector<double>>& values,
+                                          const std::vector<std::int64_t>& samples) {
+  backend::CompileOptions options;
+  options.max_samples = std::ranges::max(samples);
+  Runner runner(backend, graph, options);
+  start(runner, values);
+  std::vector<std::vector<float>> all;
+  std::uint64_t update = 0;
+  for (const std::int64_t count : samples) {
+    backend::Scalars scalars = gradient_scalars(count);
+    scalars.learning_rate = 0.01f;
+    scalars.update = ++update;
+    scalars.first_sample = 3;
+    for (auto& output : runner.run(count, batch(graph, count, net, update), scalars)) {
+      all.push_back(std::move(output));
+    }
+  }
+  for (const graph::Value& value : graph.values) {
+    if (graph::is_persistent(value.role)) all.push_back(runner.read(value.name));
+  }
+  return all;
 }
 
 }  // namespace trainer::test

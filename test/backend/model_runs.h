@@ -45,4 +45,11 @@ std::vector<std::string> trained(const graph::Graph& graph);
 
 void start(Runner& runner, const std::map<std::string, std::vector<double>>& values);
 
+// Runs a training step for each number of samples, with a batch of its own, from these values on.
+// Returns all outputs, and then all kept values.
+std::vector<std::vector<float>> run_steps(backend::Backend& backend, const graph::Graph& graph,
+                                          const Net& net,
+                                          const std::map<std::string, std::vector<double>>& values,
+                                          const std::vector<std::int64_t>& samples);
+
 }  // namespace trainer::test

@@ -77,34 +77,15 @@ graph::Graph make_training_graph(const Net& net, DType type, bool recompute,
   return compile::training_graph(forward_graph(net), options);
 }
 
-// All outputs of three steps, the last of them short, and all kept values after them.
+// Three steps, the last of them short.
 std::vector<std::vector<float>> run(backend::Backend& backend, const graph::Graph& graph,
                                     const Net& net) {
-  constexpr std::int64_t kSamples = 9;
-  backend::CompileOptions options;
-  options.max_samples = kSamples;
-  Runner runner(backend, graph, options);
   auto values = starting_values(graph);
   for (const graph::Value& value : graph.values) {  // of Adam's second moments there is a root
     if (value.role != graph::Role::kSlot) continue;
     for (double& moment : values[value.name]) moment = std::abs(moment);
   }
-  start(runner, values);
-  std::vector<std::vector<float>> all;
-  std::uint64_t update = 0;
-  for (const std::int64_t samples : {kSamples, kSamples, kSamples - 4}) {
-    backend::Scalars scalars = gradient_scalars(samples);
-    scalars.learning_rate = 0.01f;
-    scalars.update = ++update;
-    scalars.first_sample = 3;
-    for (auto& output : runner.run(samples, batch(graph, samples, net, update), scalars)) {
-      all.push_back(std::move(output));
-    }
-  }
-  for (const graph::Value& value : graph.values) {
-    if (graph::is_persistent(value.role)) all.push_back(runner.read(value.name));
-  }
-  return all;
+  return run_steps(backend, graph, net, values, {9, 9, 5});
 }
 
 // Compares a net with and without recomputation in all setups.
