@@ -8,8 +8,8 @@
 #include "base/files/files.h"
 #include "base/formats/json.h"
 #include "base/text.h"
+#include "data/class_names.h"
 #include "data/samples/splits.h"
-#include "data/similar_names.h"
 
 namespace trainer::hooks {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/values.h"
-#include "data/similar_names.h"
+#include "data/class_names.h"
 
 namespace trainer::train {
 namespace {

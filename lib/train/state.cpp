@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "checkpoint/weights.h"
 #include "config/keys.h"
-#include "data/similar_names.h"
+#include "data/class_names.h"
 #include "train/class_order.h"
 #include "train/run_dir.h"
 

@@ -10,7 +10,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "data/similar_names.h"
+#include "data/class_names.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/ensemble.h"
 #include "train/class_order.h"

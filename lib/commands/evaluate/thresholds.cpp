@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/stored_result.h"
-#include "data/similar_names.h"
+#include "data/class_names.h"
 #include "train/class_order.h"
 
 namespace trainer::commands {

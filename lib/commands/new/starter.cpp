@@ -11,11 +11,11 @@
 #include "config/pretrained.h"
 #include "config/rule.h"
 #include "data/check.h"
+#include "data/class_names.h"
 #include "data/image_size.h"
 #include "data/open.h"
 #include "data/open_images.h"
 #include "data/samples/splits.h"
-#include "data/similar_names.h"
 #include "data/split_folders.h"
 
 namespace trainer::commands {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/predict/predict.h"
-#include "data/similar_names.h"
+#include "data/class_names.h"
 #include "train/class_order.h"
 
 namespace trainer::commands {

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/files/glob.h"
 #include "base/text.h"
+#include "data/class_names.h"
 #include "data/decode/image_file.h"
 #include "data/images/listing/zip_folder.h"
-#include "data/similar_names.h"
 
 namespace trainer::data {
 namespace {

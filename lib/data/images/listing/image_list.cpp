@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/numbers/random.h"
 #include "base/text.h"
+#include "data/class_names.h"
 #include "data/image_split.h"
 #include "data/images/listing/csv.h"
 #include "data/images/listing/folders.h"
@@ -16,7 +17,6 @@
 #include "data/images/listing/list_shards.h"
 #include "data/images/listing/missing_files.h"
 #include "data/images/listing/shards.h"
-#include "data/similar_names.h"
 #include "data/split_folders.h"
 
 namespace trainer::data {

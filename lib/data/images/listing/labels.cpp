@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/class_names.h"
 #include "data/samples/splits.h"
-#include "data/similar_names.h"
 
 namespace trainer::data {
 namespace {

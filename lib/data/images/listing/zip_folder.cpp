@@ -12,8 +12,8 @@
 #include "base/files/random_access_file.h"
 #include "base/formats/zip.h"
 #include "base/text.h"
+#include "data/class_names.h"
 #include "data/images/listing/folders.h"
-#include "data/similar_names.h"
 #include "data/split_folders.h"
 
 namespace trainer::data {

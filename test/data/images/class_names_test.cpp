@@ -1,4 +1,4 @@
-#include "data/similar_names.h"
+#include "data/class_names.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include "data/images/image_files.h"
 #include "data/open.h"
 
-namespace trainer::data::similar_names_test {
+namespace trainer::data::class_names_test {
 namespace {
 
 const std::string kComposed = "Caf\xC3\xA9", kDecomposed = "Cafe\xCC\x81";
@@ -47,6 +47,16 @@ std::string make_tar_member(const std::string& name, const std::string& content)
 }
 
 }  // namespace
+
+TEST_CASE("list_classes: all names of up to 20 classes, then the number of the others") {
+  Lines classes{"a", "b"};
+  CHECK(list_classes(classes) == "a, b");
+  CHECK(list_classes({}) == "");
+  classes.resize(20, "c");
+  CHECK(list_classes(classes).ends_with(", c"));
+  classes.insert(classes.end(), {"last", "but one"});
+  CHECK(list_classes(classes).ends_with(", c and 2 more"));
+}
 
 TEST_CASE("describe_similar_names: names that differ by blanks, case or Unicode form, no others") {
   CHECK(describe_similar_names({"cat", "dog", "cats", "c-at", "c_at", "kat"}).empty());
@@ -189,4 +199,4 @@ TEST_CASE("image_folder, csv: an unknown class that is similar to a class is rep
   CHECK(find_open_error(config).ends_with("it differs from the class 'dog' only by blanks"));
 }
 
-}  // namespace trainer::data::similar_names_test
+}  // namespace trainer::data::class_names_test

@@ -1,4 +1,4 @@
-#include "data/similar_names.h"
+#include "data/class_names.h"
 
 #include <utf8proc.h>
 
