@@ -31,7 +31,7 @@ AbstentionJson answers_json(const Answers& answers) {
   for (const auto& [key, value] : {std::pair{"error", answers.error()},
                                    {"error_low", interval.low},
                                    {"error_high", interval.high}}) {
-    json[key] = answers.answered == 0 ? AbstentionJson() : AbstentionJson(value);
+    json[key] = answers.labelled == 0 ? AbstentionJson() : AbstentionJson(value);
   }
   return json;
 }
@@ -68,10 +68,10 @@ void add_row(Table& table, const std::string& samples, const Answers& answers) {
   table.add(
       {samples,
        concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
-       answers.answered == 0
+       answers.labelled == 0
            ? "-"
            : concat(percent(answers.error()), " (", percent(interval.low), " to ",
-                    percent(interval.high), ", ", answers.wrong, " of ", answers.answered, ")")});
+                    percent(interval.high), ", ", answers.wrong, " of ", answers.labelled, ")")});
 }
 
 }  // namespace

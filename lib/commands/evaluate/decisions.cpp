@@ -119,7 +119,7 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
   const CostReport report = make_cost_report(options_.operating_point, *costs_, opened_.classes,
-                                             use_temperature(), to_string(split_), scores_);
+                                             choose_temperature(), to_string(split_), scores_);
   const std::string stored = store_costs(opened_, evaluation_.flip, report);
   if (output.json) return print_costs_json(report, output.run, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
@@ -130,7 +130,7 @@ void Decisions::abstain(const DecisionOutput& output) {
   PredictOptions options;
   options.loss = evaluation_.loss;
   options.flip = evaluation_.flip;
-  options.temperature = use_temperature();
+  options.temperature = choose_temperature();
   options.costs = costs_;
   options.threshold = threshold_;
   std::string criterion = options_.operating_point;
@@ -144,7 +144,7 @@ void Decisions::abstain(const DecisionOutput& output) {
   print_abstention(report, stored, output.out);
 }
 
-double Decisions::use_temperature() {
+double Decisions::choose_temperature() {
   if (!temperature_) temperature_ = find_temperature(opened_, evaluation_.flip, opened_.warn);
   return *temperature_;
 }

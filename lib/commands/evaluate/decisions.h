@@ -50,7 +50,7 @@ class Decisions {
   void decide_by_costs(const DecisionOutput& output);
   void abstain(const DecisionOutput& output);
   // Returns the temperature that this command has found, or else that of the run.
-  double use_temperature();
+  double choose_temperature();
 
   DecisionOptions options_;
   const OpenedModel& opened_;

@@ -19,8 +19,8 @@ struct Answers {
   std::int64_t labelled = 0;  // answered samples whose label is known
   std::int64_t wrong = 0;     // labelled samples that got another class than their label
 
-  double coverage() const;
-  double error() const;
+  double coverage() const;  // the share of the samples that have a class
+  double error() const;     // the share of the labelled samples that are wrong
 };
 
 struct Abstention {

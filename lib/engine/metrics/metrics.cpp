@@ -15,7 +15,7 @@ Interval wilson(std::int64_t correct, std::int64_t count) {
   const double scale = 1 + kZ * kZ / n;
   const double centre = (p + kZ * kZ / (2 * n)) / scale;
   const double half = kZ * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n)) / scale;
-  // At these ends the two terms are equal, but for rounding.
+  // At these ends the two terms are equal except for rounding.
   return {correct == 0 ? 0.0 : centre - half, correct == count ? 1.0 : centre + half};
 }
 

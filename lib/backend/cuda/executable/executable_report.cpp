@@ -99,8 +99,8 @@ double CudaExecutable::count_update_bytes(const Call& call) {
   return bytes;
 }
 
-// Goes through a call as enqueue() does. Each step has its own count. The work outside of
-// steps (copies of parameters, update, clocks) is the last entry.
+// Goes through a call as enqueue() does. Each step has its own count. The work outside of steps
+// (copies of parameters, update, clocks) is the last entry.
 std::vector<StepPlan> CudaExecutable::list_call() {
   const DeviceGuard guard(variables_.device());
   const Program& any = programs_.begin()->second;
