@@ -18,7 +18,7 @@ struct Case {
 };
 
 const std::vector<Case>& small_cases() {
-  static const std::vector<Case> all{
+  static const std::vector<Case> kAll{
       {{"chain",
         R"({layers: [conv: {filters: 16, padding: same, activation: relu},
           conv: {filters: 16, padding: same, activation: relu}, max_pool: 2,
@@ -64,7 +64,7 @@ const std::vector<Case>& small_cases() {
           conv: {filters: 32, kernel_size: 1, use_bias: false}, batch_norm, activation: relu6,
           global_average_pool, dense: 4]})",
         {20, 20, 3}}}};
-  return all;
+  return kAll;
 }
 
 graph::Graph make_training_graph(const Net& net, DType type, bool recompute,
