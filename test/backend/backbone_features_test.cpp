@@ -27,11 +27,11 @@ const json& fixture() {
 
 // Numbers in [-1, 1] of integers alone: chaos() of the script.
 std::vector<double> chaos(std::int64_t count, std::int64_t number) {
-  std::vector<double> values;
-  for (std::int64_t k = 0; k < count; ++k) {
-    const std::int64_t i = k % 100003;
-    values.push_back(static_cast<double>((i * i * 31 + i * 17 + number * 101) % 10007) / 5003.0 -
-                     1);
+  std::vector<double> values(static_cast<std::size_t>(count));
+  std::int64_t k = 0;
+  for (double& value : values) {
+    const std::int64_t i = k++ % 100003;
+    value = static_cast<double>((i * i * 31 + i * 17 + number * 101) % 10007) / 5003.0 - 1;
   }
   return values;
 }
@@ -45,15 +45,13 @@ std::vector<double> value_of(const std::string& name, const Shape& shape) {
   const std::string layer = name.substr(0, slash), kind = name.substr(slash + 1);
   std::vector<double> values = chaos(shape.elements(), sum_of(layer) + sum_of(kind));
   const double inputs = static_cast<double>(shape.elements() / shape[shape.rank() - 1]);
-  for (double& value : values) {
-    if (kind == "gamma" || kind == "moving_variance") {
-      value = 0.75 + 0.25 * value;
-    } else if (kind == "beta" || kind == "bias" || kind == "moving_mean") {
-      value *= 0.1;
-    } else {
-      value *= std::sqrt(6 / inputs);
-    }
+  double offset = 0, scale = std::sqrt(6 / inputs);
+  if (kind == "gamma" || kind == "moving_variance") {
+    offset = 0.75, scale = 0.25;
+  } else if (kind == "beta" || kind == "bias" || kind == "moving_mean") {
+    scale = 0.1;
   }
+  for (double& value : values) value = offset + scale * value;
   return values;
 }
 

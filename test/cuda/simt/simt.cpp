@@ -2,6 +2,7 @@
 #include "simt/simt.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <numeric>
@@ -88,8 +89,10 @@ struct Warp {
   char sync = 0;
 };
 
+// Copies of a file's name may have several addresses.
 bool same_place(const Site& a, const Site& b) {
-  return a.line() == b.line() && std::string_view(a.file_name()) == b.file_name();
+  return a.line() == b.line() &&
+         (a.file_name() == b.file_name() || std::string_view(a.file_name()) == b.file_name());
 }
 
 void release(void* at) {
@@ -120,6 +123,7 @@ class Scheduler {
 
  private:
   void number_threads(dim3 block);
+  void fill_shared_memory(std::size_t bytes);
   void run_block(std::mt19937_64& random);
   bool run_warp(Warp& warp, std::mt19937_64& random);
   bool wake_warp(Warp& warp);
@@ -148,9 +152,7 @@ class Scheduler {
   char start_sync_ = 0, end_sync_ = 0;
 };
 
-Scheduler& scheduler() {
-  // A pointer: what an OS thread finds without a call (place) must be small in a library that is
-  // opened later.
+Scheduler& create_scheduler() {
   struct Owner {
     std::unique_ptr<Scheduler> owned = std::make_unique<Scheduler>();
     ~Owner() {
@@ -160,6 +162,15 @@ Scheduler& scheduler() {
   };
   static thread_local const Owner owner;
   return *owner.owned;
+}
+
+// A pointer: what an OS thread finds without a call, as `place`, must be small in a library that is
+// opened later.
+Scheduler& scheduler() {
+  static thread_local constinit Scheduler* created __attribute__((tls_model("initial-exec"))) =
+      nullptr;
+  if (created == nullptr) created = &create_scheduler();
+  return *created;
 }
 
 void Scheduler::fail(const char* what, Site at) const {
@@ -376,6 +387,17 @@ void Scheduler::number_threads(dim3 block) {
   }
 }
 
+// Fills the shared memory with NaN.
+void Scheduler::fill_shared_memory(std::size_t bytes) {
+  if (!__tsan_create_fiber) {
+    std::memset(shared.get(), 0xff, bytes);
+    return;
+  }
+  // Through volatile: memset() would be an access of this thread to ThreadSanitizer.
+  volatile char* values = shared.get();
+  for (std::size_t k = 0; k < bytes; ++k) values[k] = static_cast<char>(0xff);
+}
+
 void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                          const std::function<void()>& body) {
   const std::uint64_t count = std::uint64_t{block.x} * block.y * block.z;
@@ -398,9 +420,7 @@ void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t 
     for (const std::uint64_t i : blocks) {
       place.block = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                      static_cast<unsigned>(i / grid.x / grid.y)};
-      // Through volatile: memset() would be an access of this thread to ThreadSanitizer.
-      volatile char* poison = shared.get();
-      for (std::size_t k = 0; k < shared_bytes; ++k) poison[k] = static_cast<char>(0xff);
+      fill_shared_memory(shared_bytes);
       run_block(random);
     }
   } catch (...) {
