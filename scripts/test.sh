@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds the release preset, and runs the whole suite. The last output is ctest's summary.
-# scripts/check.sh checks the rest: style, sanitizers, packages, and other programs that trainer works with.
+# scripts/check.sh checks the rest: style, clang-tidy, sanitizers, packages, and other programs that trainer works with.
 #
 #   scripts/test.sh [CTEST OPTION...]     e.g. -R '^data:'
 set -euo pipefail
