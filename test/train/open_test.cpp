@@ -1,88 +1,24 @@
-// What the data settles and what it must not be, before a model is built; data made up for the
-// config.
+// What the data settles and what it must not be, before a model is built.
 #include "train/open.h"
 
 #include <doctest/doctest.h>
 
-#include <bit>
 #include <limits>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "commands/benchmark/benchmark.h"
-#include "commands/plan/plan_report.h"
 #include "compile/compile.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"
-#include "support/source_files.h"
+#include "support/float_images.h"
 
 namespace trainer::train {
-namespace {
-
-// An IDX file of float32.
-void write_floats(const Path& path, const std::vector<std::uint8_t>& dims, float first,
-                  float step) {
-  Bytes bytes{0, 0, 0x0D, static_cast<std::uint8_t>(dims.size())};
-  std::uint32_t count = 1;
-  for (const std::uint8_t dim : dims) {
-    bytes.insert(bytes.end(), {0, 0, 0, dim});
-    count *= dim;
-  }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(first + static_cast<float>(i % 8) * step);
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
-    }
-  }
-  write_file_atomic(path, bytes);
-}
-
-struct Floats {
-  TemporaryFolder folder;
-  config::Config config;
-
-  explicit Floats(float step, const std::string& data = "", bool float_labels = false) {
-    write_floats(folder.path() / "images", {8, 2, 2}, 0, step);
-    if (float_labels) {
-      write_floats(folder.path() / "labels", {8}, 0, 1);
-    } else {
-      write_file_atomic(folder.path() / "labels",
-                        Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 1, 2, 0, 1, 2, 0, 1});
-    }
-    const std::string at = folder.path().string();
-    config = parsed(
-        "model: {layers: [flatten, dense: 3]}\ntrain: {epochs: 1}\ndata: {train: {images: " + at +
-        "/images, labels: " + at + "/labels}" + data + "}\n");
-  }
-  static config::Config parsed(const std::string& text) {
-    return config::parse_config(text, "floats.yaml", {}, {}).config;
-  }
-};
-
-config::Config shipped(const std::string& name) {
-  const std::string root = test::source_file("");
-  return config::load_config(root + "/configs/" + name + ".yaml", {},
-                             {{"CATS_DOGS_DIR", "/nowhere"},
-                              {"OCTDL_DIR", "/nowhere"},
-                              {"OCT_DIR", "/nowhere"},
-                              {"MNIST_DIR", "/nowhere"},
-                              {"WEIGHTS_DIR", "/nowhere"}})
-      .config;
-}
-
-std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t classes) {
-  commands::use_synthetic_data(config);
-  CHECK(config.data.format == config::DataFormat::kSynthetic);
-  const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  CHECK(data.num_classes == classes);
-  return data.image_shape.dims();
-}
-
-}  // namespace
+using test::FloatImageFiles;
+using test::write_floats;
 
 TEST_CASE("float images are taken as they are unless the config says otherwise") {
-  Floats floats(0.125f);
+  FloatImageFiles floats(0.125f);
   const data::Datasets data = train::open_training_data(floats.config);
   const Notice notice = train::resolve_normalize(floats.config, data);
   const std::string& line = notice.text;
@@ -93,28 +29,23 @@ TEST_CASE("float images are taken as they are unless the config says otherwise")
   CHECK(config::to_yaml(floats.config).find("scale: 1\n") != std::string::npos);
   CHECK(train::resolve_normalize(floats.config, data).text.empty());
 
-  Floats large(30);
+  FloatImageFiles large(30);
   const Notice advice =
       train::resolve_normalize(large.config, train::open_training_data(large.config));
   CHECK(advice.kind == Notice::Kind::kWarning);
   CHECK(advice.text.find("from 0 to 210; give data.normalize") != std::string::npos);
-  Floats planned(1);
-  const commands::PlannedData data_of_plan = commands::plan_data(planned.config);
-  CHECK(data_of_plan.notes.size() == 1);
-  CHECK(data_of_plan.warnings.empty());
-  CHECK(config::find_normalize(planned.config.data).scale == 1);
 
-  Floats said(1, ", normalize: {scale: 0.5}");
+  FloatImageFiles said(1, ", normalize: {scale: 0.5}");
   CHECK(train::resolve_normalize(said.config, train::open_training_data(said.config)).text.empty());
   CHECK(config::find_normalize(said.config.data).scale == 0.5);
-  config::Config bytes = Floats::parsed(
+  config::Config bytes = FloatImageFiles::parsed(
       "model: {layers: [flatten, dense: 10]}\ndata: {format: synthetic}\ntrain: {epochs: 1}\n");
   CHECK(train::resolve_normalize(bytes, train::open_training_data(bytes)).text.empty());
   CHECK(config::find_normalize(bytes.data).scale == 1 / 255.0);
 }
 
 TEST_CASE("labels that are no whole numbers name no class") {
-  const Floats floats(1, "", true);
+  const FloatImageFiles floats(1, "", true);
   CHECK_THROWS_WITH_AS(train::open_training_data(floats.config),
                        doctest::Contains("its labels are floating-point numbers"), DataError);
   config::Config regression = floats.config;
@@ -122,46 +53,14 @@ TEST_CASE("labels that are no whole numbers name no class") {
   CHECK_NOTHROW(train::open_training_data(regression));
 }
 
-TEST_CASE("synthetic data has the model's input and classes") {
-  using Dims = std::vector<std::int64_t>;
-  CHECK(synthetic_shape(shipped("octdl_mobilenet_v2"), 4) == Dims{224, 224, 3});
-  CHECK(synthetic_shape(shipped("cats_dogs_mobilenet_v2_frozen"), 2) == Dims{224, 224, 3});
-  CHECK(synthetic_shape(shipped("mnist"), 10) == Dims{28, 28, 1});
-  // Of the data, where the config does not say it.
-  CHECK(synthetic_shape(Floats(1).config, 3) == Dims{2, 2, 1});
-  config::Config given = Floats::parsed(
-      "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1}\n"
-      "data: {format: synthetic, synthetic: {shape: [6, 4, 1], classes: 5}}\n");
-  CHECK(synthetic_shape(given, 5) == Dims{6, 4, 1});
-}
-
-TEST_CASE("what the input alone is measured on") {
-  const config::Config config = Floats::parsed(
-      "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
-      "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");
-  const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  const commands::Throughput plain = commands::measure_input(*data.train, config, 0.02, false);
-  CHECK(plain.images_per_second > 0);
-  CHECK(plain.counted == "reading [6, 4, 3] uint8 images, as the loader hands them over");
-  const commands::Throughput normalized = commands::measure_input(*data.train, config, 0.02, true);
-  CHECK(normalized.counted ==
-        "reading [6, 4, 3] float32 images, normalized by the loader's threads");
-  std::ostringstream text, json;
-  commands::print_throughput(plain, text);
-  CHECK(text.str().ends_with(" %; counted: " + plain.counted + "\n"));
-  commands::print_throughput_json(plain, json);
-  CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
-        std::string::npos);
-}
-
 TEST_CASE("one class is no task for softmax") {
-  const Floats floats(0.1f);
+  const FloatImageFiles floats(0.1f);
   write_file_atomic(floats.folder.path() / "labels",
                     Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0});
   CHECK_THROWS_WITH_AS(open_training_data(floats.config),
                        doctest::Contains("floats.yaml:3:1: error: data: there is one class only"),
                        ConfigError);
-  const config::Config synthetic = Floats::parsed(
+  const config::Config synthetic = FloatImageFiles::parsed(
       "model: {layers: [flatten, dense: 1]}\ntrain: {epochs: 1}\ndata: {format: synthetic, "
       "synthetic: {shape: [8, 8, 3], classes: 1}}\n");
   CHECK_THROWS_WITH_AS(check_model(synthetic), doctest::Contains("there is one class only"),
@@ -169,7 +68,7 @@ TEST_CASE("one class is no task for softmax") {
 }
 
 TEST_CASE("a batch that this machine cannot hold is an error at the config's line") {
-  config::Config config = Floats(0.1f).config;
+  config::Config config = FloatImageFiles(0.1f).config;
   const model::SampleSpec sample{Shape{224, 224, 3}, DType::kUInt8, true, 10};
   check_batch(config, sample);
   config.train.batch_size = 16'000'000;  // 2.4 TB
@@ -189,10 +88,10 @@ TEST_CASE("a batch that this machine cannot hold is an error at the config's lin
 
 TEST_CASE("a model with nothing to train is an error, unless layers are unfrozen later") {
   const auto check = [](const std::string& model) {
-    const config::Config config =
-        Floats::parsed("model: " + model +
-                       "\ntrain: {epochs: 2}\ndata: {format: synthetic, synthetic: {shape: "
-                       "[32, 32, 3], classes: 3}}\n");
+    const config::Config config = FloatImageFiles::parsed(
+        "model: " + model +
+        "\ntrain: {epochs: 2}\ndata: {format: synthetic, synthetic: {shape: "
+        "[32, 32, 3], classes: 3}}\n");
     check_model(config);
   };
   const char* kWhy = "floats.yaml:1:1: error: model: has nothing to train";
@@ -204,8 +103,8 @@ TEST_CASE("a model with nothing to train is an error, unless layers are unfrozen
 TEST_CASE("check_model: configs without shapes or classes, what was checked") {
   const auto check = [](const std::string& layers, const std::string& data,
                         const std::string& loss = "softmax_cross_entropy") {
-    return check_model(Floats::parsed("model: {layers: [" + layers + "], loss: " + loss +
-                                      "}\ntrain: {epochs: 2}\ndata: " + data + "\n"));
+    return check_model(FloatImageFiles::parsed("model: {layers: [" + layers + "], loss: " + loss +
+                                               "}\ntrain: {epochs: 2}\ndata: " + data + "\n"));
   };
   const std::string idx = "{format: idx, path: nowhere}", cifar = "{format: cifar, path: nowhere}";
   CHECK(check("flatten, dense: 10", "{format: digits, path: nowhere}") == ModelCheck::kWhole);
@@ -238,7 +137,7 @@ TEST_CASE("test images that are not numbers are named when their loss is none") 
   write_file_atomic(folder.path() / "labels",
                     Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 1, 2, 0, 1, 2, 0, 1});
   const auto why = [&](const std::string& images, double loss) {
-    const config::Config config = Floats::parsed(
+    const config::Config config = FloatImageFiles::parsed(
         "model: {layers: [flatten, dense: 3]}\ntrain: {epochs: 1}\ndata: {train: {images: " + at +
         "/images, labels: " + at + "/labels}, test: {images: " + at + images + ", labels: " + at +
         "/labels}}\n");
@@ -258,7 +157,7 @@ TEST_CASE("test images that are not numbers are named when their loss is none") 
 }
 
 TEST_CASE("weights of classes: by name or number, or balanced as scikit-learn's") {
-  Floats floats(0.1f, ", classes: [cat, dog, bird]");  // labels 0 1 2 0 1 2 0 1
+  FloatImageFiles floats(0.1f, ", classes: [cat, dog, bird]");  // labels 0 1 2 0 1 2 0 1
   const auto weights = [&](const config::ClassWeight& weight) {
     floats.config.train.class_weight = weight;
     return open_training_data(floats.config).class_weight;
@@ -278,7 +177,7 @@ TEST_CASE("weights of classes: by name or number, or balanced as scikit-learn's"
 }
 
 TEST_CASE("weights of classes reach the training loss alone") {
-  Floats floats(0.1f);
+  FloatImageFiles floats(0.1f);
   floats.config.train.class_weight = config::ClassWeight{false, {{"1", 3}}, {}};
   const data::Datasets data = open_training_data(floats.config);
   const graph::Graph model = model::build_model(floats.config.model, floats.config.data,
