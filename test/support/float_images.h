@@ -14,7 +14,7 @@ namespace trainer::test {
 
 // An IDX file of float32.
 inline void write_floats(const Path& path, const std::vector<std::uint8_t>& dims, float first,
-                  float step) {
+                         float step) {
   Bytes bytes{0, 0, 0x0D, static_cast<std::uint8_t>(dims.size())};
   std::uint32_t count = 1;
   for (const std::uint8_t dim : dims) {

@@ -24,7 +24,8 @@ void print_steps(const DevicePlan& device, std::ostream& out) {
   table.print(out, "  ");
 }
 
-void print_times(const Roofline& roofline, std::ostream& out) {
+void print_times(const DevicePlan& device, std::ostream& out) {
+  const Roofline& roofline = *device.roofline;
   out << "\npredicted times of a step of " << roofline.samples << " samples on a " << roofline.gpu
       << ", microseconds\n";
   Table table({"layer", "forward", "backward", "memory-bound"}, {1, 2, 3});
@@ -39,6 +40,14 @@ void print_times(const Roofline& roofline, std::ostream& out) {
   out << "  images/second of a GPU: " << whole(samples / roofline.step.slow) << " to "
       << whole(samples / roofline.step.fast)
       << "; by arithmetic and memory traffic alone, without waiting for data or other GPUs\n";
+  if (device.decoding) {
+    const std::int64_t fewest = count_cores(*device.decoding, samples / roofline.step.slow);
+    const std::int64_t most = count_cores(*device.decoding, samples / roofline.step.fast);
+    out << "  one core of this machine reads and decodes "
+        << fixed(device.decoding->images_per_second, 0) << " images/second ("
+        << device.decoding->images << " measured); such a GPU needs "
+        << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them\n";
+  }
   if (!roofline.work) return;
   out << "  kernels per step: " << roofline.kernels() << " (" << roofline.work->library_calls
       << " of them are calls of cuDNN or cuBLASLt, counted as one each); copies and fills: "
@@ -51,7 +60,7 @@ void print_times(const Roofline& roofline, std::ostream& out) {
 void print_gpu(const DevicePlan& device, std::ostream& out) {
   if (device.gpu == nullptr) return;
   if (!device.steps.empty()) print_steps(device, out);
-  if (device.roofline) print_times(*device.roofline, out);
+  if (device.roofline) print_times(device, out);
 }
 
 }  // namespace trainer::commands

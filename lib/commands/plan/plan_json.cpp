@@ -121,6 +121,14 @@ Json gpu_json(const DevicePlan& device) {
       {"update_seconds", range_json(roofline.update)},
       {"step_seconds", range_json(roofline.step)},
       {"images_per_second", {samples / roofline.step.slow, samples / roofline.step.fast}}};
+  if (device.decoding) {
+    json["predicted"]["decoding"] = {
+        {"images_per_second_per_core", device.decoding->images_per_second},
+        {"images", device.decoding->images},
+        {"cores",
+         {count_cores(*device.decoding, samples / roofline.step.slow),
+          count_cores(*device.decoding, samples / roofline.step.fast)}}};
+  }
   if (roofline.work) {
     json["predicted"]["kernels_per_step"] = roofline.kernels();
     json["predicted"]["bytes_per_step"] = roofline.work->bytes;

@@ -328,6 +328,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
     device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
                             std::ranges::find(plan.splits, Split::kTrain) != plan.splits.end();
+    if (gpu != nullptr && !device.keeps_features) device.decoding = measure_decoding(config);
   }
   return device;
 }

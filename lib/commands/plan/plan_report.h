@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "backend/gpu_model.h"
 #include "cluster/identity.h"
+#include "commands/plan/decode_rate.h"
 #include "commands/plan/roofline.h"
 #include "commands/plan/step_work.h"
 #include "config/config.h"
@@ -105,6 +106,8 @@ struct DevicePlan {
   const backend::GpuModel* gpu = nullptr;
   std::vector<backend::StepPlan> steps;
   std::optional<Roofline> roofline;
+  // Of this machine; nothing where the data is unknown, or an epoch decodes no files.
+  std::optional<DecodeRate> decoding;
 };
 // `gpu` is the model that was passed to backend::plan_for_gpu(), or null.
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
