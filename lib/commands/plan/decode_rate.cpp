@@ -36,7 +36,8 @@ std::optional<DecodeRate> measure_decoding(const config::Config& config) {
 }
 
 std::int64_t count_cores(const DecodeRate& rate, double images_per_second) {
-  return std::max<std::int64_t>(1, std::llround(std::ceil(images_per_second / rate.images_per_second)));
+  return std::max<std::int64_t>(
+      1, std::llround(std::ceil(images_per_second / rate.images_per_second)));
 }
 
 }  // namespace trainer::commands

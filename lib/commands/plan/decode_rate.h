@@ -1,4 +1,5 @@
-// The rate at which this machine reads images from files, to compare with the rate of a GPU that need not be here.
+// The rate at which this machine reads images from files, to compare with the rate of a GPU that
+// need not be here.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,13 @@ struct DecodeRate {
   std::int64_t images = 0;       // that were measured
 };
 
-// Reads, decodes and augments images of the data set on the calling thread for about `seconds`, as in the first epoch.
-// The images are spread over the data set. Throws DataError for a file that cannot be read.
+// Reads, decodes and augments images of the data set on the calling thread for about `seconds`, as
+// in the first epoch. The images are spread over the data set. Throws DataError for a file that
+// cannot be read.
 DecodeRate measure_decoding(const data::Dataset& dataset, double seconds);
 
-// Measures the training images of a config for half a second. Returns nothing where an epoch decodes no files: for
-// arrays and synthetic data, and where data.cache keeps decoded images.
+// Measures the training images of a config for half a second. Returns nothing where an epoch
+// decodes no files: for arrays and synthetic data, and where data.cache keeps decoded images.
 std::optional<DecodeRate> measure_decoding(const config::Config& config);
 
 // Returns the number of cores that decode so many images per second, at least 1.

@@ -106,7 +106,7 @@ struct DevicePlan {
   const backend::GpuModel* gpu = nullptr;
   std::vector<backend::StepPlan> steps;
   std::optional<Roofline> roofline;
-  // Of this machine; nothing where the data is unknown, or an epoch decodes no files.
+  // The rate on this machine; nothing where the data is unknown, or an epoch decodes no files.
   std::optional<DecodeRate> decoding;
 };
 // `gpu` is the model that was passed to backend::plan_for_gpu(), or null.

@@ -21,9 +21,8 @@ struct Photos {
     for (const char* name : {"cats", "dogs"}) {
       std::filesystem::create_directories(folder.path() / name);
       for (const char* file : {"1.ppm", "2.ppm"}) {
-        std::ofstream(folder.path() / name / file, std::ios::binary)
-            << "P6 4 3 255\n"
-            << std::string(4 * 3 * 3, 'a');
+        std::ofstream(folder.path() / name / file, std::ios::binary) << "P6 4 3 255\n"
+                                                                     << std::string(4 * 3 * 3, 'a');
       }
     }
   }
@@ -52,10 +51,11 @@ TEST_CASE("measure_decoding: a folder of images, a rate of those that were read"
 TEST_CASE("measure_decoding: data whose epochs decode no file, nothing") {
   const Photos photos;
   CHECK_FALSE(measure_decoding(photos.config(", cache: memory")));
-  CHECK_FALSE(measure_decoding(config::parse_config("model: {layers: [flatten, dense: 10]}\n"
-                                                    "data: {format: synthetic}\ntrain: {epochs: 1}\n",
-                                                    "synthetic.yaml", {}, {})
-                                   .config));
+  CHECK_FALSE(
+      measure_decoding(config::parse_config("model: {layers: [flatten, dense: 10]}\n"
+                                            "data: {format: synthetic}\ntrain: {epochs: 1}\n",
+                                            "synthetic.yaml", {}, {})
+                           .config));
 }
 
 TEST_CASE("measure_decoding: a damaged image, an error with its file") {
