@@ -52,7 +52,7 @@ std::unique_ptr<Process> start(const Host& host, int rank, const std::string& ma
 
 TEST_CASE("two hosts: the interface is found, and a cable that is pulled is noticed on both ends") {
   if (!have("unshare") || !have("nsenter") || !have("ip")) {
-    TRAINER_SKIP("unshare, nsenter or ip is missing");
+    TRAINER_SKIP_MISSING("unshare, nsenter or ip");
   }
   Host a, b;
   if (!a.ready() || !b.ready() || !join(a, b)) {

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 trainer=$(realpath "$1")
-command -v zsh > /dev/null || { echo "[skipped] zsh is not installed"; exit 77; }
+command -v zsh > /dev/null || { echo "[missing] zsh"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "man_test: $1" >&2; exit 1; }
 
 "$trainer" man > "$work/trainer.1"
-command -v groff > /dev/null || { echo "groff is not there"; exit 77; }
+command -v groff > /dev/null || { echo "[missing] groff"; exit 77; }
 groff -man -ww -b -z -Tutf8 "$work/trainer.1" 2> "$work/warnings" || true
 [[ ! -s $work/warnings ]] || fail "groff warns: $(head -20 "$work/warnings")"
 # -P -c: without escapes of the terminal; very wide, so that no name is broken.

@@ -55,6 +55,7 @@ class ReportBrowserTest(unittest.TestCase):
     def setUpClass(cls):
         program = browser.find()
         if not program:
+            print("[missing] Chromium")
             raise unittest.SkipTest("no Chromium here: scripts/install_deps.sh --test installs it")
         cls.pages = report_pages.Pages()
         cls.addClassCleanup(cls.pages.temporary.cleanup)

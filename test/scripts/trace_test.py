@@ -57,6 +57,7 @@ class TraceTest(unittest.TestCase):
     def setUp(self):
         program = browser.find()
         if not program:
+            print("[missing] Chromium")
             self.skipTest("no Chromium here: scripts/install_deps.sh --test installs it")
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)

@@ -18,6 +18,13 @@ inline void report_skip(std::string_view reason) {
   std::cout << "[skipped] " << reason << std::endl;
 }
 
+// Does the same for lack of a program that scripts/install_deps.sh --test installs. scripts/test.sh
+// fails on this line.
+inline void report_missing(std::string_view program) {
+  something_was_skipped = true;
+  std::cout << "[missing] " << program << std::endl;
+}
+
 }  // namespace trainer::test
 
 // Ends the test case. For the body of a TEST_CASE, or a void function at its end.
@@ -25,4 +32,10 @@ inline void report_skip(std::string_view reason) {
   do {                                    \
     ::trainer::test::report_skip(reason); \
     return;                               \
+  } while (false)
+
+#define TRAINER_SKIP_MISSING(program)         \
+  do {                                        \
+    ::trainer::test::report_missing(program); \
+    return;                                   \
   } while (false)
