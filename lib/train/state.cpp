@@ -170,7 +170,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                                      : concat("\n  ", key, " was ", was, ", is ", now);
   };
   for (const auto& [key, value] : identity(data, plan)) compare(key, value);
-  if (const auto was = read_classes(metadata); was != data.classes) {
+  if (const auto was = checkpoint::read_classes(metadata); was != data.classes) {
     problems +=
         concat("\n  classes were ", data::list_classes(was), "; are ",
                data::list_classes(data.classes), describe_class_difference(was, data.classes));
@@ -178,7 +178,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   const std::vector<std::string> changes = changes_since(metadata, config).errors;
   for (const std::string& change : changes) problems += "\n  " + change;
   if (!problems.empty()) {
-    const bool fits = read_classes(metadata).size() == data.classes.size() &&
+    const bool fits = checkpoint::read_classes(metadata).size() == data.classes.size() &&
                       std::ranges::none_of(changes, changes_shapes);
     const std::string advice = run.empty() ? "."
                                : fits      ? ", or " + new_run_advice(run)
@@ -220,10 +220,6 @@ Changes changes_since(const checkpoint::Metadata& metadata, const config::Config
   } catch (const ConfigError&) {
     return {};  // the checkpoint is of a version with other keys
   }
-}
-
-std::vector<std::string> read_classes(const checkpoint::Metadata& metadata) {
-  return checkpoint::read_classes(metadata);
 }
 
 std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path) {

@@ -53,9 +53,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
 // Returns the differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 
-// These return the class names in a checkpoint, with control characters escaped, and the number of
-// updates before it. `path` names the checkpoint in messages.
-std::vector<std::string> read_classes(const checkpoint::Metadata& metadata);
+// Returns the number of updates before a checkpoint. `path` names it in messages.
 std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path);
 // Returns the stage to which the tensors of the checkpoint belong.
 std::size_t read_stage(const checkpoint::Metadata& metadata, const std::string& path);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "checkpoint/weights.h"
 #include "support.h"
 
 namespace trainer::train::state_test {
@@ -59,7 +60,7 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   CHECK(back.stopped);
   CHECK(back.hooks == state.hooks);
   CHECK(read_stage(metadata, "run") == 2);
-  CHECK(read_classes(metadata) == std::vector<std::string>{"even", "odd"});
+  CHECK(checkpoint::read_classes(metadata) == std::vector<std::string>{"even", "odd"});
   CHECK(read_image_shape(metadata) == Shape({4, 4, 1}));
   CHECK(read_image_type(metadata) == DType::kFloat32);
   CHECK(read_label_is_index(metadata) == true);

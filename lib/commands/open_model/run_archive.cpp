@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "checkpoint/average.h"
 #include "checkpoint/store.h"
+#include "checkpoint/weights.h"
 #include "config/keys.h"
 #include "data/class_names.h"
 #include "data/samples/splits.h"
@@ -90,7 +91,7 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   // The averages that evaluation reads are those of the parameters trained last.
   opened.config =
       train::stage_config(std::move(opened.config), train::read_stage(metadata, run_or_file));
-  opened.classes = train::read_classes(metadata);
+  opened.classes = checkpoint::read_classes(metadata);
   opened.step = train::read_step(metadata, run_or_file);
   if (const auto found = metadata.find("training data"); found != metadata.end()) {
     opened.training_data = found->second;

@@ -79,25 +79,16 @@ TEST_CASE("cuda add: one to eight inputs in their order, also in place") {
   }
 }
 
-TEST_CASE("cuda accumulate: adds or assigns, by argument and by the scalars of the step") {
+TEST_CASE("cuda accumulate: adds or assigns") {
   for (const std::int64_t count : kCounts) {
     for (const std::int64_t shift : {0, 3}) {
       for (const bool assign : {false, true}) {
-        for (const bool by_scalars : {false, true}) {
-          Array x = Array::random(kF32, {count}, 1, -2, 2, shift);
-          Array y = Array::random(kF32, {count}, 2, -2, 2, shift);
-          Tensor want = x.tensor();
-          for (std::int64_t i = 0; i < count; ++i) want[i] += assign ? 0 : y[i];
-          Device<cuda::StepScalars> scalars({});
-          scalars->accumulate = assign ? 0 : 1;
-          if (by_scalars) {
-            cuda::accumulate_by_scalars(x.as<float>(), y.as<float>(), scalars.get(), count,
-                                        nullptr);
-          } else {
-            cuda::accumulate(x.as<float>(), y.as<float>(), assign, count, nullptr);
-          }
-          check_close(y, want);
-        }
+        Array x = Array::random(kF32, {count}, 1, -2, 2, shift);
+        Array y = Array::random(kF32, {count}, 2, -2, 2, shift);
+        Tensor want = x.tensor();
+        for (std::int64_t i = 0; i < count; ++i) want[i] += assign ? 0 : y[i];
+        cuda::accumulate(x.as<float>(), y.as<float>(), assign, count, nullptr);
+        check_close(y, want);
       }
     }
   }

@@ -75,8 +75,6 @@ inline V select(I mask, V a, V b) { return mask ? a : b; }
 // Returns whether v replaces a maximum: the first of equal numbers stays. A NaN replaces every number and stays, so
 // that the loss shows it.
 inline I wins(V v, V best) { return ~(v <= best) & (best == best); }
-inline V maximum(V a, V b) { return a > b ? a : b; }
-inline V minimum(V a, V b) { return a < b ? a : b; }
 
 // Loads the first `count` of B numbers, zeros for the rest.
 inline V load_first(const float* p, std::int64_t count) {

@@ -16,16 +16,14 @@ __global__ void __launch_bounds__(kThreads)
   store<N>(v, count - i, to + i);
 }
 
-// Adds unless `assign` is set, or unless scalars are given and their `accumulate` is 0.
 template <int N>
 __global__ void __launch_bounds__(kThreads)
-    accumulate_kernel(const float* from, float* to, bool assign, const StepScalars* scalars,
-                      std::int64_t count) {
+    accumulate_kernel(const float* from, float* to, bool assign, std::int64_t count) {
   const std::int64_t i = first_element<N>();
   if (i >= count) return;
   float v[N];
   load<N>(from + i, count - i, v);
-  if (scalars != nullptr ? scalars->accumulate != 0 : !assign) {
+  if (!assign) {
     float old[N];
     load<N>(to + i, count - i, old);
     for (int k = 0; k < N; ++k) v[k] = old[k] + v[k];
@@ -71,13 +69,6 @@ void with_unit(std::int64_t bytes, const F& f) {
   f.template operator()<std::uint8_t>();
 }
 
-void launch_accumulate(const float* from, float* to, bool assign, const StepScalars* scalars,
-                       std::int64_t count, cudaStream_t stream) {
-  const bool vectors = aligned({from, to});
-  launch("accumulate", vectors ? accumulate_kernel<4> : accumulate_kernel<1>,
-         grid_over(count, vectors ? 4 : 1), kThreads, 0, stream, from, to, assign, scalars, count);
-}
-
 }  // namespace
 
 void convert(const void* from, DType from_type, void* to, DType to_type, std::int64_t count,
@@ -95,12 +86,9 @@ void convert(const void* from, DType from_type, void* to, DType to_type, std::in
 
 void accumulate(const float* from, float* to, bool assign, std::int64_t count,
                 cudaStream_t stream) {
-  launch_accumulate(from, to, assign, nullptr, count, stream);
-}
-
-void accumulate_by_scalars(const float* from, float* to, const StepScalars* scalars,
-                           std::int64_t count, cudaStream_t stream) {
-  launch_accumulate(from, to, false, scalars, count, stream);
+  const bool vectors = aligned({from, to});
+  launch("accumulate", vectors ? accumulate_kernel<4> : accumulate_kernel<1>,
+         grid_over(count, vectors ? 4 : 1), kThreads, 0, stream, from, to, assign, count);
 }
 
 void copy_box(const void* from, const BoxPitch& from_pitch, void* to, const BoxPitch& to_pitch,

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 
-#include "backend/cuda/kernels/step.h"
 #include "base/types.h"
 
 namespace trainer::backend::cuda {
@@ -18,9 +17,6 @@ void convert(const void* from, DType from_type, void* to, DType to_type, std::in
 
 // to += from, float32; with `assign` to = from.
 void accumulate(const float* from, float* to, bool assign, std::int64_t count, cudaStream_t stream);
-// The same, where the StepScalars::accumulate of the device decides whether to add or to assign.
-void accumulate_by_scalars(const float* from, float* to, const StepScalars* scalars,
-                           std::int64_t count, cudaStream_t stream);
 
 // A box of n * h * w pixels with `bytes` bytes each, between tensors with these pitches in bytes:
 // Concat, Slice, Crop and the inside of ZeroPad.
