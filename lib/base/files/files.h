@@ -1,6 +1,5 @@
 // Files: whole reads, atomic writes, checksums. Every file the program leaves goes through here or
 // follows the same rule: written under a temporary name, synced, renamed.
-// Reasons: lib/decisions/base.md#only-regular-files-are-replaced-by-a-rename.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +29,10 @@ Bytes read_file_start(const Path& path, std::size_t size);
 void check_output_path(const std::string& option, const Path& path, bool overwrite);
 
 // Writes to "<path>.tmp.<pid>", syncs the file, renames it over `path`, syncs the folder. On any
-// failure removes the temporary file and throws DataError; `path` then is what it was before.
-// A link stays and its target is replaced. A device, FIFO or socket is written to, never replaced.
-// Removes temporary files of `path` that a killed writer left: its process is gone and nothing was
-// written to them for a minute.
+// failure removes the temporary file and throws DataError; `path` then is what it was before. A
+// link stays and its target is replaced. A device, FIFO or socket is written to, because the rename
+// would replace it. Removes temporary files of `path` that a killed writer left: its process is
+// gone, and nothing was written to them for a minute, because the writer may be on another machine.
 void write_file_atomic(const Path& path, std::span<const std::uint8_t> content);
 void write_file_atomic(const Path& path, std::string_view content);
 // Overload for content in several pieces, so that a large file needs no second copy in memory.
@@ -41,10 +40,11 @@ using Pieces = std::vector<std::span<const std::uint8_t>>;
 void write_file_atomic(const Path& path, const Pieces& pieces);
 
 // A file that is written in pieces. commit() puts it at `path`, as write_file_atomic() does;
-// without commit() `path` stays what it was. Until then the file has no name, where the file system
-// allows that, so that a killed writer leaves nothing. A device, FIFO or socket is written to at
-// once. The constructor, write() and commit() throw DataError. write() after commit() is not
-// allowed. One thread at a time; two writers of one path in a process would share a temporary name.
+// without commit() `path` stays what it was. Until then the file has no name (O_TMPFILE), where the
+// file system allows that: a write may take minutes, and a killed writer leaves nothing. A device,
+// FIFO or socket is written to at once. The constructor, write() and commit() throw DataError.
+// write() after commit() is not allowed. One thread at a time; two writers of one path in a process
+// would share a temporary name.
 class AtomicFileWriter {
  public:
   // kWhileWriting: "<path>.tmp.<pid>" from the start, which every file system allows.

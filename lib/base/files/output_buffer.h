@@ -1,5 +1,9 @@
 // Standard output and standard error as streams that do not wait for their reader.
-// Reasons: lib/decisions/base.md#output-does-not-wait-for-its-reader.
+//
+// A pager that pauses fills the pipe within some lines. A write that waits for it would block the
+// training loop, and with it all ranks and all signals, which the loop looks for between steps. The
+// next line therefore writes what the pipe did not take. A thread for writing would not need the
+// next line, but it would mix the lines of both streams.
 #pragma once
 
 #include <exception>
@@ -21,7 +25,8 @@ class OutputBuffer final : public std::streambuf {
   static constexpr double kPatienceSeconds = 2;
 
   // `is_stopping` returns whether the process is about to end, so that a wait for the reader ends
-  // after kPatienceSeconds. The buffer does not own the descriptor.
+  // after kPatienceSeconds; the checkpoint and run.json have the results. The buffer does not own
+  // the descriptor.
   OutputBuffer(int descriptor, std::function<bool()> is_stopping);
   ~OutputBuffer() override;
   OutputBuffer(const OutputBuffer&) = delete;

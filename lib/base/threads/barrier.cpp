@@ -46,9 +46,9 @@ bool Barrier::wait_until(int parties, Clock::time_point deadline) {
   return done();
 }
 
-// A sleeper counts itself before it reads the round, and this function changes the round before it
-// reads the count. Both are sequentially consistent, so that no sleeper is missed.
-// Reasons: lib/decisions/base.md#one-barrier-serves-lanes-replicas-and-ranks-on-a-gpu.
+// Threads that spin take no lock: the count of sleepers decides whether the last thread to arrive
+// wakes others. A sleeper counts itself before it reads the round, and this function changes the
+// round before it reads the count. Both are sequentially consistent, so that no sleeper is missed.
 void Barrier::end_round() {
   ++round_;
   if (sleepers_ == 0) return;

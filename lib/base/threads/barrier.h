@@ -17,7 +17,9 @@ class Barrier {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // What a waiting thread does.
+  // What a waiting thread does; the users of a barrier differ in nothing else. Lanes meet many
+  // times per millisecond and spin. Replicas of a process spin before they sleep. Ranks that share
+  // a GPU sleep until a deadline, because the GPU works meanwhile.
   enum class Waiting {
     kSpin,           // spins for about 20 microseconds, then yields the core between checks
     kSpinThenSleep,  // spins as long, yields a few times and sleeps
