@@ -1,6 +1,7 @@
 // Exchanges of few bytes in which every rank sends to every other rank at once, so that they take
-// the time of one message. Inside the folder.
-// Reasons: lib/decisions/cluster.md#few-bytes-take-one-message.
+// the time of one message. Between ranks that are far apart, a call takes the latency of all
+// messages that follow each other: of p ranks, 2 (p - 1) for a sum by Gloo's ring, p - 1 for a
+// gather, and log2 p for a broadcast by its tree. Inside the folder.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,9 @@ void direct_sum(Transport& transport, std::span<std::int64_t> values);
 
 // Sums with the bits of Gloo's ring, in two messages that follow each other instead of 2 (p - 1),
 // and with as many bytes: every rank sends each other rank that rank's part, sums its own part in
-// the order of the ring, and sends the sum to all. `values` have at most kMaxDirectRingBytes.
-// `scratch` is memory that a caller keeps for its next call.
+// the order of the ring, and sends the sum to all. `values` have at most kMaxDirectRingBytes: for
+// more, Gloo's ring is better, which adds one segment while another one travels. `scratch` is
+// memory that a caller keeps for its next call.
 inline constexpr std::size_t kMaxDirectRingBytes = 4 << 20;
 template <class T>
 void direct_ring(Transport& transport, std::span<T> values, std::vector<T>& scratch);

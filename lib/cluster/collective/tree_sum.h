@@ -1,5 +1,5 @@
-// Ordered sums over ranks that hold several roots of the tree each. Inside the folder.
-// Reasons: lib/decisions/cluster.md#ranks-exchange-the-roots-of-a-tree.
+// Ordered sums over ranks that hold several roots of the tree each: where the number of ranks is
+// not a power of two, the sum is not a sequence of pairwise sums of ranks. Inside the folder.
 #pragma once
 
 #include <gloo/context.h>
@@ -16,8 +16,10 @@
 namespace trainer::cluster {
 
 // Sums of one group of ranks. A rank sends each other rank its roots of that rank's slice of the
-// values, completes the tree of its own slice, and gathers the slices of all ranks. With m roots
-// per rank it sends and receives about m + 1 times the values. One thread at a time.
+// values (Gloo's alltoallv), completes the tree of its own slice, and gathers the slices of all
+// ranks. With m roots per rank it sends and receives about m + 1 times the values, where a ring
+// moves them twice; two or three roots are usual. With one root per rank, halving_doubling() gives
+// the same sums and moves less. One thread at a time.
 class TreeSum {
  public:
   // `context` sends through `transport`, which must outlive the object.
