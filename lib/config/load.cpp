@@ -74,8 +74,9 @@ void take_size_from_model(Config& config) {
   if (!config.data.channels) config.data.channels = input[2];
 }
 
-// Switches scaled decoding off if the config sets antialias only: a JPEG that is decoded at a
-// fraction of its size does not have the pixels of antialias.
+// Switches scaled decoding off if the config sets antialias only. Who writes data.antialias asks
+// for its pixels, and a JPEG that is decoded at a fraction of its size does not have them, whatever
+// antialias is.
 void take_scaled_decode_from_antialias(Decoded& decoded) {
   const auto antialias = decoded.origins.find("data.antialias");
   if (antialias == decoded.origins.end()) return;

@@ -1,5 +1,6 @@
-// The splits of a data set whose folders are named after them.
-// Reasons: lib/decisions/data.md#split-folders.
+// The splits of a data set whose folders are named after them: Training and Testing, TRAIN and
+// TEST, seg_train and seg_test. Taken as classes, such folders would train to a perfect accuracy
+// without any error.
 #pragma once
 
 #include <map>
@@ -36,13 +37,16 @@ struct SplitFolders {
   std::map<Split, Path> paths;     // empty if `folder` contains the classes themselves
   std::vector<std::string> notes;  // one line per folder with class folders that is not used
 };
-// Finds the folders in `folder` that are named after splits and contain class folders. A folder
-// named in `classes` is a class. Reads names of folders and files only. Throws DataError if splits
-// can be recognized, but not the training split, or not which folder is which.
+// Finds the folders in `folder` that are named after splits and contain class folders. Classes that
+// are called test and control contain images directly and remain classes. A folder named in
+// `classes` is a class. Reads names of folders and files only. Throws DataError if splits can be
+// recognized, but not the training split, or not which folder is which.
 SplitFolders find_split_folders(const Path& folder, const std::vector<std::string>& classes = {});
 
 // Returns the classes: the names of the folders in `folder` that contain images at any depth,
 // sorted. Throws DataError if the folders look like splits of a data set rather than like classes.
+// Names without a word of a split cannot be recognized, but two folders that contain folders of the
+// same name look like splits.
 std::vector<std::string> find_class_folders(const Path& folder);
 
 }  // namespace trainer::data

@@ -213,7 +213,8 @@ NumberRange find_narrowest_range(const config::Normalize& normalize) {
   return narrowest;
 }
 
-// Warns about erased pixels from N(0, 1) where normalization gives pixels a narrower range.
+// Warns about erased pixels from N(0, 1) where normalization gives pixels a narrower range, such as
+// [0, 1], which cuts most of the draws.
 void warn_of_cut_noise(const config::Data& data, std::vector<std::string>& warnings) {
   using Mode = config::RandomErasing::Mode;
   for (std::size_t i = 0; i < data.train.augment.size(); ++i) {

@@ -9,7 +9,10 @@
 namespace trainer {
 
 // Another program may cut or replace the file meanwhile: then read() throws, or goes on to read the
-// file that was opened. A mapped file would end the program with SIGBUS.
+// file that was opened. A mapped file would end the program with SIGBUS and without a message that
+// names the file, so that no input is mapped. Without a map, the headers of the 50,000 images of
+// CIFAR-10 in a zip archive take some 40 ms instead of 15 ms, of more than a second in which these
+// images are read once.
 class RandomAccessFile {
  public:
   // Throws DataError if `path` is not a regular file or cannot be opened.

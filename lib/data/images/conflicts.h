@@ -1,5 +1,5 @@
-// Photos that a split has in several classes.
-// Reasons: lib/decisions/data.md#the-same-photo-in-two-classes.
+// Photos that a split has in several classes. A photo in two splits is a leak, which `data`
+// reports.
 #pragma once
 
 #include "data/images/listing/image_list.h"
@@ -7,9 +7,10 @@
 namespace trainer::data {
 
 // Leaves files out of the list as data.on_conflict asks, and adds a note with their number. Two
-// files are the same photo if their bytes are equal. Reads the files whose size a file of another
-// class has; a file that cannot be read is kept. Does nothing for `keep`. Throws DataError if a
-// class that has files would keep none.
+// files are the same photo if their bytes are equal. Pixels are not compared, because decoding all
+// files would cost an epoch, and a recompressed copy is a question of similarity. Reads only the
+// files whose size a file of another class has; a file that cannot be read is kept. Does nothing
+// for `keep`. Throws DataError if a class that has files would keep none.
 void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
                        ImageList& list);
 

@@ -40,7 +40,9 @@ class ImageReader {
   };
   enum class Scale {
     kFull,
-    kReduced,  // a JPEG at 1/2, 1/4 or 1/8 if the cut needs no more (data.scaled_decode)
+    // A JPEG at 1/2, 1/4 or 1/8 if the cut needs no more (data.scaled_decode), which takes a
+    // fraction of the time.
+    kReduced,
   };
   // Throws DataError with the path.
   Decoded decode(const StoredImage& image, const Cut& cut, Scale scale) const;

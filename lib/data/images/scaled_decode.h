@@ -1,5 +1,6 @@
-// Measures how much decoding JPEGs at a fraction of their size changes pixels.
-// Reasons: lib/decisions/data.md#scaled-decoding-is-off-where-antialias-is-given.
+// Measures how much decoding JPEGs at a fraction of their size changes pixels. Such pixels are
+// averages over blocks and differ by some levels from those of tf.image.resize. `plan` and `data`
+// print the difference.
 #pragma once
 
 #include <cstdint>

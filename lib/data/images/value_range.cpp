@@ -9,7 +9,8 @@
 namespace trainer::data {
 namespace {
 
-// `auto` reads more files, because values above those found are cut.
+// `auto` reads more files, because values above those found are cut. All files would take as long
+// as an epoch.
 constexpr std::int64_t kFilesOfAuto = 64, kFilesOfReport = 16;
 // A report is not worth the time that several of the largest images take.
 constexpr std::int64_t kPixelsOfReport = std::int64_t{1} << 27;

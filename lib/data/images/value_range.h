@@ -1,5 +1,8 @@
-// The values of 16-bit files and the part of them that data.range uses.
-// Reasons: lib/decisions/data.md#range-of-16-bit-files.
+// The values of 16-bit files and the part of them that data.range uses. Without data.range such a
+// value gives its upper byte. The range is one pair of numbers for the whole set: a scale of its
+// own for each file would hide differences in exposure, which may be what distinguishes the
+// classes. The run stores the numbers, so that evaluation and prediction use those of training.
+// 8-bit files keep their values, and PNM files contain their own maximum.
 #pragma once
 
 #include <optional>
@@ -24,7 +27,8 @@ MeasuredValues measure_values(const ImageList& list, const config::Data& data,
                               std::int64_t max_files, std::int64_t max_pixels);
 
 // Returns the range that data.range: auto chooses: from 0 to the smallest 2^n - 1, at least 255,
-// that the largest value does not exceed; nothing if no file has 16 bits.
+// that the largest value does not exceed, so that a file more or less seldom changes it. Returns
+// nothing if no file has 16 bits.
 std::optional<config::ValueRange> choose_range(const MeasuredValues& measured);
 
 // Measures the training split as data.range asks for, replaces `auto` in `data` by the chosen

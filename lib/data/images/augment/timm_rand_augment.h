@@ -1,5 +1,9 @@
 // timm's RandAugment (auto_augment.py): its operations, and what they do at each magnitude.
-// Reasons: lib/decisions/data.md#randaugment-has-two-forms.
+// torchvision's is an entry of its own, `rand_augment`: it has other operations (identity, but not
+// invert and solarize_add), another scale (31 bins instead of 0 to 10), the nearest pixel in place
+// of bilinear or bicubic interpolation, and black in place of the data's mean. Keys such as mstd
+// and inc in one entry for both would select between two tables of operations without a name for
+// either.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Image files in class folders of a zip archive, which is read without unpacking it.
-// Reasons: lib/decisions/data.md#images-in-zip-archives.
+// Image files in class folders of a zip archive, which is read without unpacking it. An entry is a
+// range of bytes of the archive, like an image in a tar shard, so that threads read entries
+// independently and share no handle of a library.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,8 @@ struct ZipPlace {
 };
 
 // Divides a path such as photos.zip/train at the first file whose name ends in .zip. Returns
-// nullopt if there is none, and for a folder of the file system.
+// nullopt if there is none, and for a folder of the file system. An archive is recognized by its
+// name, so that paths to plain files cost no look at the disk.
 std::optional<ZipPlace> find_zip_place(const Path& path);
 
 // Returns the folder with the class folders or split folders of an archive: the top, or its only

@@ -45,7 +45,9 @@ struct ReducedAxis {
   int full_size = 0;
   bool is_mirrored = false;
 };
-// Returns the same geometry for the image decoded at 1 / reduce: exactly the same part of it.
+// Returns the same geometry for the image decoded at 1 / reduce: exactly the same part of it, so
+// that an image is not stretched by up to 7 pixels where its size is not a multiple of 8, and
+// neither is a crop at its end.
 Geometry reduced(const Geometry& geometry, int reduce, const ReducedAxis& vertical,
                  const ReducedAxis& horizontal);
 
