@@ -1,5 +1,4 @@
 // Counts samples by true class and predicted class: confusion matrices.
-// Reasons: lib/decisions/engine.md#confusion-matrices-are-sparse.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +38,8 @@ struct ClassMeans {
 ClassMeans class_means(std::span<const ClassCounts> counts);
 
 // A confusion matrix. Its memory grows with the pairs of classes that occur, of which there are no
-// more than samples: the matrix of 22,000 classes would take 3.9 GB.
+// more than samples: a dense matrix of 22,000 classes would take 3.9 GB in each copy of the
+// metrics, and more as text in run.json. Scores by class need three counts per class (ClassCounts).
 class Confusion {
  public:
   Confusion() = default;

@@ -7,7 +7,7 @@
 
 namespace trainer::hooks {
 
-// The whole matrix is written for at most this many classes.
+// The whole matrix, which a person may look at, is written for at most this many classes.
 inline constexpr std::int64_t kMaxMatrixClasses = 256;
 
 // Adds "confusion": [[...], ...] to the object, with a row per true class. For more than
