@@ -1,6 +1,11 @@
 // Converts between data.preprocess and the Normalization layer that Keras's EfficientNet starts
 // with. Internal to model.
-// Reasons: lib/decisions/model.md#efficientnet-is-exported-without-imagenets-rescaling.
+//
+// EfficientNetB0(weights=None) prepares images as (x / 255 - mean) / sqrt(variance). With
+// weights="imagenet" it has one more Rescaling layer, which divides by sqrt(std) of ImageNet once
+// more. Both take the same list of weights, so that a file gives right results in one of them only.
+// The export is for the first, which a program builds that loads a file of its own, and `export`
+// prints this. The import recognises both variances.
 #pragma once
 
 #include <vector>
