@@ -13,6 +13,10 @@ namespace {
 
 using hooks::FinishReason;
 
+// Gives a device step n+1 before it reads the results of step n. Evaluations, checkpoints, stages
+// and the end of the run are known ahead: the step after them waits. What shows only when step n is
+// read (a hook's request, a signal, an interval in seconds) takes effect after the steps in flight.
+// Effects thus come in the order of a loop that reads each step before it launches the next.
 class Loop {
  public:
   explicit Loop(Job& job)

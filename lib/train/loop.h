@@ -1,5 +1,4 @@
 // The training loop.
-// Reasons: lib/decisions/train.md#steps-in-flight.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // The stages of a run, which freeze different layers: model.backbone.unfreeze.
-// Reasons: lib/decisions/train.md#frozen-layers-are-a-function-of-the-step.
+// Reasons: lib/decisions/train.md#a-run-is-a-function-of-the-step.
 #pragma once
 
 #include <cstdint>

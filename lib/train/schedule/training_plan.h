@@ -1,5 +1,5 @@
 // Divides a run into steps. No other code does so.
-// Reasons: lib/decisions/train.md#the-step-is-the-only-counter.
+// Reasons: lib/decisions/train.md#a-run-is-a-function-of-the-step.
 #pragma once
 
 #include <cstdint>
