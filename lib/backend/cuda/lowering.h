@@ -106,7 +106,9 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   // Does what prepare_output() does, for all outputs by one function.
   void prepare_outputs(const std::function<Make(const std::vector<float*>& to)>& create);
   // Unpacks the gradient of a kernel, output i, together with those of other layers, in a step
-  // after all of them. Returns false if the graph reads it before the update: the caller unpacks.
+  // after all of them, until when the packed gradients stay in memory (47 MB for ResNet50). Returns
+  // false if the graph reads it before the update, or if buckets are summed during backward,
+  // because the bucket of the gradient waits for it: the caller unpacks.
   bool unpack_later(std::size_t i, const KernelGradient& gradient);
   // Returns whether output i lies in the flat gradient.
   bool is_flat_gradient(std::size_t i) const;

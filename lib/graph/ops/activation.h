@@ -10,7 +10,8 @@
 namespace trainer::graph {
 
 // An element-wise function. `alpha` is the slope of leaky_relu or the scale of elu. hard_sigmoid is
-// relu6(x + 3) / 6, hard_swish is x * hard_sigmoid(x), and negative_part is min(x, 0).
+// relu6(x + 3) / 6, hard_swish is x * hard_sigmoid(x), and negative_part is min(x, 0). A NaN stays
+// a NaN: where a layer drops it, the loss stays finite although the network is lost.
 struct Activation {
   enum class Kind {
     kLinear,

@@ -8,8 +8,8 @@
 namespace trainer::graph {
 
 // x -> y, [index]. A maximum with keep_index also gives `index` (uint8), the position of the winner
-// in the window, row by row. Padding never wins a maximum. An average is that of the pixels inside
-// the image.
+// in the window, row by row. Padding never wins a maximum, and the first NaN of a window does, as
+// in PyTorch; oneDNN and TensorFlow drop it. An average is that of the pixels inside the image.
 struct Pool {
   enum class Kind { kMax, kAverage };
   Kind kind = Kind::kMax;

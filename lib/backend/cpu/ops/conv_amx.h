@@ -1,5 +1,5 @@
 // Convolutions of stride 1 in bfloat16 by our own kernels on AMX (simd/amx.h).
-// Reasons: lib/decisions/backend.md#amx-convolutions-are-direct.
+// Reasons: lib/decisions/backend.md#convolution-kernels-of-our-own.
 #pragma once
 
 #include "backend/cpu/lowering.h"

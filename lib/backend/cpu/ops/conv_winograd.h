@@ -1,5 +1,5 @@
 // Lowers 3x3 convolutions of stride 1 in float32 onto our own Winograd kernels
-// (simd/winograd*.inl). Reasons: lib/decisions/backend.md#winograd-or-direct-convolution.
+// (simd/winograd*.inl). Reasons: lib/decisions/backend.md#convolution-kernels-of-our-own.
 #pragma once
 
 #include "backend/cpu/lowering.h"

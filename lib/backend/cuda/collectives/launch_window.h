@@ -1,6 +1,5 @@
 // The time in which the ranks of a process launch a collective.
-// Reasons: lib/decisions/backend.md#ranks-of-a-process-launch-together and
-// lib/decisions/backend.md#one-process-trains-on-all-gpus-of-a-machine.
+// Reasons: lib/decisions/backend.md#one-process-trains-on-all-gpus-of-a-machine.
 #pragma once
 
 #include <atomic>

@@ -33,6 +33,8 @@ StepPlan make_plan(const ProgramStep& step) {
   return {step.name, step.implementation, step.workspace, step.phase, step.type, step.flops};
 }
 
+// `bytes` are those of the step's operands and of add_traffic(). They are a lower bound: passes
+// that cuDNN or cuBLASLt make over memory of their own are not known.
 StepWork make_work(const CountedWork& counted, double bytes) {
   return {counted.kernels, counted.library_calls, counted.copies, bytes};
 }

@@ -54,7 +54,11 @@ __device__ inline void combine_over_y(float& count, float (&mean)[N], float (&sq
 
 // Calls f<R>(row) for the rows of this thread, `row` being the first of R rows that are
 // tile_row_step() apart. R is kGroup, and 1 for the rest of the rows. The loads of a group are in
-// progress at the same time. Reasons: lib/decisions/backend.md#kernels-keep-loads-in-progress.
+// progress at the same time: on an H200, kernels that wait for one load before the next moved 1 to
+// 3.5 of the 4.3 TB/s that a copy moves. Groups of 2 rows are fastest for moments and outputs, 3
+// for the sums of the gradient, 4 for its last pass. These groups, depthwise_tiles.h and the loads
+// of for_parts() made MobileNetV2 26 % and ResNet50 8 % faster (from 8,385 to 10,600 and from 6,690
+// to 7,230 images/second at batch 256 in bfloat16).
 template <int kGroup, class F>
 __device__ inline void for_row_groups(std::int64_t rows, const F& f) {
   std::int64_t row = tile_row();
@@ -221,7 +225,9 @@ struct Gradient {
   T* sum;        // null: it is not kept
 };
 
-// g = (dy + dy2) * activation'(y), rounded to T where it would be in memory.
+// g = (dy + dy2) * activation'(y), rounded to T where it would be in memory. Computing y from x
+// instead of reading it was slower: ResNet50 fell from 7,230 to 6,360 images/second, since the
+// kernels then need 164 registers.
 template <int R, int N, class T>
 __device__ inline void load_gradient(const Gradient<T>& from, const Activation& activation,
                                      const Elements& at, float (&g)[R][N]) {

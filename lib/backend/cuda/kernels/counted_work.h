@@ -1,5 +1,7 @@
-// Counts the work of a device that is only planned for.
-// Reasons: lib/decisions/backend.md#a-plan-counts-what-would-be-enqueued.
+// Counts the work of a device that is only planned for (`plan --device`). The executable goes
+// through a call on this device, and where kernels, copies and calls of libraries would be enqueued
+// they are counted, so that no list of kernels has to follow the code. A test compares the count
+// with the graph that the fake GPU captured.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,9 @@ class CountedWork {
   static CountedWork* current() { return innermost; }
 
   std::int64_t kernels = 0;
-  std::int64_t library_calls = 0;  // of cuDNN and cuBLASLt
-  std::int64_t copies = 0;         // and fills
+  // Calls of cuDNN and cuBLASLt. A call counts as one kernel, which is the least that it needs.
+  std::int64_t library_calls = 0;
+  std::int64_t copies = 0;  // and fills
 
  private:
   CountedWork* before_;

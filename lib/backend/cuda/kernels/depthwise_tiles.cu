@@ -11,7 +11,7 @@ using graph::Activation;
 constexpr int kWindow = 3;
 constexpr int kPositions = kWindow * kWindow;
 // A tile, which one thread computes. A load of two channels of 16 bits takes one register, so that
-// many loads can be in progress.
+// many loads can be in progress and several blocks fit on a multiprocessor.
 constexpr int kRows = 2, kColumns = 4, kChannels = 2;
 
 // One axis of the tensors that a kernel reads and makes. Tile 0 begins at the made position

@@ -1,7 +1,10 @@
 // Depthwise convolutions with windows of 3 x 3 positions, strides of 1 or 2 and one output per
 // input channel. A thread computes a tile of outputs, so that it reads an input once for several
 // outputs. depthwise.h has the general form and calls these.
-// Reasons: lib/decisions/backend.md#kernels-keep-loads-in-progress.
+//
+// Many loads of a thread are in progress at the same time (see for_row_groups() in batch_norm.cu).
+// Outside of the image a thread reads the nearest pixel and replaces the value, so that no load is
+// in a branch: tiles with a branch for each pixel did not make the forward pass faster.
 #pragma once
 
 #include <initializer_list>

@@ -114,7 +114,7 @@ __device__ inline void sum_over_y(float (&v)[N], float* shared) {
 }
 
 // Calls use(load(part)) for the parts of this thread, which threadIdx.y counts, in ascending order.
-// Several loads are in progress at the same time.
+// Four loads are in progress at the same time (see for_row_groups() in batch_norm.cu).
 template <class Load, class Use>
 __device__ inline void for_parts(std::int64_t parts, const Load& load, const Use& use) {
   constexpr int kLoads = 4;

@@ -122,7 +122,9 @@ class Builder {
   }
 
   const Descriptor& relu(const Descriptor& from, const Descriptor& to) {
-    // A NaN must stay one, so that the loss shows it.
+    // A NaN must stay one (graph::Activation). cuDNN 9's header marks this attribute as deprecated
+    // and names no other. The fake of the tests drops a NaN without it; on a GPU, the case
+    // "activations: a NaN goes through relu" of gpu_check shows whether engines obey.
     const Descriptor& function = pointwise(CUDNN_POINTWISE_RELU_FWD)
                                      .set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN)
                                      .finalize();

@@ -183,7 +183,8 @@ struct AfterProduct {
       bias = workspace;
     }
     if (adds_bias()) add_bias(c, p.result, static_cast<const float*>(bias), p.m, p.n, stream);
-    // cuBLASLt's epilogue makes 0 of a NaN, which must stay one.
+    // cuBLASLt's relu epilogue makes 0 of a NaN, which must stay one (graph::Activation), so that
+    // the epilogue adds the bias alone.
     if (p.relu) activate({graph::Activation::Kind::kRelu}, c, c, p.result, p.m * p.n, stream);
   }
 };

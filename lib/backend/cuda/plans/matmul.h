@@ -1,5 +1,4 @@
 // Matrix products by cuBLASLt, row-major.
-// Reasons: lib/decisions/backend.md#a-nan-is-kept.
 #pragma once
 
 #include <cuda_runtime_api.h>

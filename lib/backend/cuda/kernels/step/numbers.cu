@@ -4,7 +4,10 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// One block. Its threads bring losses to shared memory, from where the first adds them up in order.
+// One block. Its threads bring losses to shared memory, from where the first adds them up in order,
+// so that the parts of a call give the sum of the whole. For 256 samples this takes an estimated 1
+// to 2 us. A tree would save at most 0.3 % of a step of 500 us, and its sum would depend on the
+// parts.
 __global__ void __launch_bounds__(kThreads)
     add_numbers_kernel(const float* losses, const std::int32_t* ranks, const float* penalty,
                        std::int64_t samples, bool first, StepNumbers* numbers) {
