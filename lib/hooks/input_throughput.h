@@ -17,16 +17,10 @@ class InputThroughput {
     sum.seconds += p.step_seconds;
   }
 
-  // Images per second with features being computed, and with cached ones; nothing unless the run
-  // had steps of both kinds.
-  struct Rates {
-    double computing = 0, cached = 0;
-  };
-  std::optional<Rates> rates() const {
-    const Sum& computing = sums_[static_cast<std::size_t>(StepInput::kNewFeatures)];
-    const Sum& cached = sums_[static_cast<std::size_t>(StepInput::kCachedFeatures)];
-    if (computing.seconds <= 0 || cached.seconds <= 0) return std::nullopt;
-    return Rates{computing.samples / computing.seconds, cached.samples / cached.seconds};
+  // Returns the images per second of the steps with this input; nothing without such steps.
+  std::optional<double> images_per_second(StepInput input) const {
+    const Sum& sum = sums_[static_cast<std::size_t>(input)];
+    return sum.seconds > 0 ? std::optional(sum.samples / sum.seconds) : std::nullopt;
   }
 
  private:

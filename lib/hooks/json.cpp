@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hooks/formats/step_times_json.h"
+#include "hooks/formats/throughput_json.h"
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
@@ -119,10 +120,7 @@ class JsonHook : public Hook {
               {"metrics", metrics},
               {"parameters_sha256", finish.parameters_sha256}};
     if (finish.images_per_second) line["images_per_second"] = *finish.images_per_second;
-    if (const auto rates = throughput_.rates()) {
-      line["images_per_second_computing_features"] = rates->computing;
-      line["images_per_second_cached_features"] = rates->cached;
-    }
+    line.update(throughput_json(throughput_));
     if (const auto& best = finish.best) {
       line["best"] = {{"metric", best->metric},
                       {"value", best->value},

@@ -303,14 +303,18 @@ class ProgressHook : public Hook {
            << (best->restored ? ", whose parameters are restored" : "") << ", in "
            << printable(best->path.string()) << '\n';
     }
-    if (const auto rates = throughput_.rates(); rates && !quiet_) {
-      out_ << "images/second: " << fixed(rates->computing, 1) << " while features were computed, "
-           << fixed(rates->cached, 1) << " with cached features\n";
+    const auto computing = throughput_.images_per_second(StepInput::kNewFeatures);
+    const auto cached = throughput_.images_per_second(StepInput::kCachedFeatures);
+    const bool has_both = computing && cached;
+    if (has_both && !quiet_) {
+      out_ << "images/second: " << fixed(*computing, 1) << " while features were computed, "
+           << fixed(*cached, 1) << " with cached features\n";
     }
     if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
     out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n";
     if (finish.images_per_second) {
-      out_ << fixed(*finish.images_per_second, 1) << " images/second" << counted << '\n';
+      out_ << fixed(*finish.images_per_second, 1) << " images/second" << counted
+           << (has_both ? " (mean of both)" : "") << '\n';
     }
     if (!quiet_ && finish.reason != FinishReason::kInterrupted) {
       out_ << "next: trainer evaluate " << folder_ << ", or trainer predict " << folder_

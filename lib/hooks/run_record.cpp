@@ -11,6 +11,7 @@
 #include "hooks/formats/confusion_json.h"
 #include "hooks/formats/labels_json.h"
 #include "hooks/formats/step_times_json.h"
+#include "hooks/formats/throughput_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -87,6 +88,7 @@ class RunRecordHook final : public Hook {
 
   Request on_step(const Progress& p) override {
     session_["seconds"] = p.elapsed;
+    throughput_.add(p);
     return Request::kContinue;
   }
   void before_checkpoint(std::int64_t) override { write(); }
@@ -112,32 +114,41 @@ class RunRecordHook final : public Hook {
       }
       record_["finished"] = {{"steps", finish.steps},
                              {"reason", to_string(finish.reason)},
-                             {"images_per_second", images_per_second(finish)},
+                             {"images_per_second", nullptr},
                              {"metrics", metrics},
                              {"parameters_sha256", finish.parameters_sha256}};
+      record_["finished"].update(find_throughput(finish));
     }
     write();
   }
 
  private:
-  // Reads the sessions and the rate of the processes that trained this run before. Ignores a
+  // Reads the sessions and the throughput of the processes that trained this run before. Ignores a
   // damaged file.
   void read_earlier() {
     sessions_ = Json::array();
-    earlier_images_per_second_ = nullptr;
+    earlier_throughput_ = Json::object();
     if (!std::filesystem::exists(path_)) return;
     const std::string text = read_text_file(path_);
     if (!is_shallow_json(text)) return;
     const Json old = Json::parse(text, nullptr, false);
     if (!old.is_object()) return;
     if (old.contains("sessions") && old["sessions"].is_array()) sessions_ = old["sessions"];
-    const Json::json_pointer rate("/finished/images_per_second");
-    if (old.contains(rate) && old[rate].is_number()) earlier_images_per_second_ = old[rate];
+    if (!old.contains("finished") || !old["finished"].is_object()) return;
+    for (const auto& [key, value] : old["finished"].items()) {
+      if (key.starts_with("images_per_second") && value.is_number()) {
+        earlier_throughput_[key] = value;
+      }
+    }
   }
 
-  // Returns the rate of the process before when this one finds the run finished and makes no step.
-  Json images_per_second(const Finish& finish) const {
-    return finish.images_per_second ? Json(*finish.images_per_second) : earlier_images_per_second_;
+  // Returns the throughput of the process before when this one finds the run finished and makes no
+  // step.
+  Json find_throughput(const Finish& finish) const {
+    if (!finish.images_per_second) return earlier_throughput_;
+    Json json = throughput_json(throughput_);
+    json["images_per_second"] = *finish.images_per_second;
+    return json;
   }
 
   void write() {
@@ -151,7 +162,8 @@ class RunRecordHook final : public Hook {
   Path path_;
   std::vector<std::string> ranks_;
   Json record_, sessions_, session_;
-  Json earlier_images_per_second_;  // null if unknown
+  Json earlier_throughput_;  // the numbers that are known
+  InputThroughput throughput_;
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ struct FakeRun {
   std::string parameters_hash = "feed";
   Json step_times = nullptr;  // of run.json; null: the run does not tell
   Json best = nullptr;        // of run.json
+  Json throughput = nullptr;  // numbers of "finished" in run.json, by key
   // Of each session: seconds, energy and energy per image.
   Json sessions = nullptr;
 };
@@ -82,6 +83,7 @@ inline void write_run(const Path& folder, const FakeRun& run) {
                               {"count", run.count},
                               {"correct", run.correct},
                               {"confusion", {{run.correct, 0}, {run.count - run.correct, 0}}}}}}}};
+    if (!run.throughput.is_null()) record["finished"].update(run.throughput);
   }
   write_file_atomic(folder / "run.json", record.dump() + "\n");
   write_file_atomic(folder / "config.yaml", fake_config(run.batch_size));

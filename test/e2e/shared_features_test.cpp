@@ -79,6 +79,11 @@ TEST_CASE("sweep: the points share the features of frozen layers, and keep their
   REQUIRE(result.code == 0);
   sweep.check_points("1e-3", "1e-2");
   CHECK(count_files(sweep.folder() / "features") == 2);
+  for (const std::string rate : {"1e-3", "1e-2"}) {
+    const Json finished = sweep.record(rate).at("finished");
+    CHECK(finished.contains("images_per_second_computing_features") == (rate == "1e-3"));
+    CHECK(finished.at("images_per_second_cached_features").get<double>() > 0);
+  }
   CHECK_FALSE(std::filesystem::exists(sweep.folder() / point_name("1e-3") / "features"));
 
   SUBCASE("later points read no image") {

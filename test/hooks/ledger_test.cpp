@@ -377,6 +377,41 @@ TEST_CASE("run record: resume that makes no step, the rate of the process before
   CHECK(finished_with({}).is_null());
 }
 
+TEST_CASE("run record: cached features, their throughput apart from that of computing them") {
+  const TemporaryFolder folder;
+  const auto train = [&](const std::vector<std::pair<StepInput, double>>& steps) {
+    const auto hook = make_run_record_hook({});
+    hook->on_start(run_info(folder.path(), 20));
+    std::int64_t number = 0;
+    for (const auto& [input, seconds] : steps) {
+      Progress p = after_step(++number);
+      p.input = input;
+      p.step_seconds = seconds;
+      hook->on_step(p);
+    }
+    Finish end = finish(FinishReason::kDone);
+    if (steps.empty()) end.images_per_second.reset();
+    hook->on_finish(end);
+    return record_in(folder.path())["finished"];
+  };
+  const char* const computing = "images_per_second_computing_features";
+  const char* const cached = "images_per_second_cached_features";
+  const auto check_both = [&](const nlohmann::json& finished) {
+    CHECK(finished.at(computing) == 32);
+    CHECK(finished.at(cached) == 128);
+    CHECK(finished.at("images_per_second") == 21345.67);
+  };
+  check_both(train({{StepInput::kNewFeatures, 2}, {StepInput::kCachedFeatures, 0.5}}));
+  check_both(train({}));  // resumed after the last step
+
+  const auto only_cached = train({{StepInput::kCachedFeatures, 0.25}});
+  CHECK(only_cached.at(cached) == 256);
+  CHECK_FALSE(only_cached.contains(computing));
+  const auto of_samples = train({{StepInput::kSamples, 0.25}});
+  CHECK_FALSE(of_samples.contains(cached));
+  CHECK_FALSE(of_samples.contains(computing));
+}
+
 TEST_CASE("run record: old run.json with brackets a million deep, its sessions are dropped") {
   const TemporaryFolder folder;
   const std::string deep(1'000'000, '[');

@@ -340,7 +340,8 @@ TEST_CASE("progress: cached features, their speed counts apart in the time left 
   hook->on_finish(finish(FinishReason::kDone));
   CHECK(out.str() == std::string("images/second: 32.0 while features were computed, 128.0 with "
                                  "cached features\n") +
-                         kClosing + next("r"));
+                         without(kClosing, "\n21345.7 images/second with 2 CPU threads\n") +
+                         "\n21345.7 images/second with 2 CPU threads (mean of both)\n" + next("r"));
 
   // The last epoch is the only one.
   const auto only = make_progress_hook(out, false, false, steps(1));
@@ -351,6 +352,8 @@ TEST_CASE("progress: cached features, their speed counts apart in the time left 
   p.step_seconds = 2;
   only->on_step(p);
   CHECK(out.str().ends_with("  eta 0:04\n"));
+  only->on_finish(finish(FinishReason::kDone));
+  CHECK(out.str().ends_with(kClosing + next("r")));
 }
 
 TEST_CASE("progress, log: a least time between lines, steps between are in the next line's means") {
@@ -386,6 +389,19 @@ TEST_CASE("json: cached features, their speed counts apart at the end") {
   hook->on_finish(finish(FinishReason::kDone));
   CHECK(out.str().find(R"("images_per_second_computing_features":32.0,)"
                        R"("images_per_second_cached_features":128.0)") != std::string::npos);
+}
+
+TEST_CASE("json: cached features alone, their speed without that of computing them") {
+  std::ostringstream out;
+  const auto hook = make_json_hook(out, steps(1));
+  hook->on_start(run_info("r"));
+  Progress p = after_step(1);
+  p.input = StepInput::kCachedFeatures;
+  p.step_seconds = 0.5;
+  hook->on_step(p);
+  hook->on_finish(finish(FinishReason::kDone));
+  CHECK(out.str().find(R"("images_per_second_cached_features":128.0)") != std::string::npos);
+  CHECK(out.str().find("computing_features") == std::string::npos);
 }
 
 TEST_CASE("progress, log: lines begin with the time, a terminal's do not") {

@@ -65,6 +65,7 @@ Comparison::Result make_result(const RunFiles& run, std::optional<double> wanted
     }
   }
   result.images_per_second = images_per_second(run);
+  if (run.finished) result.computing_features_rate = run.finished->computing_features_rate;
   result.total_seconds = step_seconds(run);
   result.wall_seconds = run.wall_seconds;
   result.cost = cost(run, run.wall_seconds);

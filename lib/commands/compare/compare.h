@@ -32,6 +32,7 @@ struct Comparison {
     double loss = 0, accuracy = 0;
     engine::Interval interval;  // Wilson's, 95 %
     double images_per_second = 0, total_seconds = 0, wall_seconds = 0;
+    std::optional<double> computing_features_rate;  // images per second
     std::optional<double> cost, seconds_to_accuracy, cost_to_accuracy;
   };
   struct Pair {

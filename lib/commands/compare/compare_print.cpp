@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -81,6 +82,11 @@ void print_results(const Comparison& comparison, std::ostream& out) {
     return fixed(r.interval.low, 4) + "-" + fixed(r.interval.high, 4);
   });
   add("images/second", [](const Result& r) { return fixed(r.images_per_second, 1); });
+  if (std::ranges::any_of(comparison.results,
+                          [](const Result& r) { return r.computing_features_rate.has_value(); })) {
+    add("images/second, features computed",
+        [](const Result& r) { return or_dash(r.computing_features_rate, 1); });
+  }
   add("total time, s", [](const Result& r) { return fixed(r.total_seconds, 2); });
   add("wall time, s", [](const Result& r) { return fixed(r.wall_seconds, 2); });
   add("cost", [](const Result& r) { return or_dash(r.cost, 4); });
@@ -122,6 +128,7 @@ Json result_json(const Comparison::Result& result) {
     json["accuracy_high"] = result.interval.high;
   }
   json["images_per_second"] = result.images_per_second;
+  json["images_per_second_computing_features"] = number(result.computing_features_rate);
   json["total_seconds"] = result.total_seconds;
   json["wall_seconds"] = result.wall_seconds;
   json["cost"] = number(result.cost);

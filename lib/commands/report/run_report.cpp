@@ -120,6 +120,14 @@ std::string per_class(const RunFiles& run, const SplitResult& result) {
   return table("Precision, recall and F1 of every class", cells, 1);
 }
 
+std::string describe_throughput(const RunFiles& run) {
+  const std::string rate = fixed(images_per_second(run), 1);
+  if (!run.finished || !run.finished->cached_features_rate) return rate;
+  const std::optional<double>& computing = run.finished->computing_features_rate;
+  return concat(computing ? fixed(*computing, 1) + " while features were computed, " : "", rate,
+                " with cached features");
+}
+
 std::string results(const RunFiles& run) {
   std::vector<std::pair<std::string, std::string>> entries;
   const auto add = [&](const char* name, const std::string& value) {
@@ -156,7 +164,7 @@ std::string results(const RunFiles& run) {
       entries.emplace_back(to_string(split), value);
     }
   }
-  add("images/second", fixed(images_per_second(run), 1));
+  add("images/second", describe_throughput(run));
   add("total time (sum of the steps)", fixed(step_seconds(run), 2) + " s");
   add("wall time", fixed(run.wall_seconds, 2) + " s");
   add("waiting for data", fixed(wait_seconds(run), 2) + " s");

@@ -105,9 +105,10 @@ void add_ideals(const Lines& lines, Chart& throughput, Chart& time) {
     const SummaryRow& base = *rows.front();
     for (const SummaryRow* row : rows) {
       const auto replicas = static_cast<double>(row->replicas);
-      const double rate = base.images_per_second * replicas / static_cast<double>(base.replicas);
-      rates.points.emplace_back(replicas, rate);
-      seconds.points.emplace_back(replicas, row->images_per_second * row->total_seconds / rate);
+      const double speed_up = replicas / static_cast<double>(base.replicas);
+      rates.points.emplace_back(replicas, base.images_per_second * speed_up);
+      seconds.points.emplace_back(replicas,
+                                  row->samples / base.samples * base.total_seconds / speed_up);
     }
     throughput.series.push_back(std::move(rates));
     time.series.push_back(std::move(seconds));
@@ -272,7 +273,7 @@ std::string sweep_report(const Summary& summary) {
   if (const std::string best = best_sentence(summary); !best.empty()) {
     body += "<p class=\"lead\"><b>" + escape_markup(best) + "</b></p>\n";
   }
-  for (const std::string& sentence : {summary.scored, accuracy_sentence(summary)}) {
+  for (const std::string& sentence : {summary.scored, summary.cached, accuracy_sentence(summary)}) {
     if (!sentence.empty()) body += "<p>" + escape_markup(sentence) + "</p>\n";
   }
   body += heading("Table") + summary_table(summary) + curves_section(summary) + heading("Plots");

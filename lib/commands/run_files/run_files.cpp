@@ -194,11 +194,18 @@ void read_ledger(const Path& path, RunFiles& run) {
   }
 }
 
+std::optional<double> read_rate(const SortedJson& json, const char* key) {
+  const double rate = get_or(json, key, 0.0);
+  return rate > 0 ? std::optional(rate) : std::nullopt;
+}
+
 Finished read_finished(const SortedJson& json) {
   Finished finished;
   finished.steps = get_or<std::int64_t>(json, "steps", 0);
   finished.reason = get_or<std::string>(json, "reason", "");
   finished.parameters_sha256 = get_or<std::string>(json, "parameters_sha256", "");
+  finished.computing_features_rate = read_rate(json, "images_per_second_computing_features");
+  finished.cached_features_rate = read_rate(json, "images_per_second_cached_features");
   for (const auto& [name, metrics] : json.at("metrics").items()) {
     const std::optional<Split> split = parse_split(name);
     if (!split) continue;
@@ -382,8 +389,7 @@ double wait_seconds(const RunFiles& run) {
   return seconds;
 }
 
-double images_per_second(const RunFiles& run) {
-  const double seconds = step_seconds(run);
+double count_samples(const RunFiles& run) {
   double samples = 0;
   for (const LedgerRow& row : run.ledger) samples += static_cast<double>(row.samples);
   if (run.ledger.empty()) {
@@ -392,7 +398,15 @@ double images_per_second(const RunFiles& run) {
       if (counts) samples += row.images_per_second * row.seconds;
     }
   }
-  return seconds > 0 ? samples / seconds : 0;
+  return samples;
+}
+
+double images_per_second(const RunFiles& run) {
+  if (run.finished && run.finished->cached_features_rate) {
+    return *run.finished->cached_features_rate;
+  }
+  const double seconds = step_seconds(run);
+  return seconds > 0 ? count_samples(run) / seconds : 0;
 }
 
 std::optional<Split> scored_split(const RunFiles& run) {

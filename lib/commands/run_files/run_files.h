@@ -53,6 +53,9 @@ struct Finished {
   std::string reason;
   std::map<Split, SplitResult, std::greater<>> splits;  // test, validation, train
   std::string parameters_sha256;
+  // The images per second of the steps that computed features of frozen layers, and of those that
+  // read cached ones; nothing without such steps.
+  std::optional<double> computing_features_rate, cached_features_rate;
 };
 
 // The checkpoint that a run has kept as its best.
@@ -114,8 +117,11 @@ bool is_finished(const Path& folder);
 
 // Returns the total time of training: the sum of the times of all steps.
 double step_seconds(const RunFiles& run);
-double wait_seconds(const RunFiles& run);       // the part of these spent waiting for data
-double images_per_second(const RunFiles& run);  // 0 when there are no steps
+double wait_seconds(const RunFiles& run);  // the part of these spent waiting for data
+// Returns the throughput of the steps with cached features, if a finished run had such steps, and
+// otherwise the mean of all steps; 0 when there are none.
+double images_per_second(const RunFiles& run);
+double count_samples(const RunFiles& run);  // of all steps
 // Returns test, or else validation: the split whose accuracy counts. Nothing without either.
 std::optional<Split> scored_split(const RunFiles& run);
 // The checkpoint whose metrics stand for a run.

@@ -43,6 +43,28 @@ double mean(const Runs& runs, const Value& value) {
   return sum / static_cast<double>(runs.size());
 }
 
+bool has_cached_features(const RunFiles* run) {
+  return run->finished && run->finished->cached_features_rate.has_value();
+}
+
+// States which steps the throughput is about where features were cached, and which points computed
+// the features.
+std::string describe_cached_features(const std::vector<PointState>& points) {
+  constexpr std::size_t kMaxNames = 3;
+  bool any = false;
+  std::vector<std::string> computing;
+  for (const PointState& point : points) {
+    if (!point.run || !point.run->finished) continue;
+    any = any || has_cached_features(&*point.run);
+    if (point.run->finished->computing_features_rate) computing.push_back(point.point.name);
+  }
+  if (!any) return "";
+  const std::string text = "Images/s: steps with cached features, where a point has such steps";
+  if (computing.empty()) return text + '.';
+  return concat(text, "; the total time of ", join_first(computing, kMaxNames),
+                " includes the computation of the features.");
+}
+
 double wait_share(const RunFiles& run) {
   const double seconds = step_seconds(run);
   return seconds > 0 ? wait_seconds(run) / seconds : 0;
@@ -117,6 +139,8 @@ void measure(SummaryRow& row, const Runs& runs, const Summary& summary) {
   row.replicas = runs.front()->replicas;
   row.global_batch = runs.front()->global_batch;
   row.images_per_second = mean(runs, images_per_second);
+  row.samples = mean(runs, count_samples);
+  row.has_cached_features = std::ranges::any_of(runs, has_cached_features);
   row.total_seconds = mean(runs, step_seconds);
   row.wait_share = mean(runs, wait_share);
   for (const RunFiles* run : runs) {
@@ -192,10 +216,11 @@ std::string make_verdict(const SummaryRow& row, const std::vector<SummaryRow>& r
                            " of a step waits for data; raise data.threads or data.cache"));
   }
   if (row.straggler) found.push_back(engine::describe(*row.straggler, row.ranks));
-  // If the device records its phases, the rest of a step is the host's.
+  // If the device records its phases, the rest of a step is the host's. Steps with cached features
+  // are so short that most of one is the host's.
   const bool has_phases = row.step_times.share(StepPhase::kForward) > 0;
   const double launching = row.step_times.share(StepPhase::kOther);
-  if (has_phases && launching >= kMuchLaunching) {
+  if (has_phases && launching >= kMuchLaunching && !row.has_cached_features) {
     found.push_back(concat("launch: ", whole_percent(launching),
                            " of a step goes into starting the work and reading its results"));
   }
@@ -304,6 +329,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
   }
   summary.checkpoint = choose_checkpoint(all);
   summary.scored = describe_result(all, summary.checkpoint);
+  summary.cached = describe_cached_features(summary.points);
   bool on_cpu = true;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     Runs runs;

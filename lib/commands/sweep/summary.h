@@ -19,9 +19,11 @@ struct SummaryRow {
   // All that follows is the mean over the runs, and means nothing without one.
   std::int64_t replicas = 1, global_batch = 0;
   double images_per_second = 0;
+  double samples = 0;        // of all steps
   double total_seconds = 0;  // of all steps
   double wall_seconds = 0;
   double wait_share = 0;                       // of the steps' time, waiting for data
+  bool has_cached_features = false;            // a run read features of frozen layers from a cache
   engine::StepTimes step_times;                // of the runs that have them
   std::optional<double> all_reduce_share;      // of a step, with nothing beside; of several ranks
   std::optional<engine::Straggler> straggler;  // over the runs
@@ -46,6 +48,7 @@ struct Summary {
   std::vector<PointState> points;
   ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // of accuracy and loss, the same of all
   std::string scored;  // a sentence on the split and checkpoint of accuracy and loss; may be ""
+  std::string cached;  // a sentence on the throughput with cached features; may be ""
   std::optional<double> wanted_accuracy;
   // The row that reaches it for the least money, or time where there are no prices.
   std::optional<std::size_t> cheapest;

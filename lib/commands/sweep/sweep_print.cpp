@@ -58,7 +58,7 @@ std::string SweepPrinter::place(std::size_t index) const {
 void print_summary(const Summary& summary, const Path& folder, std::ostream& out) {
   print_table(summary, out);
   for (const std::string& sentence :
-       {best_sentence(summary), summary.scored, accuracy_sentence(summary)}) {
+       {best_sentence(summary), summary.scored, summary.cached, accuracy_sentence(summary)}) {
     if (!sentence.empty()) out << sentence << '\n';
   }
   for (const PointState& point : summary.points) {

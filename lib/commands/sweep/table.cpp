@@ -197,7 +197,7 @@ std::string table_markdown(const Summary& summary) {
     text += "| :--- |\n";
   }
   for (const std::string& sentence :
-       {best_sentence(summary), summary.scored, accuracy_sentence(summary)}) {
+       {best_sentence(summary), summary.scored, summary.cached, accuracy_sentence(summary)}) {
     if (!sentence.empty()) text += "\n" + sentence + "\n";
   }
   return text;

@@ -88,6 +88,28 @@ TEST_CASE("compare shows what differs, curves at common steps, and results") {
   CHECK(text.find("has no part in McNemar's test: ") != std::string::npos);
 }
 
+TEST_CASE("compare: cached features, the throughput with them and while they were computed") {
+  FakeRun first;
+  first.throughput = {{"images_per_second_computing_features", 119.0},
+                      {"images_per_second_cached_features", 23128.0}};
+  FakeRun second;
+  second.throughput = {{"images_per_second_cached_features", 23000.0}};
+  const std::string text = printed(Two(first, second).compared());
+  const auto has_row = [&](const std::string& name, const std::string& a, const std::string& b) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line.starts_with(name) ? line.substr(name.size()) : "");
+      std::string one, other, rest;
+      if (words >> one >> other && one == a && other == b && !(words >> rest)) return true;
+    }
+    return false;
+  };
+  INFO(text);
+  CHECK(has_row("images/second", "23128.0", "23000.0"));
+  CHECK(has_row("images/second, features computed", "119.0", "-"));
+  CHECK(printed(Two({}, {}).compared()).find("features computed") == std::string::npos);
+}
+
 TEST_CASE("a long curve is shown at ten steps, the last one among them") {
   FakeRun run;
   run.steps = 25;

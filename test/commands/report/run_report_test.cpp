@@ -195,6 +195,7 @@ TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
     row.replicas = replicas;
     row.images_per_second = replicas == 1 ? 100 : 150;
     row.total_seconds = replicas == 1 ? 10 : 8;
+    row.samples = replicas == 1 ? 1000 : 1200;
     row.loss = NAN;
     summary.rows.push_back(row);
   }
@@ -343,6 +344,16 @@ TEST_CASE("run report: the command and the model of the run") {
   CHECK(contains(page, run.model));
 }
 
+TEST_CASE("run report: cached features, the throughput with them and while they were computed") {
+  RunFiles run;
+  run.finished.emplace();
+  run.finished->cached_features_rate = 30441;
+  CHECK(contains(page_of(run), "30441.0 with cached features"));
+  CHECK_FALSE(contains(page_of(run), "were computed"));
+  run.finished->computing_features_rate = 90.9;
+  CHECK(contains(page_of(run), "90.9 while features were computed, 30441.0 with cached features"));
+}
+
 TEST_CASE("run report: the warnings and notes about the data") {
   RunFiles run;
   run.folder = "nowhere";
@@ -418,6 +429,7 @@ TEST_CASE("sweep report: the best row first and named, curves overlaid, verdicts
   failed.missing = 1;
   failed.verdict = "failed: diverged";
   summary.rows.push_back(failed);
+  summary.cached = "Images/s: steps with cached features.";
 
   CHECK(rank_rows(summary) == std::vector<std::size_t>{1, 2, 0, 3, 4});
   CHECK(rank_points(summary) == std::vector<std::size_t>{1, 2, 0, 3});
@@ -429,6 +441,7 @@ TEST_CASE("sweep report: the best row first and named, curves overlaid, verdicts
   tie.rows[0].loss = 0.1;
   CHECK(rank_rows(tie)[0] == 0);
   const std::string page = sweep_report(summary);
+  CHECK(contains(page, "<p>Images/s: steps with cached features.</p>"));
   CHECK(contains(page, "<p class=\"lead\"><b>Best: learning_rate=0.01, accuracy 80.00 %"));
   const auto row_of = [&](const char* rate) {
     return page.find(concat("<th scope=\"row\" class=\"n\">", rate, "</th>"));

@@ -39,6 +39,21 @@ TEST_CASE("times, throughput and cost follow from the ledger") {
   CHECK(run.finished->splits.at(Split::kTest).correct == 90);
 }
 
+TEST_CASE("images_per_second: a run with cached features, the steps with them alone") {
+  FakeRun fake;
+  fake.throughput = {{"images_per_second", 100.0},
+                     {"images_per_second_computing_features", 50.0},
+                     {"images_per_second_cached_features", 4000.0}};
+  CHECK(images_per_second(Folder().read(fake)) == 4000);
+  fake.throughput.erase("images_per_second_cached_features");
+  const RunFiles computing = Folder().read(fake);
+  CHECK(images_per_second(computing) == doctest::Approx(64));
+  CHECK(computing.finished->computing_features_rate == 50);
+  fake.throughput["images_per_second_cached_features"] = "fast";
+  CHECK(images_per_second(Folder().read(fake)) == doctest::Approx(64));
+  CHECK(count_samples(Folder().read(fake)) == doctest::Approx(128));
+}
+
 TEST_CASE("read_run: when and with which command the first session began") {
   FakeRun fake;
   fake.sessions = {{{"started", "2026-11-27T00:06:12Z"},

@@ -7,6 +7,7 @@
 #include "commands/support.h"
 #include "commands/sweep/grid.h"
 #include "commands/sweep/launchers.h"
+#include "commands/sweep/sweep_print.h"
 #include "commands/sweep/table.h"
 #include "engine/metrics/metrics.h"
 #include "support/contains.h"
@@ -201,6 +202,35 @@ TEST_CASE("a verdict of one rank: launching and updating, where the device tells
   CHECK(verdict({{"other_seconds", 0.5}}) == "compute: the step itself takes the time");
   CHECK(verdict({{"forward_seconds", 0.3}, {"update_seconds", 0.2}}) ==
         "batch too small: 40 % of a step is the update, which takes as long for a larger one");
+}
+
+TEST_CASE("summarize: cached features that one of two equal points computed, the same throughput") {
+  const Sweep sweep({"train.batch_size=32,64"});
+  FakeRun point = with(1, 0.5);
+  point.step_times = test::step_times(
+      {test::rank_times("replica 0", {{"forward_seconds", 0.3}, {"other_seconds", 0.1}})});
+  point.throughput = {{"images_per_second_computing_features", 119.0},
+                      {"images_per_second_cached_features", 23128.0}};
+  sweep.write("batch_size=32", point);
+  point.throughput.erase("images_per_second_computing_features");
+  sweep.write("batch_size=64", point);
+  const Summary summary = sweep.summary();
+  for (const SummaryRow& row : summary.rows) {
+    CHECK(row.images_per_second == 23128);
+    CHECK(row.samples == doctest::Approx(128));
+    CHECK_FALSE(contains(row.verdict, "launch"));
+  }
+  const std::string sentence =
+      "Images/s: steps with cached features, where a point has such steps; the total time of "
+      "batch_size=32 includes the computation of the features.";
+  CHECK(summary.cached == sentence);
+  CHECK(contains(table_markdown(summary), sentence));
+  std::ostringstream out;
+  print_summary(summary, sweep.plan.folder, out);
+  CHECK(contains(out.str(), sentence));
+  sweep.write("batch_size=32", with(1, 0.5));
+  sweep.write("batch_size=64", with(1, 0.5));
+  CHECK(sweep.summary().cached.empty());
 }
 
 TEST_CASE("accuracy has an interval over seeds") {
