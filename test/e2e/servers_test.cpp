@@ -369,7 +369,7 @@ TEST_CASE("a plan of a job with servers has the steps and the traffic of its tra
   CHECK(trained.event("start").at("total_steps") == plan.at("total_steps"));
   CHECK(trained.event("start").at("global_batch") == plan.at("global_batch"));
   const std::string text = run({"plan", config}, chief_of_two).out;
-  check_contains(text, {"workers and parameter servers", "pushed a step", "pulled a step"});
+  check_contains(text, {"workers and parameter servers", "pushed per step", "pulled per step"});
   const Result simulated = run({"plan", config, "--workers", "4", "--link", "1Gbit"});
   CHECK(simulated.code == 2);
   check_contains(simulated.err, {"config.yaml:", "--workers predicts all_reduce"});

@@ -103,6 +103,7 @@ TEST_CASE("plan: a large backbone by block, and by layer with --layers") {
   const Result blocks = run(plan);
   INFO(blocks.err);
   REQUIRE(blocks.code == 0);
+  CHECK(contains(blocks.out, "expanded_conv (5 layers)"));
   CHECK(contains(blocks.out, "block_1 (9 layers)"));
   CHECK(contains(blocks.out, "block_16 (8 layers)"));
   CHECK_FALSE(contains(blocks.out, "block_1_expand"));
@@ -120,6 +121,60 @@ TEST_CASE("plan: a large backbone by block, and by layer with --layers") {
   std::string one = total(blocks.out), other = total(all.out);
   for (std::string* line : {&one, &other}) std::erase(*line, ' ');
   CHECK(one == other);
+}
+
+TEST_CASE(
+    "plan: every backbone by block, fewer than 80 lines of layers and frozen blocks as such") {
+  const Workspace work;
+  const std::string config = work.config(
+      "model: {input: [224, 224, 3], backbone: {name: vgg16, freeze: all}, "
+      "head: [global_average_pool, dense: {units: 4}]}\n"
+      "data: {format: image_folder, path: nowhere, num_classes: 4}\ntrain: {max_steps: 1}\n");
+  const Json models = run({"models", "--json"}).event("models");
+  REQUIRE(models.at("backbones").size() > 10);
+  for (const Json& backbone : models.at("backbones")) {
+    const std::string name = backbone.at("name");
+    CAPTURE(name);
+    const Result result = run({"plan", config, "--set", "model.backbone.name=" + name});
+    REQUIRE(result.code == 0);
+    const std::size_t begin = result.out.find("\nmodel\n"), end = result.out.find("\n  total ");
+    REQUIRE(end != std::string::npos);
+    const std::string table = result.out.substr(begin, end - begin);
+    CHECK(count_lines(table) < 80);
+    CHECK(count_lines(table) > 15);
+    CHECK_FALSE(contains(table, "differs by layer"));
+  }
+}
+
+TEST_CASE("plan: blocks of a network that is trained in part, the training of their layers") {
+  const Workspace work;
+  const std::string config = work.config(
+      "model: {input: [32, 32, 3], backbone: {name: mobilenet_v3_small}, "
+      "head: [global_average_pool, dense: {units: 4}]}\n"
+      "data: {format: image_folder, path: nowhere, num_classes: 4}\ntrain: {max_steps: 1}\n");
+  const auto find_training = [&](const Arguments& more, const std::string& block) {
+    Arguments arguments{"plan", config};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const std::string text = run(arguments).out;
+    const std::size_t row = text.find("\n  " + block + " (");
+    REQUIRE(row != std::string::npos);
+    const std::string line = text.substr(row + 1, text.find('\n', row + 1) - row - 1);
+    return line.substr(line.find("initialisers  ") + 14);
+  };
+  CHECK(find_training({"--set", "model.backbone.freeze=all"}, "expanded_conv") == "frozen");
+  CHECK(find_training({"--set", "model.backbone.freeze=all"}, "expanded_conv_10") == "frozen");
+  const Arguments half{"--set",
+                       "model.backbone.freeze=[expanded_conv_1_*, expanded_conv_2_expand]"};
+  CHECK(find_training(half, "expanded_conv_1") == "frozen");
+  CHECK(find_training(half, "expanded_conv_2") == "differs by layer");
+  CHECK(find_training(half, "expanded_conv_3") == "trained, batch statistics");
+  const Arguments moving{"--set", "model.backbone.freeze=[conv]", "--set",
+                         "model.backbone.batch_norm=eval"};
+  CHECK(find_training(moving, "expanded_conv_3") == "trained, moving statistics");
+  const Arguments stages{
+      "--set", "model.backbone.freeze=all", "--set",
+      "model.backbone.unfreeze={at: 1 steps, freeze: none, learning_rate_multiplier: 0.1}"};
+  CHECK(find_training(stages, "expanded_conv_3") == "frozen; after 1 step trained");
 }
 
 TEST_CASE("commands: options of other programs, what to write instead") {

@@ -292,7 +292,7 @@ TEST_CASE("a plan tells a worker its place, and predicts larger clusters") {
   REQUIRE(text.code == 0);
   CHECK(text.out.find("rank 1 of 2, worker:1 at 127.0.0.1:" + std::to_string(cluster.second) +
                       ", by TF_CONFIG") != std::string::npos);
-  CHECK(text.out.find("32 a replica, 32 a process, 64 in all") != std::string::npos);
+  CHECK(text.out.find("32 per replica, 32 per process, 64 in all") != std::string::npos);
   const Result json = run(with(arguments, {"--json", "--world-size", "4", "--workers", "6",
                                            "--link", "10Gbit", "--step-time", "5ms"}));
   INFO(json.err);

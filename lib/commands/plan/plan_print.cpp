@@ -69,64 +69,107 @@ std::string describe_weights(const model::LayerRow& row) {
   return row.weights.empty() ? "initialisers" : "from a file";
 }
 
-std::string describe_training(const model::LayerRow& row) {
-  std::string text = row.trainable ? "trained" : "frozen";
-  if (!row.batch_norm.empty()) text += ", " + row.batch_norm + " statistics";
-  return row.parameters == 0 ? "" : text;
+// Returns the place after the digits that begin at `at`.
+std::size_t skip_digits(const std::string& name, std::size_t at) {
+  while (at < name.size() && name[at] >= '0' && name[at] <= '9') ++at;
+  return at;
 }
 
-// Returns the block of a backbone's layer by its name: "block_1" of "block_1_expand_BN",
-// "conv2_block1" of "conv2_block1_1_conv"; "" for a layer outside blocks.
-std::string find_block(const std::string& name) {
+// Returns where the name of the block ends in the name of a layer; 0 for a layer outside blocks.
+std::size_t find_block_end(const std::string& name) {
+  // MobileNet: expanded_conv_depthwise, expanded_conv_3_project.
+  constexpr std::string_view kExpanded = "expanded_conv_";
+  if (name.starts_with(kExpanded)) {
+    const std::size_t end = skip_digits(name, kExpanded.size());
+    return end > kExpanded.size() ? end : kExpanded.size() - 1;
+  }
+  // ResNet18 and 34: layer1.0.conv1. DenseNet: pool2_conv.
+  for (const std::string_view prefix : {"layer", "pool"}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::size_t end = skip_digits(name, prefix.size());
+    if (end == prefix.size()) return 0;
+    return end < name.size() && name[end] == '.' ? skip_digits(name, end + 1) : end;
+  }
+  // Other networks: block_1_expand_BN, conv2_block1_1_conv.
   constexpr std::string_view kBlock = "block";
   std::size_t at = name.find(kBlock);
-  if (at == std::string::npos) return "";
+  if (at == std::string::npos) return 0;
   at += kBlock.size();
   if (at < name.size() && name[at] == '_') ++at;
-  const auto is_digit = [&](std::size_t i) {
-    return i < name.size() && name[i] >= '0' && name[i] <= '9';
-  };
-  if (!is_digit(at)) return "";
-  while (is_digit(at)) ++at;
+  const std::size_t end = skip_digits(name, at);
+  if (end == at) return 0;
   // Blocks of EfficientNet have a letter too: block2a.
-  if (at + 1 < name.size() && name[at] >= 'a' && name[at] <= 'z' && name[at + 1] == '_') ++at;
-  return at < name.size() && name[at] == '_' ? name.substr(0, at) : "";
+  return end < name.size() && name[end] >= 'a' && name[end] <= 'z' ? end + 1 : end;
+}
+
+// Returns the block of a backbone's layer by its name: "block_1" of "block_1_expand_BN", "layer1.0"
+// of "layer1.0.conv1"; "" for a layer outside blocks.
+std::string find_block(const std::string& name) {
+  const std::size_t end = find_block_end(name);
+  return end < name.size() && (name[end] == '_' || name[end] == '.') ? name.substr(0, end) : "";
 }
 
 // A row of the printed table: a layer, or the layers of a block.
 struct PrintedLayer {
   model::LayerRow row;
-  std::string training;  // "" without parameters
+  std::string change;  // as in PlanReport::changes
+  std::int64_t layers = 1;
+  bool differs = false;  // the layers of the block are not trained alike
 };
 
+std::string describe_training(const PrintedLayer& layer) {
+  if (layer.row.parameters == 0) return "";
+  if (layer.differs) return "differs by layer";
+  std::string text = layer.row.trainable ? "trained" : "frozen";
+  // A frozen block always uses the moving statistics.
+  const bool is_frozen_block = layer.layers > 1 && !layer.row.trainable;
+  if (!layer.row.batch_norm.empty() && !is_frozen_block) {
+    text += ", " + layer.row.batch_norm + " statistics";
+  }
+  return text + layer.change;
+}
+
+// Layers without parameters have no part in the training of a block, and layers without batch norm
+// none in its statistics.
+void add_training(PrintedLayer& block, const PrintedLayer& layer) {
+  if (layer.row.parameters == 0) return;
+  if (block.row.parameters == 0) {
+    block.row.trainable = layer.row.trainable;
+    block.row.batch_norm = layer.row.batch_norm;
+    block.change = layer.change;
+    return;
+  }
+  std::string& statistics = block.row.batch_norm;
+  if (statistics.empty()) statistics = layer.row.batch_norm;
+  const bool is_alike = layer.row.trainable == block.row.trainable &&
+                        layer.change == block.change &&
+                        (layer.row.batch_norm.empty() || layer.row.batch_norm == statistics);
+  block.differs = block.differs || !is_alike;
+}
+
 void add_to_block(PrintedLayer& block, const PrintedLayer& layer) {
+  add_training(block, layer);
   block.row.output_shape = layer.row.output_shape;
   block.row.parameters += layer.row.parameters;
   block.row.trainable_parameters += layer.row.trainable_parameters;
   block.row.flops += layer.row.flops;
-  block.row.trainable = block.row.trainable && layer.row.trainable;
   if (block.row.weights.empty()) block.row.weights = layer.row.weights;
-  if (layer.training.empty() || layer.training == block.training) return;
-  block.training = block.training.empty() ? layer.training : "differs by layer";
+  block.row.kind = concat(++block.layers, " layers");
 }
 
 std::vector<PrintedLayer> group_layers(const PlanReport& plan, LayerRows rows) {
   constexpr std::size_t kMaxRows = 40;  // more layers are printed by block
+  const bool groups = rows == LayerRows::kBlocks && plan.layers.size() > kMaxRows;
   std::vector<PrintedLayer> printed;
   std::string open;  // the block of the last row
-  std::int64_t layers = 0;
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    PrintedLayer layer{plan.layers[i], describe_training(plan.layers[i])};
-    if (!layer.training.empty()) layer.training += plan.changes[i];
-    const bool groups = rows == LayerRows::kBlocks && plan.layers.size() > kMaxRows;
+    PrintedLayer layer{plan.layers[i], plan.changes[i]};
     const std::string block = groups ? find_block(layer.row.name) : "";
     if (!block.empty() && block == open) {
       add_to_block(printed.back(), layer);
-      printed.back().row.kind = concat(++layers, " layers");
       continue;
     }
     open = block;
-    layers = 1;
     if (!block.empty()) layer.row.name = block;
     printed.push_back(std::move(layer));
   }
@@ -145,12 +188,13 @@ void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
   if (transfer) titles.insert(titles.end(), {"weights", "training"});
   Table table(titles, {2, 3, 4});
   const std::vector<PrintedLayer> printed = group_layers(plan, rows);
-  for (const auto& [row, training] : printed) {
+  for (const PrintedLayer& layer : printed) {
+    const model::LayerRow& row = layer.row;
     std::vector<std::string> cells{row.name + " (" + row.kind + ")", row.output_shape,
                                    grouped(row.parameters), grouped(row.trainable_parameters),
                                    grouped(row.flops)};
     if (transfer) {
-      cells.insert(cells.end(), {describe_weights(row), training});
+      cells.insert(cells.end(), {describe_weights(row), describe_training(layer)});
     }
     table.add(cells);
   }
@@ -186,7 +230,7 @@ std::string describe_work(const PlanReport& plan, const StepWork& work) {
 void print_stages(const PlanReport& plan, std::ostream& out) {
   if (plan.stages.empty()) return;
   out << "\nunfreeze\n";
-  Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work a step"},
+  Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work per step"},
               {1, 2, 3, 4});
   const auto work = [&](const StepWork& one) { return plan.steps ? describe_work(plan, one) : ""; };
   table.add({"start", "0", grouped(plan.trainable), "", "1", plan.work ? work(*plan.work) : ""});
@@ -207,7 +251,7 @@ std::string describe_counts(const PlannedData& data, Split split) {
   const std::vector<std::int64_t>& counts = found->second;
   if (counts.size() > kMaxClasses) {
     const auto [least, most] = std::ranges::minmax_element(counts);
-    return concat(" (", grouped(*least), " to ", grouped(*most), " a class)");
+    return concat(" (", grouped(*least), " to ", grouped(*most), " per class)");
   }
   std::string text;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -250,7 +294,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   Table table({"", ""});
   table.add(
       {"global batch",
-       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " a replica x ",
+       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " per replica x ",
               steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
   if (steps.replicas > 1 && plan.rate) {
@@ -271,7 +315,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   if (steps.steps_per_epoch > 0) {
     table.add({"last step of an epoch", samples(steps.count_samples(steps.steps_per_epoch - 1))});
   }
-  if (plan.work) table.add({"work a step", describe_work(plan, *plan.work)});
+  if (plan.work) table.add({"work per step", describe_work(plan, *plan.work)});
   table.print(out, "  ");
 }
 
@@ -299,11 +343,11 @@ void print_servers(const PlanReport& plan, std::ostream& out) {
   }
   if (plan.steps) {
     table.add({"batch", concat(plan.steps->batch * plan.steps->accumulate,
-                               " a step, all of one worker; steps are those of all workers")});
+                               " per step, all of one worker; steps are those of all workers")});
   }
   if (plan.trainable > 0) {
-    table.add({"pushed a step", bytes(pushed_bytes(plan)) + " by the worker whose step it is"});
-    table.add({"pulled a step", bytes(pulled_bytes(plan)) + " by the same"});
+    table.add({"pushed per step", bytes(pushed_bytes(plan)) + " by the worker whose step it is"});
+    table.add({"pulled per step", bytes(pulled_bytes(plan)) + " by the same"});
   }
   table.add({"evaluation", "by the chief"});
   table.print(out, "  ");
@@ -324,16 +368,16 @@ void print_workers(const PlanReport& plan, std::ostream& out) {
       {"replicas", concat(all, " (", plan.who.size, plan.who.size == 1 ? " process" : " workers",
                           " x ", plan.replicas, ")")});
   if (plan.steps) {
-    table.add({"batch", concat(plan.steps->batch / plan.steps->replicas, " a replica, ",
-                               plan.steps->batch / plan.who.size, " a process, ", plan.steps->batch,
-                               " in all")});
+    table.add({"batch", concat(plan.steps->batch / plan.steps->replicas, " per replica, ",
+                               plan.steps->batch / plan.who.size, " per process, ",
+                               plan.steps->batch, " in all")});
   }
   if (plan.trainable > 0) {
     const std::string gradients = bytes(plan.trainable * 4) + " of gradients";
     const auto size = static_cast<double>(plan.who.size);
     const auto sent =
         static_cast<std::int64_t>(static_cast<double>(plan.trainable * 4) * 2 * (size - 1) / size);
-    table.add({"reduced a step",
+    table.add({"reduced per step",
                plan.who.size == 1
                    ? gradients + ", in memory"
                    : concat(gradients, "; each worker sends and receives ", bytes(sent))});
@@ -369,7 +413,7 @@ std::string describe_cut(const engine::FrozenPrefix& prefix) {
       prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
   return concat("up to ", prefix.layer(),
                 ", computed without gradient: ", to_string(prefix.shape()), " ",
-                to_string(prefix.type()), ", ", bytes(row), " a sample");
+                to_string(prefix.type()), ", ", bytes(row), " per sample");
 }
 
 // "12.5 GiB of 79.1 GiB", of one GPU.
@@ -421,7 +465,7 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
       table.add({"their features", device.features});
     }
     if (device.keeps_features && plan.steps && plan.work) {
-      table.add({"work a step with them", describe_work(plan, plan.work->with_features())});
+      table.add({"work per step with them", describe_work(plan, plan.work->with_features())});
     }
   }
   table.print(out, "  ");

@@ -167,7 +167,7 @@ void print_simulation(const Simulation& simulation, std::ostream& out) {
               ", ready after ", milliseconds(profile.buckets.front().ready),
               count == 1 ? "" : " to " + milliseconds(profile.buckets.back().ready))});
   if (!profile.statistics.empty()) {
-    table.add({"batch norm", concat(profile.statistics.size(), " messages a step")});
+    table.add({"batch norm", concat(profile.statistics.size(), " messages per step")});
   }
   table.print(out, "  ");
   print_rows("weak scaling: the samples of a worker stay the same", simulation.weak, out);
