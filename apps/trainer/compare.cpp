@@ -14,15 +14,18 @@ struct CompareArguments {
   std::vector<std::string> runs;
   std::optional<double> to_accuracy;
   double seconds = 60;  // to predict the images of a run
+  bool last = false;
   bool json = false;
 };
 
 int compare(const CompareArguments& arguments) {
   std::vector<commands::RunFiles> runs;
   for (const std::string& folder : arguments.runs) runs.push_back(commands::read_run(folder));
+  const auto checkpoint =
+      arguments.last ? commands::ScoredCheckpoint::kLast : commands::ScoredCheckpoint::kBest;
   const commands::Comparison comparison =
-      commands::compare(runs, arguments.to_accuracy, [&](const Path& run) {
-        return commands::predict_run(run, arguments.seconds, environment(), warn);
+      commands::compare(runs, checkpoint, arguments.to_accuracy, [&](const Path& run) {
+        return commands::predict_run(run, checkpoint, arguments.seconds, environment(), warn);
       });
   (arguments.json ? commands::print_comparison_json : commands::print_comparison)(comparison,
                                                                                   std::cout);
@@ -53,6 +56,9 @@ void add_compare(CommandLine& line) {
       .add_option("--seconds", arguments->seconds,
                   "Predict the images of each run for McNemar's test so long; default 60")
       .not_negative();
+  command.add_flag("--last", arguments->last,
+                   "The results of the last checkpoints, also if runs have kept best ones; "
+                   "predicts anew for McNemar's test");
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
   command.run([arguments] { return compare(*arguments); });
 }

@@ -41,7 +41,8 @@ int crossval(const CrossvalArguments& arguments) {
   const auto missing =
       std::ranges::count_if(points, [](const PointState& point) { return !point.is_done(); });
   const int code = commands::find_exit_code(points);
-  const commands::Summary summary = commands::summarize(plan, std::move(points), std::nullopt);
+  const commands::Summary summary =
+      commands::summarize(plan, std::move(points), std::nullopt, commands::ScoredCheckpoint::kBest);
   commands::write_tables(summary, plan.folder);
   const Path report = plan.folder / "report.html";
   if (missing > 0) {

@@ -42,6 +42,15 @@ bool check_mistakes(const commands::Mistakes& mistakes) {
   return !mistakes.failed;
 }
 
+// Warns of points whose files could not be read. Returns whether there are none.
+bool check_points(const commands::Summary& summary) {
+  for (const commands::PointState& point : summary.points) {
+    if (point.kind != commands::PointState::Kind::kDamaged) continue;
+    warn(concat("the report has no results of ", point.point.name, ": ", point.message));
+  }
+  return !commands::has_damaged(summary.points);
+}
+
 // Returns whether all parts of the report were made.
 bool report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
   const commands::RunFiles run = commands::read_run(folder);
@@ -62,6 +71,11 @@ bool report_run(const ReportArguments& arguments, const Path& folder, const Path
 // The mistakes of each fold are found on the fold, with the checkpoint that predicted it. Returns
 // whether all parts of the report were made.
 bool report_crossval(const ReportArguments& arguments, const Path& folder, const Path& output) {
+  if (arguments.last) {
+    throw ConfigError({},
+                      "--last is of a run or a sweep; the checkpoints of a cross-validation "
+                      "are those of its predictions");
+  }
   const commands::SweepPlan plan = commands::read_plan(folder);
   const std::size_t count = plan.points.size();
   commands::MistakeOptions options = mistake_options(arguments);
@@ -76,10 +90,20 @@ bool report_crossval(const ReportArguments& arguments, const Path& folder, const
     folds.back().split = concat("fold ", fold + 1);
     is_whole = check_mistakes(folds.back()) && is_whole;
   }
-  commands::write_crossval_report(
-      commands::summarize(plan, commands::collect(plan), arguments.to_accuracy), folds, folder,
-      output);
-  return is_whole;
+  const commands::Summary summary = commands::summarize(
+      plan, commands::collect(plan), arguments.to_accuracy, commands::ScoredCheckpoint::kBest);
+  commands::write_crossval_report(summary, folds, folder, output);
+  return is_whole && check_points(summary);
+}
+
+// Returns whether all parts of the report were made.
+bool report_sweep(const ReportArguments& arguments, const Path& folder, const Path& output) {
+  const commands::SweepPlan plan = commands::read_plan(folder);
+  const commands::Summary summary = commands::summarize(
+      plan, commands::collect(plan), arguments.to_accuracy,
+      arguments.last ? commands::ScoredCheckpoint::kLast : commands::ScoredCheckpoint::kBest);
+  commands::write_sweep_report(summary, folder, output);
+  return check_points(summary);
 }
 
 int report(const ReportArguments& arguments) {
@@ -95,9 +119,7 @@ int report(const ReportArguments& arguments) {
   if (std::filesystem::exists(folder / commands::kCrossvalFile)) {
     is_whole = report_crossval(arguments, folder, output);
   } else if (std::filesystem::exists(folder / "sweep.json")) {
-    const commands::SweepPlan plan = commands::read_plan(folder);
-    commands::write_sweep_report(
-        commands::summarize(plan, commands::collect(plan), arguments.to_accuracy), folder, output);
+    is_whole = report_sweep(arguments, folder, output);
   } else {
     is_whole = report_run(arguments, folder, output);
   }

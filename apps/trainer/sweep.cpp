@@ -22,6 +22,7 @@ struct SweepArguments : ConfigArguments {
   std::string image = "registry.example/trainer:latest";
   bool collect = false;
   std::optional<double> to_accuracy;
+  bool last = false;
   std::int64_t max_points = commands::kMaxPoints;
 };
 
@@ -59,13 +60,16 @@ int sweep(const SweepArguments& arguments) {
     std::cout << commands::kubernetes_jobs(plan, arguments.image);
     return kExitOk;
   }
-  commands::SweepPrinter printer({arguments.json, arguments.quiet, is_terminal()},
+  const auto checkpoint =
+      arguments.last ? commands::ScoredCheckpoint::kLast : commands::ScoredCheckpoint::kBest;
+  commands::SweepPrinter printer({arguments.json, arguments.quiet, is_terminal(), checkpoint},
                                  plan.points.size(), std::cout);
   std::vector<PointState> points =
       arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, printer);
-  const int code = arguments.collect ? int{kExitOk} : commands::find_exit_code(points);
+  const int collected = commands::has_damaged(points) ? kExitData : kExitOk;
+  const int code = arguments.collect ? collected : commands::find_exit_code(points);
   const commands::Summary summary =
-      commands::summarize(plan, std::move(points), arguments.to_accuracy);
+      commands::summarize(plan, std::move(points), arguments.to_accuracy, checkpoint);
   commands::write_tables(summary, plan.folder);
   commands::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
   if (arguments.json) {
@@ -106,6 +110,8 @@ void add_sweep(CommandLine& line) {
       .add_option("--to-accuracy", arguments->to_accuracy,
                   "Also time and cost to this accuracy (0 to 1), and the cheapest point")
       .in_range(0.0, 1.0);
+  command.add_flag("--last", arguments->last,
+                   "Accuracy and loss of the last checkpoints, also if runs have kept best ones");
   add_overrides(command, arguments->overrides);
   command.remove_option("--run-dir");  // each point has a folder of its own in --dir
   command.add_flag("--json", arguments->json,

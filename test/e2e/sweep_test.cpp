@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "pictures.h"
 #include "program.h"
 #include "support/contains.h"
 
@@ -172,6 +173,55 @@ TEST_CASE("a Slurm job array trains the points") {
   REQUIRE(rows.size() == 2);
   CHECK(rows[0]["runs"] == 1);
   CHECK(rows[1]["runs"] == 1);
+}
+
+TEST_CASE("sweep, compare, report of a sweep: --last, the last checkpoints in place of the best") {
+  const Pictures pictures;
+  const Path folder = pictures.work / "sweep";
+  const Arguments arguments{"sweep",
+                            pictures.config,
+                            "--dir",
+                            folder,
+                            "--json",
+                            "--epochs",
+                            "2",
+                            "--over",
+                            "seed=1,2",
+                            "--set",
+                            "run.best=validation/loss"};
+  REQUIRE(run(arguments).code == 0);
+  const Path page = folder / "report.html";
+  const std::string best = "validation, best checkpoints (validation/loss).";
+  const std::string last = "validation, last checkpoints, by --last; 2 of 2 runs have a best one.";
+  CHECK(contains(read_text_file(page), best));
+  Arguments collect = arguments;
+  collect.insert(collect.end(), {"--collect", "--last"});
+  CHECK(run(collect).event("sweep")["points"][0]["checkpoint"] == "last");
+  CHECK(contains(read_text_file(page), last));
+  CHECK(run({"report", folder}).code == 0);
+  CHECK(contains(read_text_file(page), best));
+  CHECK(run({"report", folder, "--last"}).code == 0);
+  CHECK(contains(read_text_file(page), last));
+
+  const Path first = folder / "seed=1", second = folder / "seed=2";
+  const auto find_checkpoint = [&](const Arguments& more) {
+    Arguments compare{"compare", first, second, "--json"};
+    compare.insert(compare.end(), more.begin(), more.end());
+    const Json compared = run(compare).event("compared");
+    CHECK(compared["mcnemar"].size() == 1);
+    return compared["results"][0]["checkpoint"].get<std::string>();
+  };
+  CHECK(find_checkpoint({}) == "best");
+  CHECK(find_checkpoint({"--last"}) == "last");
+
+  // The report of a sweep with a damaged point is made, and names the point.
+  const std::string record = read_text_file(second / "run.json");
+  write_file_atomic(second / "run.json", record.substr(0, record.size() / 2));
+  const Result damaged = run({"report", folder});
+  CHECK(damaged.code == 3);
+  CHECK(contains(damaged.err, "the report has no results of seed=2: "));
+  CHECK(contains(read_text_file(page), "damaged: "));
+  CHECK(run(collect).code == 3);
 }
 
 TEST_CASE("runs of two seeds part at the first step, and compare says by what") {

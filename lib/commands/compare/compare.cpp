@@ -52,10 +52,11 @@ void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
   }
 }
 
-Comparison::Result make_result(const RunFiles& run, std::optional<double> wanted) {
+Comparison::Result make_result(const RunFiles& run, ScoredCheckpoint preferred,
+                               std::optional<double> wanted) {
   Comparison::Result result;
   result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
-  if (const auto scored = find_scored_result(run, ScoredCheckpoint::kBest)) {
+  if (const auto scored = find_scored_result(run, preferred)) {
     result.split = scored->split;
     result.checkpoint = scored->checkpoint;
     result.loss = scored->metrics.loss;
@@ -123,8 +124,8 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>&
   return settings;
 }
 
-Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy,
-                   const PredictRun& predict) {
+Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred,
+                   std::optional<double> wanted_accuracy, const PredictRun& predict) {
   Comparison comparison;
   comparison.wanted_accuracy = wanted_accuracy;
   for (const RunFiles& run : runs) comparison.runs.push_back(run.folder.string());
@@ -134,7 +135,9 @@ Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> want
     add_curve(runs, split, "loss", &MetricsRow::loss, comparison.curve);
     add_curve(runs, split, "accuracy", &MetricsRow::accuracy, comparison.curve);
   }
-  for (const RunFiles& run : runs) comparison.results.push_back(make_result(run, wanted_accuracy));
+  for (const RunFiles& run : runs) {
+    comparison.results.push_back(make_result(run, preferred, wanted_accuracy));
+  }
   compare_pairs(runs, predict, comparison);
   return comparison;
 }

@@ -54,9 +54,9 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>&
 
 // Returns the predictions of the run in a folder: see predict_run().
 using PredictRun = std::function<RunPredictions(const Path& run)>;
-// At least two runs.
-Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> wanted_accuracy,
-                   const PredictRun& predict);
+// Compares at least two runs, by the best checkpoint of each that has one if that is `preferred`.
+Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred,
+                   std::optional<double> wanted_accuracy, const PredictRun& predict);
 
 void print_comparison(const Comparison& comparison, std::ostream& out);
 // {"event":"compared",...}, one line.

@@ -39,12 +39,18 @@ RunPredictions predict_split(const OpenedModel& opened, double seconds) {
 
 }  // namespace
 
-RunPredictions predict_run(const Path& run, double seconds, const config::Environment& environment,
+RunPredictions predict_run(const Path& run, ScoredCheckpoint checkpoint, double seconds,
+                           const config::Environment& environment,
                            const std::function<void(const Notice&)>& warn) {
-  if (std::optional<Predictions> stored = read_predictions(run)) return {std::move(stored), ""};
+  const bool is_last = checkpoint == ScoredCheckpoint::kLast;
+  if (!is_last) {
+    if (std::optional<Predictions> stored = read_predictions(run)) return {std::move(stored), ""};
+  }
   try {
     return predict_split(
-        open_trained(run.string(), CheckpointChoice::kDefault, {}, environment, warn), seconds);
+        open_trained(run.string(), is_last ? CheckpointChoice::kLast : CheckpointChoice::kDefault,
+                     {}, environment, warn),
+        seconds);
   } catch (const Error& error) {
     return {std::nullopt, error.what()};
   }

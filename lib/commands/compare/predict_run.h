@@ -7,6 +7,7 @@
 
 #include "base/notice.h"
 #include "commands/compare/predictions.h"
+#include "commands/run_files/run_files.h"
 #include "config/config.h"
 
 namespace trainer::commands {
@@ -17,10 +18,12 @@ struct RunPredictions {
 };
 
 // Returns those of <run>/predictions.jsonl, or else predicts the split of open_split_or_default()
-// by the checkpoint that `evaluate` takes; the likeliest class counts. There are none if this takes
-// longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
+// by the checkpoint that `evaluate` takes; the likeliest class counts. The last checkpoint, if that
+// is asked for, always predicts: stored predictions may be of the best one. There are none if this
+// takes longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
 // DataError for a damaged predictions.jsonl.
-RunPredictions predict_run(const Path& run, double seconds, const config::Environment& environment,
+RunPredictions predict_run(const Path& run, ScoredCheckpoint checkpoint, double seconds,
+                           const config::Environment& environment,
                            const std::function<void(const Notice&)>& warn);
 
 }  // namespace trainer::commands

@@ -70,9 +70,10 @@ double wait_share(const RunFiles& run) {
   return seconds > 0 ? wait_seconds(run) / seconds : 0;
 }
 
-// Returns the checkpoint whose metrics all points have: the last one if a run has no best
-// checkpoint of the scored split, as a run of an older program.
-ScoredCheckpoint choose_checkpoint(const Runs& runs) {
+// Returns the checkpoint whose metrics all points have: the last one if that is preferred, or if a
+// run has no best checkpoint of the scored split, as a run of an older program.
+ScoredCheckpoint choose_checkpoint(const Runs& runs, ScoredCheckpoint preferred) {
+  if (preferred == ScoredCheckpoint::kLast) return preferred;
   const bool all_have_best = std::ranges::all_of(runs, [](const RunFiles* run) {
     const auto result = find_scored_result(*run, ScoredCheckpoint::kBest);
     return !result || result->checkpoint == ScoredCheckpoint::kBest;
@@ -81,7 +82,8 @@ ScoredCheckpoint choose_checkpoint(const Runs& runs) {
 }
 
 // States which split and checkpoint accuracy and loss are about.
-std::string describe_result(const Runs& runs, ScoredCheckpoint checkpoint) {
+std::string describe_result(const Runs& runs, ScoredCheckpoint checkpoint,
+                            ScoredCheckpoint preferred) {
   const RunFiles* first = nullptr;
   std::int64_t results = 0, best = 0;
   for (const RunFiles* run : runs) {
@@ -96,6 +98,9 @@ std::string describe_result(const Runs& runs, ScoredCheckpoint checkpoint) {
   const std::string text =
       concat("Accuracy and loss: ", split, ", ", to_string(checkpoint), " checkpoints");
   if (checkpoint == ScoredCheckpoint::kBest) return concat(text, " (", first->best->metric, ").");
+  if (best > 0 && preferred == ScoredCheckpoint::kLast) {
+    return concat(text, ", by --last; ", best, " of ", results, " runs have a best one.");
+  }
   if (best > 0) {
     return concat(text, ", because ", results - best, " of ", results,
                   " runs have no best checkpoint of ", split, '.');
@@ -252,8 +257,8 @@ std::string describe_missing(const std::vector<const PointState*>& points) {
   std::vector<std::string> lines;
   for (const PointState* point : points) {
     if (point->is_done()) continue;
-    const bool failed = point->kind == PointState::Kind::kFailed;
-    lines.push_back(concat(to_string(point->kind), failed ? ": " + point->message : ""));
+    lines.push_back(
+        concat(to_string(point->kind), point->has_failed() ? ": " + point->message : ""));
   }
   std::ranges::sort(lines);
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
@@ -312,7 +317,7 @@ std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
 }  // namespace
 
 Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
-                  std::optional<double> wanted_accuracy) {
+                  std::optional<double> wanted_accuracy, ScoredCheckpoint preferred) {
   Summary summary;
   summary.name = plan.name;
   summary.points = std::move(points);
@@ -327,8 +332,8 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
   for (const PointState& point : summary.points) {
     if (point.run) all.push_back(&*point.run);
   }
-  summary.checkpoint = choose_checkpoint(all);
-  summary.scored = describe_result(all, summary.checkpoint);
+  summary.checkpoint = choose_checkpoint(all, preferred);
+  summary.scored = describe_result(all, summary.checkpoint, preferred);
   summary.cached = describe_cached_features(summary.points);
   bool on_cpu = true;
   for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -54,8 +54,10 @@ struct Summary {
   std::optional<std::size_t> cheapest;
 };
 
+// `preferred`: the checkpoint whose accuracy and loss the summary has; the last one where a run has
+// no best checkpoint of the scored split.
 Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
-                  std::optional<double> wanted_accuracy);
+                  std::optional<double> wanted_accuracy, ScoredCheckpoint preferred);
 
 // The row's values as "gpus=2 batch_size=32".
 std::string make_label(const Summary& summary, const SummaryRow& row);

@@ -120,6 +120,17 @@ class Eta {
   Clock::time_point start_ = Clock::now();
 };
 
+// Reads the files of a point's run, or marks the point as damaged.
+void read_files(const Path& folder, PointState& state) {
+  try {
+    state.run = read_run(folder);
+  } catch (const Error& error) {
+    state.kind = PointState::Kind::kDamaged;
+    state.code = kExitData;
+    state.message = error.what();
+  }
+}
+
 class SweepRunner {
  public:
   SweepRunner(const SweepPlan& plan, const Path& program, SweepObserver& observer)
@@ -143,7 +154,7 @@ class SweepRunner {
         state.message = error.what();
       }
     }
-    if (state.is_done()) state.run = read_run(folder);
+    if (state.is_done()) read_files(folder, state);
     eta_.end(!finished);
     observer_.on_end(index, state, eta_.between());
     return goes_on;
@@ -224,6 +235,8 @@ const char* to_string(PointState::Kind kind) {
       return "finished earlier";
     case PointState::Kind::kFailed:
       return "failed";
+    case PointState::Kind::kDamaged:
+      return "damaged";
     case PointState::Kind::kStopped:
       return "stopped";
     case PointState::Kind::kNotStarted:
@@ -239,7 +252,7 @@ int find_exit_code(const std::vector<PointState>& points) {
     const bool is_left =
         point.kind == PointState::Kind::kStopped || point.kind == PointState::Kind::kNotStarted;
     if (is_left) return kExitInterrupted;
-    if (point.kind == PointState::Kind::kFailed && code == kExitOk) {
+    if (point.has_failed() && code == kExitOk) {
       code = point.code != 0 ? point.code : kExitCheck;
     }
   }
@@ -333,15 +346,22 @@ std::vector<PointState> collect(const SweepPlan& plan) {
   for (PointState& state : states) {
     const Path folder = plan.folder / state.point.name;
     if (!std::filesystem::exists(folder)) continue;
-    if (is_finished(folder)) {
+    if (std::filesystem::exists(folder / "run.json")) read_files(folder, state);
+    if (state.kind == PointState::Kind::kDamaged) continue;
+    if (state.run && state.run->finished) {
       state.kind = PointState::Kind::kSkipped;
-      state.run = read_run(folder);
       continue;
     }
+    state.run.reset();
     state.message = last_error(folder / "errors.log");
     state.kind = state.message.empty() ? PointState::Kind::kStopped : PointState::Kind::kFailed;
   }
   return states;
+}
+
+bool has_damaged(const std::vector<PointState>& points) {
+  return std::ranges::any_of(
+      points, [](const PointState& point) { return point.kind == PointState::Kind::kDamaged; });
 }
 
 }  // namespace trainer::commands

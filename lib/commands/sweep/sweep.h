@@ -50,14 +50,16 @@ struct PointState {
     kFinished,
     kSkipped,  // had finished before this sweep
     kFailed,
+    kDamaged,  // a file of its run cannot be read
     kStopped,  // by a signal; resumed by the next sweep
     kNotStarted
   } kind = Kind::kNotStarted;
   Point point;
-  int code = 0;                 // kFailed: the exit code
-  std::string message;          // kFailed: the last error of errors.log
+  int code = 0;                 // kFailed, kDamaged: the exit code
+  std::string message;          // kFailed: the last error of errors.log; kDamaged: the error
   std::optional<RunFiles> run;  // kFinished, kSkipped
   bool is_done() const { return kind == Kind::kFinished || kind == Kind::kSkipped; }
+  bool has_failed() const { return kind == Kind::kFailed || kind == Kind::kDamaged; }
 };
 const char* to_string(PointState::Kind kind);  // "finished", "finished earlier", "failed", ...
 
@@ -85,5 +87,6 @@ std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
                                   SweepObserver& observer);
 // Reads the states of the points from their folders, without training.
 std::vector<PointState> collect(const SweepPlan& plan);
+bool has_damaged(const std::vector<PointState>& points);
 
 }  // namespace trainer::commands

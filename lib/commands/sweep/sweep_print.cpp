@@ -41,11 +41,11 @@ void SweepPrinter::on_progress(std::size_t index, std::int64_t step, std::int64_
 
 void SweepPrinter::on_end(std::size_t index, const PointState& state,
                           std::optional<double> eta_seconds) {
-  if (options_.json) out_ << point_json(state, eta_seconds) << std::endl;
+  if (options_.json) out_ << point_json(state, options_.checkpoint, eta_seconds) << std::endl;
   if (is_silent_) return;
   if (options_.is_terminal) out_ << '\r';
   out_ << place(index) << state.point.name << ": " << to_string(state.kind);
-  if (state.kind == PointState::Kind::kFailed) out_ << ": " << printable(state.message);
+  if (state.has_failed()) out_ << ": " << printable(state.message);
   if (state.run) out_ << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
   if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << format_duration(eta_seconds);
   out_ << (options_.is_terminal ? kClearRestOfLine : "") << std::endl;
@@ -62,9 +62,12 @@ void print_summary(const Summary& summary, const Path& folder, std::ostream& out
     if (!sentence.empty()) out << sentence << '\n';
   }
   for (const PointState& point : summary.points) {
-    if (point.kind != PointState::Kind::kFailed) continue;
-    out << "failed: " << point.point.name << ": " << printable(point.message) << " (see "
-        << (folder / point.point.name / "errors.log").string() << ")\n";
+    if (!point.has_failed()) continue;
+    out << to_string(point.kind) << ": " << point.point.name << ": " << printable(point.message);
+    if (point.kind == PointState::Kind::kFailed) {
+      out << " (see " << (folder / point.point.name / "errors.log").string() << ')';
+    }
+    out << '\n';
   }
   out << "table: " << (folder / "table.md").string()
       << ", table.csv, table.json\nreport: " << (folder / "report.html").string() << '\n';

@@ -98,7 +98,7 @@ std::string format_cell(const Column& column, const SummaryRow& row) {
 Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
   Json json{{"name", point.point.name}, {"state", to_string(point.kind)}};
   for (const auto& [key, value] : point.point.values) json["values"][key] = value;
-  if (point.kind == PointState::Kind::kFailed) {
+  if (point.has_failed()) {
     json["code"] = point.code;
     json["message"] = point.message;
   }
@@ -230,8 +230,9 @@ std::string table_json(const Summary& summary) {
   return to_json_line(json);
 }
 
-std::string point_json(const PointState& state, std::optional<double> eta_seconds) {
-  Json json = make_json(state, ScoredCheckpoint::kBest);
+std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
+                       std::optional<double> eta_seconds) {
+  Json json = make_json(state, checkpoint);
   if (eta_seconds) json["eta_seconds"] = *eta_seconds;
   Json line{{"event", "point"}};
   line.update(json);

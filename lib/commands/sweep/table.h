@@ -36,7 +36,8 @@ std::string table_markdown(const Summary& summary);
 std::string table_json(const Summary& summary);
 
 // {"event":"point",...} of a point that is over, one line.
-std::string point_json(const PointState& state, std::optional<double> eta_seconds);
+std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
+                       std::optional<double> eta_seconds);
 
 // table.csv, table.json and table.md in the sweep's folder.
 void write_tables(const Summary& summary, const Path& folder);

@@ -25,8 +25,12 @@ struct Two {
     test::write_run(b(), second);
   }
   Comparison compared(std::optional<double> wanted = {}) const {
-    return compare({read_run(a()), read_run(b())}, wanted,
-                   [](const Path& run) { return predict_run(run, 60, {}, [](const Notice&) {}); });
+    return compared_by(ScoredCheckpoint::kBest, wanted);
+  }
+  Comparison compared_by(ScoredCheckpoint preferred, std::optional<double> wanted = {}) const {
+    return compare({read_run(a()), read_run(b())}, preferred, wanted, [&](const Path& run) {
+      return predict_run(run, preferred, 60, {}, [](const Notice&) {});
+    });
   }
   RunDiff diffed() const { return diff(read_run(a()), read_run(b())); }
 };
@@ -108,6 +112,24 @@ TEST_CASE("compare: cached features, the throughput with them and while they wer
   CHECK(has_row("images/second", "23128.0", "23000.0"));
   CHECK(has_row("images/second, features computed", "119.0", "-"));
   CHECK(printed(Two({}, {}).compared()).find("features computed") == std::string::npos);
+}
+
+TEST_CASE(
+    "compare: the last checkpoints are asked for, results of them and no stored predictions") {
+  FakeRun run;
+  run.best = {{"metric", "test/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
+  const Two two(run, run);
+  store(two.a(), "rrr");
+  store(two.b(), "rww");
+  const Comparison best = two.compared();
+  CHECK(best.results[0].checkpoint == ScoredCheckpoint::kBest);
+  CHECK(best.results[0].accuracy == doctest::Approx(0.45));
+  CHECK(best.pairs.size() == 1);
+  const Comparison last = two.compared_by(ScoredCheckpoint::kLast);
+  CHECK(last.results[0].checkpoint == ScoredCheckpoint::kLast);
+  CHECK(last.results[1].accuracy == doctest::Approx(0.9));
+  CHECK(last.pairs.empty());  // these runs have no checkpoints to predict with
+  CHECK(last.notes.size() == 2);
 }
 
 TEST_CASE("a long curve is shown at ten steps, the last one among them") {

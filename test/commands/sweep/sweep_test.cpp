@@ -34,8 +34,9 @@ struct Sweep {
   void write(const std::string& point, const FakeRun& run) const {
     test::write_run(plan.folder / point, run);
   }
-  Summary summary(std::optional<double> wanted = {}) const {
-    return summarize(plan, collect(plan), wanted);
+  Summary summary(std::optional<double> wanted = {},
+                  ScoredCheckpoint preferred = ScoredCheckpoint::kBest) const {
+    return summarize(plan, collect(plan), wanted, preferred);
   }
 };
 
@@ -292,6 +293,60 @@ TEST_CASE("summarize: one run without a best checkpoint, the last checkpoints of
     CHECK(point["checkpoint"] == "last");
     CHECK(point["accuracy"] == doctest::Approx(0.9));
   }
+}
+
+TEST_CASE("summarize: the last checkpoints are asked for, their accuracy and a sentence") {
+  const Sweep sweep({"seed=1,2"});
+  FakeRun run = with(1, 0.5, 90);
+  sweep.write("seed=1", run);
+  const Summary none = sweep.summary({}, ScoredCheckpoint::kLast);
+  CHECK(none.scored == "Accuracy and loss: test, last checkpoints.");
+  run.best = {{"metric", "test/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
+  sweep.write("seed=1", run);
+  sweep.write("seed=2", run);
+  const Summary summary = sweep.summary({}, ScoredCheckpoint::kLast);
+  CHECK(summary.rows.front().accuracy->mean == doctest::Approx(0.9));
+  CHECK(summary.scored ==
+        "Accuracy and loss: test, last checkpoints, by --last; 2 of 2 runs have a best one.");
+  for (const ScoredCheckpoint checkpoint : {ScoredCheckpoint::kBest, ScoredCheckpoint::kLast}) {
+    const auto event = nlohmann::json::parse(point_json(summary.points[0], checkpoint, {}));
+    CHECK(event["checkpoint"] == to_string(checkpoint));
+  }
+}
+
+TEST_CASE("collect: a point whose files are damaged, is named and the others are summed up") {
+  const Sweep sweep({"train.batch_size=32,64,128"});
+  for (const char* point : {"batch_size=32", "batch_size=64", "batch_size=128"}) {
+    sweep.write(point, with(1, 0.5));
+  }
+  CHECK_FALSE(has_damaged(collect(sweep.plan)));
+  const Path record = sweep.plan.folder / "batch_size=32/run.json";
+  const std::string whole = read_text_file(record);
+  write_file_atomic(record, whole.substr(0, whole.size() / 2));
+  write_file_atomic(sweep.plan.folder / "batch_size=128/metrics.csv", "step,epoch\n1\n");
+  const Summary summary = sweep.summary();
+  CHECK(has_damaged(summary.points));
+  CHECK(find_exit_code(summary.points) == kExitData);
+  CHECK(summary.points[1].is_done());
+  for (const std::size_t i : {0, 2}) {
+    CHECK(to_string(summary.points[i].kind) == std::string("damaged"));
+    CHECK(contains(summary.rows[i].verdict, "damaged: "));
+  }
+  CHECK(contains(summary.points[0].message, record.string()));
+  std::ostringstream out;
+  print_summary(summary, sweep.plan.folder, out);
+  CHECK(contains(out.str(), "damaged: batch_size=128: "));
+  CHECK(contains(out.str(), "metrics.csv:2: has 1 fields"));
+  CHECK_FALSE(contains(out.str(), "errors.log"));
+  const auto json = nlohmann::json::parse(table_json(summary));
+  CHECK(json["points"][0]["state"] == "damaged");
+  CHECK(json["points"][0]["code"] == 3);
+  // A run that goes on is not damaged.
+  FakeRun part = with(1, 0.5);
+  part.finished = false;
+  sweep.write("batch_size=32", part);
+  CHECK(collect(sweep.plan)[0].kind == PointState::Kind::kStopped);
+  CHECK_FALSE(collect(sweep.plan)[0].run);
 }
 
 TEST_CASE("the cheapest point that reaches an accuracy") {
