@@ -219,6 +219,19 @@ std::string print_matches(const std::vector<const Explained*>& keys, const std::
   return text;
 }
 
+// Names the keys but `shown` whose last part contains the word.
+std::string print_others(const std::vector<const Explained*>& matches, const std::string& word,
+                         const std::string& shown) {
+  constexpr std::size_t kMaxNames = 12;
+  if (word.find('.') != std::string::npos) return "";
+  std::vector<std::string> names;
+  for (const Explained* key : matches) {
+    const std::string last = key->path.substr(key->path.rfind('.') + 1);
+    if (key->path != shown && last.find(word) != std::string::npos) names.push_back(key->path);
+  }
+  return names.empty() ? "" : concat("\nalso: ", join_first(names, kMaxNames), '\n');
+}
+
 // Returns the lines of the keys one level below `path`.
 std::string below(const ExplainedSection& section, const std::string& path) {
   std::string text;
@@ -252,13 +265,15 @@ std::vector<ExplainedSection> explained_sections() { return Lister().list(); }
 std::string explain(const std::string& path) {
   const std::vector<ExplainedSection> sections = explained_sections();
   if (path.empty()) return overview(sections);
-  for (const ExplainedSection& section : sections) {
-    if (section.shared && section.name == path) return below(section, "").substr(1);
-  }
   const std::vector<const Explained*> matches = find_containing(sections, path);
+  for (const ExplainedSection& section : sections) {
+    if (!section.shared || section.name != path) continue;
+    return below(section, "").substr(1) + print_others(matches, path, path);
+  }
   const auto place = is_ambiguous(matches, path) ? std::nullopt : find(sections, path);
   if (place) {
-    return print_line(*place->key) + below(*place->section, place->key->path + '.');
+    return print_line(*place->key) + below(*place->section, place->key->path + '.') +
+           print_others(matches, path, place->key->path);
   }
   if (!matches.empty()) return print_matches(matches, path);
   std::vector<std::string> words;

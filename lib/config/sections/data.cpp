@@ -39,11 +39,14 @@ static void fields(FieldVisitor& v, Synthetic& s) {
 }
 
 static void fields(FieldVisitor& v, Normalize& s) {
-  v("scale", s.scale, "Pixels are multiplied by this first.", any());
-  v("mean", s.mean, "Then this is subtracted: one number or one per channel.", any());
-  v("std", s.std, "Then they are divided by this: one number or one per channel.", above(0));
+  v("scale", s.scale, "Factor of the pixels: (x * scale - mean) / std.", any());
+  v("mean", s.mean,
+    "Mean of the scaled pixels, which is subtracted: one number, or one per channel.", any());
+  v("std", s.std,
+    "Standard deviation of the scaled pixels, a divisor: one number, or one per channel.",
+    above(0));
   v("reverse_channels", s.reverse_channels,
-    "Whether RGB becomes BGR first, so that mean and std count in BGR.", any());
+    "Whether RGB becomes BGR before mean and std, which then count in BGR.", any());
 }
 
 static void fields(FieldVisitor& v, Csv& s) {
@@ -64,14 +67,21 @@ static void fields(FieldVisitor& v, Csv& s) {
     "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "
     "recognised when left out.",
     any());
-  v("separator", s.separator, "Between fields: one character, or tab; found when left out.", any());
+  v("separator", s.separator,
+    "Character between the fields of a line, or tab; found when left out.", any());
   v("root", s.root, "Folder from which paths count; that of the csv file when left out.", free());
-  v("ending", s.ending, "Added to every path, such as .png; nothing when left out.", any());
+  v("ending", s.ending,
+    "Ending that is added to the path of every image, such as .png; none when left out.", any());
 }
 
 void fields(FieldVisitor& v, Data& s) {
   v.located(s.loc);
-  v("format", s.format, "How the files are written.", any());
+  v("format", s.format,
+    "Format of the images and labels: idx (files of MNIST), npz (arrays of NumPy), cifar, "
+    "tfrecord, "
+    "webdataset, image_folder (a folder per class), csv (lists of files), digits (a small data set "
+    "of the program) or synthetic (random numbers).",
+    any());
   v("path", s.path,
     "Folder of all splits: folders (csv: files) named train or training; validation, val, valid or "
     "dev; test, testing or eval, in any case, alone or as a word of a name such as seg_train; or "
@@ -155,7 +165,10 @@ void fields(FieldVisitor& v, Data& s) {
     "moves pixels by some levels, which `plan` and `data` measure. When left out, true, or false "
     "where antialias is given.",
     any());
-  v("on_error", s.on_error, "What a damaged file leads to.", any());
+  v("on_error", s.on_error,
+    "What happens with a damaged image: fail ends the run, skip leaves the image out, and replace "
+    "takes another one of the same class.",
+    any());
   v("error_budget", s.error_budget,
     "Damaged files that on_error lets pass, a share of all when below 1.", at_least(0));
   v("on_conflict", s.on_conflict,

@@ -6,13 +6,44 @@
 
 namespace trainer::config {
 
+static const char* describe(Initializer::Kind kind) {
+  using Kind = Initializer::Kind;
+  switch (kind) {
+    case Kind::kGlorotUniform:
+      return "Keras's GlorotUniform: uniform, up to sqrt(6 / (fan_in + fan_out)).";
+    case Kind::kGlorotNormal:
+      return "Keras's GlorotNormal: truncated normal, of variance 2 / (fan_in + fan_out).";
+    case Kind::kHeUniform:
+      return "Keras's HeUniform: uniform, up to sqrt(6 / fan_in).";
+    case Kind::kHeNormal:
+      return "Keras's HeNormal: truncated normal, of variance 2 / fan_in.";
+    case Kind::kLecunUniform:
+      return "Keras's LecunUniform: uniform, up to sqrt(3 / fan_in).";
+    case Kind::kLecunNormal:
+      return "Keras's LecunNormal: truncated normal, of variance 1 / fan_in.";
+    case Kind::kRandomUniform:
+      return "Keras's RandomUniform: uniform, from low to high.";
+    case Kind::kRandomNormal:
+      return "Keras's RandomNormal: normal, by mean and stddev.";
+    case Kind::kTruncatedNormal:
+      return "Keras's TruncatedNormal: normal, cut at two standard deviations.";
+    case Kind::kZeros:
+      return "Keras's Zeros: all elements are 0.";
+    case Kind::kOnes:
+      return "Keras's Ones: all elements are 1.";
+    case Kind::kConstant:
+      return "Keras's Constant: all elements have one value.";
+  }
+  return "";
+}
+
 void fields(FieldVisitor& v, Initializer& s) {
   using Kind = Initializer::Kind;
   v.definition("initializer");
   v.choice("an initializer", true);
   for (const auto& [kind, name] : spellings(Kind{})) {
     v.alternative(
-        name, "Keras's initializer of this name.", s.kind == kind, [&, k = kind] { s.kind = k; },
+        name, describe(kind), s.kind == kind, [&, k = kind] { s.kind = k; },
         [&, k = kind](FieldVisitor& inner) {
           if (k == Kind::kConstant) inner("value", s.value, "Value of all elements.", any());
           if (k == Kind::kRandomUniform) {
@@ -242,7 +273,7 @@ static void fields(FieldVisitor& v, LayerScaleLayer& s) {
 }
 
 static void fields(FieldVisitor& v, Round& s) {
-  v("layers", s.layers, "The layers of the round.",
+  v("layers", s.layers, "The layers of one round of repeat.",
     any().items(1).recursive().unless_empty().required());
 }
 
@@ -257,7 +288,7 @@ static void fields(FieldVisitor& v, RepeatLayer& s) {
   v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
     any().items(1).recursive().unless_empty().not_empty());
   v("rounds", s.rounds,
-    "The layers of each round, as a list of {layers: [...]}; what over stands for.",
+    "The layers of each round, as a list of {layers: [...]}; repeat.over is a short form of it.",
     any().items(1).unless_empty().not_empty());
   v.group({"times", "over", "rounds"}, true);
 }

@@ -16,12 +16,12 @@ static void fields(FieldVisitor& v, DenseClassifier& s) {
 
 static void fields(FieldVisitor& v, Unfreeze& s) {
   v.located(s.loc);
-  v("at", s.at, "Steps or epochs after which it takes effect, e.g. 3 epochs.",
+  v("at", s.at, "Steps or epochs of training after which the frozen layers change, e.g. 3 epochs.",
     no_seconds().required());
-  v("freeze", s.freeze, "Layers that stay frozen from there on, as in freeze; none when left out.",
-    warn());
+  v("freeze", s.freeze,
+    "Layers that stay frozen after the change, as in backbone.freeze; none when left out.", warn());
   v("learning_rate_multiplier", s.learning_rate_multiplier,
-    "The learning rate from there on is multiplied by this.", above(0));
+    "Factor of the learning rate after the change.", above(0));
 }
 
 static void fields(FieldVisitor& v, Backbone& s) {
@@ -31,13 +31,13 @@ static void fields(FieldVisitor& v, Backbone& s) {
     "The network, of Keras's applications or torchvision; `trainer models` lists them.",
     any().required());
   v("weights", s.weights,
-    "imagenet, or a file with its weights: Keras .h5, .weights.h5 or .keras, .safetensors or .npz; "
-    "random when left out.",
+    "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, "
+    ".safetensors or .npz; random when left out.",
     free());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
-  v("include_top", s.include_top, "Whether its classifier is included.", any());
-  v("pooling", s.pooling, "Global pooling at its end: none, avg or max; none when left out.",
-    any());
+  v("include_top", s.include_top, "Whether the classifier of the backbone is included.", any());
+  v("pooling", s.pooling,
+    "Global pooling at the end of the backbone: none, avg or max; none when left out.", any());
   v("freeze", s.freeze,
     "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a name with *, "
     "? and classes such as \"block[1-6]*\", a list of slices and names, a number of first layers, "

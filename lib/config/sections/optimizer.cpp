@@ -117,7 +117,8 @@ static void fields(FieldVisitor& v, Lamb& s) {
 static void fields(FieldVisitor& v, LearningRateMultiplier& s) {
   v.located(s.loc);
   v("match", s.match, "Name of a layer, with * and ?.", any().required());
-  v("value", s.value, "Its learning rate is multiplied by this.", at_least(0).required());
+  v("value", s.value, "Factor of the learning rate of the layers that match.",
+    at_least(0).required());
 }
 
 void fields(FieldVisitor& v, Optimizer& s) {

@@ -60,11 +60,11 @@ static void fields(FieldVisitor& v, PolynomialSchedule& s) {
 }
 
 static void fields(FieldVisitor& v, OneCycleSchedule& s) {
-  v("rise", s.rise, "Share of the training in which the rate rises.", inside(0, 1));
-  v("div_factor", s.div_factor, "The rate starts at the optimizer's rate divided by this.",
+  v("rise", s.rise, "Share of the training in which the learning rate rises.", inside(0, 1));
+  v("div_factor", s.div_factor, "The learning rate starts at the optimizer's divided by this.",
     at_least(1));
-  v("final_div_factor", s.final_div_factor, "The rate ends at the starting rate divided by this.",
-    at_least(1));
+  v("final_div_factor", s.final_div_factor,
+    "The learning rate ends at its first value divided by this.", at_least(1));
   v("anneal", s.anneal, "Shape of the rise and of the fall of the learning rate.", any());
 }
 
@@ -80,32 +80,46 @@ static void fields(FieldVisitor& v, RampUpSchedule& s) {
     "After the peak, the distance of the learning rate to the floor is multiplied by this per "
     "epoch, in (0, 1].",
     {.low = 0, .high = 1, .low_open = true});
-  v("by", s.by, "Whether the rate changes each epoch or each step.", any());
+  v("by", s.by, "Whether the learning rate changes each epoch or each step.", any());
   v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());
 }
 
 static void fields(FieldVisitor& v, WarmUp& s) {
   v("over", s.over, "Steps or epochs of the warm-up.", no_seconds());
-  v("start_factor", s.start_factor, "Share of the rate at the start.", within(0, 1));
+  v("start_factor", s.start_factor, "Share of the learning rate at the start of the warm-up.",
+    within(0, 1));
 }
 
 void fields(FieldVisitor& v, Schedule& s) {
   v.located(s.loc);
   v.choice("a schedule", false);
   kind<ConstantSchedule>(v, s.kind, "constant", "The optimizer's learning rate throughout.");
-  kind<StepSchedule>(v, s.kind, "step", "rate * factor^floor(t / every).");
-  kind<MilestonesSchedule>(v, s.kind, "milestones", "Multiplied by factor at given times.");
-  kind<ExponentialSchedule>(v, s.kind, "exponential", "rate * decay_rate^(t / decay_every).");
-  kind<CosineSchedule>(v, s.kind, "cosine", "Half a cosine down to alpha * rate.");
-  kind<CosineRestartsSchedule>(v, s.kind, "cosine_restarts",
-                               "Half a cosine down, repeated, each longer.");
-  kind<PolynomialSchedule>(v, s.kind, "polynomial", "A polynomial down to end_learning_rate.");
+  kind<StepSchedule>(v, s.kind, "step",
+                     "The learning rate is multiplied by factor after each period of every.");
+  kind<MilestonesSchedule>(v, s.kind, "milestones",
+                           "The learning rate is multiplied by factor at given times.");
+  kind<ExponentialSchedule>(
+      v, s.kind, "exponential",
+      "The learning rate is multiplied by decay_rate^(t / decay_every) after t steps or epochs.");
+  kind<CosineSchedule>(
+      v, s.kind, "cosine",
+      "The learning rate falls along half a cosine to alpha times its first value.");
+  kind<CosineRestartsSchedule>(
+      v, s.kind, "cosine_restarts",
+      "The learning rate falls along half a cosine, again and again, and each time for longer.");
+  kind<PolynomialSchedule>(v, s.kind, "polynomial",
+                           "The learning rate falls along a polynomial to end_learning_rate.");
   kind<OneCycleSchedule>(v, s.kind, "one_cycle",
-                         "From a small rate up to the optimizer's and down to a very small one.");
-  kind<RampUpSchedule>(v, s.kind, "ramp_up", "Linear from start to peak, then decay to floor.");
-  kind<ReduceOnPlateauSchedule>(v, s.kind, "reduce_on_plateau",
-                                "Reduced when a metric of the evaluations no longer improves.");
-  v("warm_up", s.warm_up, "Linear rise before the schedule; none when left out.", any());
+                         "The learning rate rises from a small value to the optimizer's and falls "
+                         "to a very small one.");
+  kind<RampUpSchedule>(
+      v, s.kind, "ramp_up",
+      "The learning rate rises linearly from start to peak and then decays to floor.");
+  kind<ReduceOnPlateauSchedule>(
+      v, s.kind, "reduce_on_plateau",
+      "The learning rate is reduced when a metric of the evaluations no longer improves.");
+  v("warm_up", s.warm_up,
+    "Linear rise of the learning rate before the schedule; none when left out.", any());
 }
 
 }  // namespace trainer::config

@@ -6,8 +6,8 @@ namespace trainer::config {
 
 static void fields(FieldVisitor& v, EarlyStop& s) {
   v.located(s.loc);
-  v("metric", s.metric, "Metric that has to improve.", any());
-  v("patience", s.patience, "Evaluations without improvement before it stops.", at_least(1));
+  v("metric", s.metric, "Metric of the evaluations that has to improve.", any());
+  v("patience", s.patience, "Evaluations without improvement before the run ends.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
   v("restore_best", s.restore_best,
     "Whether the run ends with the parameters of its best evaluation, those of run.best, in place "

@@ -40,7 +40,7 @@ TEST_CASE("a key comes with its kind of value, default, meaning and what stands 
   const std::string adam = explain("optimizer.adam");
   CHECK(adam.starts_with("optimizer.adam  "));
   CHECK(contains(adam, "\noptimizer.adam.beta_1  "));
-  CHECK(explain("adam") == adam);
+  CHECK(explain("adam") == adam + "\nalso: optimizer.adamw, optimizer.nadam\n");
   CHECK(contains(explain("optimizer"), "one of sgd, rmsprop, adam"));
   CHECK(contains(explain("train.batch_size"), "a whole number or auto, at least 1"));
   CHECK(contains(explain("model.backbone.name"), "; required\n"));
@@ -53,7 +53,8 @@ TEST_CASE("what stands in several places has a section of its own") {
   const std::string conv = explain("model.layers.conv");
   CHECK(conv.starts_with("conv  "));
   CHECK(contains(conv, "\nconv.filters  a whole number, at least 1; required\n"));
-  CHECK(explain("conv") == conv);
+  CHECK(explain("conv") ==
+        conv + "\nalso: parallel.convolution, depthwise_conv, separable_conv, conv_transpose\n");
   CHECK(explain("model.head.conv.kernel_size").starts_with("conv.kernel_size  "));
   CHECK(contains(explain("layer"), "\nmax_pool  "));
   CHECK(contains(explain("model.layers"), "a list of layers"));
@@ -74,6 +75,34 @@ TEST_CASE("explain: a part of keys, all keys that contain it") {
   CHECK(explain("Error_Bud").starts_with("1 key contains"));
   // The end of one key is that key.
   CHECK(explain("error_budget").starts_with("data.error_budget  "));
+}
+
+TEST_CASE("explain: a word that is a key and a part of others, names the others") {
+  CHECK(explain("loss").starts_with("model.loss  "));
+  CHECK(explain("loss").ends_with("\nalso: train.loss_scale\n"));
+  CHECK(contains(explain("dropout"), "spatial_dropout"));
+  CHECK(contains(explain("split"), "\nalso: data.validation_split, data.validation_split_order\n"));
+  CHECK(contains(explain("name"), " more\n"));
+  CHECK_FALSE(contains(explain("loss"), "also: model.loss"));
+  CHECK_FALSE(contains(explain("model.loss"), "also: "));  // a whole path asks for nothing else
+}
+
+TEST_CASE("explain: every sentence, without words that lean on another") {
+  for (const ExplainedSection& section : explained_sections()) {
+    for (const Explained& key : section.keys) {
+      CAPTURE(key.path);
+      CAPTURE(key.help);
+      CHECK(key.help.ends_with('.'));
+      for (const char* start : {"Then ", "Between ", "Added ", "Its ", "Multiplied ", "Reduced ",
+                                "Linear from ", "From a ", "rate *"}) {
+        CHECK_FALSE(key.help.starts_with(start));
+      }
+      for (const char* part : {" its classifier", "pooling at its", "takes effect", "from there on",
+                               "before it stops", " of this name", " this first"}) {
+        CHECK_FALSE(contains(key.help, part));
+      }
+    }
+  }
 }
 
 TEST_CASE("a key that is none is answered with the nearest") {
