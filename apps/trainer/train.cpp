@@ -22,6 +22,7 @@
 #include "commands.h"
 #include "commands/data/sheet.h"
 #include "commands/measure/measured.h"
+#include "commands/run_files/data_name.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
@@ -106,7 +107,7 @@ hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::Lay
   return origin;
 }
 
-// Returns "cpu, 2 lanes ...; trainer 0.1.0 on host, process 12; 2,058 training samples, 514 ...".
+// Returns "cpu, 2 lanes ...; trainer 0.1.0 on host, process 12; samples of photos: train 2,058".
 std::string describe_session(const train::Job& job) {
   std::vector<std::string> samples;
   for (const Split split : kSplits) {
@@ -115,7 +116,8 @@ std::string describe_session(const train::Job& job) {
       samples.push_back(concat(to_string(split), ' ', grouped(dataset->size())));
   }
   return concat(job.engine.describe(), "; ", version(), " on ", host_name(), ", process ",
-                ::getpid(), "; samples: ", join(samples));
+                ::getpid(), "; samples of ", commands::find_data_name(config::leaves(job.config)),
+                ": ", join(samples));
 }
 
 int terminal_columns() {

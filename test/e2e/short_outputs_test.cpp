@@ -268,7 +268,8 @@ TEST_CASE("train: a log without a terminal, a second line and at most one line p
   CHECK(second.starts_with("cpu, "));
   CHECK(contains(second.substr(0, second.find('\n')), "; trainer "));
   CHECK(contains(second.substr(0, second.find('\n')), ", process "));
-  CHECK(contains(second.substr(0, second.find('\n')), "; samples: train 600, test 250"));
+  CHECK(contains(second.substr(0, second.find('\n')),
+                 concat("; samples of ", work.data(), ": train 600, test 250")));
   const Result all =
       run({"train", config, "--run-dir", work / "all", "--set", "run.log_every=10 steps"});
   CHECK(count_steps(all.out) == 6);

@@ -14,6 +14,7 @@
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "commands/run_files/data_name.h"
 #include "commands/run_files/run_files.h"
 
 namespace trainer::commands {
@@ -42,22 +43,6 @@ void find_runs(const Path& folder, int depth, std::vector<Path>& found) {
   }
   std::ranges::sort(children);
   for (const Path& child : children) find_runs(child, depth + 1, found);
-}
-
-// Returns the value of a leaf of the config, or "" if it has none.
-std::string find_leaf(const RunFiles& run, const std::string& key) {
-  for (const auto& [name, value] : run.config) {
-    if (name == key) return value == "\"\"" || value == "null" ? "" : value;
-  }
-  return "";
-}
-
-std::string find_data_name(const RunFiles& run) {
-  for (const char* key :
-       {"data.train.path", "data.train.images", "data.train.glob", "data.path", "data.format"}) {
-    if (std::string value = find_leaf(run, key); !value.empty()) return printable(value);
-  }
-  return "";
 }
 
 std::optional<RunValue> find_run_value(const RunFiles& run) {
@@ -103,7 +88,7 @@ RunRow read_row(const Path& folder) {
                                               : "not finished";
     row.wall_seconds = run.wall_seconds;
     row.value = find_run_value(run);
-    row.data = find_data_name(run);
+    row.data = find_data_name(run.config);
     for (const RunFiles::SplitSize& split : run.splits) {
       if (split.split == Split::kTrain) row.training_samples = split.samples;
     }
