@@ -86,6 +86,7 @@ RunRow read_row(const Path& folder) {
     row.state = checkpoint::is_in_use(folder) ? "running"
                 : run.finished                ? printable(run.finished->reason)
                                               : "not finished";
+    row.is_finished = run.finished.has_value();
     row.wall_seconds = run.wall_seconds;
     row.value = find_run_value(run);
     row.data = find_data_name(run.config);
@@ -136,9 +137,11 @@ std::string describe_data(const RunRow& row) {
   return row.training_samples > 0 ? concat(row.data, " (", row.training_samples, ")") : row.data;
 }
 
-void remove_old(OldCheckpoints& old) {
+// `best`: the checkpoint of a run that stays alone.
+void remove_old(OldCheckpoints& old, const std::optional<checkpoint::Saved>& best) {
   try {
     const checkpoint::RunLock lock(old.folder);
+    if (best) checkpoint::link_best(old.folder / "checkpoints", *best);
     for (const Path& file : old.files) {
       std::error_code error;
       fs::remove(file, error);
@@ -222,7 +225,8 @@ void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out) {
   write_event(out, event);
 }
 
-std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode) {
+std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, KeptCheckpoints kept,
+                                       CleanMode mode) {
   std::vector<OldCheckpoints> cleaned;
   for (const RunRow& run : runs) {
     OldCheckpoints& old = cleaned.emplace_back();
@@ -231,16 +235,20 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMod
       old.skipped = concat(printable(run.folder.string()), ": a process trains in this run");
       continue;
     }
-    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(run.folder / "checkpoints");
-    if (saved.size() < 2) continue;
+    const Path folder = run.folder / "checkpoints";
+    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(folder);
+    if (saved.empty()) continue;
+    std::optional<checkpoint::Saved> best;
     // A run whose newest checkpoint is damaged goes on from an older one.
     try {
-      checkpoint::read_checkpoint(saved.back().path);
+      if (kept == KeptCheckpoints::kBest && run.is_finished) best = checkpoint::find_best(folder);
+      if (!best && saved.size() > 1) checkpoint::read_checkpoint(saved.back().path);
     } catch (const Error& error) {
-      old.skipped = concat(error.what(), "; the older checkpoints are needed in its place");
+      old.skipped = concat(error.what(), "; the other checkpoints are needed in its place");
       continue;
     }
-    saved.pop_back();
+    const Path stays = best ? best->path : saved.back().path;
+    std::erase_if(saved, [&](const checkpoint::Saved& file) { return file.path == stays; });
     for (const checkpoint::Saved& file : saved) {
       std::error_code error;
       // A second name of the best checkpoint frees nothing.
@@ -250,12 +258,13 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMod
       }
       old.files.push_back(file.path);
     }
-    if (mode == CleanMode::kRemove) remove_old(old);
+    if (mode == CleanMode::kRemove && !saved.empty()) remove_old(old, best);
   }
   return cleaned;
 }
 
-void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out) {
+void print_cleaned(const std::vector<OldCheckpoints>& cleaned, KeptCheckpoints kept, CleanMode mode,
+                   std::ostream& out) {
   const char* const verb = mode == CleanMode::kRemove ? "removed " : "would remove ";
   std::int64_t bytes = 0;
   std::size_t files = 0;
@@ -271,7 +280,10 @@ void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, s
         << format_megabytes(old.bytes) << " MB\n";
   }
   out << verb << files << " checkpoint(s) of " << cleaned.size() << " run(s), "
-      << format_megabytes(bytes) << " MB; the newest and the best of each run stay\n";
+      << format_megabytes(bytes) << " MB; "
+      << (kept == KeptCheckpoints::kBest
+              ? "the best of each finished run and the newest and the best of the others stay\n"
+              : "the newest and the best of each run stay\n");
 }
 
 void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,

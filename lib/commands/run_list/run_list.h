@@ -23,10 +23,11 @@ struct RunValue {
 struct RunRow {
   Path folder;
   std::string name;
-  std::string started;      // of the first session, in UTC: "2026-11-27T00:06:12Z"; "" if unknown
-  std::string state;        // "running", "done", "early stop", ..., "not finished" or "damaged"
-  std::string error;        // why the run is damaged
-  double wall_seconds = 0;  // of all sessions
+  std::string started;       // of the first session, in UTC: "2026-11-27T00:06:12Z"; "" if unknown
+  bool is_finished = false;  // it has ended by itself
+  std::string state;         // "running", "done", "early stop", ..., "not finished" or "damaged"
+  std::string error;         // why the run is damaged
+  double wall_seconds = 0;   // of all sessions
   std::optional<RunValue> value;
   std::string data;  // the path of the training data, else the format of the data
   std::int64_t training_samples = 0;
@@ -46,16 +47,21 @@ void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out);
 // The checkpoints of a run that are not needed to use or to continue it.
 struct OldCheckpoints {
   Path folder;              // of the run
-  std::vector<Path> files;  // all but the newest and best.safetensors
+  std::vector<Path> files;  // that are removed
   std::int64_t bytes = 0;   // that their removal frees
-  std::string skipped;      // why nothing is removed: the run is in use, or its newest is damaged
+  std::string skipped;      // why nothing is removed: the run is in use, or a kept file is damaged
 };
 enum class CleanMode { kRemove, kDryRun };
-// Removes the old checkpoints of the runs, or only lists them. Reads the newest of each run first,
-// and holds the lock of a run while it removes them.
-std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode);
+// The checkpoints that stay. kBest: of a finished run with a best checkpoint that one alone, from
+// which the run would also be resumed; of other runs as kNewestAndBest.
+enum class KeptCheckpoints { kNewestAndBest, kBest };
+// Removes the old checkpoints of the runs, or only lists them. Reads the newest or best of each run
+// first, and holds the lock of a run while it removes them.
+std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, KeptCheckpoints kept,
+                                       CleanMode mode);
 
-void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out);
+void print_cleaned(const std::vector<OldCheckpoints>& cleaned, KeptCheckpoints kept, CleanMode mode,
+                   std::ostream& out);
 // One line for each run: {"event": "cleaned", "folder": ..., "files": [...], ...}.
 void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
                         std::ostream& out);
