@@ -76,6 +76,8 @@ const char* version();
 config::Environment environment();
 // Returns true if standard output is a terminal that can rewrite a line.
 bool is_terminal();
+// Returns the width of the terminal of standard output; 80 if it is unknown.
+int terminal_columns();
 // One line on standard error that begins with "warning: " or "note: "; nothing for an empty text.
 void warn(const Notice& notice);
 

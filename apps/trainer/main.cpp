@@ -1,4 +1,5 @@
 // The command line: a list of commands, one file each, and the exit codes of what they throw.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,13 @@ bool is_terminal() {
   const config::Environment variables = environment();
   const auto kind = variables.find("TERM");
   return ::isatty(STDOUT_FILENO) == 1 && (kind == variables.end() || kind->second != "dumb");
+}
+
+int terminal_columns() {
+  constexpr int kDefaultColumns = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kDefaultColumns;
 }
 
 void warn(const Notice& notice) {
@@ -79,14 +87,27 @@ constexpr struct {
     {"--patience", "--set train.early_stop.patience=5"},
     {"--name", "--set name=NAME"},
     {"--output-dir", "--run-dir FOLDER"},
+    {"--model", "--set model.backbone.name=resnet50"},
+    {"--freeze", "--set model.backbone.freeze=all"},
+    {"--dropout", "dropout: 0.5 as a layer of model.head or model.layers of the config"},
+    {"--cpu", "--set parallel.device=cpu"},
 };
 // Names that have no meaning in a command without the option that stands for them.
 constexpr struct {
   std::string_view name, option, value;
 } kShortNames[] = {
-    {"-o", "--output", " FILE"}, {"--out", "--output", " FILE"}, {"-b", "--batch-size", " 32"},
-    {"-e", "--epochs", " 5"},    {"-j", "--json", ""},           {"-q", "--quiet", ""},
-    {"-f", "--overwrite", ""},   {"--force", "--overwrite", ""},
+    {"-o", "--output", " FILE"},
+    {"--out", "--output", " FILE"},
+    {"-b", "--batch-size", " 32"},
+    {"-e", "--epochs", " 5"},
+    {"-j", "--json", ""},
+    {"-q", "--quiet", ""},
+    {"-f", "--overwrite", ""},
+    {"--force", "--overwrite", ""},
+    {"--exist-ok", "--overwrite", ""},
+    {"--save-dir", "--run-dir", " FOLDER"},
+    {"--project", "--run-dir", " FOLDER"},
+    {"--conf", "--abstain", " 0.05, the share of wrong predictions that is allowed"},
 };
 
 // Returns what to write instead of an unknown option of a command; "" if unknown.

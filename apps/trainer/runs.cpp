@@ -25,7 +25,12 @@ int runs(RunsArguments arguments) {
   if (folders.empty() && std::filesystem::is_directory("runs")) folders.emplace_back("runs");
   const std::vector<commands::RunRow> rows = commands::list_runs(folders);
   if (!cleans) {
-    (arguments.json ? commands::print_runs_json : commands::print_runs)(rows, std::cout);
+    const auto columns = is_terminal() ? std::optional(terminal_columns()) : std::nullopt;
+    if (arguments.json) {
+      commands::print_runs_json(rows, std::cout);
+    } else {
+      commands::print_runs(rows, columns, std::cout);
+    }
     return kExitOk;
   }
   const auto mode = arguments.dry_run ? commands::CleanMode::kDryRun : commands::CleanMode::kRemove;

@@ -1,5 +1,4 @@
 #include <gnu/libc-version.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,13 +117,6 @@ std::string describe_session(const train::Job& job) {
   return concat(job.engine.describe(), "; ", version(), " on ", host_name(), ", process ",
                 ::getpid(), "; samples of ", commands::find_data_name(config::leaves(job.config)),
                 ": ", join(samples));
-}
-
-int terminal_columns() {
-  constexpr int kDefaultColumns = 80;
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kDefaultColumns;
 }
 
 // Draws the samples that the model is about to see. Training reports files that cannot be read.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "hooks/hooks.h"
@@ -24,14 +25,6 @@ constexpr const char* kWrap = "\x1b[?7h";
 constexpr const char* kClearRest = "\x1b[K";
 
 constexpr double kRefresh = 0.1;  // seconds between two states of a terminal's line
-
-// Formats seconds: 75 -> "1:15", 3700 -> "1:01:40".
-std::string clock_time(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::ceil(std::max(0.0, seconds)));
-  const auto two = [](std::int64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
-  if (s >= 3600) return concat(s / 3600, ":", two(s / 60 % 60), ":", two(s % 60));
-  return concat(s / 60, ":", two(s % 60));
-}
 
 // Formats a learning rate with at most four digits: "0.001", "1e-05".
 std::string rate(double value) { return significant(value, 4); }

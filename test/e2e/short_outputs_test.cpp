@@ -190,6 +190,14 @@ TEST_CASE("commands: options of other programs, what to write instead") {
                  "unknown option '--lr' of train; write --set optimizer.adam.learning_rate="));
   CHECK(contains(error({"--device", "cuda"}), "write --set parallel.device=cuda"));
   CHECK(contains(error({"--batch=32"}), "write --batch-size 32"));
+  CHECK(contains(error({"--model", "resnet50"}), "write --set model.backbone.name=resnet50"));
+  CHECK(contains(error({"--freeze", "10"}), "write --set model.backbone.freeze=all"));
+  CHECK(contains(error({"--dropout=0.2"}), "write dropout: 0.5 as a layer of model.head"));
+  CHECK(contains(error({"--cpu"}), "write --set parallel.device=cpu"));
+  CHECK(contains(error({"--save-dir", "x"}), "write --run-dir FOLDER"));
+  CHECK(contains(error({"--project", "x"}), "write --run-dir FOLDER"));
+  CHECK(contains(error({"--exist-ok"}), "write --overwrite"));
+  CHECK(contains(run({"predict", "run", "--conf", "0.5"}).err, "write --abstain 0.05"));
   CHECK(contains(error({"--nonsense"}),
                  "unknown option '--nonsense' of train; `trainer train --help` lists them"));
   CHECK(contains(error({"--epoch", "3"}), "did you mean '--epochs'?"));

@@ -2,12 +2,14 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/page/page.h"
 #include "commands/report/html.h"
 #include "commands/report/sections.h"
 #include "commands/report/step_time_section.h"
+#include "commands/run_files/data_name.h"
 #include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
@@ -120,6 +122,17 @@ std::string per_class(const RunFiles& run, const SplitResult& result) {
   return table("Precision, recall and F1 of every class", cells, 1);
 }
 
+// Returns "12.35 s", or "1:02:05" for a minute and more.
+std::string format_time(double seconds) {
+  return seconds < 60 ? fixed(seconds, 2) + " s" : clock_time(seconds);
+}
+
+// Returns what the run calls its samples: rows of arrays need not be images.
+std::string name_samples(const RunFiles& run) {
+  const std::string format = find_leaf(run.config, "data.format");
+  return format.empty() || format == "npz" || format == "synthetic" ? "samples" : "images";
+}
+
 std::string describe_throughput(const RunFiles& run) {
   const std::string rate = fixed(images_per_second(run), 1);
   if (!run.finished || !run.finished->cached_features_rate) return rate;
@@ -165,8 +178,8 @@ std::string results(const RunFiles& run) {
     }
   }
   add("images/second", describe_throughput(run));
-  add("total time (sum of the steps)", fixed(step_seconds(run), 2) + " s");
-  add("wall time", fixed(run.wall_seconds, 2) + " s");
+  add("total time (sum of the steps)", format_time(step_seconds(run)));
+  add("wall time", format_time(run.wall_seconds));
   add("waiting for data", fixed(wait_seconds(run), 2) + " s");
   add("replicas", std::to_string(run.replicas));
   add("global batch", std::to_string(run.global_batch));
@@ -218,13 +231,13 @@ std::string headline(const RunFiles& run, const std::optional<ShownResult>& show
     const double percent =
         all_right ? 100 : std::min(99.0, std::round(100 * shown->result.accuracy));
     parts.push_back(concat(fixed(percent, 0), " % right (", grouped(shown->result.correct), " of ",
-                           grouped(shown->result.count), ' ', to_string(shown->split),
-                           " samples)"));
+                           grouped(shown->result.count), ' ', to_string(shown->split), ' ',
+                           name_samples(run), ')'));
   }
   if (!run.classes.empty()) parts.push_back(concat(run.classes.size(), " classes"));
   for (const RunFiles::SplitSize& size : run.splits) {
     if (size.split == Split::kTrain) {
-      parts.push_back(grouped(size.samples) + " training samples");
+      parts.push_back(concat(grouped(size.samples), " training ", name_samples(run)));
     }
   }
   if (!run.finished) parts.push_back("not finished");

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
@@ -137,6 +138,23 @@ std::string describe_data(const RunRow& row) {
   return row.training_samples > 0 ? concat(row.data, " (", row.training_samples, ")") : row.data;
 }
 
+// Returns the table as text. The size of the checkpoints is aligned to the right.
+std::string print_table(const std::vector<std::vector<std::string>>& rows) {
+  constexpr std::size_t kSizeColumn = 6;
+  const bool has_size = rows.front().size() > kSizeColumn;
+  Table table(rows.front(), has_size ? std::vector{kSizeColumn} : std::vector<std::size_t>{});
+  for (std::size_t i = 1; i < rows.size(); ++i) table.add(rows[i]);
+  std::ostringstream out;
+  table.print(out);
+  return out.str();
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  for (const std::string& line : split_text(text, '\n')) longest = std::max(longest, line.size());
+  return longest;
+}
+
 // `best`: the checkpoint of a run that stays alone.
 void remove_old(OldCheckpoints& old, const std::optional<checkpoint::Saved>& best) {
   try {
@@ -173,11 +191,12 @@ std::vector<RunRow> list_runs(const std::vector<Path>& folders) {
   return rows;
 }
 
-void print_runs(const std::vector<RunRow>& runs, std::ostream& out) {
+void print_runs(const std::vector<RunRow>& runs, std::optional<int> columns, std::ostream& out) {
   if (runs.empty()) {
     out << "no runs; `trainer train photos/` writes one into runs/photos\n";
     return;
   }
+  constexpr std::size_t kMinCells = 4;  // the run, its start, state and value
   std::vector<std::vector<std::string>> table{
       {"run", "started (UTC)", "state", "best value", "data (images)", "device", "MB"}};
   for (const RunRow& run : runs) {
@@ -185,16 +204,13 @@ void print_runs(const std::vector<RunRow>& runs, std::ostream& out) {
                      describe_value(run), describe_data(run), shorten_device(run.device),
                      format_megabytes(run.checkpoint_bytes)});
   }
-  std::vector<std::size_t> widths(table.front().size());
-  for (const auto& row : table) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text = print_table(table);
+  while (columns && longest_line(text) > static_cast<std::size_t>(*columns) &&
+         table.front().size() > kMinCells) {
+    for (std::vector<std::string>& row : table) row.pop_back();
+    text = print_table(table);
   }
-  for (const auto& row : table) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
-      out << row[i] << std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    out << std::string(widths.back() - row.back().size(), ' ') << row.back() << '\n';
-  }
+  out << text;
   for (const RunRow& run : runs) {
     if (!run.error.empty()) out << "damaged: " << printable(run.error) << '\n';
   }

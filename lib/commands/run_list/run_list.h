@@ -40,7 +40,9 @@ struct RunRow {
 // the state "damaged". Throws DataError for a folder that does not exist.
 std::vector<RunRow> list_runs(const std::vector<Path>& folders);
 
-void print_runs(const std::vector<RunRow>& runs, std::ostream& out);
+// Prints a table of at most `columns` characters per line if it is that narrow without the size of
+// the checkpoints, the device and the data; nothing: of any width.
+void print_runs(const std::vector<RunRow>& runs, std::optional<int> columns, std::ostream& out);
 // One line: {"event": "runs", "runs": [...]}.
 void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out);
 

@@ -1,9 +1,9 @@
 #include "commands/sweep/sweep_print.h"
 
-#include <cmath>
 #include <ostream>
 
 #include "base/error.h"
+#include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/sweep/table.h"
@@ -14,10 +14,8 @@ namespace {
 constexpr const char* kClearRestOfLine = "\x1b[K";  // an escape sequence of terminals
 
 // Returns "1:05" for 65 seconds, and "?" for nothing.
-std::string format_duration(std::optional<double> seconds) {
-  if (!seconds) return "?";
-  const auto whole = static_cast<std::int64_t>(std::ceil(*seconds));
-  return concat(whole / 60, whole % 60 < 10 ? ":0" : ":", whole % 60);
+std::string format_eta(std::optional<double> seconds) {
+  return seconds ? clock_time(*seconds) : "?";
 }
 
 }  // namespace
@@ -36,7 +34,7 @@ void SweepPrinter::on_progress(std::size_t index, std::int64_t step, std::int64_
                                std::optional<double> eta_seconds) {
   if (is_silent_ || !options_.is_terminal) return;
   out_ << '\r' << place(index) << name_ << "  step " << step << '/' << total << "  eta "
-       << format_duration(eta_seconds) << kClearRestOfLine << std::flush;
+       << format_eta(eta_seconds) << kClearRestOfLine << std::flush;
 }
 
 void SweepPrinter::on_end(std::size_t index, const PointState& state,
@@ -47,7 +45,7 @@ void SweepPrinter::on_end(std::size_t index, const PointState& state,
   out_ << place(index) << state.point.name << ": " << to_string(state.kind);
   if (state.has_failed()) out_ << ": " << printable(state.message);
   if (state.run) out_ << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
-  if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << format_duration(eta_seconds);
+  if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << format_eta(eta_seconds);
   out_ << (options_.is_terminal ? kClearRestOfLine : "") << std::endl;
 }
 

@@ -129,6 +129,11 @@ TEST_CASE("run report: a headline in plain words, of the checkpoint that was loo
       contains(page_of(run, mistakes),
                "<b>68 % right (589 of 863 validation samples), 3 classes, 3,454 training samples; "
                "with the best checkpoint, step 33</b>"));
+  run.config = {{"data.format", "image_folder"}};
+  CHECK(contains(page_of(run, mistakes),
+                 "(589 of 863 validation images), 3 classes, 3,454 training images; "));
+  run.config = {{"data.format", "npz"}};
+  CHECK(contains(page_of(run, mistakes), "3,454 training samples; "));
 }
 
 TEST_CASE("run report: charts over epochs, with the best checkpoint marked") {
@@ -335,11 +340,17 @@ TEST_CASE(
   CHECK(right < page.find("<b>daisy</b> (70.00 %)<br/><small title=\"photos/daisy/g.jpg\""));
 }
 
-TEST_CASE("run report: the command and the model of the run") {
+TEST_CASE("run report: the command, the model, the date and the time of the run") {
   RunFiles run;
   run.command = "trainer train x.yaml";
   run.model = "vgg16, 22 layers, 5 parameters, of which 1 are trained";
+  run.started = "2026-11-27T00:06:12Z";
+  run.wall_seconds = 3725;
   const std::string page = page_of(run);
+  CHECK(contains(page, "<th scope=\"row\">started</th><td>2026-11-27T00:06:12Z</td>"));
+  CHECK(contains(page, "<th scope=\"row\">wall time</th><td>1:02:05</td>"));
+  run.wall_seconds = 59.5;
+  CHECK(contains(page_of(run), "<th scope=\"row\">wall time</th><td>59.50 s</td>"));
   CHECK(contains(page, "trainer train x.yaml"));
   CHECK(contains(page, run.model));
 }

@@ -64,7 +64,7 @@ TEST_CASE("runs: folders of runs and of sweeps, the oldest run first with its be
   CHECK(rows[1].device == "cpu, oneDNN");
 
   std::ostringstream table;
-  print_runs(rows, table);
+  print_runs(rows, {}, table);
   CHECK(contains(table.str(), "2026-11-27 00:06"));
   CHECK(contains(table.str(), "test/accuracy 0.9500"));
   std::ostringstream json;
@@ -72,6 +72,32 @@ TEST_CASE("runs: folders of runs and of sweeps, the oldest run first with its be
   const auto event = test::Json::parse(json.str());
   CHECK(event["runs"][1]["best"]["checkpoint"] == "best");
   CHECK(event["runs"][0]["best"].is_null());
+}
+
+TEST_CASE("print_runs: a narrow terminal, without the columns that do not fit") {
+  RunRow row;
+  row.folder = "runs/photos";
+  row.started = "2026-11-27T00:06:12Z";
+  row.state = "done";
+  row.value = RunValue{"validation/accuracy", 0.95, 2, true};
+  row.data = "photos";
+  row.device = "cpu, 2 lanes";
+  row.checkpoint_bytes = 9'000'000;
+  const auto printed = [&](std::optional<int> columns) {
+    std::ostringstream out;
+    print_runs({row}, columns, out);
+    return out.str();
+  };
+  const std::string whole = printed({});
+  CHECK(contains(whole, "device   MB\n"));
+  CHECK(contains(whole, "cpu     9.0\n"));
+  const int width = static_cast<int>(whole.find('\n'));
+  CHECK(printed(width) == whole);
+  CHECK(contains(printed(width - 1), "device\n"));
+  const std::string narrow = printed(70);
+  CHECK(contains(narrow, "validation/accuracy 0.9500\n"));
+  CHECK(narrow.find('\n') <= 70);
+  CHECK(contains(printed(10), "validation/accuracy 0.9500\n"));  // never less than the value
 }
 
 TEST_CASE("runs: a run without a best checkpoint, the value of its end") {
@@ -92,7 +118,7 @@ TEST_CASE("runs: a damaged run, a row with the reason beside the other runs") {
   const std::vector<RunRow> rows = runs.list();
   REQUIRE(rows.size() == 2);
   std::ostringstream table;
-  print_runs(rows, table);
+  print_runs(rows, {}, table);
   CHECK(contains(table.str(), "damaged: "));
   CHECK(contains(table.str(), "0.9000 (last)"));
 }
@@ -101,7 +127,7 @@ TEST_CASE("runs: a folder that does not exist, an error, and an empty one, the n
   const Runs runs;
   CHECK_THROWS_AS(list_runs({runs.folder.path() / "absent"}), DataError);
   std::ostringstream table;
-  print_runs(runs.list(), table);
+  print_runs(runs.list(), {}, table);
   CHECK(contains(table.str(), "trainer train photos/"));
 }
 
