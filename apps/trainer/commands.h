@@ -8,6 +8,7 @@
 #include "base/notice.h"
 #include "command_line.h"
 #include "commands/evaluate/decision_options.h"
+#include "commands/weights/weights.h"
 #include "config/config.h"
 #include "options.h"
 
@@ -61,14 +62,17 @@ int evaluate(const EvaluateArguments& arguments);
 
 // Returns the config file that the argument of a command names: the file itself. For images (a
 // folder, or a CSV list) it is <name>.yaml in the current folder, which is written unless it
-// exists; a note names it. Of the settings, only those of data.csv are written: without them a list
+// exists; a note names it, and a warning an existing one that does not use the pretrained weights
+// that are found now. Of the settings, only those of data.csv are written: without them a list
 // might not be readable. Throws DataError for other folders, and ConfigError if the file exists and
 // reads other data, and for a run, whose config has fewer rights (load_recorded()).
 std::string find_config(const std::string& source, const std::vector<config::Override>& settings);
 
-// Downloads the ImageNet weights of a backbone, as `trainer weights NAME` does: with progress on a
-// terminal, and a line, or a JSON object, on standard output at the end.
-void download_weights(const std::string& name, bool json);
+// Downloads the ImageNet weights of a backbone, as `trainer weights NAME` does, with progress on a
+// terminal.
+commands::Downloaded download_weights(const commands::WeightFile& weights);
+// "weights/x.h5: downloaded; ...".
+std::string describe(const commands::Downloaded& result);
 
 // "trainer 0.1.0 (commit ...)".
 const char* version();

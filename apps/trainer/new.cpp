@@ -74,9 +74,22 @@ config::Csv read_csv_settings(std::vector<config::Override> settings) {
   return config::parse_config(kText, "config", settings, environment()).config.data.csv;
 }
 
-// What to do where no pretrained weights are found: ask on a terminal whether to download some,
-// or only print the command that does.
-enum class Offer { kDownload, kCommand };
+// Returns the command that writes the config of images anew.
+std::string rewrite_command(const NewArguments& arguments) {
+  std::vector<std::string> words{"trainer new", shell_word(arguments.source)};
+  if (arguments.output != default_output(arguments.source)) {
+    words.insert(words.end(), {"--output", shell_word(arguments.output)});
+  }
+  if (!arguments.group_by.empty()) {
+    words.insert(words.end(), {"--group-by", shell_word(arguments.group_by)});
+  }
+  for (const config::Override& setting : arguments.settings) {
+    if (!is_of_csv(setting)) continue;
+    words.insert(words.end(), {"--set", shell_word(config::to_setting(setting))});
+  }
+  words.emplace_back("--overwrite");
+  return join(words, " ");
+}
 
 bool ask_yes(const std::string& question) {
   std::cerr << question << " [Y/n] " << std::flush;
@@ -85,21 +98,22 @@ bool ask_yes(const std::string& question) {
   return answer.empty() || answer[0] == 'y' || answer[0] == 'Y';
 }
 
-commands::FoundWeights find_or_offer_weights(const Path& source, bool on_cpu,
-                                             std::optional<config::Backbone::Name> wanted,
-                                             Offer offer) {
-  commands::FoundWeights found = commands::find_weights(source, environment(), on_cpu, wanted);
+// Where no pretrained weights are found, asks on a terminal whether to download some, and otherwise
+// prints the commands that do.
+commands::FoundWeights find_or_offer_weights(const NewArguments& arguments, bool on_cpu) {
+  const auto find = [&] {
+    return commands::find_weights(arguments.source, environment(), on_cpu, arguments.backbone);
+  };
+  commands::FoundWeights found = find();
   if (!found.backbone.empty()) return found;
   const commands::WeightFile weights =
       commands::find_weight_file(on_cpu ? "mobilenet_v2" : "resnet50", environment());
   const std::string missing =
       "no pretrained weights were found, without which the model learns from these images alone";
-  const bool can_ask = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
-  if (offer == Offer::kCommand || !can_ask) {
+  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) {
     warn(Notice::note(concat(missing, "; `trainer weights ", weights.name, "` downloads ",
-                             weights.megabytes,
-                             " MB, for a config that `trainer new` writes after "
-                             "it")));
+                             weights.megabytes, " MB, and then `", rewrite_command(arguments),
+                             "` writes a config that uses them")));
     return found;
   }
   warn(Notice::note(missing));
@@ -107,20 +121,21 @@ commands::FoundWeights find_or_offer_weights(const Path& source, bool on_cpu,
                       weights.url, "?"))) {
     return found;
   }
-  download_weights(weights.name, false);
-  return commands::find_weights(source, environment(), on_cpu, wanted);
+  warn(Notice::note(describe(download_weights(weights))));
+  return find();
 }
 
-std::string text_for_images(const Path& source, std::optional<config::Backbone::Name> backbone,
-                            const std::string& group_by,
-                            const std::vector<config::Override>& settings, Offer offer) {
-  refuse_several_labels(settings);
-  const bool on_cpu = backend::open_backends({}).front()->reads_host_memory();
-  commands::ImageSource images = commands::look_at(source, read_csv_settings(settings));
+bool is_on_cpu() { return backend::open_backends({}).front()->reads_host_memory(); }
+
+std::string text_for_images(const NewArguments& arguments) {
+  refuse_several_labels(arguments.settings);
+  const bool on_cpu = is_on_cpu();
+  commands::ImageSource images =
+      commands::look_at(arguments.source, read_csv_settings(arguments.settings));
   for (const std::string& note : images.notes) warn(note);
-  if (!group_by.empty()) commands::set_groups(images, group_by);
-  return commands::starting_config(images, find_or_offer_weights(source, on_cpu, backbone, offer),
-                                   on_cpu, backbone);
+  if (!arguments.group_by.empty()) commands::set_groups(images, arguments.group_by);
+  return commands::starting_config(images, find_or_offer_weights(arguments, on_cpu), on_cpu,
+                                   arguments.backbone);
 }
 
 std::string text_for(const NewArguments& arguments) {
@@ -134,8 +149,7 @@ std::string text_for(const NewArguments& arguments) {
                                    ": a config for images takes only settings of data.csv; edit "
                                    "the file that `trainer new` writes"));
     }
-    return text_for_images(source, arguments.backbone, arguments.group_by, arguments.settings,
-                           Offer::kDownload);
+    return text_for_images(arguments);
   }
   if (!arguments.group_by.empty()) {
     throw ConfigError({},
@@ -167,12 +181,13 @@ config::Backbone::Name backbone_named(const std::string& name) {
               config::unknown("backbone", name, "`trainer models` lists them", enum_words<Name>()));
 }
 
-int create(const NewArguments& arguments) {
-  const std::string output =
-      arguments.output.empty() ? default_output(arguments.source) : arguments.output;
+int create(NewArguments arguments) {
+  if (arguments.output.empty()) arguments.output = default_output(arguments.source);
+  const std::string& output = arguments.output;
   check_output_path("--output", output, arguments.overwrite);
   write_config(text_for(arguments), output);
-  std::cout << output << "\nnext: trainer plan " << output << "\n      trainer train " << output
+  const std::string word = shell_word(output);
+  std::cout << output << "\nnext: trainer plan " << word << "\n      trainer train " << word
             << '\n';
   return kExitOk;
 }
@@ -186,14 +201,25 @@ bool is_within(const std::string& path, const Path& source) {
 }
 
 // Throws ConfigError if the config trains on other data than `source`, which has the same name.
-void check_reads(const std::string& file, const std::string& source) {
-  const config::Data data = config::load_config(file, {}, environment()).config.data;
+void check_reads(const std::string& file, const config::Data& data, const std::string& source) {
   for (const std::string& path : {data.path, data.train.path, data.train.glob}) {
     if (is_within(path, source)) return;
   }
   throw ConfigError({}, concat(file, " exists and its data is not in ", source,
                                "; write another config with `trainer new ", shell_word(source),
                                " --output FILE` and name that one"));
+}
+
+// Warns if the config was written without the pretrained weights that are found now.
+void warn_of_found_weights(const NewArguments& arguments, const config::Model& model) {
+  const std::string& file = arguments.output;
+  if (model.backbone || !commands::is_without_weights(read_text_file(file))) return;
+  const commands::FoundWeights found =
+      commands::find_weights(arguments.source, environment(), is_on_cpu());
+  if (found.backbone.empty()) return;
+  warn(concat(file, " was written before ", printable(found.file.string()),
+              " was there, and its model learns from these images alone; `",
+              rewrite_command(arguments), "` writes a config that uses these weights"));
 }
 
 }  // namespace
@@ -207,13 +233,18 @@ std::string find_config(const std::string& source, const std::vector<config::Ove
                                  "new ",
                                  shell_word(source), " --output FILE`"));
   }
-  const std::string file = default_output(source);
+  NewArguments arguments;
+  arguments.source = source;
+  arguments.settings = settings;
+  const std::string file = arguments.output = default_output(source);
   if (std::filesystem::exists(file)) {
-    check_reads(file, source);
+    const config::Config existing = config::load_config(file, {}, environment()).config;
+    check_reads(file, existing.data, source);
     warn(Notice::note(concat(file, " exists and is the config of ", source)));
+    warn_of_found_weights(arguments, existing.model);
     return file;
   }
-  write_config(text_for_images(source, std::nullopt, "", settings, Offer::kCommand), file);
+  write_config(text_for_images(arguments), file);
   warn(Notice::note(concat("wrote ", file, ", the config of ", source, "; edit it as you like")));
   return file;
 }

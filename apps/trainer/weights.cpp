@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/text.h"
 #include "commands.h"
 
 namespace trainer::app {
@@ -38,41 +39,38 @@ class ProgressLine {
 
 void print_downloaded(const commands::WeightFile& weights, const commands::Downloaded& result,
                       bool json) {
-  if (json) {
-    return write_event(std::cout, {{"event", "downloaded"},
-                                   {"name", weights.name},
-                                   {"file", result.file.string()},
-                                   {"bytes", result.bytes},
-                                   {"was_there", result.was_there}});
-  }
-  std::cout << result.file.string() << ": ";
-  if (result.was_there) {
-    std::cout << "already there\n";
+  if (!json) {
+    std::cout << describe(result) << '\n';
     return;
   }
-  std::cout << "downloaded";
-  if (result.resumed > 0) std::cout << ", continued after " << result.resumed << " bytes";
-  if (!result.sha256.empty()) {
-    std::cout << "; its publisher gives no checksum, its SHA-256 " << result.sha256
-              << " is recorded in " << result.file.filename().string() << ".sha256";
-  }
-  std::cout << '\n';
+  write_event(std::cout, {{"event", "downloaded"},
+                          {"name", weights.name},
+                          {"file", result.file.string()},
+                          {"bytes", result.bytes},
+                          {"was_there", result.was_there}});
 }
 
 }  // namespace
 
-void download_weights(const std::string& name, bool json) {
-  const commands::WeightFile weights = commands::find_weight_file(name, environment());
-  commands::Downloaded result;
-  {
-    ProgressLine line(name);
-    commands::DownloadProgress progress;
-    if (::isatty(STDERR_FILENO) == 1) {
-      progress = [&](std::int64_t bytes, std::int64_t total) { line.show(bytes, total); };
-    }
-    result = commands::download_weights(weights, environment(), progress);
+commands::Downloaded download_weights(const commands::WeightFile& weights) {
+  ProgressLine line(weights.name);
+  commands::DownloadProgress progress;
+  if (::isatty(STDERR_FILENO) == 1) {
+    progress = [&](std::int64_t bytes, std::int64_t total) { line.show(bytes, total); };
   }
-  print_downloaded(weights, result, json);
+  return commands::download_weights(weights, environment(), progress);
+}
+
+std::string describe(const commands::Downloaded& result) {
+  const std::string file = result.file.string();
+  if (result.was_there) return concat(file, ": already there");
+  std::string text = concat(file, ": downloaded");
+  if (result.resumed > 0) text += concat(", continued after ", result.resumed, " bytes");
+  if (!result.sha256.empty()) {
+    text += concat("; its publisher gives no checksum, its SHA-256 ", result.sha256,
+                   " is recorded in ", result.file.filename().string(), ".sha256");
+  }
+  return text;
 }
 
 void add_weights(CommandLine& line) {
@@ -92,7 +90,10 @@ void add_weights(CommandLine& line) {
       (arguments->json ? commands::print_weights_json : commands::print_weights)(std::cout,
                                                                                  environment());
     }
-    for (const std::string& name : arguments->names) download_weights(name, arguments->json);
+    for (const std::string& name : arguments->names) {
+      const commands::WeightFile weights = commands::find_weight_file(name, environment());
+      print_downloaded(weights, download_weights(weights), arguments->json);
+    }
     return kExitOk;
   });
 }

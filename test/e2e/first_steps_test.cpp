@@ -148,6 +148,51 @@ TEST_CASE("new: a backbone, whose batch norm uses the moving statistics") {
   CHECK(valid.err == "");
 }
 
+TEST_CASE("new: no weights, the note names the commands that write this config with weights") {
+  const Here here;
+  const Result photos = here.run({"new", "photos"});
+  CHECK(contains(photos.err,
+                 "MB, and then `trainer new photos --overwrite` writes a config that uses them"));
+  const Result list = here.run({"new", "list.csv", "--output", "start here.yaml", "--group-by",
+                                "photos/(.*)/", "--set", "data.csv.label_column=label"});
+  CHECK(contains(list.out, "trainer train 'start here.yaml'\n"));
+  CHECK(contains(list.err,
+                 "`trainer new list.csv --output 'start here.yaml' --group-by 'photos/(.*)/' --set "
+                 "data.csv.label_column=label --overwrite`"));
+}
+
+TEST_CASE("train: a config from before weights were there, a warning with what uses them") {
+  const Here here;
+  const Path config = here.folder / "photos.yaml";
+  REQUIRE(here.run(train("photos")).code == 0);
+  const Arguments again = train("photos", {"--overwrite"});
+  CHECK_FALSE(contains(here.run(again).err, "was written before"));
+  fs::create_directories(here.folder / "weights");
+  const std::string file =
+      "weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5";
+  std::ofstream(here.folder / file) << "not read";
+  const std::string written = here.text("photos.yaml");
+  const Result old = here.run(again);
+  CHECK(old.code == 0);
+  CHECK(contains(old.err, concat("warning: photos.yaml was written before ", file,
+                                 " was there, and its model learns from these images alone; "
+                                 "`trainer new photos --overwrite` writes a config that uses these "
+                                 "weights\n")));
+  CHECK(here.text("photos.yaml") == written);
+
+  // A config that the user has taken over.
+  std::string own = written;
+  own.replace(own.find("# No weights"), 12, "# My network");
+  write_file_atomic(config, own);
+  CHECK_FALSE(contains(here.run(again).err, "was written before"));
+
+  REQUIRE(here.run({"new", "photos", "--overwrite"}).code == 0);
+  CHECK(contains(here.text("photos.yaml"), file));
+  const Result data = here.run({"data", "photos"});
+  CHECK(data.code == 0);
+  CHECK_FALSE(contains(data.err, "warning"));
+}
+
 TEST_CASE("train: a config of the same name and other data, is rejected") {
   const Here here;
   REQUIRE(here.run({"new", "photos"}).code == 0);

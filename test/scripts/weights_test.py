@@ -47,11 +47,11 @@ class Weights(unittest.TestCase):
         return subprocess.run([support.TRAINER, *arguments], cwd=self.here, env={**self.environment, **variables},
                               capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
-    def run_in_terminal(self, answer, *arguments):
+    def run_in_terminal(self, answer, *arguments, output=subprocess.DEVNULL):
         """The exit code, and what the program writes to the terminal that it reads the answer from."""
         terminal, end = pty.openpty()
         process = subprocess.Popen([support.TRAINER, *arguments], cwd=self.here, env=self.environment, stdin=end,
-                                   stdout=subprocess.DEVNULL, stderr=end)
+                                   stdout=output, stderr=end)
         os.close(end)
         text = b""
         try:
@@ -127,7 +127,8 @@ class Weights(unittest.TestCase):
             done = self.trainer(*arguments)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("note: no pretrained weights were found", done.stderr)
-            self.assertIn("`trainer weights mobilenet_v2` downloads 9 MB", done.stderr)
+            self.assertIn("`trainer weights mobilenet_v2` downloads 9 MB, and then `trainer new photos --overwrite`",
+                          done.stderr)
             self.assertNotIn("backbone:", (self.here / "photos.yaml").read_text())
             (self.here / "photos.yaml").unlink()
         code, text = self.run_in_terminal("n\n", "new", "photos")
@@ -138,6 +139,25 @@ class Weights(unittest.TestCase):
         self.assertEqual(code, 0, text)
         config = (self.here / "photos.yaml").read_text()
         self.assertIn(f"weights: weights/{MOBILENET_V2}", config)
+
+    def test_train_offers_the_download(self):
+        pictures.draw(self.here / "photos", ["left", "right"], 10, 32, 3)
+        train = ["train", "photos", "--json", "--set", "train.max_steps=1"]
+        code, text = self.run_in_terminal("n\n", *train)
+        self.assertEqual(code, 0, text)
+        self.assertIn("Download those of mobilenet_v2, 9 MB from", text)
+        self.assertNotIn("backbone:", (self.here / "photos.yaml").read_text())
+        code, text = self.run_in_terminal(None, *train, "--overwrite")
+        self.assertEqual(code, 0, text)
+        self.assertNotIn("Download", text, "the config is there")
+        (self.here / "photos.yaml").unlink()
+        with open(self.work / "out", "wb") as output:
+            code, text = self.run_in_terminal("y\n", *train, "--overwrite", output=output)
+        self.assertEqual(code, 3, "the file that the server has is not one of weights")
+        self.assertIn(f"note: weights/{MOBILENET_V2}: downloaded", text)
+        self.assertIn(f"weights: weights/{MOBILENET_V2}", (self.here / "photos.yaml").read_text())
+        for line in (self.work / "out").read_text().splitlines():
+            self.assertIn("event", json.loads(line), "standard output is for JSON alone")
 
 
 if __name__ == "__main__":

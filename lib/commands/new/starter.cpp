@@ -28,6 +28,7 @@ constexpr double kValidationShare = 0.2;     // where there is no validation spl
 constexpr std::int64_t kBackboneSide = 224;  // of the images that the weights were made with
 // The largest class has more than so many times the images of the smallest: weights are balanced.
 constexpr std::int64_t kMaxImbalance = 2;
+constexpr const char* kNoWeights = "# No weights of a backbone were found";
 
 ImageSource::SplitImages count_images(const Path& path, const std::vector<std::string>& classes) {
   ImageSource::SplitImages split;
@@ -150,9 +151,10 @@ std::string plain_model(const ImageSource& images, const FoundWeights& weights) 
   std::vector<std::string> searched;
   for (const Path& path : weights.searched) searched.push_back(path.string());
   return concat(
-      "# No weights of a backbone were found in ", printable(join(searched)),
+      kNoWeights, " in ", printable(join(searched)),
       ".\n# This small network learns from these images alone. For better results with few images "
-      "run\n#   trainer weights mobilenet_v2\n# and `trainer new` again.\nmodel:\n  input: [",
+      "run\n#   trainer weights mobilenet_v2\n# and `trainer new` again with "
+      "--overwrite.\nmodel:\n  input: [",
       side, ", ", side, ", ", images.is_grey ? 1 : 3,
       "]  # height, width, channels: images are resized to this\n  layers:\n", conv_line(32),
       "    - max_pool: 2\n", conv_line(64), "    - max_pool: 2\n", conv_line(128),
@@ -370,6 +372,10 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
     }
   }
   return weights;
+}
+
+bool is_without_weights(const std::string& text) {
+  return text.find(concat('\n', kNoWeights)) != std::string::npos;
 }
 
 std::string starting_config(const ImageSource& images, const FoundWeights& weights, bool on_cpu,

@@ -57,4 +57,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
 std::string starting_config(const ImageSource& images, const FoundWeights& weights, bool on_cpu,
                             std::optional<config::Backbone::Name> wanted = {});
 
+// Returns whether starting_config() wrote the text without pretrained weights.
+bool is_without_weights(const std::string& text);
+
 }  // namespace trainer::commands
