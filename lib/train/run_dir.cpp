@@ -29,10 +29,10 @@ namespace {
 
 // The names of the files that a run replaces or continues. Other programs may have files of these
 // names in the folder.
-constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",      "metrics.jsonl",
-                                "ledger.csv",           "run.json",         "mlflow.json",
-                                "tensorboard",          "calibration.json", "curves.json",
-                                "operating_point.json", "abstention.json",  "thresholds.json"};
+constexpr const char* kOwn[] = {
+    "config.yaml",     "metrics.csv",     "metrics.jsonl",    "ledger.csv",  "run.json",
+    "mlflow.json",     "tensorboard",     "calibration.json", "curves.json", "operating_point.json",
+    "abstention.json", "thresholds.json", "predictions.jsonl"};
 constexpr const char* kDataReport = "data_report.txt";
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {
@@ -145,6 +145,8 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
                "continue it with --resume, replace it with --overwrite, or choose "
                "another folder with --run-dir"));
   }
+  // The predictions carry no step by which `compare` could ignore those of another checkpoint.
+  if (start == Start::kResume) fs::remove(run / "predictions.jsonl");
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);
     for (const char* name : {"checkpoints", kDataReport, "evaluator"}) fs::remove_all(run / name);

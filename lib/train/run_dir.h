@@ -11,6 +11,7 @@
 //   <run>/curves.json, operating_point.json, abstention.json, thresholds.json
 //                              the results of `evaluate` with --curves, --operating-point,
 //                              --abstain and --thresholds
+//   <run>/predictions.jsonl    the output of `predict --json`, where a user has stored it
 //   <run>/lock                 held while a process trains here
 //   <run>/evaluator/<split>/   files of `evaluate --follow`: metrics.csv, metrics.jsonl,
 //                              tensorboard/, and a lock of its own
@@ -34,8 +35,8 @@ enum class Start { kFresh, kResume, kOverwrite };
 // Prepares the run folder. Throws ConfigError for a folder that holds files with the names of a
 // run's files but was never a run folder. kFresh also throws for a folder with checkpoints, with
 // advice; kOverwrite removes the files of an earlier run; kResume accepts a folder without
-// checkpoints, in which the run starts anew. Throws DataError for a link in the place of a file
-// that a run writes.
+// checkpoints, in which the run starts anew, and removes stored predictions. Throws DataError for a
+// link in the place of a file that a run writes.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
 
 // Returns a warning if the file system of the run folder cannot sync folders, else "".

@@ -265,4 +265,31 @@ TEST_CASE("runs of two seeds part at the first step, and compare says by what") 
   CHECK(contains(rest.out, "has no part in McNemar's test: "));
 }
 
+TEST_CASE("compare: a run that is trained again, its stored predictions are not used") {
+  const Small small;
+  const Path a = small.work / "a", b = small.work / "b";
+  REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);
+  REQUIRE(run({"train", small.config, "--run-dir", b, "--seed", "8"}).code == 0);
+  const auto compare = [&] {
+    return run({"compare", a, b, "--json"}).event("compared")["mcnemar"];
+  };
+  const Json pair = compare();
+  REQUIRE(pair.size() == 1);
+  const Arguments overwrite{"--overwrite"}, resume{"--resume"},
+      longer{"--resume", "--set", "train.max_steps=20"};
+  for (const Arguments& options : {overwrite, resume, longer}) {
+    CAPTURE(options);
+    // These name no sample of the data, so that they give no pair.
+    write_file_atomic(a / "predictions.jsonl",
+                      "{\"index\": 0, \"class\": \"0\", \"label\": \"1\"}\n");
+    REQUIRE(compare().empty());
+    Arguments again{"train", small.config, "--run-dir", a};
+    again.insert(again.end(), options.begin(), options.end());
+    REQUIRE(run(again).code == 0);
+    const Json trained = compare();
+    REQUIRE(trained.size() == 1);
+    CHECK((trained == pair) == (options != longer));
+  }
+}
+
 }  // namespace trainer::e2e::sweep_test
