@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "commands.h"
 #include "commands/compare/diff.h"
+#include "commands/open_model/source.h"
 
 namespace trainer::app {
 namespace {
@@ -18,9 +19,17 @@ struct CompareArguments {
   bool json = false;
 };
 
-int compare(const CompareArguments& arguments) {
+std::vector<commands::RunFiles> read_runs(const CompareArguments& arguments) {
   std::vector<commands::RunFiles> runs;
-  for (const std::string& folder : arguments.runs) runs.push_back(commands::read_run(folder));
+  for (const std::string& folder : arguments.runs) {
+    commands::check_is_run(folder);
+    runs.push_back(commands::read_run(folder));
+  }
+  return runs;
+}
+
+int compare(const CompareArguments& arguments) {
+  const std::vector<commands::RunFiles> runs = read_runs(arguments);
   const auto checkpoint =
       arguments.last ? commands::ScoredCheckpoint::kLast : commands::ScoredCheckpoint::kBest;
   const commands::Comparison comparison =
@@ -33,8 +42,8 @@ int compare(const CompareArguments& arguments) {
 }
 
 int diff(const CompareArguments& arguments) {
-  const commands::RunDiff found =
-      commands::diff(commands::read_run(arguments.runs[0]), commands::read_run(arguments.runs[1]));
+  const std::vector<commands::RunFiles> runs = read_runs(arguments);
+  const commands::RunDiff found = commands::diff(runs[0], runs[1]);
   (arguments.json ? commands::print_diff_json : commands::print_diff)(found, std::cout);
   return found.step ? kExitCheck : kExitOk;
 }

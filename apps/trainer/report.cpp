@@ -5,6 +5,7 @@
 #include "checkpoint/run_links.h"
 #include "commands.h"
 #include "commands/crossval/crossval.h"
+#include "commands/open_model/source.h"
 #include "commands/report/html.h"
 #include "commands/sweep/summary.h"
 #include "options.h"
@@ -53,6 +54,7 @@ bool check_points(const commands::Summary& summary) {
 
 // Returns whether all parts of the report were made.
 bool report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
+  commands::check_is_run(folder);
   const commands::RunFiles run = commands::read_run(folder);
   commands::Mistakes mistakes;
   if (arguments.mistakes == 0) {

@@ -1,10 +1,15 @@
 #include <iostream>
 
+#include "base/error.h"
+#include "base/process/shell.h"
+#include "base/text.h"
 #include "commands.h"
+#include "commands/open_model/source.h"
 #include "commands/validate/validation_json.h"
 #include "model/files/import.h"
 #include "options.h"
 #include "train/open.h"
+#include "train/run_dir.h"
 #include "train/warnings.h"
 
 namespace trainer::app {
@@ -16,10 +21,32 @@ struct ValidateArguments {
   bool json = false;
 };
 
+// Throws ConfigError for images and runs, which other commands check.
+void reject_other_sources(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  const std::string word = printable(shell_word(path));
+  switch (commands::find_source_kind(path)) {
+    case commands::SourceKind::kConfig:
+      return;
+    case commands::SourceKind::kRun:
+      throw ConfigError({path, 0, 0},
+                        concat("is a run; its config is checked by: trainer validate ",
+                               printable(shell_word(train::config_file(path).string()))));
+    case commands::SourceKind::kImageFolder:
+      throw ConfigError({path, 0, 0}, concat("holds images, which `trainer data ", word,
+                                             "` checks; this command takes configs"));
+    case commands::SourceKind::kImageList:
+      throw ConfigError({path, 0, 0}, concat("is a list of images, which `trainer data ", word,
+                                             "` checks; this command takes configs"));
+  }
+}
+
 int validate(const ValidateArguments& arguments) {
   int code = kExitOk;
   for (const std::string& path : arguments.configs) {
     try {
+      reject_other_sources(path);
       const config::Config config =
           config::load_config(path, arguments.overrides, environment()).config;
       const train::ModelCheck checked = train::check_model(config);

@@ -1,10 +1,12 @@
 #include "config/hints.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "config/describe/schema.h"
 #include "config/values.h"
@@ -151,6 +153,42 @@ std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::
                                     inner.entries.empty() ? "" : ": " + print_flow(inner), "'")};
   }
   return std::nullopt;
+}
+
+std::string path_hint(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMaxNames = 1000;
+  const fs::path written = path;
+  const fs::path missing = written.has_filename() ? written : written.parent_path();
+  const fs::path folder = missing.parent_path();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end && names.size() < kMaxNames; entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  const std::optional<std::string> name = nearest(missing.filename().string(), names);
+  return name ? concat(", did you mean '", printable((folder / *name).string()), "'?") : "";
+}
+
+std::string list_hint(const std::string& text, const std::string& path) {
+  for (const std::string& line : split_text(text, '\n')) {
+    if (is_blank(line)) continue;
+    // These begin a map or an item before one.
+    if (std::string("{[?&!%-").find(line[count_indent(line)]) != std::string::npos) return "";
+    if (line.find(": ") != std::string::npos || line.ends_with(':')) return "";
+    const bool has_tab = line.find('\t') != std::string::npos;
+    if (!has_tab && line.find(',') == std::string::npos) return "";
+    const std::string ending = has_tab ? ".tsv" : ".csv";
+    std::filesystem::path named = path;
+    const bool is_named = named.extension() == ending;
+    const std::string list = named.replace_extension(ending).string();
+    return concat("looks like a list of images, not a config; ",
+                  is_named ? "" : concat("name it ", list, " and "), "run `trainer train ",
+                  shell_word(list), "`");
+  }
+  return "";
 }
 
 }  // namespace trainer::config

@@ -25,4 +25,12 @@ struct NamedChoice {
 std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::string>& choices,
                                         const std::vector<std::string>& keys);
 
+// Returns the name in the same folder that a path which does not exist probably means: ", did you
+// mean 'photos'?".
+std::string path_hint(const std::string& path);
+
+// Returns what to do with a text that is probably a list of images (CSV) and not a config: its
+// first line has a comma or a tab and cannot begin a map.
+std::string list_hint(const std::string& text, const std::string& path);
+
 }  // namespace trainer::config

@@ -3,11 +3,13 @@
 #include <fstream>
 #include <tuple>
 
+#include "base/error.h"
 #include "base/files/files.h"
 #include "config/checks/checks.h"
 #include "config/decode.h"
 #include "config/describe/schema.h"
 #include "config/extends.h"
+#include "config/hints.h"
 #include "config/paths.h"
 #include "config/pretrained.h"
 #include "config/yaml/rounds.h"
@@ -159,11 +161,18 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
   }
   if (!std::filesystem::is_regular_file(path, error)) {
     const bool exists = std::filesystem::exists(path, error);
+    const std::string hint = exists ? "" : path_hint(path);
     throw ConfigError(SourceLoc{path, 0, 0},
-                      exists ? "this is not a file; give the path of a YAML config"
-                             : "no such file; give the path of a YAML config");
+                      exists
+                          ? "this is not a file; give the path of a YAML config"
+                          : concat("no such file", hint.empty() ? "; expected" : hint + " Expected",
+                                   " a YAML config, a folder of images or a list of images (CSV)"));
   }
-  LoadedConfig loaded = parse_config(read_text_file(path), path, overrides, environment);
+  const std::string text = read_text_file(path);
+  if (const std::string hint = list_hint(text, path); !hint.empty()) {
+    throw ConfigError(SourceLoc{path, 0, 0}, hint);
+  }
+  LoadedConfig loaded = parse_config(text, path, overrides, environment);
   find_paths_beside_file(loaded);
   return loaded;
 }

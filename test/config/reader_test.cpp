@@ -116,7 +116,8 @@ TEST_CASE("every byte sequence is a config or a ConfigError") {
 
 TEST_CASE("a missing file is named") {
   CHECK_THROWS_WITH_AS(load_config("no/such.yaml", {}, {}),
-                       "no/such.yaml: error: no such file; give the path of a YAML config",
+                       "no/such.yaml: error: no such file; expected a YAML config, a folder of "
+                       "images or a list of images (CSV)",
                        ConfigError);
 }
 

@@ -303,6 +303,76 @@ TEST_CASE("commands: a folder that is neither a run nor one of images, is reject
                  "photos: is a folder of images, not a run; `trainer train photos` trains"));
 }
 
+TEST_CASE("commands: a source of another kind, one sentence with what to do") {
+  const Here here;
+  REQUIRE(here.run(train("photos")).code == 0);
+  fs::copy(here.folder / "list.csv", here.folder / "list.txt");
+  std::ofstream(here.folder / "tabs.txt") << "path\tlabel\nphotos/left/0.ppm\tcat\n";
+  std::ofstream(here.folder / "notes.txt") << "some text\n";
+  struct Row {
+    Arguments command;
+    std::string expected;
+    int code = 3;
+  };
+  const std::string one_of_three =
+      " Expected a YAML config, a folder of images or a list of images (CSV)\n";
+  const std::string run_folder = "expected the folder of a run, as `trainer train` leaves it\n";
+  const std::string images = "photos: is a folder of images, not a run; `trainer train photos` ";
+  const std::string list = "list.csv: is a list of images, not a run; `trainer train list.csv` ";
+  for (const Row& row : {
+           Row{{"train", "potos"},
+               "potos: error: no such file, did you mean 'photos'?" + one_of_three,
+               2},
+           Row{{"train", "runs/../potos/"}, "no such file, did you mean 'runs/../photos'?", 2},
+           Row{{"plan", "photo.yaml"}, "no such file, did you mean 'photos.yaml'?", 2},
+           Row{{"validate", "photo.yaml"}, "no such file, did you mean 'photos.yaml'?", 2},
+           Row{{"data", "lst.csv"},
+               "lst.csv: no such file or folder, did you mean 'list.csv'? Expected a folder with"},
+           Row{{"new", "quite_another_name"},
+               "quite_another_name: no such file or folder; expected a folder with"},
+           Row{{"plan", "notes.txt"}, "notes.txt:1:1: error: expected a map with the keys", 2},
+           Row{{"train", "list.txt"},
+               "list.txt: error: looks like a list of images, not a config; name it list.csv and "
+               "run `trainer train list.csv`\n",
+               2},
+           Row{{"plan", "tabs.txt"}, "name it tabs.tsv and run `trainer train tabs.tsv`\n", 2},
+           Row{{"validate", "list.txt"}, "run `trainer train list.csv`\n", 2},
+           Row{{"validate", "photos"},
+               "photos: error: holds images, which `trainer data photos` checks; this command "
+               "takes configs\n",
+               2},
+           Row{{"validate", "list.csv"},
+               "list.csv: error: is a list of images, which `trainer data list.csv` checks; this "
+               "command takes configs\n",
+               2},
+           Row{{"validate", "runs/photos"},
+               "is a run; its config is checked by: trainer validate runs/photos/config.yaml\n",
+               2},
+           Row{{"report", "photos"}, images},
+           Row{{"report", "runs"}, "runs: is a folder of runs; name one of them: runs/photos\n"},
+           Row{{"report", "runs/photo"},
+               "runs/photo: no such folder, did you mean 'runs/photos'? Expected the folder of a "},
+           Row{{"report", "quite_another_name"}, "no such folder; " + run_folder},
+           Row{{"compare", "runs/photos", "photos"}, images},
+           Row{{"compare", "list.csv", "runs/photos"}, list},
+           Row{{"compare", "runs/photos", "notes.txt"}, "notes.txt: is a file; " + run_folder},
+           Row{{"diff", "runs/photos", "photos.yaml"},
+               "photos.yaml: is a config, not a run; `trainer train photos.yaml` makes a run\n"},
+           Row{{"diff", "runs/photos", "runs"}, "is a folder of runs; name one of them: runs/p"},
+           Row{{"evaluate", "runs"}, "is a folder of runs; name one of them: runs/photos\n"},
+           Row{{"evaluate", "list.csv"}, list},
+           Row{{"predict", "photos"}, images},
+       }) {
+    CAPTURE(row.command);
+    const Result result = here.run(row.command);
+    INFO(result.err);
+    CHECK(result.code == row.code);
+    CHECK(contains(result.err, row.expected));
+    CHECK(std::ranges::count(result.err, '\n') == 1);
+  }
+  CHECK_FALSE(fs::exists(here.folder / "photos/report.html"));
+}
+
 TEST_CASE("trainer: without a command and with help, prints how to begin") {
   const Here here;
   const Result alone = here.run({}), help = here.run({"help"});

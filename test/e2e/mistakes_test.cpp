@@ -89,7 +89,7 @@ std::vector<Mistake> mistakes() {
        "model: {layers: [flatten, dense: {units: 10, activation: softmax}]}\n" + kDataLine +
            kTrainLine,
        train, 2, "softmax"},
-      {"no config", "", {"train", "nowhere.yaml"}, 2, "give the path of a YAML config"},
+      {"no config", "", {"train", "nowhere.yaml"}, 2, "expected a YAML config, a folder of"},
       {"no data", kModelLine + "data: {format: idx, path: /nowhere}\n" + kTrainLine, train, 3,
        "/nowhere"},
       {"replicas without a rule",

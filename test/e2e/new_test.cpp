@@ -140,7 +140,7 @@ TEST_CASE("folders that are no images of classes are refused with a reason") {
     return result.err;
   };
   CHECK(contains(error(folder.work / "nowhere"),
-                 "is not a folder; expected one with a folder of images"));
+                 "nowhere: no such file or folder; expected a folder with a folder of images"));
   CHECK(contains(error(folder.photos / "train" / "left"),
                  "has 0 folders with images; expected one for each of"));
   std::filesystem::create_directories(folder.photos / "train" / "third");

@@ -122,7 +122,7 @@ TEST_CASE("new: a zip archive without images of two classes, an error with the r
   CHECK(contains(third.err, "splits.zip/val: has no folder third; expected one for every class"));
   const Result none = here.run({"new", "splits.zip/nothing"});
   CHECK(none.code == 3);
-  CHECK(contains(none.err, "splits.zip/nothing: is not a folder; expected one with"));
+  CHECK(contains(none.err, "splits.zip/nothing: no such file or folder; expected a folder with"));
   write_file_atomic(here.folder / "text.zip", "no archive");
   const Result text = here.run({"train", "text.zip"});
   CHECK(text.code == 3);

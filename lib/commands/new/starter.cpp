@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "config/hints.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
 #include "data/check.h"
@@ -329,9 +330,12 @@ std::int64_t ImageSource::SplitImages::size() const {
 ImageSource look_at(const Path& source, const config::Csv& csv) {
   if (data::is_folder(source)) return look_at_folder(source);
   if (fs::is_regular_file(source)) return look_at_list(source, csv);
+  const std::string hint = fs::exists(source) ? "" : config::path_hint(source.string());
   throw DataError(source.string(),
-                  "is not a folder; expected one with a folder of images per class, a zip archive "
-                  "of these, or a list of images and classes (CSV)");
+                  concat(fs::exists(source) ? "is not a folder" : "no such file or folder",
+                         hint.empty() ? "; expected" : hint + " Expected",
+                         " a folder with a folder of images per class, a zip archive of these, or "
+                         "a list of images and classes (CSV)"));
 }
 
 void set_groups(ImageSource& images, const std::string& group_by) {

@@ -4,13 +4,11 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/process/shell.h"
 #include "checkpoint/store.h"
 #include "commands/open_model/run_archive.h"
 #include "commands/open_model/source.h"
 #include "commands/open_model/untrained.h"
 #include "config/keys.h"
-#include "data/split_folders.h"
 
 namespace trainer::commands {
 
@@ -18,17 +16,13 @@ namespace keys = config::keys;
 
 namespace {
 
-// Throws DataError for a folder that is not a run, with what it is.
-void reject_other_folders(const std::string& path) {
+// Throws DataError for images and folders that are not a run, with what they are.
+void reject_other_sources(const std::string& path) {
   const bool is_folder = std::filesystem::is_directory(path);
-  if (!is_folder && !data::is_folder(path)) return;
   if (is_folder && !checkpoint::list_checkpoints(checkpoint::find_checkpoints(path)).empty()) {
     return;
   }
-  if (find_source_kind(path) != SourceKind::kImageFolder) return;
-  throw DataError(path, concat("is a ", is_folder ? "folder" : "zip archive",
-                               " of images, not a run; `trainer train ",
-                               printable(shell_word(path)), "` trains a model on them"));
+  reject_images(path);
 }
 
 }  // namespace
@@ -49,7 +43,7 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
     throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
                                  source.path, " has weights of its own"));
   }
-  reject_other_folders(source.path);
+  reject_other_sources(source.path);
   const std::string choice = to_string(source.checkpoint);
   OpenedModel opened =
       source.average ? open_average(source.path, *source.average, overrides, environment, warn)
