@@ -7,6 +7,7 @@
 #include "base/files/files.h"
 #include "base/text.h"
 #include "commands.h"
+#include "commands/open_model/recorded_paths.h"
 #include "commands/open_model/source.h"
 #include "train/run_dir.h"
 
@@ -33,7 +34,10 @@ bool is_run(const std::string& source) {
 config::LoadedConfig load_recorded(const std::string& run,
                                    const std::vector<config::Override>& overrides) {
   const std::string file = train::config_file(run).string();
-  return config::parse_recorded_config(read_text_file(file), file, overrides, environment());
+  config::LoadedConfig loaded =
+      config::parse_recorded_config(read_text_file(file), file, overrides, environment());
+  commands::find_recorded_paths(loaded, run, commands::read_base(run));
+  return loaded;
 }
 
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size) {

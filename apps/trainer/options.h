@@ -30,7 +30,8 @@ config::LoadedConfig load(const ConfigArguments& arguments);
 // Returns whether a source is a run folder.
 bool is_run(const std::string& source);
 // Returns the config that a run folder records, whose author is not trusted: see
-// config::parse_recorded_config(). The overrides are the user's own.
+// config::parse_recorded_config(), with its paths as commands::find_recorded_paths() finds them.
+// The overrides are the user's own.
 config::LoadedConfig load_recorded(const std::string& run,
                                    const std::vector<config::Override>& overrides);
 // The same for this machine's devices: `parallel.gpus: all` without parallel.replicas becomes a

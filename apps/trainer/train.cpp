@@ -101,6 +101,7 @@ hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::Lay
   for (const std::string& warning : hooks::data_warnings(job.data)) {
     origin.data_notices.emplace_back(warning);
   }
+  origin.base = train::find_base(job.run);
   origin.on_cpu = job.engine.reads_host_memory();
   origin.price_per_hour = job.config.run.price_per_hour;
   return origin;

@@ -1,9 +1,11 @@
 #include "config/paths.h"
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "config/pretrained.h"
 
@@ -33,11 +35,13 @@ fs::path fixed_part(const PathKey& one) {
 
 class PathFinder {
  public:
-  explicit PathFinder(const std::map<std::string, Origin>& origins) : origins_(origins) {}
+  // Without `base`, paths are relative to the file that has them.
+  PathFinder(const std::map<std::string, Origin>& origins, std::optional<fs::path> base)
+      : origins_(origins), base_(std::move(base)) {}
 
-  // Looks for all paths in one place, so that no split comes from another data set: beside the
-  // config only if the current folder has none of them. Returns, by key, the other places that
-  // do not exist.
+  // Looks for all paths in one place, so that no split comes from another data set: in the other
+  // folder only if the current one has none of them. Returns, by key, the other places that do not
+  // exist.
   std::map<std::string, std::string> find(std::vector<PathKey> keys) const {
     std::erase_if(keys, [&](const PathKey& one) { return find_folder(one).empty(); });
     std::error_code error;
@@ -51,29 +55,28 @@ class PathFinder {
       if (fs::exists(folder / fixed_part(one), error)) {
         *one.path = place;
       } else if (place != fs::path(*one.path).lexically_normal()) {
-        missing[one.key] = place;
+        missing[one.key] = concat(
+            place, base_ ? " in the folder in which the run was started" : " beside the config");
       }
     }
     return missing;
   }
 
  private:
-  // Returns the folder of the file that has the path; empty for a path that is not relative to it.
+  // Returns the folder to which the path is relative; empty for a path that is not of a file.
   fs::path find_folder(const PathKey& one) const {
     if (one.path->empty() || fs::path(*one.path).is_absolute()) return {};
     const auto origin = origins_.find(one.key);
     if (origin == origins_.end() || origin->second.kind != Origin::Kind::kFile) return {};
     if (fixed_part(one).empty()) return {};
-    return fs::path(origin->second.loc.file).parent_path();
+    return base_ ? *base_ : fs::path(origin->second.loc.file).parent_path();
   }
 
   const std::map<std::string, Origin>& origins_;
+  std::optional<fs::path> base_;
 };
 
-}  // namespace
-
-void find_paths_beside_file(LoadedConfig& loaded) {
-  const PathFinder finder(loaded.origins);
+void find_paths(LoadedConfig& loaded, const PathFinder& finder) {
   Data& data = loaded.config.data;
   std::vector<PathKey> keys{{"data.path", &data.path},
                             {"data.csv.root", &data.csv.root},
@@ -94,6 +97,16 @@ void find_paths_beside_file(LoadedConfig& loaded) {
   if (model.backbone && model.backbone->weights != kImagenet) {
     finder.find({{"model.backbone.weights", &model.backbone->weights}});
   }
+}
+
+}  // namespace
+
+void find_paths_beside_file(LoadedConfig& loaded) {
+  find_paths(loaded, PathFinder(loaded.origins, std::nullopt));
+}
+
+void find_paths_of_run(LoadedConfig& loaded, const fs::path& base) {
+  find_paths(loaded, PathFinder(loaded.origins, base));
 }
 
 }  // namespace trainer::config

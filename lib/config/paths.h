@@ -1,5 +1,7 @@
-// Paths of a config file that are written relative to the file.
+// Relative paths of a config that do not hold in the current folder.
 #pragma once
+
+#include <filesystem>
 
 #include "config/config.h"
 
@@ -11,5 +13,9 @@ namespace trainer::config {
 // Paths of --set and of the environment stay relative to the current folder. Sets
 // Data::missing_beside_file.
 void find_paths_beside_file(LoadedConfig& loaded);
+
+// Does the same for the config that a run records: its paths are relative to the folder in which
+// the run was started, which is `base`.
+void find_paths_of_run(LoadedConfig& loaded, const std::filesystem::path& base);
 
 }  // namespace trainer::config

@@ -18,12 +18,12 @@ namespace trainer::data {
 
 namespace {
 
-// Returns the part of a message on the place beside the config file, where its relative paths are
-// searched too; "" for a path that was not searched there, such as one of --set.
-std::string describe_place_beside(const config::Data& config, const std::string& key) {
+// Returns the part of a message on the other place where a relative path of a config is searched;
+// "" for a path that was searched in the current folder alone, such as one of --set.
+std::string describe_other_place(const config::Data& config, const std::string& key) {
   const auto place = config.missing_beside_file.find(key);
   if (place == config.missing_beside_file.end()) return "";
-  return concat("; nor is there ", printable(place->second), " beside the config");
+  return concat("; nor is there ", printable(place->second));
 }
 
 // Throws if a path of the config does not exist. Formats that look for files by name would take the
@@ -34,7 +34,7 @@ void check_path(const config::Data& config, const std::string& path, const std::
   if (image_files && find_zip_place(path)) return;
   throw DataError(path,
                   concat("no such file or folder, named by data.", key,
-                         describe_place_beside(config, concat("data.", key)),
+                         describe_other_place(config, concat("data.", key)),
                          ". Give its place with --set data.", key, "=NEW",
                          image_files ? ""
                                      : ", or with the variable that the config uses "

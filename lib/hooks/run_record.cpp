@@ -51,10 +51,10 @@ class RunRecordHook final : public Hook {
  public:
   explicit RunRecordHook(const RunOrigin& origin) {
     record_ = {
-        {"program", origin.program}, {"compiler", origin.compiler},    {"libc", origin.libc},
-        {"host", host_name()},       {"processor", origin.processor},  {"cores", origin.cores},
-        {"machine", origin.machine}, {"device", origin.device},        {"on_cpu", origin.on_cpu},
-        {"model", origin.model},     {"data", origin.data_fingerprint}};
+        {"program", origin.program}, {"compiler", origin.compiler},     {"libc", origin.libc},
+        {"host", host_name()},       {"processor", origin.processor},   {"cores", origin.cores},
+        {"machine", origin.machine}, {"device", origin.device},         {"on_cpu", origin.on_cpu},
+        {"model", origin.model},     {"data", origin.data_fingerprint}, {"base", origin.base}};
     for (const auto& [split, samples, classes] : origin.splits) {
       record_["splits"][to_string(split)] = {{"samples", samples}, {"classes", classes}};
     }

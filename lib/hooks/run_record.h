@@ -33,6 +33,7 @@ struct RunOrigin {
   std::vector<Notice> data_notices;  // that were printed at the start
   // The bytes that the model takes on a device, by purpose: the plan of one rank of this process.
   std::vector<std::pair<std::string, std::int64_t>> memory;
+  std::string base;  // the folder to which relative paths belong, relative to the run folder
   bool on_cpu = true;
   std::optional<double> price_per_hour;  // run.price_per_hour
 };

@@ -23,6 +23,12 @@ Path checkpoint_folder(const Path& run) { return run / "checkpoints"; }
 
 Path config_file(const Path& run) { return run / "config.yaml"; }
 
+std::string find_base(const Path& run) {
+  std::error_code error;
+  const Path here = fs::current_path(error);
+  return error ? "" : fs::relative(here, run, error).string();
+}
+
 Path evaluator_folder(const Path& run, Split split) { return run / "evaluator" / to_string(split); }
 
 namespace {

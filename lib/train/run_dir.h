@@ -30,6 +30,10 @@ Path checkpoint_folder(const Path& run);
 Path config_file(const Path& run);
 Path evaluator_folder(const Path& run, Split split);
 
+// Returns the current folder, to which relative paths of the config belong, relative to the run
+// folder: "../.." for runs/x. Returns "" if it cannot be found.
+std::string find_base(const Path& run);
+
 enum class Start { kFresh, kResume, kOverwrite };
 
 // Prepares the run folder. Throws ConfigError for a folder that holds files with the names of a

@@ -1,5 +1,6 @@
 // Which checkpoint of a run the commands take.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -31,6 +32,39 @@ struct BestRun {
   }
 };
 
+// A folder with images and a run of two steps, whose config names the images by relative paths.
+struct Project {
+  Workspace work;
+  Path folder = work / "project";
+
+  Project() {
+    write_images(folder / "train", 8, 1);
+    write_images(folder / "validation", 4, 2);
+    write_file_atomic(folder / "small.yaml",
+                      "model: {input: [8, 8, 3], layers: [flatten, dense: 2]}\n"
+                      "data: {format: image_folder, train: {path: train}, "
+                      "validation: {path: validation}}\n"
+                      "train: {max_steps: 2, batch_size: 8}\n");
+    const Result trained = run(folder, {"train", "small.yaml"});
+    REQUIRE_MESSAGE(trained.code == 0, trained.err);
+  }
+  // Runs the program with `here` as its current folder.
+  static Result run(const Path& here, const Arguments& arguments) {
+    Program program(arguments, {}, [&] {
+      if (::chdir(here.c_str()) != 0) ::_exit(126);
+    });
+    return program.wait();
+  }
+  static Json evaluated(const Path& here, const Arguments& more) {
+    Arguments arguments{"evaluate", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(here, arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.event("evaluated");
+  }
+};
+
 Json evaluated(const Arguments& more) {
   Arguments arguments{"evaluate", "--json"};
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -59,6 +93,61 @@ TEST_CASE("evaluate, report, compare: a run that was moved, and a copy of it, op
   CHECK(compared["results"][0]["checkpoint"] == "best");
   CHECK(compared["results"][0]["loss"] == compared["results"][1]["loss"]);
   CHECK(compared["mcnemar"][0]["only_first"] == 0);
+}
+
+TEST_CASE("commands: a run with relative data paths, used from another folder and copied") {
+  const Project project;
+  const Json before = project.evaluated(project.folder, {"runs/small"});
+  REQUIRE(before["count"] == 8);
+  const Path runs = project.folder / "runs", copy = project.work / "copy";
+  CHECK(project.evaluated(runs, {"small"})["loss"] == before["loss"]);
+  CHECK(project.evaluated("/", {runs / "small"})["loss"] == before["loss"]);
+  const std::string checkpoint = "small/checkpoints/step-00000002.safetensors";
+  CHECK(project.evaluated(runs, {checkpoint})["loss"] == before["loss"]);
+  CHECK(project.evaluated(runs / "small", {"."})["loss"] == before["loss"]);
+  fs::create_symlink(runs, project.work / "link");
+  CHECK(project.evaluated(project.work / ".", {"link/small"})["loss"] == before["loss"]);
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"plan", "small"},
+                              {"data", "small"},
+                              {"predict", "small"},
+                              {"report", "small"},
+                              {"compare", "small", "small"},
+                              {"train", "small", "--resume", "--run-dir=small"}}) {
+    CAPTURE(arguments);
+    const Result result = project.run(runs, arguments);
+    INFO(result.err);
+    CHECK(result.code == 0);
+    CHECK_FALSE(contains(result.out + result.err, "no such file"));
+  }
+  // The session that has just ended was started in runs/.
+  CHECK(Json::parse(read_text_file(runs / "small/run.json"))["base"] == "..");
+  CHECK(project.evaluated(project.folder, {"runs/small"})["loss"] == before["loss"]);
+  CHECK(project.run(project.folder, {"data", "runs/small"}).code == 0);
+  const Arguments longer{"train",           "small", "--resume",
+                         "--run-dir=small", "--set", "train.max_steps=4"};
+  CHECK(project.run(runs, longer).code == 0);
+  CHECK(project.evaluated(project.folder, {"runs/small", "--last"})["step"] == 4);
+  CHECK(project.evaluated("/", {runs / checkpoint})["step"] == 2);
+
+  // A copy of the project reads its own data.
+  fs::copy(project.folder, copy, fs::copy_options::recursive);
+  fs::rename(project.folder, project.work / "gone");
+  CHECK(project.evaluated("/", {copy / "runs/small"})["loss"] == before["loss"]);
+
+  // A path of the user is that of the current folder.
+  const Result set =
+      project.run(copy / "runs", {"evaluate", "small", "--set", "data.validation.path=validation"});
+  CHECK(set.code == 3);
+  CHECK(contains(set.err, "validation: no such file or folder, named by data.validation.path. "));
+
+  fs::rename(copy / "runs/small", project.work / "small");
+  const Result moved = project.run(project.work / ".", {"evaluate", "small"});
+  CHECK(moved.code == 3);
+  CHECK(
+      contains(moved.err,
+               "train: no such file or folder, named by data.train.path; nor is there ../train in "
+               "the folder in which the run was started. Give its place with"));
 }
 
 TEST_CASE("evaluate, predict, export: a run with a best checkpoint, take it and print its step") {

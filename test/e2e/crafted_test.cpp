@@ -153,6 +153,55 @@ TEST_CASE("commands on a crafted run: caches of images, no file in the folder th
   }
 }
 
+TEST_CASE("commands on a crafted run: a base folder, nothing but the data below it is read") {
+  const Crafted crafted;
+  const Path secrets = crafted.work / "secrets", record = crafted.run_folder / "run.json";
+  fs::create_directories(secrets / "inner");
+  std::ofstream(secrets / "inner/t10k-images-idx3-ubyte") << "hunter2\n";
+  std::ofstream(secrets / "inner/train-images-idx3-ubyte") << "hunter2\n";
+  std::ofstream(secrets / "config.yaml") << "hunter2: hunter2\n";
+  fs::create_symlink(secrets, crafted.run_folder / "link");
+  const Json own = Json::parse(read_text_file(record));
+  const auto set_base = [&](const Json& base) {
+    Json changed = own;
+    changed["base"] = base;
+    std::ofstream(record) << changed;
+    checkpoint::TensorFile file = checkpoint::read_checkpoint(crafted.checkpoint());
+    file.metadata["base"] = base.is_string() ? base.get<std::string>() : "";
+    checkpoint::write_safetensors(crafted.checkpoint(), file.tensors, file.metadata);
+  };
+  crafted.set_config(replace_once(crafted.config, "path: " + crafted.work.data(), "path: inner"));
+  for (const char* base : {"../secrets", "link", "link/../link"}) {
+    CAPTURE(base);
+    set_base(base);
+    crafted.check_harmless("hunter2", {});
+    CHECK(run({"evaluate", crafted.run_folder}).code == 3);
+  }
+  for (const Json& base :
+       {Json(secrets.string()), Json(""), Json(std::string(5000, 'x')), Json("a\nb"),
+        Json(std::string("../secrets\0", 11)), Json(7), Json({"../secrets"}), Json(nullptr)}) {
+    CAPTURE(base);
+    set_base(base);
+    for (const char* command : {"evaluate", "data"}) {
+      const Result result = run({command, crafted.run_folder});
+      CHECK(result.code == 3);
+      CHECK_FALSE(contains(result.err, "hunter2"));
+    }
+  }
+  // An absolute folder is not followed, and a relative one is.
+  crafted.set_config(replace_once(crafted.config, "path: " + crafted.work.data(),
+                                  "path: " + Path(crafted.work.data()).filename().string()));
+  const Path folder = Path(crafted.work.data()).parent_path();
+  set_base(folder.string());
+  CHECK(run({"evaluate", crafted.run_folder}).code == 3);
+  set_base(fs::relative(folder, crafted.run_folder).string());
+  for (const char* command : {"evaluate", "data"}) {
+    const Result found = run({command, crafted.run_folder});
+    INFO(found.err);
+    CHECK(found.code == 0);
+  }
+}
+
 TEST_CASE("commands on a crafted run: extends, no part of another file is printed") {
   const Crafted crafted;
   const Path secret = crafted.work / "secret.yaml";

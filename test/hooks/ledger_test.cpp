@@ -260,6 +260,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   origin.device = "cpu, 2 threads";
   origin.model = "3 layers";
   origin.data_fingerprint = "abc";
+  origin.base = "../..";
   origin.price_per_hour = 1.5;
   origin.splits = {{Split::kTrain, 30, {10, 20}}, {Split::kTest, 9, {}}};
   origin.memory = {{"gradients", 12}};
@@ -282,6 +283,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   CHECK(record["program"] == "trainer 9");
   CHECK(record["model"] == "3 layers");
   CHECK(record["data"] == "abc");
+  CHECK(record["base"] == "../..");
   CHECK(record["price_per_hour"] == 1.5);
   CHECK(record["splits"]["train"]["samples"] == 30);
   CHECK(record["splits"]["train"]["classes"] == std::vector<int>{10, 20});

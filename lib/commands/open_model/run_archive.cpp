@@ -11,6 +11,8 @@
 #include "checkpoint/average.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
+#include "commands/open_model/recorded_paths.h"
+#include "commands/open_model/stored_result.h"
 #include "config/keys.h"
 #include "data/class_names.h"
 #include "data/samples/splits.h"
@@ -85,9 +87,12 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
                     "carries no config: not a checkpoint of a run. Name a run folder or a file of "
                     "its checkpoints");
   }
-  opened.config = config::parse_recorded_config(text->second, run_or_file + ":config",
-                                                without_training_keys(overrides), environment)
-                      .config;
+  config::LoadedConfig loaded = config::parse_recorded_config(
+      text->second, run_or_file + ":config", without_training_keys(overrides), environment);
+  const auto base = metadata.find("base");
+  const std::optional<Path> run = find_run_folder(run_or_file);
+  if (run && base != metadata.end()) find_recorded_paths(loaded, *run, base->second);
+  opened.config = std::move(loaded.config);
   // The averages that evaluation reads are those of the parameters trained last.
   opened.config =
       train::stage_config(std::move(opened.config), train::read_stage(metadata, run_or_file));

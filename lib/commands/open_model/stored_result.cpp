@@ -15,8 +15,11 @@ namespace trainer::commands {
 using OrderedJson = nlohmann::ordered_json;
 
 std::optional<Path> find_run_folder(const OpenedModel& opened) {
-  if (is_config(opened.path)) return std::nullopt;
-  const Path found = checkpoint::find_checkpoints(opened.path);
+  return is_config(opened.path) ? std::nullopt : find_run_folder(opened.path);
+}
+
+std::optional<Path> find_run_folder(const std::string& run_or_file) {
+  const Path found = checkpoint::find_checkpoints(run_or_file);
   const bool is_folder = std::filesystem::is_directory(found);
   Path folder = is_folder ? found : std::filesystem::absolute(found).parent_path();
   if (!folder.has_filename()) folder = folder.parent_path();  // of a path that ends in a slash

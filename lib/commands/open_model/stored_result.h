@@ -20,6 +20,8 @@ inline constexpr const char* kThresholdsFile = "thresholds.json";  // of `evalua
 
 // Returns the run folder of the model; nothing for a config, and for a checkpoint outside of a run.
 std::optional<Path> find_run_folder(const OpenedModel& opened);
+// Returns the same for the path of a run or a checkpoint, which exists.
+std::optional<Path> find_run_folder(const std::string& run_or_file);
 
 // Writes `content` with the step and a hash of the tensors of the model to the file `name` of the
 // run folder. `flip`: the result is that of the mean over mirror images. Returns the path, or

@@ -120,8 +120,8 @@ enum class FolderAccess { kReadWrite, kReadOnly };
 struct Data {
   // Not a key: kReadOnly for a config that a file records; see parse_recorded_config().
   FolderAccess folders = FolderAccess::kReadWrite;
-  // Not a key: by key ("data.path"), the places where find_paths_beside_file() looked in vain for
-  // relative paths of the config file.
+  // Not a key: by key ("data.path"), the other places where relative paths of the config were
+  // looked for in vain (config/paths.h), each with its relation: "a/b beside the config".
   std::map<std::string, std::string> missing_beside_file;
   DataFormat format = DataFormat::kIdx;
   std::string path;                         // the folder of all splits, where the format has one

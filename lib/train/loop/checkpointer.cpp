@@ -8,13 +8,16 @@
 #include "checkpoint/safetensors.h"
 #include "train/loop/not_finite.h"
 #include "train/loop/run_context.h"
+#include "train/run_dir.h"
 
 namespace trainer::train {
 namespace {
 
 checkpoint::Metadata make_metadata(const RunContext& context) {
   const Job& job = context.job;
-  return to_metadata(context.state, job.config, job.data, job.plan);
+  checkpoint::Metadata metadata = to_metadata(context.state, job.config, job.data, job.plan);
+  metadata["base"] = find_base(job.run);  // of the paths in the config
+  return metadata;
 }
 
 }  // namespace
