@@ -129,12 +129,11 @@ bool is_on_cpu() { return backend::open_backends({}).front()->reads_host_memory(
 
 std::string text_for_images(const NewArguments& arguments) {
   refuse_several_labels(arguments.settings);
-  const bool on_cpu = is_on_cpu();
   commands::ImageSource images =
       commands::look_at(arguments.source, read_csv_settings(arguments.settings));
   for (const std::string& note : images.notes) warn(note);
   if (!arguments.group_by.empty()) commands::set_groups(images, arguments.group_by);
-  return commands::starting_config(images, find_or_offer_weights(arguments, on_cpu), on_cpu,
+  return commands::starting_config(images, find_or_offer_weights(arguments, is_on_cpu()),
                                    arguments.backbone);
 }
 

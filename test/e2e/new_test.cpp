@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "config/pretrained.h"
+#include "config/values.h"
 #include "pictures.h"
 #include "support/contains.h"
 #include "support/source_files.h"
@@ -71,6 +73,43 @@ TEST_CASE("weights beside the data choose the backbone") {
   CHECK(contains(text, "weights: " + (weights / file).string()));
   CHECK(contains(text, "freeze: all"));
   CHECK(run({"validate", folder.config}).code == 0);
+}
+
+TEST_CASE("new: weights of any backbone, are found") {
+  for (const std::string& word : enum_words<config::Backbone::Name>()) {
+    CAPTURE(word);
+    const Folder folder;
+    const Path weights = folder.work / "weights";
+    std::filesystem::create_directories(weights);
+    config::Backbone backbone;
+    backbone.name = *parse_enum<config::Backbone::Name>(word);
+    std::ofstream(weights / config::imagenet_weight_file(backbone)) << "not read";
+    const Result created = folder.create(folder.photos);
+    CHECK(created.err == "");
+    const std::string text = read_text_file(folder.config);
+    CHECK(contains(text, concat("name: ", word, "  # its weights were found")));
+    CHECK(contains(
+        text, concat("weights: ", (weights / config::imagenet_weight_file(backbone)).string())));
+    CHECK(run({"validate", folder.config}).code == 0);
+  }
+}
+
+TEST_CASE("new: weights of several backbones, those of the network that suits a CPU") {
+  const Folder folder;
+  const Path weights = folder.work / "weights";
+  std::filesystem::create_directories(weights);
+  const std::pair<const char*, const char*> files[] = {
+      {"vgg16", "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5"},
+      {"resnet50", "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5"},
+      {"efficientnet_b0", "efficientnetb0_notop.h5"},
+      {"mobilenet_v2", "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"}};
+  for (const auto& [name, file] : files) {
+    CAPTURE(name);
+    std::ofstream(weights / file) << "not read";
+    std::filesystem::remove(folder.config);
+    REQUIRE(folder.create(folder.photos).code == 0);
+    CHECK(contains(read_text_file(folder.config), concat("    name: ", name, "  #")));
+  }
 }
 
 TEST_CASE("--backbone chooses the backbone, whose weights must be there") {

@@ -120,12 +120,12 @@ std::int64_t batch_size(std::int64_t samples) {
   return size;
 }
 
-std::string backbone_model(const ImageSource& images, const FoundWeights& weights,
-                           bool is_smallest) {
+std::string backbone_model(const ImageSource& images, const FoundWeights& weights, bool is_wanted) {
   return concat(
       "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
-      weights.backbone, is_smallest ? "  # the smallest network whose weights were found" : "",
+      weights.backbone,
+      is_wanted ? "" : "  # its weights were found; `trainer new --backbone NAME` takes another",
       "\n    weights: ", config::to_yaml(weights.file.string()),
       "\n    # Frozen layers are computed once per image and their output is kept. To train the "
       "last\n"
@@ -302,6 +302,24 @@ Path folder_beside(const Path& data) {
   return (folder / "weights").lexically_normal();
 }
 
+// Returns all backbones in the order in which their weights are taken: MobileNetV2, or on a GPU
+// ResNet50, and then by the operations per image.
+std::vector<config::Backbone::Name> list_backbones(bool on_cpu) {
+  using Backbone = config::Backbone::Name;
+  std::vector<Backbone> names{Backbone::kMobileNetV2,      Backbone::kMobileNetV3Small,
+                              Backbone::kMobileNetV3Large, Backbone::kEfficientNetB0,
+                              Backbone::kEfficientNetB1,   Backbone::kEfficientNetB2,
+                              Backbone::kResNet18,         Backbone::kEfficientNetB3,
+                              Backbone::kDenseNet121,      Backbone::kResNet34,
+                              Backbone::kResNet50,         Backbone::kConvNeXtTiny,
+                              Backbone::kResNet101,        Backbone::kVgg16};
+  if (!on_cpu) {
+    const auto first = std::ranges::find(names, Backbone::kResNet50);
+    std::ranges::rotate(names.begin(), first, first + 1);
+  }
+  return names;
+}
+
 FoundWeights find_wanted_weights(const Path& beside, const config::Environment& environment,
                                  config::Backbone::Name wanted) {
   config::Config config;
@@ -360,11 +378,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
   if (std::ranges::find(weights.searched, beside) == weights.searched.end()) {
     weights.searched.push_back(beside);
   }
-  using Name = config::Backbone::Name;
-  const std::vector<Name> names =
-      on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
-             : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
-  for (const Name name : names) {
+  for (const config::Backbone::Name name : list_backbones(on_cpu)) {
     config::Backbone backbone;
     backbone.name = name;
     const std::string file = config::imagenet_weight_file(backbone);
@@ -382,7 +396,7 @@ bool is_without_weights(const std::string& text) {
   return text.find(concat('\n', kNoWeights)) != std::string::npos;
 }
 
-std::string starting_config(const ImageSource& images, const FoundWeights& weights, bool on_cpu,
+std::string starting_config(const ImageSource& images, const FoundWeights& weights,
                             std::optional<config::Backbone::Name> wanted) {
   const bool has_backbone = !weights.backbone.empty();
   return concat(
@@ -391,7 +405,7 @@ std::string starting_config(const ImageSource& images, const FoundWeights& weigh
       described(images), "name: ", config::to_yaml(name_of(images)),
       "  # the run's folder is runs/<name>\nseed: 42  # of everything random: the same seed, the "
       "same run\n",
-      has_backbone ? backbone_model(images, weights, on_cpu && !wanted)
+      has_backbone ? backbone_model(images, weights, wanted.has_value())
                    : plain_model(images, weights),
       data_section(images, weights),
       "optimizer: {adam: {learning_rate: 1.0e-3}}\n"

@@ -46,15 +46,15 @@ struct FoundWeights {
   // What the weights were made with, where it is not the backbone's own.
   std::optional<config::PreprocessPreset> preprocess = {};
 };
-// Looks in config::weight_folders() and in weights beside the data for those of MobileNetV2,
-// ResNet50 and VGG16; on the CPU the smallest network comes first. Those of `wanted` are looked for
-// where config::find_imagenet_weights() does and beside the data. Throws DataError, saying how to
-// get it, when a wanted file is in none of them.
+// Looks in config::weight_folders() and in weights beside the data for those of any backbone; on
+// the CPU MobileNetV2 comes first, on a GPU ResNet50, and then the networks of fewer operations.
+// Those of `wanted` are looked for where config::find_imagenet_weights() does and beside the data.
+// Throws DataError, saying how to get it, when a wanted file is in none of them.
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
                           std::optional<config::Backbone::Name> wanted = {});
 
 // The config as YAML with comments. `wanted` as of find_weights().
-std::string starting_config(const ImageSource& images, const FoundWeights& weights, bool on_cpu,
+std::string starting_config(const ImageSource& images, const FoundWeights& weights,
                             std::optional<config::Backbone::Name> wanted = {});
 
 // Returns whether starting_config() wrote the text without pretrained weights.
