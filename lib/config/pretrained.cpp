@@ -121,7 +121,11 @@ PreprocessPreset default_preprocess(Backbone::Name name) { return find_pretraine
 std::vector<std::string> weight_folders(const Environment& environment) {
   std::vector<std::string> folders;
   const auto add = [&](const std::string& folder) {
-    const bool is_listed = std::ranges::find(folders, folder) != folders.end();
+    const auto normal = [](const std::string& path) {
+      return (fs::path(path) / "").lexically_normal();
+    };
+    const bool is_listed = std::ranges::any_of(
+        folders, [&](const std::string& listed) { return normal(listed) == normal(folder); });
     if (!is_listed) folders.push_back(folder);
   };
   if (const std::string folder = read_variable(environment, "WEIGHTS_DIR"); !folder.empty())

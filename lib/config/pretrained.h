@@ -22,7 +22,7 @@ const char* keras_class(Backbone::Name name);
 // Returns the preset of data.preprocess with which the weights of the backbone were trained, which
 // is that of preprocess_input() in keras.applications.
 PreprocessPreset default_preprocess(Backbone::Name name);
-// Returns the folders that are searched for weight files: $WEIGHTS_DIR, ./weights and
+// Returns the folders that are searched for weight files, each once: $WEIGHTS_DIR, ./weights and
 // ~/.keras/models.
 std::vector<std::string> weight_folders(const Environment& environment);
 

@@ -107,6 +107,21 @@ TEST_CASE("imagenet without a file says where it looked and what helps") {
   CHECK(half.find("Calling keras.applications.MobileNetV2 once fetches it") != std::string::npos);
 }
 
+TEST_CASE("weight_folders: a folder with two reasons to be searched, is named once") {
+  const auto folders = [](const std::string& mine) {
+    return weight_folders({{"HOME", "/home/u"}, {"WEIGHTS_DIR", mine}});
+  };
+  const std::string keras = "/home/u/.keras/models";
+  CHECK(folders("") == std::vector<std::string>{"weights", keras});
+  CHECK(folders("/data") == std::vector<std::string>{"/data", "weights", keras});
+  for (const char* mine : {"weights", "weights/", "./weights"}) {
+    CHECK(folders(mine) == std::vector<std::string>{mine, keras});
+  }
+  for (const std::string& mine : {keras, keras + "/", std::string("/home/u/x/../.keras/models")}) {
+    CHECK(folders(mine) == std::vector<std::string>{mine, "weights"});
+  }
+}
+
 TEST_CASE("torchvision's VGG16 in the cache of torch.hub comes with its own preprocessing") {
   Machine machine;
   const std::string pickle = machine.add("home/.cache/torch/hub/checkpoints/vgg16-397923af.pth");

@@ -268,13 +268,15 @@ TEST_CASE("weights: imagenet that is nowhere is told before and by training") {
     INFO(told.err);
     CHECK(told.code == 0);
     CHECK(contains(told.err, "warning: imagenet: model.backbone.weights: vgg16_weights"));
-    CHECK(contains(told.err, "trainer weights vgg16"));
+    CHECK(contains(told.err, "\n  trainer weights vgg16\n"));
+    CHECK_FALSE(contains(told.err, "\\x0a"));
   }
   const Result trained = run({"train", folder.config, "--run-dir", folder.work / "run"},
                              {{"HOME", home}, {"WEIGHTS_DIR", ""}});
   INFO(trained.err);
   CHECK(trained.code == 3);
-  CHECK(contains(trained.err, "trainer weights vgg16"));
+  CHECK(contains(trained.err, "\n  trainer weights vgg16\n"));
+  CHECK_FALSE(contains(trained.err, "\\x0a"));
   CHECK(!std::filesystem::exists(folder.work / "run"));
 }
 
