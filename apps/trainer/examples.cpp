@@ -111,7 +111,7 @@ constexpr struct {
     {"weights",
      "  trainer weights\n"
      "  trainer weights mobilenet_v2\n"
-     "  WEIGHTS_DIR=~/.keras/models trainer weights resnet50 vgg16\n"},
+     "  WEIGHTS_DIR=/data/weights trainer weights resnet50 vgg16\n"},
     {"devices",
      "  trainer devices\n"
      "  trainer devices --json\n"},

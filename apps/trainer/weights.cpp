@@ -82,8 +82,8 @@ void add_weights(CommandLine& line) {
   const Command command =
       line.add_command("weights", "ImageNet weights of the backbones: list them, or download some");
   command.add_option("name", arguments->names,
-                     "Backbones whose weights to download into $WEIGHTS_DIR, or `weights` when it "
-                     "is not set; a list of all when left out");
+                     "Backbones whose weights to download: into $WEIGHTS_DIR, else `weights` if "
+                     "this folder exists, else ~/.keras/models; a list of all when left out");
   command.add_flag("--json", arguments->json, "JSON objects, one per line");
   command.run([arguments] {
     if (arguments->names.empty()) {

@@ -175,11 +175,10 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   const bool has_download = !backbone.include_top && backbone.alpha == 1;
   const bool has_pickle = !torch.empty() && is_file(in_folder(torch, concat(kTorchVgg16, ".pth")));
   return concat(imagenet_weight_file(backbone), " is in none of ", join(folders, ", "), ". ",
-                has_download ? concat("This downloads it into $WEIGHTS_DIR, or into `weights` when "
-                                      "that is not set:\n  trainer weights ",
-                                      spell(backbone.name))
-                             : concat("Calling keras.applications.", keras_class(backbone.name),
-                                      " once fetches it into ~/.keras/models"),
+                has_download
+                    ? concat("This downloads it:\n  trainer weights ", spell(backbone.name))
+                    : concat("Calling keras.applications.", keras_class(backbone.name),
+                             " once fetches it into ~/.keras/models"),
                 has_pickle ? conversion(torch) : "");
 }
 

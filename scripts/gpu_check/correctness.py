@@ -345,10 +345,12 @@ def telemetry(check):
 def transfer(check):
     """MobileNetV2 with ImageNet's weights on cats and dogs, where both are."""
     data = pathlib.Path(os.environ.get("CATS_DOGS_DIR", ROOT / "datasets/cats_vs_dogs"))
-    weights = pathlib.Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights"))
-    for path, script in [(data, "datasets/cats_vs_dogs.sh"), (weights, "trainer weights mobilenet_v2")]:
-        if not path.is_dir():
-            raise Skip(f"there is no {path}; {script} downloads it")
+    file = "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"
+    folders = [os.environ.get("WEIGHTS_DIR", ROOT / "weights"), ROOT / "weights", pathlib.Path.home() / ".keras/models"]
+    if not data.is_dir():
+        raise Skip(f"there is no {data}; datasets/cats_vs_dogs.sh downloads it")
+    if not any((pathlib.Path(folder) / file).is_file() for folder in folders):
+        raise Skip(f"there is no {file}; trainer weights mobilenet_v2 downloads it")
     finished = train(check, ROOT / "configs/cats_dogs_mobilenet_v2.yaml", "transfer", "train.precision=bfloat16")
     if accuracy_of(finished) < 0.95:
         raise Failure(f"accuracy {accuracy_of(finished)}, expected 0.95 or more")

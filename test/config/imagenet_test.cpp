@@ -97,9 +97,7 @@ TEST_CASE("imagenet without a file says where it looked and what helps") {
   CHECK(missing_imagenet_weights(backbone, machine.environment) ==
         "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5 is in none of " +
             machine.path("mine") + ", weights, " + machine.path("home/.keras/models") +
-            ". This downloads it into $WEIGHTS_DIR, or into `weights` when that is not set:\n  "
-            "trainer weights "
-            "mobilenet_v2");
+            ". This downloads it:\n  trainer weights mobilenet_v2");
   const std::string half = missing_imagenet_weights(
       *machine.load("name: mobilenet_v2, weights: imagenet, alpha: 0.5").model.backbone,
       machine.environment);

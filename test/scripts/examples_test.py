@@ -25,7 +25,7 @@ REPLACED = {
     "trainer man | man -l -": "trainer man",
     # Tests use no network.
     "trainer weights resnet50 vgg16": "trainer weights",
-    "WEIGHTS_DIR=~/.keras/models trainer weights resnet50 vgg16": "trainer weights",
+    "WEIGHTS_DIR=/data/weights trainer weights resnet50 vgg16": "trainer weights",
     # A run in place of a folder of crossval; the guide runs crossval.
     "trainer data xrays.yaml --suspects runs/xrays_crossval --sheet suspects.png":
         "trainer data cats_dogs.yaml --suspects runs/cats_dogs --sheet suspects.png",

@@ -42,6 +42,7 @@ class Weights(unittest.TestCase):
         self.environment = {**os.environ, "WEIGHTS_MIRROR": self.mirror, "no_proxy": "127.0.0.1",
                             "HOME": str(self.work / "home"), "TRAINER_CUDA_PLUGIN": "/nonexistent"}
         self.environment.pop("WEIGHTS_DIR", None)
+        self.cache = self.work / "home/.keras/models"
 
     def trainer(self, *arguments, **variables):
         return subprocess.run([support.TRAINER, *arguments], cwd=self.here, env={**self.environment, **variables},
@@ -73,28 +74,45 @@ class Weights(unittest.TestCase):
         files = json.loads(self.trainer("weights", "--json").stdout)["files"]
         self.assertEqual(len(files), 12)
         self.assertTrue(all(file["url"].startswith(self.mirror) for file in files))
-        cache = self.work / "home/.keras/models"
-        cache.mkdir(parents=True)
-        (cache / RESNET50).write_bytes(b"")
-        self.assertRegex(self.trainer("weights").stdout, rf"resnet50 +95  md5 +{cache}/{RESNET50}")
+        self.cache.mkdir(parents=True)
+        (self.cache / RESNET50).write_bytes(b"")
+        done = self.trainer("weights")
+        self.assertRegex(done.stdout, rf"resnet50 +95  md5 +{self.cache}/{RESNET50}")
+        self.assertIn(f"downloads a file into {self.cache}, where", done.stdout)
 
     def test_download(self):
         done = self.trainer("weights", "mobilenet_v2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual((self.here / "weights" / MOBILENET_V2).read_bytes(), CONTENT)
+        self.assertEqual((self.cache / MOBILENET_V2).read_bytes(), CONTENT)
         digest = hashlib.sha256(CONTENT).hexdigest()
-        self.assertIn(f"weights/{MOBILENET_V2}: downloaded; its publisher gives no checksum, its SHA-256 {digest}",
+        self.assertIn(f"{self.cache}/{MOBILENET_V2}: downloaded; its publisher gives no checksum, its SHA-256 {digest}",
                       done.stdout)
         self.assertEqual(done.stderr, "", "progress is for terminals")
         again = json.loads(self.trainer("weights", "mobilenet_v2", "--json").stdout)
         self.assertEqual((again["was_there"], again["bytes"]), (True, len(CONTENT)))
         self.assertEqual((self.work / "log").read_text(), "0\n")
 
+    def test_a_second_project_finds_the_download(self):
+        self.assertEqual(self.trainer("weights", "mobilenet_v2").returncode, 0)
+        self.here = self.work / "another project"
+        self.here.mkdir()
+        pictures.draw(self.here / "photos", ["left", "right"], 10, 32, 3)
+        done = self.trainer("new", "photos")
+        self.assertNotIn("no pretrained weights", done.stderr)
+        self.assertIn(f"weights: {self.cache}/{MOBILENET_V2}", (self.here / "photos.yaml").read_text())
+
+    def test_folder_of_the_project(self):
+        (self.here / "weights").mkdir()
+        done = self.trainer("weights", "mobilenet_v2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.here / "weights" / MOBILENET_V2).is_file())
+        self.assertFalse(self.cache.exists())
+
     def test_cache_folder(self):
         done = self.trainer("weights", "mobilenet_v2", WEIGHTS_DIR=str(self.work / "cache"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.work / "cache" / MOBILENET_V2).is_file())
-        self.assertFalse((self.here / "weights").exists())
+        self.assertFalse(self.cache.exists())
 
     def test_another_file_than_the_publisher_s(self):
         (self.served / RESNET50).write_bytes(CONTENT)
@@ -102,7 +120,7 @@ class Weights(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn(f"its MD5 is {hashlib.md5(CONTENT).hexdigest()}, expected 4d473c1dd8becc155b73f8504c6f6626",
                       done.stderr)
-        self.assertEqual(list((self.here / "weights").iterdir()), [])
+        self.assertEqual(list(self.cache.iterdir()), [])
 
     def test_errors(self):
         missing = self.trainer("weights", "vgg16")
@@ -134,11 +152,11 @@ class Weights(unittest.TestCase):
         code, text = self.run_in_terminal("n\n", "new", "photos")
         self.assertEqual(code, 0, text)
         self.assertIn(f"Download those of mobilenet_v2, 9 MB from {self.mirror}/mobilenet_v2/{MOBILENET_V2}? [Y/n]", text)
-        self.assertFalse((self.here / "weights").exists())
+        self.assertFalse(self.cache.exists())
         code, text = self.run_in_terminal("\n", "new", "photos", "--overwrite")
         self.assertEqual(code, 0, text)
         config = (self.here / "photos.yaml").read_text()
-        self.assertIn(f"weights: weights/{MOBILENET_V2}", config)
+        self.assertIn(f"weights: {self.cache}/{MOBILENET_V2}", config)
 
     def test_train_offers_the_download(self):
         pictures.draw(self.here / "photos", ["left", "right"], 10, 32, 3)
@@ -154,8 +172,8 @@ class Weights(unittest.TestCase):
         with open(self.work / "out", "wb") as output:
             code, text = self.run_in_terminal("y\n", *train, "--overwrite", output=output)
         self.assertEqual(code, 3, "the file that the server has is not one of weights")
-        self.assertIn(f"note: weights/{MOBILENET_V2}: downloaded", text)
-        self.assertIn(f"weights: weights/{MOBILENET_V2}", (self.here / "photos.yaml").read_text())
+        self.assertIn(f"note: {self.cache}/{MOBILENET_V2}: downloaded", text)
+        self.assertIn(f"weights: {self.cache}/{MOBILENET_V2}", (self.here / "photos.yaml").read_text())
         for line in (self.work / "out").read_text().splitlines():
             self.assertIn("event", json.loads(line), "standard output is for JSON alone")
 

@@ -115,7 +115,10 @@ WeightFile find_weight_file(const std::string& name, const config::Environment& 
 }
 
 Path download_folder(const config::Environment& environment) {
-  return config::weight_folders(environment).front();
+  const std::vector<std::string> folders = config::weight_folders(environment);
+  std::error_code error;
+  const bool is_chosen = !read_variable(environment, "WEIGHTS_DIR").empty();
+  return is_chosen || fs::is_directory(folders.front(), error) ? folders.front() : folders.back();
 }
 
 Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
@@ -140,9 +143,9 @@ void print_weights(std::ostream& out, const config::Environment& environment) {
         << (weights.found.empty() ? "not downloaded" : weights.found.string()) << '\n';
   }
   out << "\n`trainer weights NAME` downloads a file into " << download_folder(environment).string()
-      << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR names another folder, WEIGHTS_MIRROR "
-         "another server. Without a checksum of its\npublisher, the SHA-256 of the first download "
-         "is recorded beside the file.\n";
+      << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR or an existing folder `weights` takes "
+         "its place, WEIGHTS_MIRROR that of the server.\nWithout a checksum of its publisher, the "
+         "SHA-256 of the first download is recorded beside the\nfile.\n";
 }
 
 void print_weights_json(std::ostream& out, const config::Environment& environment) {

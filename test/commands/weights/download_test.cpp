@@ -315,7 +315,10 @@ TEST_CASE("weights: a mirror, has the files in the folders of Keras's server") {
   CHECK_THROWS_WITH_AS(find_weight_file("resnet18", none), doctest::Contains("torchvision"),
                        DataError);
   CHECK(download_folder(none) == "weights");
-  CHECK(download_folder({{"WEIGHTS_DIR", "/cache"}}) == "/cache");
+  CHECK(download_folder({{"HOME", "/home/u"}}) == "/home/u/.keras/models");
+  CHECK(download_folder({{"HOME", "/home/u"}, {"WEIGHTS_DIR", "/cache"}}) == "/cache");
+  CHECK(download_folder({{"HOME", "/home/u"}, {"WEIGHTS_DIR", "/home/u/.keras/models"}}) ==
+        "/home/u/.keras/models");
 }
 
 }  // namespace trainer::commands::download_test
