@@ -140,6 +140,7 @@ std::string text_for_images(const NewArguments& arguments) {
 std::string text_for(const NewArguments& arguments) {
   const Path source = arguments.source;
   const SourceKind kind = commands::find_source_kind(source);
+  if (kind == SourceKind::kConfig) reject_installed_elsewhere(source.string());
   const bool is_config = kind == SourceKind::kConfig && std::filesystem::exists(source);
   if (!is_config && kind != SourceKind::kRun) {
     for (const config::Override& setting : arguments.settings) {
@@ -225,7 +226,10 @@ void warn_of_found_weights(const NewArguments& arguments, const config::Model& m
 
 std::string find_config(const std::string& source, const std::vector<config::Override>& settings) {
   const SourceKind kind = commands::find_source_kind(source);
-  if (kind == SourceKind::kConfig) return source;
+  if (kind == SourceKind::kConfig) {
+    reject_installed_elsewhere(source);
+    return source;
+  }
   if (kind == SourceKind::kRun) {
     throw ConfigError({}, concat(source,
                                  " is a run; this command takes a config: write one with `trainer "

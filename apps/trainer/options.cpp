@@ -5,6 +5,8 @@
 #include "backend/open.h"
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/process/install.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "commands.h"
 #include "commands/open_model/recorded_paths.h"
@@ -25,6 +27,16 @@ config::LoadedConfig load(const ConfigArguments& arguments) {
   if (is_run(arguments.path)) return load_recorded(arguments.path, arguments.overrides);
   return config::load_config(find_config(arguments.path, arguments.overrides), arguments.overrides,
                              environment());
+}
+
+void reject_installed_elsewhere(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return;
+  const Path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const Path installed = find_installed_file(program, path);
+  if (installed.empty()) return;
+  throw ConfigError(SourceLoc{path, 0, 0}, concat("no such file; the installed one is ",
+                                                  printable(shell_word(installed.string()))));
 }
 
 bool is_run(const std::string& source) {

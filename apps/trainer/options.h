@@ -27,6 +27,8 @@ inline constexpr const char* kConfigHelp =
 // The config that they name, in this process's environment: a file, the recorded config of a run
 // (load_recorded()), or that of images (find_config()). Throws ConfigError.
 config::LoadedConfig load(const ConfigArguments& arguments);
+// Throws ConfigError for a config that does not exist here and is installed with the program.
+void reject_installed_elsewhere(const std::string& path);
 // Returns whether a source is a run folder.
 bool is_run(const std::string& source);
 // Returns the config that a run folder records, whose author is not trusted: see

@@ -23,6 +23,7 @@ struct ValidateArguments {
 
 // Throws ConfigError for images and runs, which other commands check.
 void reject_other_sources(const std::string& path) {
+  reject_installed_elsewhere(path);
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   const std::string word = printable(shell_word(path));

@@ -26,6 +26,11 @@ configs=("$prefix"/share/trainer/configs/*.yaml)
   --set "data.path=$work/digits" --set data.limit=64 --epochs 1 > "$work/log" 2>&1 ||
   { cat "$work/log" >&2; fail "an installed config does not train"; }
 
+code=0
+"$trainer" plan configs/mnist.yaml > /dev/null 2> "$work/log" || code=$?
+((code == 2)) && grep -qF "no such file; the installed one is '$prefix/share/trainer/configs/mnist.yaml'" "$work/log" ||
+  { cat "$work/log" >&2; fail "the installed config is not named"; }
+
 for file in bash-completion/completions/trainer zsh/site-functions/_trainer fish/vendor_completions.d/trainer.fish; do
   grep -q resume "$prefix/share/$file" || fail "no completion in share/$file"
 done

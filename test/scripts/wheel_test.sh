@@ -35,6 +35,12 @@ code=0
 ((code == 2)) || fail "a missing config exits with $code"
 [[ $(env -i "$environment/bin/python" -m trainer --version) == "$version" ]] || fail "python -m trainer does not run"
 
+for command in plan validate new; do
+  "$environment/bin/trainer" "$command" configs/mnist.yaml > "$work/log" 2>&1 && fail "$command finds a config"
+  grep -qF "the installed one is '$environment/share/trainer/configs/mnist.yaml'" "$work/log" ||
+    { cat "$work/log" >&2; fail "$command does not name the installed config"; }
+done
+
 # Every library comes from the wheel, or is one that every distribution has; none is for LDAP or Kerberos.
 program=$(echo "$environment"/lib/python3*/site-packages/trainer/trainer)
 of_the_system='/(lib(c|m|dl|pthread|rt|stdc[+][+]|gcc_s|z)|ld-linux-x86-64)\.so\.[0-9]+$'
