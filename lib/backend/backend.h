@@ -28,7 +28,7 @@ namespace trainer::backend {
 // The elements of one trained parameter in the flat buffers, and how they are updated.
 struct Segment {
   std::string parameter;
-  std::int64_t offset = 0;  // into the flat parameter, gradient and slot buffers
+  std::int64_t offset = 0;  // the place in the flat parameter, gradient and slot buffers
   std::int64_t count = 0;
   graph::Update update;
   int slots = 0;
@@ -59,7 +59,7 @@ class Variables {
   virtual const std::vector<graph::Value>& values() const = 0;
   virtual void read(std::string_view name, std::span<float> to) const = 0;
   virtual void write(std::string_view name, std::span<const float> from) = 0;
-  // The same values in flat buffers. Both copy elements [first, first + size) of one buffer.
+  // The layout of the flat buffers. The next two functions copy [first, first + size) of a buffer.
   virtual Flat flat() const = 0;
   virtual void read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const = 0;
   virtual void write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) = 0;
@@ -105,12 +105,12 @@ struct MemoryReport {
   }
 };
 
-// What a step gives a device to do.
+// The work that a step enqueues on a device.
 struct StepWork {
-  std::int64_t kernels = 0;        // of the backend
+  std::int64_t kernels = 0;        // kernels of the backend itself
   std::int64_t library_calls = 0;  // convolutions and products, each of one kernel or more
-  std::int64_t copies = 0;         // within the memory of the device, and fills
-  double bytes = 0;                // of the operands, as often as the kernels read and write them
+  std::int64_t copies = 0;         // copies within the memory of the device, and fills
+  double bytes = 0;                // bytes of the operands, as often as kernels read and write them
 
   StepWork& operator+=(const StepWork& more) {
     kernels += more.kernels;
@@ -127,9 +127,9 @@ struct StepPlan {
   std::string implementation;  // "conv cudnn engine 17, tensor cores, 512 KiB"
   std::int64_t workspace = 0;  // bytes it needs beside its operands
   graph::Phase phase = graph::Phase::kForward;
-  DType type = DType::kFloat32;  // of what it reads
+  DType type = DType::kFloat32;  // the element type of its first input
   double flops = 0;
-  std::optional<StepWork> work = {};  // of a device that is only planned for
+  std::optional<StepWork> work = {};  // set if the device is only planned for
 };
 
 // The numbers of one call, which the device writes to host memory in stream order.
@@ -199,7 +199,7 @@ class Executable {
   virtual bool record(WorkRecorder* recorder) { return recorder == nullptr; }
 };
 
-// How the gradients of several ranks become one update. Every rank makes the same calls.
+// Defines how the gradients of several ranks are summed. Every rank makes the same calls.
 struct ReductionOptions {
   // Sums gradients over the ranks; made by the same backend; null: one rank. It must outlive the
   // executable.
@@ -215,8 +215,8 @@ struct ReductionOptions {
   // in training form.
   bool ordered = false;
   std::int64_t micro_batches = 8;  // a power of two, at least one per rank
-  // Ordered: the most samples of one call of all ranks together; 0: CompileOptions::max_samples
-  // times the number of ranks.
+  // With ordered sums, the largest number of samples in one call of all ranks. 0 means
+  // CompileOptions::max_samples times the number of ranks.
   std::int64_t max_all_samples = 0;
   // Gradients are reduced in buckets of about this size while backward runs; 0: all after it. Ranks
   // in one process reduce after backward by default: memory has no latency to hide, and the thread
@@ -252,7 +252,7 @@ struct CompileOptions {
 // backend has no such setting.
 struct ChosenSettings {
   std::optional<std::int64_t> threads, lanes;
-  std::string lanes_reason;  // why there are not more lanes; "" if a lane has one thread
+  std::string lanes_reason;  // the reason why there are not more lanes; "" if a lane has one thread
 };
 
 // The binding of a thread to a device or core (Backend::bind_thread()). Destroy it on that thread.

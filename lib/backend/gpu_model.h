@@ -15,7 +15,7 @@ struct GpuModel {
   Gpu gpu;
   std::int64_t shared_memory = 0;     // bytes per block after opting in
   std::int64_t cache = 0;             // bytes of L2
-  std::int64_t clock_khz = 0;         // of the multiprocessors
+  std::int64_t clock_khz = 0;         // the clock of the multiprocessors
   std::int64_t memory_clock_khz = 0;  // two transfers per cycle
   std::int64_t memory_bus = 0;        // bits
   // The FLOP/s of dense products of 16-bit numbers, of TF32 and of float32 by the data sheet.

@@ -60,12 +60,12 @@ std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options
 struct Gpu {
   std::string name;               // "NVIDIA H100 80GB HBM3"
   int major = 0, minor = 0;       // compute capability
-  std::int64_t memory_bytes = 0;  // of the device
+  std::int64_t memory_bytes = 0;  // memory of the device
   std::int64_t multiprocessors = 0;
 };
 struct GpuList {
-  std::vector<Gpu> gpus;  // by index
-  std::string reason;     // why the list is empty, a sentence without its full stop; else ""
+  std::vector<Gpu> gpus;  // indexed by the number of the GPU
+  std::string reason;     // a sentence without its full stop why the list is empty; else ""
   // True if there is a library or driver that does not work. Otherwise this machine or build has
   // nothing for GPUs.
   bool broken = false;

@@ -10,7 +10,7 @@ namespace trainer::backend {
 struct DeviceReading {
   std::optional<double> utilization;         // the share of a short time in which a kernel ran
   std::optional<double> memory_utilization;  // the share in which device memory was accessed
-  std::optional<double> memory_bytes;        // in use by all processes
+  std::optional<double> memory_bytes;        // memory in use by all processes
   std::optional<double> power_watts;
   std::optional<double> temperature_celsius;
   std::optional<double> sm_clock_mhz;

@@ -17,18 +17,18 @@ struct WorkRecord {
   using Clock = std::chrono::steady_clock;
   enum class Kind {
     kLayer,
-    kPackWeights,     // into the layouts that layers read
+    kPackWeights,     // packing of weights into the layouts that layers read
     kWaitForThreads,  // waiting for the other threads of the device
-    kSumGradients,    // over threads and calls
-    kAllReduce,       // over ranks, with the wait for them
+    kSumGradients,    // sums over threads and calls
+    kAllReduce,       // sums over ranks, with the wait for them
     kUpdate
   };
   Kind kind = Kind::kLayer;
-  std::string_view layer;           // of kLayer: the node's name
-  std::string_view implementation;  // of kLayer
+  std::string_view layer;           // kLayer: the node's name
+  std::string_view implementation;  // kLayer only
   graph::Phase phase = graph::Phase::kForward;
   int thread = 0;          // kReductionThread for the thread that sums over ranks
-  std::int64_t bytes = 0;  // of kAllReduce
+  std::int64_t bytes = 0;  // kAllReduce only
   Clock::time_point start, end;
 };
 constexpr int kReductionThread = -1;

@@ -21,8 +21,8 @@ struct CpuOptions {
   // The processors that the threads run on, in the order of Topology::processors; lanes are chosen
   // for them. Empty if they are unknown or fewer than the threads.
   std::vector<Processor> processors;
-  // Where the threads of a lane stay: anywhere, on the processors of the lane's nodes, or on as
-  // many processors as the lane has threads.
+  // Defines on which processors the threads of a lane run: on all, on those of the lane's nodes, or
+  // on as many processors as the lane has threads.
   enum class Binding { kNone, kNodes, kProcessors } binding = Binding::kNone;
 };
 // Throws DeviceError if this processor cannot run the kernels.

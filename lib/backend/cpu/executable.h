@@ -108,22 +108,22 @@ class CpuExecutable : public Executable {
   PhaseClock clock_;  // measures lane 0; its wait for other lanes counts as backward
   std::unique_ptr<Reduction> reduction_;
   Memory accumulated_;    // ordered: the sum of the calls so far, each reduced over the ranks
-  bool stopped_ = false;  // after a call that was not finite: stop_when_not_finite
+  bool stopped_ = false;  // true after a call that was not finite: stop_when_not_finite
   std::atomic<bool> finite_{true};  // the losses of this call; of all ranks after the reduction
   bool all_finite_ = true;          // the losses since the last call that did not accumulate
   cluster::Communicator* ranks_;    // the ranks of gradient sums; null: there is one rank
   cluster::Communicator* statistics_ranks_;  // the ranks of batch statistics; null: this one
-  Trailer trailer_;                          // with the moving statistics that are averaged
+  Trailer trailer_;                          // has the moving statistics that are averaged
   // Lanes meet many times per millisecond.
-  Barrier barrier_{Barrier::Waiting::kSpin};         // for all lanes
-  Barrier active_barrier_{Barrier::Waiting::kSpin};  // for the lanes with samples
+  Barrier barrier_{Barrier::Waiting::kSpin};         // all lanes wait at it
+  Barrier active_barrier_{Barrier::Waiting::kSpin};  // the lanes with samples wait at it
   JointLayers joint_;
   GradientSources sources_;  // the gradients of the call
   GradientSources summed_;   // the buffer that holds their sum
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<std::byte> idle_input_;
-  std::vector<PackedWeights::Entry*> stale_[2];  // by Entry::order, each entry once
+  std::vector<PackedWeights::Entry*> stale_[2];  // indexed by Entry::order; each entry once
 };
 
 }  // namespace trainer::backend::cpu

@@ -46,7 +46,7 @@ struct StepContext : BufferPointers {
   int threads = 1;    // threads of the lane
   Barrier* barrier = nullptr;
   std::vector<void*>* exchange = nullptr;  // one pointer per lane, for sums over all lanes
-  std::int64_t all_samples = 0;  // counts those of all lanes, and of all ranks with `statistics`
+  std::int64_t all_samples = 0;  // samples of all lanes, and of all ranks with `statistics`
   // The samples that count in batch statistics: all samples, or none if a program runs only so that
   // this rank takes part in the exchange of the other ranks.
   std::int64_t counted = 0;

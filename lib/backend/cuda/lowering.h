@@ -61,7 +61,7 @@ using ProgramStep = Program::Step;
 
 // Makes a copy of parameters for cuDNN or cuBLASLt: PackedWeights::Entry::make.
 struct PackParameters {
-  KernelLayouts layouts;  // of a vector: one position and one input
+  KernelLayouts layouts;  // a vector has one position and one input
   DType type = DType::kFloat32;
 
   void operator()(cudaStream_t stream) const;
@@ -75,7 +75,7 @@ void make_entries(std::span<PackedWeights::Entry* const> entries, cudaStream_t s
 // The gradient of a kernel as cuDNN writes it, and where it goes.
 struct KernelGradient {
   BufferId packed = -1, unpacked = -1;
-  DType type = DType::kFloat32;  // of `packed`
+  DType type = DType::kFloat32;  // the element type of `packed`
   std::int64_t positions = 0, in = 0, out = 0;
 
   KernelLayouts layouts(const BufferPointers& c) const {
@@ -133,7 +133,7 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   const CompileOptions& options_;
   CudaCollective* statistics_ranks_;
   std::vector<KernelGradient> gradients_;     // still packed
-  std::vector<StatisticsPlaces> statistics_;  // not updated yet
+  std::vector<StatisticsPlaces> statistics_;  // those that are not updated yet
   // Nodes that are not lowered yet.
   std::int64_t kernel_gradients_left_ = 0, statistics_left_ = 0;
 };

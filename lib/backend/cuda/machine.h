@@ -18,7 +18,7 @@ struct Debugging {
 };
 
 struct Machine {
-  int device = 0;            // kPlannedDevice: not here
+  int device = 0;            // kPlannedDevice: the GPU need not be present
   std::string name;          // "NVIDIA H100 80GB HBM3"
   int major = 0, minor = 0;  // compute capability
   std::int64_t memory = 0;   // bytes

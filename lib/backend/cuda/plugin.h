@@ -22,7 +22,7 @@ struct GpuSurvey {
   // the library was built with.
   int driver_version = 0;
   int runtime_version = 0;
-  std::vector<Gpu> gpus;  // by index; empty unless status is 0
+  std::vector<Gpu> gpus;  // indexed by the number of the GPU; empty unless status is 0
 };
 
 using InterfaceFunction = int();

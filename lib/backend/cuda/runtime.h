@@ -86,8 +86,8 @@ Buffer allocate_zeros(int device, std::size_t bytes);
 // Allocates memory with a copy of the bytes at `from`.
 Buffer allocate_copy(int device, const void* from, std::size_t bytes);
 
-// Pinned host memory of at least one byte, with the flags of cudaHostAlloc, which any device may
-// copy to and from while the host goes on; memory of the system on the planned device.
+// Allocates at least one byte of pinned host memory, with the flags of cudaHostAlloc. Any device
+// may copy it while the host continues. For the planned device it is memory of the system.
 HostBuffer allocate_pinned(std::size_t bytes, unsigned flags);
 // Returns whether all bytes belong to one such buffer. Any thread may call it.
 bool is_pinned(const void* memory, std::size_t bytes);
@@ -100,7 +100,7 @@ using EventHandle = std::unique_ptr<CUevent_st, DestroyOnDevice<cudaEventDestroy
 EventHandle create_event();
 // A host thread that waits for this event sleeps instead of occupying a core.
 EventHandle create_blocking_event();
-EventHandle create_timing_event();  // one with timing
+EventHandle create_timing_event();  // makes an event with timing
 
 // Enqueue a copy within the memory of a device, and a fill with zeros. No bytes: nothing.
 void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream);

@@ -12,7 +12,7 @@ struct LibraryTexts {
   const char* update_it;    // "install NCCL 2.18 or newer"
 };
 
-// Never closed: threads of the library may outlive whoever opened it.
+// Never closed: threads of the library may outlive the code that opened it.
 class SharedLibrary {
  public:
   // Throws DeviceError "<not_opened>: <reason>; <get_it>".

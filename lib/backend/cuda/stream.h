@@ -44,13 +44,13 @@ class CudaStream : public Stream {
   std::optional<StreamGaps> gaps() override;
 
   cudaStream_t handle() const { return stream_.get(); }
-  // Told of every program that is launched on the stream.
+  // Receives every program that is launched on the stream.
   GapClock& gap_clock() { return gap_clock_; }
-  // Told of every program once its uploads were given: their time is in the clock then, and that
-  // of the waits for other streams' uploads.
+  // A program calls it once its uploads are enqueued. Adds their time to the clock, and that of the
+  // waits for other streams' uploads.
   void end_uploads();
-  // In device memory: what uploads, and programs without numbers of their own, have taken since a
-  // program took it over.
+  // The clock in device memory that counts uploads and programs without numbers of their own since
+  // the last hand-over.
   StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
 
  private:

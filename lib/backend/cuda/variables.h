@@ -37,7 +37,7 @@ class CudaVariables final : public PlacedVariables {
   int device_;
   std::function<void()> synchronize_;
   std::vector<Buffer> buffers_, arenas_;
-  StreamHandle stream_;  // of reads and writes
+  StreamHandle stream_;  // reads and writes use it
   PackedWeights packed_weights_;
 };
 

@@ -75,7 +75,7 @@ class Grouping {
   // A pattern that moved a node before what it reads would compute from memory that nothing has
   // written.
   void check_order() const {
-    std::vector<int> producers(graph_.values.size(), -1);  // of each value
+    std::vector<int> producers(graph_.values.size(), -1);  // indexed by value
     for (int i = 0; i < std::ssize(graph_.nodes); ++i) {
       for (const graph::ValueId id : graph_.nodes[i].outputs) producers[id] = i;
     }

@@ -101,7 +101,7 @@ class Lowering {
   // Returns memory that the next step uses, and later steps that name it in use().
   BufferId scratch(std::int64_t bytes) { return buffers_.scratch(bytes); }
   void use(BufferId buffer) { buffers_.use(buffer); }
-  // Records that the next step reads or writes so many bytes beside each of its operands once.
+  // Records that the next step reads or writes `bytes` bytes beside each of its operands once.
   void add_traffic(std::int64_t bytes) { buffers_.add_traffic(bytes); }
   // Returns the place of a persistent or prepared input.
   float* persistent(std::size_t i) const;
@@ -164,13 +164,13 @@ class Lowering {
   std::int64_t samples_;
   typename Policy::Variables& variables_;
   std::vector<typename Policy::Group> groups_;
-  std::vector<bool> read_;  // by value: whether a node or the caller reads it
+  std::vector<bool> read_;  // indexed by value: whether a node or the caller reads it
 
   const graph::Node* node_ = nullptr;      // the node that is lowered, or that names its group
-  const char* op_name_ = "";               // of the node or the group
+  const char* op_name_ = "";               // the name of the node or of the group
   bool converts_ = false;                  // the next step converts a value that the node reads
   const graph::Node* computed_ = nullptr;  // the node whose arithmetic a step has
-  std::map<graph::ValueId, std::vector<Operand>> places_;  // of a value, one per format
+  std::map<graph::ValueId, std::vector<Operand>> places_;  // the places of a value, one per format
   std::map<graph::ValueId, float*> prepared_;
   ProgramBuffers buffers_;
   std::vector<Step> steps_;
@@ -421,7 +421,7 @@ template <class Policy>
 typename Policy::PackedWeights::Entry& Lowering<Policy>::prepare_output(
     std::size_t i, const std::function<Make(float* to)>& create) {
   const graph::ValueId id = node_->outputs[i];
-  prepared_[id] = nullptr;  // so that make_key() names the inputs of the node
+  prepared_[id] = nullptr;  // make_key() then names the inputs of the node
   const std::int64_t bytes = graph_[id].shape.elements() * static_cast<std::int64_t>(sizeof(float));
   Entry& entry = add_entry(id, make_key(id), 0, bytes,
                            [&](std::byte* to) { return create(reinterpret_cast<float*>(to)); });

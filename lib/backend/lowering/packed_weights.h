@@ -21,7 +21,7 @@ class PackedWeights {
     Memory memory;
     Make make;
     bool changed_by_training = false;  // made of a value that training steps change
-    std::uint64_t version = 0;         // of the values that it was made of; 0: never made
+    std::uint64_t version = 0;         // version of the values that it was made of; 0: never made
   };
 
   // Returns the entry of this key, which stays valid as long as this object. Calls `allocate()` and
@@ -62,8 +62,8 @@ class PackedWeights {
   }
 
   std::map<std::string, std::unique_ptr<Entry>> entries_;
-  std::uint64_t version_ = 1;  // of all values
-  std::uint64_t written_ = 1;  // of the values that training does not change
+  std::uint64_t version_ = 1;  // the version of all values
+  std::uint64_t written_ = 1;  // the version of the values that training does not change
 };
 
 }  // namespace trainer::backend

@@ -16,13 +16,13 @@ namespace trainer::backend {
 template <class Context>
 struct ProgramStep {
   using Run = std::function<void(const Context&)>;
-  std::string name;            // of the layer
-  std::string implementation;  // as printed
+  std::string name;            // the name of the layer
+  std::string implementation;  // the text that `plan --program` prints
   graph::Phase phase = graph::Phase::kForward;
   std::int64_t workspace = 0;    // bytes of scratch memory in the arena
-  double bytes = 0;              // that it reads and writes
-  double flops = 0;              // of its node
-  DType type = DType::kFloat32;  // of the first input of its node
+  double bytes = 0;              // bytes that it reads and writes
+  double flops = 0;              // the FLOPs of its node
+  DType type = DType::kFloat32;  // the type of the first input of its node
   Run run;
 };
 
@@ -30,7 +30,7 @@ struct ProgramStep {
 struct Port {
   BufferId buffer = -1;               // -1: not read
   std::int64_t bytes_per_sample = 0;  // 0: not batched
-  std::int64_t bytes = 0;             // of one sample, or of the whole value if not batched
+  std::int64_t bytes = 0;             // bytes of one sample, or of the whole value if not batched
 };
 
 // A graph lowered for one number of samples. It allocates nothing while it runs.

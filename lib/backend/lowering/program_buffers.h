@@ -15,7 +15,7 @@ using BufferId = int;
 // Where an entry of the table of pointers comes from.
 struct BufferSource {
   enum class Kind { kArena, kFixed, kGradient, kInput } kind = Kind::kFixed;
-  // kArena: bytes from the arena's begin. kGradient: elements from the begin of the flat gradient.
+  // kArena: bytes from the start of the arena. kGradient: elements from that of the flat gradient.
   // kInput: index of the input.
   std::int64_t offset = 0;
   std::byte* address = nullptr;  // kFixed
@@ -53,13 +53,13 @@ class ProgramBuffers {
 
   // Records that the next step uses the buffer, and reads or writes `bytes` of it.
   void use(BufferId buffer, std::int64_t bytes = 0) { pending_.uses.push_back({buffer, bytes}); }
-  // Records that the next step reads or writes so many bytes more.
+  // Records that the next step reads or writes `bytes` more bytes.
   void add_traffic(std::int64_t bytes) { pending_.traffic_bytes += bytes; }
   // Returns memory of the arena that the next step uses, and later ones that name it in use().
   BufferId scratch(std::int64_t bytes);
   struct StepMemory {
-    std::int64_t scratch_bytes = 0;  // that were asked for the step
-    std::int64_t traffic_bytes = 0;  // of its buffers, each of them once, and of add_traffic()
+    std::int64_t scratch_bytes = 0;  // scratch that the step asked for
+    std::int64_t traffic_bytes = 0;  // the step's buffers, each once, and add_traffic()
   };
   // Ends a step.
   StepMemory end_step();
@@ -91,7 +91,7 @@ class ProgramBuffers {
  private:
   struct Info {
     BufferSource source;
-    std::int64_t bytes = 0;      // in the arena
+    std::int64_t bytes = 0;      // bytes in the arena
     std::int64_t gradient = -1;  // offset in the flat gradient; -1 if it does not lie there
     int first_step = -1, last_step = -1;
   };

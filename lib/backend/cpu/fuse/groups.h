@@ -95,7 +95,7 @@ struct DepthwiseChainBackward {
   UnwrittenNorm input;
   const graph::Node* after = nullptr;  // the BatchNormBackward that does not write dy
   ExtraId after_coefficients = kNoExtra;
-  // The activation whose derivative the gradient that `after` reads is still to be multiplied by.
+  // The gradient that `after` reads must still be multiplied by the derivative of this activation.
   graph::Activation after_activation;
   ExtraId sums = kNoExtra;  // GradientSums
 };
@@ -134,7 +134,7 @@ class Grouping : public backend::Grouping<Group> {
   ExtraId extras_ = 0;
 };
 
-// The patterns.
+// Each function adds the groups of one pattern.
 void fuse_residual_sums(Grouping& grouping);
 void fuse_residual_gradients(Grouping& grouping, const Machine& machine);
 void fuse_depthwise_chains(Grouping& grouping, const Machine& machine);

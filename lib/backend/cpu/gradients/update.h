@@ -28,7 +28,7 @@ struct UpdateBuffers {
 // The factors of a segment's gradient and of its step.
 struct UpdateScales {
   float clip = 1;
-  float trust = 1;  // for graph::LambRule
+  float trust = 1;  // used by graph::LambRule
 };
 
 // Updates elements [first, last) of the buffers, which belong to this segment, by the sum of
@@ -45,9 +45,9 @@ class UpdatePhase {
 
   // Returns whether run() must be given the sum: a norm of the whole gradient is needed first.
   bool needs_sum() const { return needs_norm_ || needs_trust_; }
-  // Called by every lane at once, after all have written their lane_slice() of the gradients,
-  // or all of them before the last barrier. The parameters are the same bits whatever the number of
-  // lanes.
+  // All lanes call it at the same time. Each lane has written its lane_slice() of the gradients, or
+  // all gradients were written before the last barrier. The parameters are the same bits for any
+  // number of lanes.
   void run(int lane, int lanes, Barrier& barrier, const GradientSources& gradients,
            const Scalars& scalars);
   // Returns Numbers::gradient_norm of the last run(), which all lanes must have ended. Its last
@@ -73,12 +73,12 @@ class UpdatePhase {
   };
   std::vector<Chunk> chunks_;                    // the parts for partial sums of squares
   std::vector<double> squares_;                  // one per chunk
-  std::vector<double> sums_;                     // of squares, one per segment
+  std::vector<double> sums_;                     // sums of squares, one per segment
   std::vector<float> scales_;                    // one per segment
   std::vector<simd::LambSquares> lamb_squares_;  // one per chunk
   std::vector<simd::LambSquares> lamb_sums_;     // one per segment
-  std::vector<float> trust_;                     // for lamb, one per segment
-  std::vector<double> gradient_squares_;         // of the last run(), one per lane
+  std::vector<float> trust_;                     // ratios of lamb, one per segment
+  std::vector<double> gradient_squares_;         // one per lane, by the last run()
 };
 
 }  // namespace trainer::backend::cpu

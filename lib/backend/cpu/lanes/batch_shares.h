@@ -49,7 +49,7 @@ class BatchShares {
   std::int64_t lanes_;
   std::int64_t micro_batch_size_;
   bool ordered_;
-  std::int64_t all_micro_batches_;  // for ordered sums: micro-batches of all ranks
+  std::int64_t all_micro_batches_;  // ordered: the micro-batches of all ranks
   std::int64_t ranks_, rank_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<LaneShare>> shares_;
 };

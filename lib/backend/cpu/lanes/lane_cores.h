@@ -9,9 +9,9 @@
 
 namespace trainer::backend::cpu {
 
-// What the threads of every lane share: an L3 cache, a node's memory, or only the machine. Threads
-// are bound to single processors only on request (parallel.pin): this gained nothing on two idle
-// cores and lost on busy ones.
+// Defines what the threads of a lane share: an L3 cache, a node's memory, or only the machine.
+// Threads are bound to single processors only on request (parallel.pin): this gained nothing on two
+// idle cores and lost on busy ones.
 enum class Locality { kDomain, kNode, kMachine };
 
 struct LaneCores {

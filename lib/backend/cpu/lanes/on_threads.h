@@ -7,7 +7,7 @@
 
 namespace trainer::backend::cpu {
 
-// Both declare the order that OpenMP keeps to ThreadSanitizer, which does not see OpenMP's runtime.
+// They declare OpenMP's order to ThreadSanitizer, which does not see the runtime of OpenMP.
 inline void tsan_release([[maybe_unused]] void* point) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(point);

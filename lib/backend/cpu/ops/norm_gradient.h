@@ -9,9 +9,9 @@ namespace trainer::backend::cpu {
 
 // The operands of the gradient of a batch norm, of either form.
 struct NormGradient {
-  Operand x, dy;                // dy: before the activation if the kernels do not apply it
-  BufferId y = -1;              // for the activation; -1: not needed, or computed again from x
-  BufferId beta = -1;           // to compute y again; -1: y is not computed again
+  Operand x, dy;       // dy: before the activation if the kernels do not apply it
+  BufferId y = -1;     // read by the activation's derivative; -1: not needed, or computed from x
+  BufferId beta = -1;  // used to compute y again; -1: y is not computed again
   BufferId gamma, mean, scale;  // scale: inverse_std, or the variance
   BufferId dgamma, dbeta;
   Channels channels;
@@ -32,7 +32,7 @@ struct NormGradientMemory {
 };
 std::int64_t gradient_sums_bytes(const Channels& ch);
 
-// Returns the operands of the node that is lowered. dy is still to be multiplied by the derivative
+// Returns the operands of the node that is lowered. dy must still be multiplied by the derivative
 // of `activation`.
 NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, float epsilon,
                            bool training, const NormGradientMemory& memory);

@@ -66,7 +66,7 @@ void over_planes(const StepContext& c, const simd::PlaneShape& all, std::int64_t
   over_groups(c, all, block, all.n, run);
 }
 
-// The same where results are sums by channel: one thread has all samples of a channel, in order.
+// Calls run(part) for sums per channel: one thread takes all samples of a channel, in order.
 template <class Run>
 void over_channels(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
                    const Run& run) {

@@ -78,8 +78,8 @@ struct Typed {
   // Adds to moments [blocks * block]; shift [blocks * block].
   void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
   void (*scale_shift)(const PlaneShape&, const T* x, const NormCoefficients&, T* y);
-  // y = activation(norm(x) + other), and activation(norm(x) + norm(other)); the first's activation
-  // is that of the sum. Each term and the sum are rounded to T, as where they are written.
+  // y = activation(norm(x) + other), and activation(norm(x) + norm(other)). The sum has the
+  // activation of the first coefficients. Terms and sum are rounded to T, as if they were stored.
   void (*add_to_norm)(const PlaneShape&, const T* x, const NormCoefficients&, const T* other, T* y);
   void (*add_two_norms)(const PlaneShape&, const T* x, const NormCoefficients&, const T* other,
                         const NormCoefficients& of_other, T* y);
@@ -87,7 +87,7 @@ struct Typed {
   void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormCoefficients&,
                     const float* inverse_std, GradientSums* sums);
   // d = (a + b) * activation'(w); d may be a. activation_gradient_sums() also adds to sums what
-  // norm_sums() adds for the gradient d of a norm of x without a activation.
+  // norm_sums() adds for the gradient d of a norm of x without an activation.
   void (*activation_gradient)(const PlaneShape&, const ActivationGradient<T>&, T* d);
   void (*activation_gradient_sums)(const PlaneShape&, const ActivationGradient<T>&, T* d,
                                    const T* x, const float* mean, const float* inverse_std,
@@ -126,9 +126,9 @@ struct Kernels {
                             std::int64_t elements);
 };
 
-// The best table this processor can run, or null when there is none (x86-64-v3 is the least).
+// Returns the best table for this processor, or null if it does not support x86-64-v3.
 const Kernels* best_kernels();
-// By name ("x86-64-v3", "x86-64-v4"), for tests; null when the processor cannot run it.
+// Returns the table "x86-64-v3" or "x86-64-v4", or null if this processor cannot run it. For tests.
 const Kernels* kernels_named(const char* name);
 
 // The kernels of an op are the members of a struct K of function pointers, which simd/ops/<op>.inl

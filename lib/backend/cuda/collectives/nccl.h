@@ -17,7 +17,7 @@ struct NcclApi {
   decltype(&ncclGetLastError) last_error = nullptr;
 };
 
-// The same table every time. Throws DeviceError saying what is missing. From any thread.
+// Returns the same table at every call. Thread-safe. Throws DeviceError that names what is missing.
 const NcclApi& nccl();
 
 }  // namespace trainer::backend::cuda

@@ -77,11 +77,11 @@ class ProcessGroup {
 
 struct RankGroup {
   int rank = 0;
-  std::vector<RankPlace> places;  // by rank
+  std::vector<RankPlace> places;  // indexed by rank
   std::shared_ptr<ProcessGroup> process;
 
   int size() const { return static_cast<int>(places.size()); }
-  bool is_local(int other) const;  // in this process
+  bool is_local(int other) const;  // true if the rank is in this process
   bool on_one_device() const;      // all ranks in this process and on one device
   // The ranks of this process that have made fewer calls than this one, as text; "" if there is
   // none.

@@ -1,4 +1,4 @@
-// How long a device has waited for other ranks.
+// Measures how long a device has waited for other ranks.
 #pragma once
 
 #include <chrono>
@@ -28,12 +28,12 @@ class SilenceWatch {
   struct Call {
     EventHandle before, after;
     bool ended = false;                        // end() was called
-    std::optional<Clock::time_point> begun{};  // when the device was first seen to have come to it
+    std::optional<Clock::time_point> begun{};  // time when it was first seen to have come
   };
   Call take_spare();
   void forget_done();
 
-  std::mutex mutex_;         // not held while events are recorded
+  std::mutex mutex_;         // unlocked while events are recorded
   std::deque<Call> calls_;   // calls that were not yet seen to be done, in order
   std::vector<Call> spare_;  // events to use again
 };

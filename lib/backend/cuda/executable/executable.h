@@ -60,7 +60,7 @@ class CudaExecutable final : public Executable {
   struct CapturedCall {
     std::int64_t calls = 0;
     std::unique_ptr<CallGraph> graph;
-    std::vector<Part> parts;  // with several ranks: this rank's
+    std::vector<Part> parts;  // the parts of this rank if there are several
   };
   // Pinned memory for the scalars of one call on their way to the device.
   struct ScalarSlot {
@@ -77,7 +77,7 @@ class CudaExecutable final : public Executable {
   static Key make_key(const Call& call);
   std::int64_t rank_count() const;
   std::int64_t rank() const;
-  Partition leaves() const;  // of this rank, in an ordered sum
+  Partition leaves() const;  // the leaves of this rank in an ordered sum
   void allocate_sums();
   Program& program(std::int64_t samples);
   void make_programs(const Call& call);
@@ -133,22 +133,22 @@ class CudaExecutable final : public Executable {
   CudaVariables& variables_;
   Machine& machine_;
   CompileOptions options_;
-  bool updates_;           // has an update phase
-  bool batch_statistics_;  // has batch norm in training form
-  CudaCollective* ranks_;  // that gradients are summed over; null: there is one
+  bool updates_;           // the graph has an update phase
+  bool batch_statistics_;  // the graph has batch norm in training form
+  CudaCollective* ranks_;  // the ranks of gradient sums; null: there is one rank
   std::map<std::int64_t, Program> programs_;
   FixedIo fixed_io_;
   std::map<Key, CapturedCall> captured_;
 
   UpdatePhase update_;
   std::int64_t trailer_size_ = 0;        // floats behind the gradients
-  std::int64_t trailer_statistics_ = 0;  // of these, moving statistics
+  std::int64_t trailer_statistics_ = 0;  // the moving statistics among these floats
   Buffer gradients_;                     // flat, then the trailer
   Buffer accumulated_;                   // ordered: the sum of the calls so far
   Buffer other_roots_;                   // ordered: the roots of this rank's leaves after the first
   Buffer gathered_;                      // ordered: the gradients of all ranks
   Buffer statistics_before_;             // the calls of this update moved them
-  FlatBufferPool pool_;                  // of gradients of parts
+  FlatBufferPool pool_;                  // buffers for the gradients of parts
   std::vector<Slice> buckets_;           // reduced while backward runs; the last one after it
   StreamHandle reduction_stream_;
   std::vector<EventHandle> bucket_events_;
@@ -158,10 +158,10 @@ class CudaExecutable final : public Executable {
   std::vector<StepPlan>* listed_ = nullptr;  // steps are added to it instead of enqueued
   WorkRecorder* recorder_ = nullptr;
   TimedWork timed_;
-  Buffer clock_;  // of the calls' phases, then a span of each bucket's sum
+  Buffer clock_;  // the phases of the calls, then a span of each bucket's sum
   std::vector<ScalarSlot> scalar_slots_;
   std::size_t next_slot_ = 0;
-  std::uint64_t update_number_ = 0;  // of the call that is launched
+  std::uint64_t update_number_ = 0;  // the number of the call that is launched
   Buffer idle_input_;
   // Copies of inputs whose part is shorter than its program or not aligned, one per input.
   std::vector<Buffer> copied_inputs_;

@@ -21,7 +21,7 @@ class FixedIo {
   std::vector<Span> outputs(const std::vector<Span>& given, const std::vector<Port>& ports,
                             std::int64_t most);
 
-  std::int64_t bytes() const;  // of device memory
+  std::int64_t bytes() const;  // bytes of device memory
 
  private:
   std::vector<Span> places(std::vector<Buffer>& buffers, const std::vector<Span>& given,

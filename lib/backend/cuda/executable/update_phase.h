@@ -20,7 +20,7 @@ class UpdatePhase {
   const float* enqueue_clip_scales(const float* gradients, const StepState* state,
                                    cudaStream_t stream);
   std::int64_t segments() const { return segment_count_; }
-  std::int64_t bytes() const;  // of device memory
+  std::int64_t bytes() const;  // bytes of device memory
 
  private:
   UpdateBuffers buffers(const float* gradients) const;

@@ -11,7 +11,7 @@
 
 namespace trainer::backend::cuda {
 
-inline constexpr std::size_t kMaxSummands = 8;  // of one call of add()
+inline constexpr std::size_t kMaxSummands = 8;  // summands of one call of add()
 // to = sum of the inputs in their order, 1 to kMaxSummands of them; `to` may be one of them.
 void add(std::span<const void* const> from, void* to, DType type, std::int64_t count,
          cudaStream_t stream);

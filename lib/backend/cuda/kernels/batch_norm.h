@@ -80,8 +80,8 @@ void norm_inference_backward(const void* dy, const void* y, const float* gamma,
 
 // The operands of graph::UpdateStatistics, all of [c].
 struct MovingStatistics {
-  float *mean = nullptr, *variance = nullptr;                       // moving
-  const float *batch_mean = nullptr, *batch_inverse_std = nullptr;  // of the batch
+  float *mean = nullptr, *variance = nullptr;                       // moving statistics
+  const float *batch_mean = nullptr, *batch_inverse_std = nullptr;  // statistics of the batch
   std::int32_t c = 0;
   float momentum = 0, epsilon = 0;
 };

@@ -9,7 +9,7 @@ namespace {
 
 using graph::Activation;
 
-constexpr int kRun = 4;   // outputs of one row a thread makes, for one read of the kernel
+constexpr int kRun = 4;   // outputs of one row per thread, for one read of the kernel
 constexpr int kTaps = 9;  // positions of the kernel whose gradients a thread sums at once
 
 // The device's form of DepthwiseShape: input channels, output channels, and outputs an input.

@@ -14,7 +14,7 @@
 namespace trainer::backend::cuda {
 
 struct DepthwiseShape {
-  std::int64_t n = 0, h = 0, w = 0, c = 0;  // of x
+  std::int64_t n = 0, h = 0, w = 0, c = 0;  // the extents of x
   std::int64_t multiplier = 1;
   graph::Window window;
 };

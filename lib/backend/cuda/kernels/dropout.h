@@ -18,8 +18,8 @@ void dropout(const graph::Dropout& op, const void* x, void* y, DType type, std::
              std::int64_t elements, std::int64_t offset, const StepScalars* scalars,
              cudaStream_t stream);
 
-// The same on [samples][rows][c], with a draw for each channel of a sample or for the sample:
-// dropped units are multiplied by 0.
+// Drops whole channels or whole samples of [samples][rows][c], with a draw for each channel of a
+// sample or for the sample. Dropped units are multiplied by 0.
 void drop_units(const graph::Dropout& op, const void* x, void* y, DType type, std::int64_t samples,
                 std::int64_t rows, std::int64_t c, std::int64_t offset, const StepScalars* scalars,
                 cudaStream_t stream);

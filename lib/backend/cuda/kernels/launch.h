@@ -65,7 +65,7 @@ __device__ inline T* shared_memory() {
 #endif
 }
 
-inline constexpr int kThreads = 256;  // per block, unless a kernel has another bound
+inline constexpr int kThreads = 256;  // threads per block, unless a kernel has another bound
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

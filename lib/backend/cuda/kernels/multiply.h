@@ -29,7 +29,7 @@ void add_repeated(const void* x, const float* bias, void* y, DType type, const R
 // that depends on the extents alone where the pointers are aligned as whole buffers are.
 void sum_products(const void* a, const void* b, void* sums, DType type, const RepeatedShape& shape,
                   cudaStream_t stream);
-// The same with an outer extent of 1 and float32 sums, in two steps; bytes of scratch for them.
+// Returns the bytes of scratch of sum_products_of_all(), which sums in float32 in two steps.
 std::int64_t sum_products_scratch(std::int64_t rows, std::int64_t width);
 void sum_products_of_all(const void* a, const void* b, float* sums, DType type, std::int64_t rows,
                          std::int64_t width, void* scratch, cudaStream_t stream);

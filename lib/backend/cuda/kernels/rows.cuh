@@ -6,7 +6,7 @@
 
 namespace trainer::backend::cuda {
 
-inline constexpr std::size_t kRowShared = kWarp * sizeof(double);  // for over_block() of any type
+inline constexpr std::size_t kRowShared = kWarp * sizeof(double);  // fits over_block() of any type
 
 // Threads for a row of n numbers; one block takes one row.
 inline unsigned row_threads(std::int64_t n) {

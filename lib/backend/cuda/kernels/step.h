@@ -19,21 +19,21 @@ struct StepScalars {
   std::uint32_t accumulate;  // 0 or 1, as all flags here
   std::uint32_t apply;
   std::uint32_t stop_when_not_finite;
-  std::uint32_t samples;  // of this rank
+  std::uint32_t samples;  // the samples of this rank
 };
 
-// What calls leave for later ones. Starts as zeros but for the scales and both finite flags, which
-// are 1.
+// The state that later calls read. It starts as zeros, except the scales and both finite flags,
+// which are 1.
 struct StepState {
-  float loss_scale;            // what gradients are multiplied by; 1 without float16
+  float loss_scale;            // the factor of gradients; 1 without float16
   float gradients_scale;       // loss_scale when the gradients of this update were made
-  std::uint32_t good_updates;  // since the loss scale was changed
-  std::uint32_t finite;       // of this call's losses; after the reduction of all ranks' and calls'
-  std::uint32_t all_finite;   // of the calls since the last that did not accumulate
-  std::uint32_t stopped;      // by a call that was not finite (stop_when_not_finite)
-  std::uint32_t moved;        // moving statistics have followed a call since the last update
-  std::uint32_t updates_now;  // whether this call's update kernels change anything
-  std::uint32_t overflowed;   // a gradient of this update is not finite, though the losses are
+  std::uint32_t good_updates;  // updates since the last change of the loss scale
+  std::uint32_t finite;        // this call's losses are finite; once reduced, all ranks' and calls'
+  std::uint32_t all_finite;    // the losses since the last call that did not accumulate are finite
+  std::uint32_t stopped;       // a call was not finite (stop_when_not_finite)
+  std::uint32_t moved;         // moving statistics have followed a call since the last update
+  std::uint32_t updates_now;   // this call's update kernels change values
+  std::uint32_t overflowed;    // a gradient of this update is not finite, though the losses are
 };
 
 // The numbers of one call, laid out as backend::Numbers.

@@ -70,7 +70,7 @@ __device__ inline Pixel pixel_at(unsigned index, int h, int w) {
   return pixel;
 }
 
-// Tiles of one pixel a thread.
+// Tiles of one pixel per thread.
 inline RowTiles pixel_tiles(std::int64_t pixels, std::int64_t groups) {
   return row_tiles(pixels, groups, 1, std::int64_t{1} << 40);
 }

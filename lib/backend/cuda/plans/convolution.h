@@ -17,9 +17,9 @@ namespace trainer::backend::cuda {
 
 struct ConvolutionProblem {
   enum class Pass { kForward, kBackwardData, kBackwardWeights } pass = Pass::kForward;
-  DType type = DType::kFloat32;             // of x, kernel and y, and of the bias
+  DType type = DType::kFloat32;             // the element type of x, kernel, y and bias
   bool tf32 = false;                        // float32 may be rounded to TF32 for the tensor cores
-  std::int64_t n = 0, h = 0, w = 0, c = 0;  // of x
+  std::int64_t n = 0, h = 0, w = 0, c = 0;  // the extents of x
   std::int64_t out = 0;                     // channels of y
   std::int64_t groups = 1;
   graph::Window window;
@@ -54,23 +54,23 @@ struct PlannerOptions {
   // cuDNN's description, as JSON, of a device that need not be here; its plans cannot run. Empty:
   // the current device.
   std::string device_properties;
-  // Takes the engine that this finds fastest instead of the first of cuDNN's heuristics. Null:
-  // heuristics. Of a device that is here; shared with other planners.
+  // Finds the fastest engine, which is taken instead of the first of cuDNN's heuristics. A timer of
+  // a device of this machine, shared with other planners; null: heuristics choose.
   std::shared_ptr<CandidateTimer> timer;
   Warn warn;                            // receives lines about files of the cache that are not used
-  std::shared_ptr<SharedPlans> shared;  // with the planners of other devices; null: none
+  std::shared_ptr<SharedPlans> shared;  // shared with the planners of other devices; null: none
 };
 
-// cuDNN on the current device. Not thread-safe: one a backend.
+// cuDNN on the current device. Not thread-safe; each backend has one.
 class ConvolutionPlanner {
  public:
   virtual ~ConvolutionPlanner() = default;
-  // The same plan every time for a problem, device and version of cuDNN; with a timer, as long as
-  // the cache's folder is kept. Engines that are not
-  // deterministic, that sum in less than float32, that are compiled at run time, and those that
-  // round float32 to TF32 unless asked, are left out. A bias or relu that no engine is left for is
-  // a kernel of its own after the convolution. Throws DeviceError naming the problem when no engine
-  // is left, or when its extents do not fit together. Plans must not outlive the planner.
+  // Returns the same plan at every call for a problem, device and version of cuDNN; with a timer,
+  // as long as the cache's folder is kept. It excludes engines that are not deterministic, that sum
+  // in less than float32, that are compiled at run time or, unless asked, that round float32 to
+  // TF32. A bias or relu that no remaining engine has runs as a kernel of its own after the
+  // convolution. Throws DeviceError that names the problem if no engine remains, or if its extents
+  // do not fit together. Plans must not outlive the planner.
   virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem) = 0;
   virtual std::string version() const = 0;  // "cuDNN 9.19.0"
 };

@@ -14,13 +14,13 @@ namespace trainer::backend::cuda {
 // Throws DeviceError "<what>: <cuDNN's status>: <cuDNN's reason>" unless the call succeeded.
 void check(cudnnStatus_t status, std::string_view what);
 
-std::string cudnn_version();  // of the library that is loaded: "cuDNN 9.19.0"
+std::string cudnn_version();  // the version of the library that is loaded: "cuDNN 9.19.0"
 
 struct DestroyCudnn {
   void operator()(cudnnHandle_t handle) const noexcept;
 };
 using CudnnHandle = std::unique_ptr<cudnnContext, DestroyCudnn>;
-CudnnHandle create_cudnn();  // for the current device
+CudnnHandle create_cudnn();  // makes a handle for the current device
 
 // One descriptor: attributes are set, then it is finalized, then others may refer to it. A
 // descriptor that refers to others does not own them. All functions throw DeviceError.
@@ -47,8 +47,8 @@ class Descriptor {
 
   std::int64_t get_int(cudnnBackendAttributeName_t name) const;
   std::string get_text(cudnnBackendAttributeName_t name) const;
-  std::vector<cudnnBackendNumericalNote_t> get_numerical_notes() const;  // of an engine
-  std::vector<cudnnBackendBehaviorNote_t> get_behavior_notes() const;    // of an engine
+  std::vector<cudnnBackendNumericalNote_t> get_numerical_notes() const;  // call it on an engine
+  std::vector<cudnnBackendBehaviorNote_t> get_behavior_notes() const;    // call it on an engine
   // The descriptors that the library makes for an attribute.
   std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t name,
                                           cudnnBackendDescriptorType_t type) const;

@@ -16,8 +16,8 @@ namespace trainer::backend::cuda {
 // c[m][n] = epilogue(a[m][k] * b[k][n]), accumulated in float32. A transposed operand lies in
 // memory as [k][m] or [n][k].
 struct MatmulProblem {
-  DType type = DType::kFloat32;    // of a and b
-  DType result = DType::kFloat32;  // of c: float32 or `type`
+  DType type = DType::kFloat32;    // the element type of a and b
+  DType result = DType::kFloat32;  // the element type of c: float32 or `type`
   bool tf32 = false;               // float32 may be rounded to TF32 for the tensor cores
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -38,7 +38,7 @@ class Matmul {
                    cudaStream_t stream) = 0;
 };
 
-// cuBLASLt on the current device. Not thread-safe: one a backend.
+// cuBLASLt on the current device. Not thread-safe; each backend has one.
 class MatmulPlanner {
  public:
   virtual ~MatmulPlanner() = default;
@@ -51,14 +51,14 @@ class MatmulPlanner {
 };
 
 struct MatmulOptions {
-  // Null: heuristics. Of a device that is here; shared with other planners.
+  // A timer of a device of this machine, shared with other planners; null: heuristics choose.
   std::shared_ptr<CandidateTimer> timer;
-  // For choices of the timer; all that they depend on of the device, and a folder for them, which
-  // must exist; empty: they are made anew by each planner.
+  // `device` names everything of the device that timed choices depend on. `cache` is an existing
+  // folder for the choices; if it is empty, each planner times anew.
   std::string device;
   Path cache;
   Warn warn;                            // receives lines about files of the cache that are not used
-  std::shared_ptr<SharedPlans> shared;  // with the planners of other devices; null: none
+  std::shared_ptr<SharedPlans> shared;  // shared with the planners of other devices; null: none
 };
 std::unique_ptr<MatmulPlanner> make_matmul_planner(const MatmulOptions& options = {});
 // For a device that is not here, which cuBLASLt cannot plan for: no product runs, and each counts

@@ -16,7 +16,7 @@ namespace trainer::backend::cuda {
 // Device memory that a candidate works on.
 struct TunedMemory {
   std::int64_t bytes = 0;        // 0: the candidate gets a null address
-  DType type = DType::kFloat32;  // of the random numbers in it
+  DType type = DType::kFloat32;  // the type of the random numbers in it
 };
 
 // A way to do the work.

@@ -28,14 +28,14 @@ class GapClock {
   static constexpr std::uint64_t kSlots = 8, kInFlight = 2;
   struct Slot {
     EventHandle begin, end;
-    bool follows = false;   // another program, which the host did not wait for
-    bool complete = false;  // has its end
+    bool follows = false;   // the host did not wait for the program before
+    bool complete = false;  // its end is recorded
   };
   Slot& slot(std::uint64_t program) { return slots_[program % kSlots]; }
   void read_until(std::uint64_t program);
 
   std::array<Slot, kSlots> slots_;
-  std::uint64_t begun_ = 0, read_ = 0;  // programs
+  std::uint64_t begun_ = 0, read_ = 0;  // numbers of programs
   bool follows_ = false;
   StreamGaps gaps_;
 };

@@ -50,8 +50,8 @@ struct Api {
   int (*energy)(Device, unsigned long long* millijoules) = nullptr;
 };
 
-// The initialised library, the same every time. Throws DeviceError saying what is missing. From any
-// thread: NVML's functions are thread-safe.
+// Returns the initialised library, the same table at every call. Thread-safe, as NVML's functions
+// are. Throws DeviceError that names what is missing.
 const Api& api();
 
 }  // namespace trainer::backend::cuda::nvml

@@ -19,7 +19,7 @@ class TimedWork {
   void start(cudaStream_t stream);
   // Begins a piece of work, which is valid until finish().
   struct Piece {
-    WorkRecord record;  // but for its times
+    WorkRecord record;  // its times are not set
     EventHandle begin, end;
   };
   Piece& begin(const WorkRecord& record, cudaStream_t stream);
@@ -33,7 +33,7 @@ class TimedWork {
 
   WorkRecord::Clock::time_point start_;
   EventHandle started_;
-  std::deque<Piece> pieces_;  // where records stay in place
+  std::deque<Piece> pieces_;  // a deque, so that records stay in place
   std::vector<EventHandle> spare_;
 };
 

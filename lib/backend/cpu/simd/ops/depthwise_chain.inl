@@ -20,8 +20,8 @@ template <class T>
 struct DepthwiseGradient {
   const T *x, *y, *dw;
   NormCoefficients before, after;
-  const float* inverse_std;               // of the norm before
-  NormGradientCoefficients coefficients;  // of the norm after
+  const float* inverse_std;               // inverse deviation of the norm before
+  NormGradientCoefficients coefficients;  // coefficients of the norm after
 };
 
 template <class T>

@@ -15,8 +15,8 @@ inline constexpr int kClockPhases = 5;
 
 // In device memory; starts as zeros. Times are nanoseconds of the device's clock.
 struct StepClock {
-  std::uint64_t last;  // until here time is counted
-  // Since when the last kAllReduce was waited for: what was summed before was hidden.
+  std::uint64_t last;  // time is counted up to this one
+  // The start of the wait for the last kAllReduce; sums before it were hidden.
   std::uint64_t waited_since;
   std::uint64_t sums[kClockPhases];
 };
@@ -25,15 +25,15 @@ struct ClockSpan {
   std::uint64_t begin, end;
 };
 
-// Time is counted from now on; what was counted before stays, or is forgotten.
+// Starts to count time. `forget` discards the time that was counted before.
 void start_clock(StepClock* clock, bool forget, cudaStream_t stream);
-// The time since the last lap or start was this phase's.
+// Adds the time since the last lap or start to this phase.
 void lap_clock(StepClock* clock, ClockPhase phase, cudaStream_t stream);
-// `to` goes on with what `from` has counted, which begins anew.
+// Moves the counted times from `from` to `to` and resets `from`.
 void hand_over_clock(StepClock* from, StepClock* to, cudaStream_t stream);
 void mark_time(std::uint64_t* at, cudaStream_t stream);
-// A lap, after which the sums, and of the spans' time what lay before waited_since, become
-// numbers->times.
+// Adds a lap and writes numbers->times: the sums of the phases, and as all_reduce_hidden the part
+// of the spans before waited_since.
 void stop_clock(StepClock* clock, ClockPhase phase, const ClockSpan* spans, int count,
                 StepNumbers* numbers, cudaStream_t stream);
 

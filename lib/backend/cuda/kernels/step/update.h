@@ -50,12 +50,12 @@ struct UpdateBuffers {
 
 // What a segment's gradient and step are multiplied by, one number per segment; null: all 1.
 struct SegmentScales {
-  const float* clip = nullptr;   // of clip_scales()
-  const float* trust = nullptr;  // of trust_ratios(), for graph::LambRule
+  const float* clip = nullptr;   // the result of clip_scales()
+  const float* trust = nullptr;  // the result of trust_ratios(), for graph::LambRule
 };
 
 // Threads work on chunks of kUpdateChunk elements; `chunks` is the table that make_chunks fills:
-// one entry a block, of one segment each.
+// one entry per block, each for one segment.
 inline constexpr std::int64_t kUpdateChunk = 4096;
 struct UpdateChunk {
   std::int32_t segment = 0;
