@@ -11,7 +11,7 @@ struct Notice {
     kWarning,  // something may be wrong
     kNote,     // a fact; nothing is wrong
   };
-  std::string text;  // without its kind; "" if there is nothing to report
+  std::string text;  // does not name its kind; "" if there is nothing to report
   Kind kind = Kind::kWarning;
 
   Notice(std::string warning) : text(std::move(warning)) {}  // NOLINT(google-explicit-constructor)

@@ -33,7 +33,7 @@ class Store {
   // exist.
   void mark_best(std::int64_t step);
   Path best_path() const;
-  std::vector<Saved> list() const;  // by step, oldest first
+  std::vector<Saved> list() const;  // sorted by step, oldest first
   // Returns the newest undamaged checkpoint, or nothing if there is none. Adds a line to `warnings`
   // for each damaged one.
   std::optional<TensorFile> load_latest(std::vector<std::string>& warnings) const;

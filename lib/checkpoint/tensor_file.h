@@ -19,7 +19,7 @@ struct Tensor {
 using Metadata = std::map<std::string, std::string>;
 
 struct TensorFile {
-  std::vector<Tensor> tensors;  // in file order
+  std::vector<Tensor> tensors;  // the order is that of the file
   Metadata metadata;
 };
 

@@ -33,16 +33,16 @@ const char* to_string(Role role);  // "chief", "worker", "ps", "evaluator", as i
 
 struct Identity {
   Role role = Role::kChief;  // rank 0 is the chief
-  int index = 0;             // of the task among those of its type in TF_CONFIG; else the rank
-  int rank = 0;              // among chief and workers; -1 for ps and evaluator
+  int index = 0;             // number among the tasks of its type in TF_CONFIG; else the rank
+  int rank = 0;              // the number among chief and workers; -1 for ps and evaluator
   int size = 1;              // chief and workers together
   // The number of this rank among those of its host, and their count. Both are set when the source
   // gives them or all ranks are on one host; local_size only together with local_rank.
   std::optional<int> local_rank, local_size;
-  Address master;      // where rank 0 listens; port 0 when size is 1
-  Cluster cluster;     // from TF_CONFIG; else empty
+  Address master;      // the address where rank 0 listens; port 0 when size is 1
+  Cluster cluster;     // the one of TF_CONFIG, or empty
   std::string job;     // the launcher's name for this start of the job; "" when it has none
-  std::string secret;  // that all processes of the job share; "" for none
+  std::string secret;  // all processes of the job share it; "" for none
   std::string build;   // version and commit of the program, the same for all processes
   std::string source;  // "--rank", "TF_CONFIG", "RANK", "Slurm", ... or "nothing", for messages
 };

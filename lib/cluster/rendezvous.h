@@ -21,17 +21,17 @@ class Network;
 
 struct Member {
   std::string name;     // "worker:1" or "rank 1"
-  std::string host;     // as the host calls itself
+  std::string host;     // the host's own name
   std::string address;  // numeric, where the others reach it
   std::uint64_t process = 0;
-  int local_rank = 0, local_size = 1;  // among the ranks of the same host
+  int local_rank = 0, local_size = 1;  // rank and number of ranks on the same host
 };
 
 struct RendezvousOptions {
   // How long to wait for all ranks, and the longest that any call may take. A rank that is silent
   // for half of it counts as gone, so that errors name it before other calls time out.
   std::chrono::milliseconds timeout{60'000};
-  std::string version;  // of the program; all ranks must run the same
+  std::string version;  // the version of the program; all ranks must run the same
   // Ranks of one host exchange numbers through shared memory if true, through sockets otherwise.
   bool shared_memory = true;
   // The secret of the job. Ranks prove that they have it and never send it. "" for none.
@@ -79,7 +79,7 @@ class Rendezvous {
 
   int rank() const;
   int size() const;
-  const std::vector<Member>& members() const;  // by rank
+  const std::vector<Member>& members() const;  // indexed by rank
   const Member& self() const;
   // Returns "rank 2 (worker:1 on host-b, process 71)", for messages.
   std::string describe(int rank) const;
@@ -122,7 +122,7 @@ class Rendezvous {
   // same order.
   std::string next_group();
 
-  // For communicators. begin_call() counts a call and throws PeerError after a rank is gone.
+  // Communicators call these. begin_call() counts a call and throws PeerError after a rank is gone.
   void begin_call(const std::string& call);
   struct CallFailure {
     std::string reason;

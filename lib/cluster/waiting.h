@@ -1,4 +1,4 @@
-// How a thread waits for another process. Internal to the libraries.
+// Sets how a thread waits for another process. Internal to the libraries.
 #pragma once
 
 namespace trainer::cluster {

@@ -38,7 +38,7 @@ class AppendFile {
   Path path_;
   int fd_ = -1;
   std::string pending_;
-  bool has_content_ = false;  // when this process last looked
+  bool has_content_ = false;  // the file had content when this process last looked
 };
 
 }  // namespace trainer

@@ -60,7 +60,7 @@ class AtomicFileWriter {
   Path path_, temporary_;
   int fd_ = -1;
   bool is_regular_ = true;
-  bool is_named_ = false;  // as temporary_
+  bool is_named_ = false;  // true if the file has the name temporary_
 };
 
 // Removes the temporary files that killed writers left in `folder`. Call it only while no other

@@ -55,7 +55,7 @@ class OutputBuffer final : public std::streambuf {
   void drop(int error);
   void write_peer();
 
-  int descriptor_;       // for writes: the given one, or a non-blocking one of the same pipe
+  int descriptor_;       // written to: the given one, or a non-blocking one of the same pipe
   bool is_own_ = false;  // true if the destructor closes descriptor_
   bool may_block_;       // true if a write to descriptor_ can wait
   std::function<bool()> is_stopping_;

@@ -12,7 +12,7 @@ struct NpyHeader {
   std::string type;  // "f4", "u1": kind and bytes of an element
   bool big_endian = false;
   std::vector<std::int64_t> dims;
-  std::size_t offset = 0;  // where the elements start, in C order
+  std::size_t offset = 0;  // the place of the first element; the order is C
 };
 
 // Reads the header at the start of `content`. `source` names the file in messages. Throws DataError

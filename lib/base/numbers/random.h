@@ -18,7 +18,7 @@ enum class Stream : std::uint32_t {
   kDropout = 4,     // one per (layer, step)
   kSynthetic = 5,   // generated data sets
   kSplit = 6,       // train/validation split
-  kReplace = 7,     // what stands in for a damaged image, one per sample
+  kReplace = 7,     // the substitute of a damaged image, one per sample
   kMix = 8,         // mixup and cutmix, one per (epoch, sample)
   kErase = 9        // the pixels of an erased part, whose seed is drawn from kAugment
 };

@@ -53,7 +53,7 @@ class Barrier {
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string reason_;  // is set before aborted_, and not again before reset()
+  std::string reason_;  // set before aborted_, and not again before reset()
 };
 
 }  // namespace trainer

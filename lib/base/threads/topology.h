@@ -12,7 +12,7 @@
 namespace trainer {
 
 struct Processor {
-  int number = 0;  // as the system counts them: available_cores()
+  int number = 0;  // the system's number: available_cores()
   int domain = 0;  // its L3 cache, counted from 0 in the order of Topology::processors
   int node = 0;    // its NUMA node, as the system counts them
 };
@@ -20,8 +20,8 @@ struct Processor {
 struct Topology {
   // At least one, sorted by node, then domain, then number, so that neighbours share most.
   std::vector<Processor> processors;
-  std::int64_t l2_bytes = 0, l3_bytes = 0;  // of one cache of the first processor; 0: unknown
-  bool simulated = false;                   // is another machine: threads cannot be bound to it
+  std::int64_t l2_bytes = 0, l3_bytes = 0;  // size of one cache of the first processor; 0: unknown
+  bool simulated = false;                   // another machine, to which threads cannot be bound
   std::int64_t core_quota = 0;              // see core_quota(); 0: no limit
 };
 
@@ -36,7 +36,7 @@ Topology read_topology(const std::filesystem::path& root = "/",
 // A machine whose nodes are alike.
 struct MachineShape {
   std::int64_t nodes = 1, domains_per_node = 1, cores_per_domain = 1;
-  std::int64_t l2_kib = 0, l3_kib = 0;  // of one cache; 0: unknown
+  std::int64_t l2_kib = 0, l3_kib = 0;  // size of one cache; 0: unknown
 };
 Topology simulate_topology(const MachineShape& shape);
 

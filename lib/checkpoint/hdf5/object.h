@@ -27,7 +27,7 @@ enum class MessageType : std::uint16_t {
 struct Message {
   MessageType type;
   bool shared = false;  // the body is the address of the message
-  View body;            // in the file
+  View body;            // bytes of the file
 };
 
 // A name and the address of an object header.

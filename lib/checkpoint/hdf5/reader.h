@@ -43,7 +43,7 @@ class Reader {
 
   Input input_;
   std::uint64_t root_;
-  std::map<std::uint64_t, Object> objects_;  // by address
+  std::map<std::uint64_t, Object> objects_;  // keyed by address
   GlobalHeap heap_;
 };
 

@@ -21,12 +21,12 @@ namespace trainer::cluster {
 enum class Algorithm { kRing, kBcube, kHalvingDoubling };
 const char* to_string(Algorithm algorithm);  // "ring", "bcube", "halving_doubling"
 
-// Messages of up to so many bytes are summed in this way; the last row takes all larger ones too.
+// Messages of at most `bytes` bytes are summed by `algorithm`. The last row is for larger ones too.
 struct AlgorithmRow {
   std::size_t bytes = 0;
   Algorithm algorithm = Algorithm::kRing;
 };
-using AlgorithmTable = std::vector<AlgorithmRow>;  // not empty, by bytes
+using AlgorithmTable = std::vector<AlgorithmRow>;  // not empty; sorted by bytes
 
 // Every rank makes one with the same table, in the same order as its other communicators. Throws
 // std::logic_error if the table has halving_doubling and the number of ranks is not a power of two,
@@ -52,12 +52,12 @@ GroupPair open_gloo_pair(const std::shared_ptr<Rendezvous>& rendezvous,
 // The algorithms that this number of ranks can use.
 std::vector<Algorithm> candidates(int size);
 
-// The choice that needs no measurement: halving_doubling for a power of two, else ring.
+// Returns the choice without a measurement: halving_doubling for a power of two, otherwise ring.
 Algorithm by_rule(int size);
 
 struct Measurement {
   std::size_t bytes = 0;
-  std::vector<double> seconds;  // by candidate: the median of the slowest rank
+  std::vector<double> seconds;  // one per candidate: the median of the slowest rank
   Algorithm choice = Algorithm::kRing;
 };
 

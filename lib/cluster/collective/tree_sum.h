@@ -38,7 +38,7 @@ class TreeSum {
   Transport& transport_;
   std::int64_t leaves_ = 0;                // the leaves that blocks_ and root_counts_ describe
   std::vector<TreeBlock> blocks_;          // the roots of all ranks, in order
-  std::vector<std::int64_t> root_counts_;  // by rank
+  std::vector<std::int64_t> root_counts_;  // indexed by rank
   std::vector<float> sent_, received_, slices_;
   std::vector<const float*> sources_;
 };

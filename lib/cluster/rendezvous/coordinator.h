@@ -17,12 +17,12 @@ namespace trainer::cluster {
 struct CoordinatorOptions {
   Address address;
   std::string job, cluster, version;               // rank 0's, which all others must have too
-  std::vector<std::string> names;                  // by rank, for those that are missing
-  Milliseconds join_timeout{};                     // until all ranks must be here
-  Milliseconds silence{};                          // after which a rank counts as gone
-  Milliseconds beat{};                             // between two heartbeats to the ranks
-  Milliseconds greeting{10'000};                   // in which a new connection must give its rank
-  std::string secret{};                            // of the job; "" for none
+  std::vector<std::string> names;                  // indexed by rank; names those that are missing
+  Milliseconds join_timeout{};                     // the longest wait for all ranks
+  Milliseconds silence{};                          // a silent rank counts as gone after it
+  Milliseconds beat{};                             // the time between two heartbeats to the ranks
+  Milliseconds greeting{10'000};                   // a new connection must give its rank within it
+  std::string secret{};                            // the job's secret; "" for none
   std::function<void(const std::string&)> warn{};  // called by the coordinator's thread
   std::shared_ptr<const Network> network = system_network();
 };
@@ -44,8 +44,8 @@ class Coordinator {
     std::string in, out;
     int rank = -1;  // -1 until the hello authenticates it
     std::string challenge;
-    Clock::time_point since{};  // it was accepted
-    bool closing = false;       // once `out` is written
+    Clock::time_point since{};  // the time when it was accepted
+    bool closing = false;       // closes once `out` is written
     bool open = true;
   };
   struct Rank {
@@ -57,7 +57,7 @@ class Coordinator {
     bool joined = false;
   };
   struct Agreement {
-    std::map<int, std::pair<std::uint64_t, std::string>> values;  // by rank: request, value
+    std::map<int, std::pair<std::uint64_t, std::string>> values;  // keyed by rank: request, value
   };
 
   void serve();
@@ -102,7 +102,7 @@ class Coordinator {
   std::vector<Rank> ranks_;
   std::map<std::string, std::string> store_;
   std::map<std::string, std::vector<std::pair<int, std::uint64_t>>>
-      waiting_;  // for keys: rank, request
+      waiting_;  // ranks that wait for a key, with their requests
   std::map<std::string, Agreement> agreements_;
   bool running_ = false;  // all ranks have been here
   Clock::time_point running_since_{};

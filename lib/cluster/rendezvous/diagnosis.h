@@ -20,7 +20,7 @@ struct TrafficReport {
 struct RankReport {
   std::uint64_t state = 0;             // a State of protocol.h
   std::uint64_t calls = 0;             // the number of calls that it has begun
-  std::vector<TrafficReport> traffic;  // by peer
+  std::vector<TrafficReport> traffic;  // indexed by peer
 };
 
 // The rank to name, and what follows its description in a message: "is alive, but ...".

@@ -58,10 +58,10 @@ class Rendezvous::Link {
   const Milliseconds timeout;
   const bool shared_memory;
   const std::shared_ptr<const Network> network;
-  std::vector<PeerTraffic> traffic;  // by rank
+  std::vector<PeerTraffic> traffic;  // indexed by rank
   std::vector<Member> members;
   std::uint64_t generation = 0;
-  std::string session_key;  // of this start; proofs between ranks use it
+  std::string session_key;  // the key of this start; proofs between ranks use it
   std::atomic<bool> is_preparing{false};
   mutable std::mutex mutex;
   std::string phase;
@@ -96,11 +96,11 @@ class Rendezvous::Link {
   std::mutex watchers_mutex_;                  // guards both lists
   std::vector<std::uint64_t> moved_;           // the last measurement, by rank; thread_ uses it
   std::atomic<std::uint64_t> requests_{0}, calls_{0};
-  std::uint64_t progress_count_ = 0;       // of the coordinator's last heartbeat
-  std::atomic<Clock::rep> progressed_{0};  // when progress_count_ last changed
+  std::uint64_t progress_count_ = 0;       // the count in the coordinator's last heartbeat
+  std::atomic<Clock::rep> progressed_{0};  // the time of the last change of progress_count_
   std::string call_;
   bool ended_ = false;     // rank 0 has left
-  bool stopping_ = false;  // this one leaves
+  bool stopping_ = false;  // this rank leaves
   std::thread thread_;
 };
 

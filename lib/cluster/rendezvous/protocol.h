@@ -44,11 +44,11 @@ enum TrafficNumber : std::size_t {
 
 enum Refusal : std::uint64_t {
   kWrong,    // the settings differ: nothing but a change of them helps
-  kMissing,  // not all ranks came
+  kMissing,  // some ranks did not come
   kLater     // another start of the job, which may be about to end, is still there
 };
 
-// What a rank and rank 0 prove their knowledge of the secret with, each by the other's challenge.
+// Labels of the proofs, by the other's challenge, that a rank and rank 0 have the secret.
 inline constexpr const char* kHelloProof = "trainer rank";
 inline constexpr const char* kWelcomeProof = "trainer rank 0";
 

@@ -15,7 +15,7 @@ namespace trainer::cluster {
 struct PeerConnection {
   int rank = 0;
   Socket socket;
-  Socket memory;        // from SharedRing::make_memory(); none when messages use the socket
+  Socket memory;        // memory of SharedRing::make_memory(); empty when messages use the socket
   bool called = false;  // this rank has called; its end of the memory is 1, else 0
 };
 

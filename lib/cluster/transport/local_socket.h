@@ -13,7 +13,7 @@ namespace trainer::cluster {
 // `name` stands in no file system: it is known to the processes of one network namespace, and gone
 // with the listener. All sockets are not blocking. No socket where the system does not allow it.
 Socket listen_locally(const std::string& name);
-// No socket when nobody listens under this name here: the other is on another host.
+// Returns an empty socket if no process of this host listens under this name.
 Socket connect_locally(const std::string& name);
 
 // Sends a short message, the first on its connection, with a descriptor beside it unless that is

@@ -31,7 +31,7 @@ class SharedRing {
   // the last are whole cache lines. Throws std::runtime_error when the state of the other end is
   // impossible.
   std::size_t write(std::span<const std::byte> out);
-  // What has come, at most `most` bytes, in one piece, and not all of it at the end of the memory.
+  // Returns at most `most` received bytes as one piece; more may follow at the start of the memory.
   // `most` is what is left of the message, or whole cache lines.
   std::span<const std::byte> readable(std::size_t most) const;
   // The first `bytes` of readable() may be overwritten.

@@ -44,12 +44,12 @@ int poll_timeout(Clock::time_point deadline);
 Socket accept_from(const Socket& listener);
 
 std::string local_host(const Socket& socket);   // numeric address of this end
-std::string remote_host(const Socket& socket);  // and of the other
+std::string remote_host(const Socket& socket);  // numeric address of the other end
 
 // A number that no other socket is given while this lives, though it may be listened on.
 class ReservedPort {
  public:
-  ReservedPort();  // on 127.0.0.1
+  ReservedPort();  // reserves a port of 127.0.0.1
   int number() const { return number_; }
 
  private:

@@ -85,7 +85,7 @@ class Transport {
     std::unique_ptr<SharedRing> ring;                 // null: messages go through the socket
     bool closed = false;                              // the other end has closed the socket
     std::atomic<std::uint64_t> sent{0}, received{0};  // bytes through the socket
-    std::uint64_t moved = 0;                          // at the last measurement
+    std::uint64_t moved = 0;                          // bytes at the last measurement
   };
   Connection& connection_to(int peer) { return connections_.at(peer); }
 
@@ -109,7 +109,7 @@ class Transport {
   const bool spins_;
   Interrupt interrupt_;
   std::mutex mutex_;                     // guards the sockets while they are filled in
-  std::vector<Connection> connections_;  // by rank; the own one is empty
+  std::vector<Connection> connections_;  // indexed by rank; the own one is empty
   std::vector<std::byte> scratch_;
   std::vector<pollfd> files_;
   Rendezvous::Handle watch_, measure_;
