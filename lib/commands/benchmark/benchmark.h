@@ -16,10 +16,10 @@ struct Throughput {
   double images_per_second = 0;  // median over windows of about a tenth of the time
   double low = 0, high = 0;      // slowest and fastest window
   std::int64_t steps = 0;
-  double wait_share = 0;  // of the time, waiting for data
+  double wait_share = 0;  // the share of the time spent waiting for data
   std::int64_t batch_size = 0;
-  std::string counted = {};    // what an image has gone through
-  MeasuredKeys measured = {};  // of a training; empty otherwise
+  std::string counted = {};    // the stages that an image has gone through
+  MeasuredKeys measured = {};  // set for a training; empty otherwise
 };
 void print_throughput(const Throughput& result, std::ostream& out);
 // {"event":"benchmark",...}

@@ -18,7 +18,7 @@ struct Comparison {
   // a run does not have it.
   struct Setting {
     std::string key;
-    std::vector<std::string> values;  // by run
+    std::vector<std::string> values;  // indexed by run
   };
   // A metric at a step at which all runs have it.
   struct CurvePoint {
@@ -28,7 +28,7 @@ struct Comparison {
   };
   struct Result {
     std::optional<Split> split;  // nothing for a run that was not evaluated
-    ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;  // that loss and accuracy are of
+    ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;  // the checkpoint of loss and accuracy
     double loss = 0, accuracy = 0;
     engine::Interval interval;  // Wilson's, 95 %
     double images_per_second = 0, total_seconds = 0, wall_seconds = 0;
@@ -36,16 +36,16 @@ struct Comparison {
     std::optional<double> cost, seconds_to_accuracy, cost_to_accuracy;
   };
   struct Pair {
-    std::size_t first = 0, second = 0;  // runs
+    std::size_t first = 0, second = 0;  // indices of the runs
     PairedResult result;
   };
-  std::vector<std::string> runs;  // as the user named them
+  std::vector<std::string> runs;  // the names that the user gave
   std::vector<Setting> settings;
-  std::vector<CurvePoint> curve;  // by metric, then by step
-  std::vector<Result> results;    // by run
+  std::vector<CurvePoint> curve;  // sorted by metric, then by step
+  std::vector<Result> results;    // indexed by run
   std::optional<double> wanted_accuracy;
-  std::vector<Pair> pairs;         // of runs with predictions for the same samples
-  std::vector<std::string> notes;  // why there are fewer pairs than runs would give
+  std::vector<Pair> pairs;         // runs with predictions for the same samples
+  std::vector<std::string> notes;  // the reasons for fewer pairs than runs would give
 };
 
 // Returns the values of the configs and of RunFiles::origin that differ, without places (run.dir,

@@ -17,10 +17,10 @@ struct RunDiff {
     std::string first, second;
   };
   std::string first, second;                  // the runs, as the user named them
-  std::int64_t common_steps = 0;              // that both ledgers have
+  std::int64_t common_steps = 0;              // steps that both ledgers have
   std::int64_t common_hashes = 0;             // parameter hashes of the same step
   std::optional<std::int64_t> step;           // the first that is not the same in both
-  std::vector<Field> fields;                  // what differs there
+  std::vector<Field> fields;                  // the values that differ there
   std::optional<std::int64_t> equal;          // the last step before it that is the same in both
   std::vector<Comparison::Setting> settings;  // configs, programs, data and machines that differ
 };

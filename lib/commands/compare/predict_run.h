@@ -14,7 +14,7 @@ namespace trainer::commands {
 
 struct RunPredictions {
   std::optional<Predictions> predictions;
-  std::string reason;  // why there are none
+  std::string reason;  // the reason why there are none
 };
 
 // Returns those of <run>/predictions.jsonl, or else predicts the split of open_split_or_default()

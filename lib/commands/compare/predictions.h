@@ -24,7 +24,7 @@ std::optional<Predictions> read_predictions(const Path& run);
 
 struct PairedResult {
   std::int64_t both_right = 0, only_first = 0, only_second = 0, both_wrong = 0;
-  double probability = 1;  // of McNemar's exact test
+  double probability = 1;  // the p-value of McNemar's exact test
 };
 // None unless both predict the same samples with the same labels.
 std::optional<PairedResult> compare_predictions(const Predictions& first,

@@ -38,9 +38,9 @@ SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> f
 // A metric over the folds.
 struct FoldMetric {
   std::string name;
-  std::vector<double> values;  // by fold; NaN where a fold has none
+  std::vector<double> values;  // indexed by fold; NaN where a fold has none
   Estimate estimate;           // Student's interval over the folds that have it
-  std::optional<double> all;   // of the predictions for all samples together
+  std::optional<double> all;   // the value for all samples' predictions together
   // `all` has Wilson's interval if it is an accuracy, and DeLong's if it is the AUC of two classes
   // or of a label.
   std::optional<engine::Interval> all_interval;
@@ -54,12 +54,12 @@ struct LabelMetrics {
 
 struct CrossvalResult {
   std::string name;
-  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // of each run
+  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // the checkpoint of each run
   std::vector<std::string> classes;
   std::vector<FoldResult> folds;
-  engine::Metrics all;  // of the predictions for all samples together
+  engine::Metrics all;  // metrics of all samples' predictions together
   std::vector<FoldMetric> metrics;
-  std::vector<LabelMetrics> labels;  // in the order of `classes`; of samples with several labels
+  std::vector<LabelMetrics> labels;  // one per label, if samples have several labels
   FoldDecisions decisions;
 };
 

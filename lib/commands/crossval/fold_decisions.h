@@ -26,26 +26,26 @@ inline constexpr const char* kOutOfFold = "out-of-fold";
 
 struct FoldCalibration {
   double temperature = 1;            // fitted to all samples
-  std::vector<double> temperatures;  // by fold, fitted to the other folds
-  engine::LabelledLogits corrected;  // of all samples, divided by the temperature of their fold
-  engine::Reliability before;        // of all samples
-  engine::Reliability after;         // of all samples, each with the temperature of its fold
+  std::vector<double> temperatures;  // indexed by fold, fitted to the other folds
+  engine::LabelledLogits corrected;  // all samples, divided by the temperature of their fold
+  engine::Reliability before;        // all samples
+  engine::Reliability after;         // all samples, each with the temperature of its fold
 };
 
 struct FoldOperatingPoint {
-  std::string criterion;  // as the user gave it
+  std::string criterion;  // the user's text
   std::string positive_class;
   std::int64_t positive_index = 1;
   // Thresholds of the positive class; see StoredOperatingPoint.
   double log_odds = 0;                // found on all samples
-  std::vector<double> fold_log_odds;  // by fold, found on the other folds
-  engine::OperatingCounts found;      // of all samples with the threshold found on them
-  engine::OperatingCounts counts;     // of all samples, each with the threshold of its fold
+  std::vector<double> fold_log_odds;  // indexed by fold, found on the other folds
+  engine::OperatingCounts found;      // all samples, with the threshold found on them
+  engine::OperatingCounts counts;     // all samples, each with the threshold of its fold
 };
 
 // Each is empty where the predictions do not have it.
 struct FoldDecisions {
-  std::optional<engine::RocArea> auc;  // of the second of two classes
+  std::optional<engine::RocArea> auc;  // the AUC of the second of two classes
   std::optional<CurvesReport> curves;
   std::optional<FoldCalibration> calibration;
   std::optional<FoldOperatingPoint> operating_point;

@@ -20,7 +20,7 @@ namespace trainer::commands {
 
 struct FoldResult {
   std::int64_t fold = 0, step = 0;  // the step of the checkpoint
-  engine::Metrics metrics;          // of the samples of the fold
+  engine::Metrics metrics;          // metrics of the samples of the fold
 };
 
 // Collects the predictions of all folds.
@@ -66,9 +66,9 @@ class OutOfFold {
   bool has_classes_ = false;
   bool is_of_classes_ = false;  // the outputs are the probabilities of classes
   std::int64_t max_scores_ = 0;
-  std::vector<engine::LabelledLogits> scores_;  // by fold
+  std::vector<engine::LabelledLogits> scores_;  // indexed by fold
   std::optional<engine::MetricsAccumulator> all_;
-  std::optional<engine::MultiLabelAccumulator> labels_;  // of samples with several labels
+  std::optional<engine::MultiLabelAccumulator> labels_;  // set if samples have several labels
   double loss_sum_ = 0;
   std::string rows_;
 };

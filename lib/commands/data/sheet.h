@@ -15,7 +15,7 @@ namespace trainer::commands {
 // An image of a sheet.
 struct Tile {
   std::vector<std::uint8_t> image;  // bytes of the sheet's shape
-  std::vector<std::string> lines;   // of text beneath it; the end of a long last one is shown
+  std::vector<std::string> lines;   // text beneath it; the end of a long last line is shown
 };
 // Returns a PNG with the tiles in rows. The images have this shape, [height, width, channels].
 Bytes draw_tiles(const Shape& shape, const std::vector<Tile>& tiles);

@@ -39,12 +39,12 @@ struct MemberScores {
   std::string run;
   std::int64_t step = 0;
   engine::Metrics alone;
-  engine::Metrics without;  // of the mean of all other runs
+  engine::Metrics without;  // metrics of the mean of all other runs
 };
 struct EnsembleScores {
   Split split = Split::kTest;
   std::vector<std::string> classes;
-  engine::Metrics metrics;  // of the mean of all runs
+  engine::Metrics metrics;  // metrics of the mean of all runs
   std::vector<MemberScores> members;
 };
 // Evaluates the mean of at least two runs, each run alone, and the mean without it. The losses have

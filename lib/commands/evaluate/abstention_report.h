@@ -14,11 +14,11 @@
 namespace trainer::commands {
 
 struct AbstentionReport {
-  Abstention found;            // on the validation split
-  double temperature = 1;      // of the probabilities
-  std::string criterion;       // of the operating point that decides for a class; "": none
+  Abstention found;            // the result on the validation split
+  double temperature = 1;      // the temperature of the probabilities
+  std::string criterion;       // criterion of the class's operating point; "": none
   Split split = Split::kTest;  // the evaluated split
-  Coverage coverage;           // of its samples
+  Coverage coverage;           // the coverage of its samples
 };
 
 // `options` decide about the classes as for `predict`. The scores are those of the model without a

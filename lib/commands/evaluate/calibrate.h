@@ -14,10 +14,10 @@ namespace trainer::commands {
 
 struct CalibrationReport {
   double temperature = 1;
-  std::int64_t fitted_samples = 0;                       // of the validation split
-  double fitted_loss_before = 0, fitted_loss_after = 0;  // their negative log-likelihood
+  std::int64_t fitted_samples = 0;                       // samples of the validation split
+  double fitted_loss_before = 0, fitted_loss_after = 0;  // negative log-likelihood of these
   Split split = Split::kTest;                            // the evaluated split
-  engine::Reliability before, after;                     // of its samples
+  engine::Reliability before, after;                     // the reliability of its samples
 };
 
 // Fits the temperature to the samples of the validation split, and measures the other samples

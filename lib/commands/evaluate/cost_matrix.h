@@ -35,14 +35,14 @@ struct CostedDecisions {
 };
 
 struct CostReport {
-  std::string criterion;  // as the user gave it
+  std::string criterion;  // the user's text
   engine::CostMatrix costs;
   std::vector<std::string> classes;
   std::string split;  // the name of the samples: "test"
   // The temperature of the probabilities; empty if each fold of a crossval has its own.
   std::optional<double> temperature;
-  CostedDecisions likeliest;   // for the class of the largest probability
-  CostedDecisions least_cost;  // for the class of the least expected cost
+  CostedDecisions likeliest;   // decides for the class of the largest probability
+  CostedDecisions least_cost;  // decides for the class of the least expected cost
 };
 // Decides about the samples of `scores`, of which there is at least one, by the probabilities at
 // this temperature, or those of logits that are corrected already.

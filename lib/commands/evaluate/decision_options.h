@@ -12,7 +12,7 @@ struct DecisionOptions {
   bool curves = false;            // ROC and precision-recall
   std::string operating_point;    // a criterion; none when empty
   std::optional<double> abstain;  // the share of wrong predictions that is allowed
-  std::string positive_class;     // of curves and the operating point; the second of two when empty
+  std::string positive_class;  // used by curves and operating point; the second of two when empty
 
   // Returns the first option that asks for something; "" if none does.
   std::string first() const;

@@ -20,7 +20,7 @@ namespace trainer::commands {
 struct DecisionOutput {
   std::string run;  // the name of the model in JSON
   bool json = false;
-  bool quiet = false;  // only lines of results
+  bool quiet = false;  // prints only lines of results
   std::ostream& out;
 };
 
@@ -58,12 +58,12 @@ class Decisions {
   engine::EvaluateOptions evaluation_;
   Split split_;
   const data::Dataset& dataset_;
-  engine::LabelledLogits scores_;  // of the evaluated split
+  engine::LabelledLogits scores_;  // scores of the evaluated split
   std::optional<engine::LabelledLogits> validation_;
-  std::optional<engine::CostMatrix> costs_;  // of the operating point, in place of a threshold
+  std::optional<engine::CostMatrix> costs_;  // the operating point's costs, in place of a threshold
   // Results that later options of the command use, also if no run stores them.
   std::optional<double> temperature_;
-  std::optional<DecisionThreshold> threshold_;  // of two classes
+  std::optional<DecisionThreshold> threshold_;  // set only for two classes
 };
 
 }  // namespace trainer::commands

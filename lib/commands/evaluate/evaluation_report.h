@@ -13,13 +13,13 @@
 namespace trainer::commands {
 
 struct EvaluationReport {
-  std::string run;  // as the user named it
+  std::string run;  // the user's name for it
   std::int64_t step = 0;
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   Split split = Split::kTest;
   std::vector<std::string> classes;
   engine::Metrics metrics;
-  LabelThresholds thresholds = {};  // of several labels
+  LabelThresholds thresholds = {};  // set if samples have several labels
 };
 
 // Loss and, where samples have classes, accuracy with its interval, and unless `brief`: precision,

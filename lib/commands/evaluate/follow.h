@@ -25,8 +25,8 @@
 namespace trainer::commands {
 
 struct FollowOptions {
-  Path run;                    // may not exist yet
-  std::optional<Split> split;  // validation, or test where there is none, when left out
+  Path run;                    // the folder may not exist yet
+  std::optional<Split> split;  // default: validation, or test where there is none
   std::vector<config::Override> overrides;
   config::Environment environment;
   std::vector<std::unique_ptr<hooks::Hook>> hooks;  // called for every evaluation
@@ -35,8 +35,8 @@ struct FollowOptions {
 
 struct Followed {
   std::int64_t evaluations = 0;
-  std::int64_t skipped = 0;  // checkpoints between those, and before the first
-  std::int64_t step = -1;    // of the last one, of this follower or one before it; -1: none
+  std::int64_t skipped = 0;  // checkpoints between the evaluated ones, and before the first
+  std::int64_t step = -1;    // the last evaluated step, also by an earlier follower; -1: none
   hooks::FinishReason reason = hooks::FinishReason::kDone;
 };
 

@@ -19,13 +19,13 @@ namespace trainer::commands {
 engine::OperatingCriterion read_operating_criterion(const std::string& text);
 
 struct OperatingReport {
-  std::string criterion;  // as the user gave it
+  std::string criterion;  // the user's text
   std::string positive_class;
   std::int64_t positive_index = 1;
   double log_odds = 0;             // see StoredOperatingPoint
-  engine::OperatingCounts found;   // of the validation split
+  engine::OperatingCounts found;   // counts of the validation split
   Split split = Split::kTest;      // the evaluated split
-  engine::OperatingCounts counts;  // of its samples
+  engine::OperatingCounts counts;  // counts of its samples
 };
 
 // Throws DataError if the validation split has no positive or no negative samples.

@@ -15,11 +15,11 @@ namespace trainer::commands {
 // ---- Learning rate ----
 
 struct RangeTestOptions {
-  double low = 1e-7, high = 10;  // rates
-  std::int64_t steps = 100;      // at least 10
+  double low = 1e-7, high = 10;  // learning rates
+  std::int64_t steps = 100;      // 10 or more
 };
-// A step a rate, each larger than the one before by the same factor (Smith, 2015). It ends early
-// when the loss has grown to four times its lowest value, or is not finite.
+// One step per rate, each larger than the one before by the same factor (Smith, 2015). It ends
+// early when the loss has grown to four times its lowest value, or is not finite.
 struct RangeTest {
   struct Point {
     double rate = 0, loss = 0;
@@ -49,12 +49,12 @@ void print_range_test_json(const RangeTest& test, const std::string& key, std::o
 
 struct BatchSizes {
   struct Point {
-    std::int64_t batch_size = 0;  // of a replica
+    std::int64_t batch_size = 0;  // samples per replica
     double images_per_second = 0, low = 0, high = 0;
-    std::int64_t bytes = 0;  // that the engine holds, of all replicas
+    std::int64_t bytes = 0;  // memory of the engine, for all replicas
   };
-  std::vector<Point> points;         // by rising batch size
-  std::int64_t available_bytes = 0;  // of the host, when it began
+  std::vector<Point> points;         // sorted by batch size
+  std::int64_t available_bytes = 0;  // memory of the host that was available at the start
   // The largest that fits all replicas, by a plan of their memory up to 1024, beyond that measured;
   // what it takes of what, or "measured".
   std::int64_t largest = 0;
@@ -65,7 +65,7 @@ struct BatchSizes {
 };
 struct BatchSizeOptions {
   std::int64_t first = 8, most = 1024;  // powers of two times `first`
-  double seconds = 1;                   // to measure each
+  double seconds = 1;                   // the time to measure each
 };
 // Measures the training step on random images of the config's shape for growing batch sizes, until
 // the next would not fit or the throughput has fallen. What fits is planned, because a host without

@@ -17,12 +17,12 @@ struct LaunchOptions {
   int servers = 0;                   // ps tasks, for parallel.strategy: parameter_server
   bool evaluator = false;            // a task that evaluates the checkpoints as they come
   std::vector<std::string> command;  // program and arguments, the same for all
-  // How long the other ranks may take to end by themselves after one has failed.
+  // The time that the other ranks may take to end by themselves after one has failed.
   std::chrono::milliseconds patience{5'000};
-  std::chrono::milliseconds after_term{10'000};  // and then from SIGTERM to SIGKILL
-  // A job whose processes crash, are killed or lose each other is started again so many times, with
-  // `restart_command`, after a wait that doubles from `first_wait` up to a minute. No other failure
-  // would end otherwise the next time.
+  std::chrono::milliseconds after_term{10'000};  // the time from SIGTERM to SIGKILL after it
+  // The number of restarts, with `restart_command`, of a job whose processes crash, are killed or
+  // lose each other. The wait before a restart doubles from `first_wait` up to a minute. A job that
+  // fails otherwise would fail again, and is not restarted.
   int restarts = 0;
   std::vector<std::string> restart_command;
   std::chrono::milliseconds first_wait{1'000};

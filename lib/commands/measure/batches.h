@@ -9,15 +9,15 @@
 
 namespace trainer::commands {
 
-// Global batches of `config` from its first step on, without end.
+// Returns options for global batches of `config` from its first step on, without end.
 inline data::LoaderOptions loader_options(const config::Config& config) {
   data::LoaderOptions options = data::make_loader_options(config);
   options.batch_size = config.train.batch_size * config.parallel.replicas;
   return options;
 }
 
-// The same, in memory that the engine's devices copy from directly, with as many batches out at
-// once as the engine may have training calls in flight. The engine must outlive the loader.
+// Returns options for batches in memory that the engine's devices copy from directly. As many are
+// out at once as the engine may have training calls in flight. The engine must outlive the loader.
 inline data::LoaderOptions loader_options(const config::Config& config, engine::Replicas& engine) {
   data::LoaderOptions options = loader_options(config);
   options.out = std::max(1, engine.launches_in_flight());  // an engine that predicts has none

@@ -22,12 +22,12 @@ struct ImageSource {
   };
   Path path;
   bool is_list = false;
-  config::Csv csv;                   // how the list is read
+  config::Csv csv;                   // the settings by which the list is read
   std::vector<std::string> classes;  // sorted
   SplitImages train, validation, test;
-  std::vector<std::string> notes;      // on folders that are not used
+  std::vector<std::string> notes;      // lines about folders that are not used
   std::int64_t height = 0, width = 0;  // the median of some of the images
-  bool is_grey = false;                // all of these
+  bool is_grey = false;                // true if all of these are grey
   std::string group_by, groups;        // data.group_by and what it finds; "" without groups
 };
 // `source` is a folder that contains a folder per class, or folders named after the splits (see

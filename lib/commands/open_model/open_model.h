@@ -22,35 +22,35 @@ enum class CheckpointChoice {
 const char* to_string(CheckpointChoice choice);  // "best", "last", or "" for kDefault
 
 struct OpenedModel {
-  std::string path;  // as the user named it: a run folder, a checkpoint or a config
+  std::string path;  // the user's path: a run folder, a checkpoint or a config
   checkpoint::TensorFile file;
   config::Config config;  // the run's, with the overrides
   std::vector<std::string> classes;
   std::int64_t step = 0;
   // kBest or kLast of a run folder; kDefault of anything else.
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
-  std::string checkpoint_option = {};  // by which the user chose it, such as "--average 3"
+  std::string checkpoint_option = {};  // the option that chose it, such as "--average 3"
   // What the model was trained on.
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;
   std::optional<bool> label_is_index;
   std::string training_data = {};   // fingerprint of the training split
   bool other_data = false;          // the overrides change what the data is
-  bool has_initial_layers = false;  // of parameters as initialised
+  bool has_initial_layers = false;  // some parameters are as initialised
 
   // Returns whether an image has several labels, whose names are `classes`.
   bool is_multi_label() const {
     return config.data.csv.may_have_several_labels() && !label_is_index.value_or(true);
   }
-  std::function<void(const Notice&)> warn = {};  // what the user should know; one line each
+  std::function<void(const Notice&)> warn = {};  // receives what the user should know, line by line
 };
 
 // What the command line names a model by.
 struct ModelSource {
   std::string path;  // a run folder, a checkpoint or a config file
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
-  std::optional<std::int64_t> average = {};  // of a run folder: how many of the last checkpoints
-  std::string weights;                       // of a config: see open_untrained()
+  std::optional<std::int64_t> average = {};  // a run folder: the number of last checkpoints
+  std::string weights;                       // a config: see open_untrained()
 };
 // open_untrained() for a config, otherwise open_trained() or open_average(). Throws ConfigError for
 // an option that does not fit the path.

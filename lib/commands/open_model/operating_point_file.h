@@ -18,7 +18,7 @@ namespace trainer::commands {
 inline constexpr const char* kOperatingPointFile = "operating_point.json";
 
 struct StoredOperatingPoint {
-  std::string criterion;  // as the user gave it
+  std::string criterion;  // the user's text
   // Set if the class of the least expected cost is decided for. The threshold is not used then.
   std::optional<engine::CostMatrix> costs;
   std::int64_t positive_class = 1;  // an index

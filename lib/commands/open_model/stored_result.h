@@ -14,9 +14,9 @@
 
 namespace trainer::commands {
 
-inline constexpr const char* kCurvesFile = "curves.json";          // of `evaluate --curves`
-inline constexpr const char* kAbstentionFile = "abstention.json";  // of `evaluate --abstain`
-inline constexpr const char* kThresholdsFile = "thresholds.json";  // of `evaluate --thresholds`
+inline constexpr const char* kCurvesFile = "curves.json";          // `evaluate --curves`
+inline constexpr const char* kAbstentionFile = "abstention.json";  // `evaluate --abstain`
+inline constexpr const char* kThresholdsFile = "thresholds.json";  // `evaluate --thresholds`
 
 // Returns the run folder of the model; nothing for a config, and for a checkpoint outside of a run.
 std::optional<Path> find_run_folder(const OpenedModel& opened);

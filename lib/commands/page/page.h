@@ -11,8 +11,8 @@ namespace trainer::commands {
 // A whole document. It is well-formed XML too, so that any tool can read it.
 std::string page(const std::string& title, const std::string& body);
 
-std::string heading(const std::string& text);     // of a section
-std::string subheading(const std::string& text);  // of a part of a section
+std::string heading(const std::string& text);     // begins a section
+std::string subheading(const std::string& text);  // begins a part of a section
 
 // The first row is the header. Cells are plain text; columns from `numbers` on are aligned to the
 // right.

@@ -22,9 +22,9 @@ Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& sha
 // A sample with its picture and a caption.
 struct SampleTile {
   Picture picture, heatmap;                // the heatmap is shown beside the picture
-  std::string picture_text, heatmap_text;  // for readers who do not see them
-  std::vector<std::string> lines;          // of the caption, as markup
-  std::string name;                        // of its file; the end of its path is the last line
+  std::string picture_text, heatmap_text;  // describe the pictures for readers who do not see them
+  std::vector<std::string> lines;          // lines of the caption, as markup
+  std::string name;                        // the path of its file; the end of it is the last line
   bool is_wrong = false;                   // marks the tile
 };
 // Returns the tiles as a list that fills the width of the page.

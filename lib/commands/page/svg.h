@@ -18,10 +18,10 @@ struct Series {
 struct Chart {
   std::string id;  // a word, unique in its document
   std::string title;
-  std::string x_label, y_label;  // with units
+  std::string x_label, y_label;  // include the units
   std::vector<Series> series;
   bool y_from_zero = false;
-  bool log_x = false;  // all x above 0
+  bool log_x = false;  // requires all x to be above 0
   // A dashed vertical line with a label, drawn if x lies between the first and the last point.
   struct Mark {
     double x = 0;

@@ -11,8 +11,8 @@
 namespace trainer::commands {
 
 struct DecodeRate {
-  double images_per_second = 0;  // of one core
-  std::int64_t images = 0;       // that were measured
+  double images_per_second = 0;  // the rate of one core
+  std::int64_t images = 0;       // the number of measured images
 };
 
 // Reads, decodes and augments images of the data set on the calling thread for about `seconds`, as

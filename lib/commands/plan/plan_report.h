@@ -25,14 +25,14 @@ namespace trainer::commands {
 
 // The facts about the data in a plan.
 struct PlannedData {
-  std::optional<model::SampleSpec> sample;  // what a model can be built for
+  std::optional<model::SampleSpec> sample;  // the sample that a model can be built for
   std::vector<std::string> classes;
   std::string class_order;                  // see data::Datasets
-  std::vector<train::FeatureSplit> splits;  // that the data has; empty if unknown
+  std::vector<train::FeatureSplit> splits;  // splits that the data has; empty if unknown
   // By split, the samples of each class; none where that is not known without reading the images.
   std::map<std::string, std::vector<std::int64_t>> class_counts = {};
   std::vector<std::string> warnings = {}, notes = {};
-  std::string unknown;  // why the data could not be opened; "" when it could
+  std::string unknown;  // the reason why the data could not be opened; "" when it could
 
   // Returns the number of samples of a split; 0 when there are none, or it is unknown.
   std::int64_t size(Split split) const;
@@ -54,7 +54,7 @@ struct PlanReport {
   // A value of the config. Where the config leaves it open: the value of the run, and its origin.
   struct Setting {
     std::string key, value, origin;
-    bool given = false;  // by the user
+    bool given = false;  // true if the user gave it
   };
   std::vector<Setting> settings;
   PlannedData data;
@@ -63,23 +63,23 @@ struct PlanReport {
   std::int64_t statistics = 0;  // numbers of batch norm that training moves
   // Numbers the optimizer and the weight average keep, in the stage that has most.
   std::int64_t slots = 0;
-  std::optional<StepWork> work;  // of one sample
+  std::optional<StepWork> work;  // the work of one sample
   // model.backbone.unfreeze, by entry.
   struct Stage {
     std::string at;
     std::int64_t step = -1;                  // updates before it; -1: unknown
     std::int64_t trainable = 0, layers = 0;  // parameters trained from there on, and their layers
-    StepWork work;                           // of one sample
+    StepWork work;                           // the work of one sample
     double learning_rate_multiplier = 1;
   };
   std::vector<Stage> stages;
-  std::vector<std::string> changes;  // by layer: "; after 3 epochs trained"
-  cluster::Identity who;             // among the workers
-  std::int64_t replicas = 1;         // of one worker
+  std::vector<std::string> changes;  // indexed by layer: "; after 3 epochs trained"
+  cluster::Identity who;             // this process among the workers
+  std::int64_t replicas = 1;         // replicas per worker
   bool evaluates_alone = false;      // parallel.evaluate: false
   std::optional<train::TrainingPlan> steps;
   std::optional<train::ScaledRate>
-      rate;                      // of the optimizer, by the number of replicas; if it is used
+      rate;                      // the optimizer's rate by the number of replicas; if it is used
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
@@ -93,14 +93,14 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 struct DevicePlan {
   std::string backend;
   std::string machine;             // its shape, of a CPU; "" of other devices
-  backend::ChosenSettings chosen;  // what it takes for keys that the config leaves open
+  backend::ChosenSettings chosen;  // the values for keys that the config leaves open
   std::unique_ptr<engine::Replicas> engine;
-  backend::MemoryReport memory;  // of the stage that takes most
-  std::string memory_of;         // which that is; "" where there is but one
+  backend::MemoryReport memory;  // the memory of the stage that takes most
+  std::string memory_of;         // the name of that stage; "" where there is but one
   double compile_seconds = 0;
-  std::string sums;      // how the replicas' gradients are summed; "" with one replica
-  std::string features;  // what becomes of the features of frozen layers; "" without such layers
-  bool keeps_features = false;  // of the training split
+  std::string sums;             // the way to sum the replicas' gradients; "" with one replica
+  std::string features;         // the use of the features of frozen layers; "" without such layers
+  bool keeps_features = false;  // features of the training split
   // The plan of a GPU that need not be present: its model, the steps of its training program, and
   // their times.
   const backend::GpuModel* gpu = nullptr;

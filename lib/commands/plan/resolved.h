@@ -10,10 +10,10 @@
 namespace trainer::commands {
 
 struct ResolvedValue {
-  std::string value;   // as it would be written in the config
-  std::string origin;  // what decides it: another key, "data", "machine" or "default"
+  std::string value;   // the text that a config would have
+  std::string origin;  // the source of the value: another key, "data", "machine" or "default"
 };
-using ResolvedValues = std::map<std::string, ResolvedValue>;  // by key
+using ResolvedValues = std::map<std::string, ResolvedValue>;  // keyed by config key
 
 // The values that are the same on every machine.
 ResolvedValues resolve(const config::Config& config, const PlannedData& data,

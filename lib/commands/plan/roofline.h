@@ -27,16 +27,16 @@ struct Roofline {
   struct Layer {
     std::string name;
     TimeRange forward, backward;
-    double flops = 0, bytes = 0;  // of both
+    double flops = 0, bytes = 0;  // sums of both
     double memory_bound = 0;      // share of the fast time in which memory is what limits
-    std::int64_t kernels = 0;     // of both, of the backend and of libraries; 0: unknown
+    std::int64_t kernels = 0;     // kernels of both, of the backend and of libraries; 0: unknown
   };
   std::string gpu;           // "NVIDIA H100 80GB HBM3"
-  std::int64_t samples = 0;  // of a step
+  std::int64_t samples = 0;  // samples per step
   std::vector<Layer> layers;
-  TimeRange update;                       // of all parameters
+  TimeRange update;                       // the update of all parameters
   TimeRange step;                         // all together
-  std::optional<backend::StepWork> work;  // of a step; nothing by a graph alone
+  std::optional<backend::StepWork> work;  // the work of a step; nothing by a graph alone
 
   std::int64_t kernels() const { return work ? work->kernels + work->library_calls : 0; }
 };

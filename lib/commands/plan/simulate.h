@@ -16,9 +16,9 @@ namespace trainer::commands {
 
 struct Forecast {
   std::int64_t workers = 1;
-  std::int64_t samples = 0;  // of a step, of all workers
+  std::int64_t samples = 0;  // samples per step, of all workers
   double step_seconds = 0;
-  double images_per_second = 0;  // of all workers
+  double images_per_second = 0;  // the rate of all workers together
   // Against one worker: images_per_second / (workers * those of one).
   double efficiency = 1;
   double communication = 0;  // seconds that messages take in a step

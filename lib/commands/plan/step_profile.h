@@ -14,13 +14,13 @@ namespace trainer::commands {
 
 struct StepProfile {
   struct Bucket {
-    std::int64_t bytes = 0;  // of gradients that are reduced at once
+    std::int64_t bytes = 0;  // gradients that are reduced at once
     double ready = 0;        // seconds from the start of the step until they are known
   };
-  std::int64_t samples = 0;              // of a step
-  double seconds = 0;                    // of a step
-  double constant = 0;                   // of these, what does not depend on the samples
-  std::vector<Bucket> buckets;           // in the order in which they go
+  std::int64_t samples = 0;              // samples per step
+  double seconds = 0;                    // the time of a step
+  double constant = 0;                   // the part of it that does not depend on the samples
+  std::vector<Bucket> buckets;           // sorted by the time when they are sent
   std::vector<std::int64_t> statistics;  // bytes of each message of batch norm in a step
   std::string source;                    // "measured in 80 steps on cpu, ..."
 
@@ -32,8 +32,8 @@ struct StepProfile {
 StepProfile measure_step(const config::Config& config, const graph::Graph& model,
                          const data::Dataset& dataset, double seconds);
 
-// From the time of a whole step: forward, and backward of twice the work down to the first trained
-// layer, take time by their FLOPs; everything grows with the samples.
+// Estimates the profile from the time of a whole step. Forward, and backward with twice the work
+// down to the first trained layer, take time by their FLOPs. All times grow with the samples.
 StepProfile make_profile(double step_seconds, const std::string& source,
                          const config::Config& config, const std::vector<model::LayerRow>& layers);
 

@@ -12,12 +12,12 @@ namespace trainer::commands {
 struct StepWork {
   // The frozen layers at the start, which may be computed once per sample.
   std::int64_t frozen = 0;
-  std::int64_t forward = 0;  // of the others
+  std::int64_t forward = 0;  // the other layers
   // The gradients of trained parameters, and of all values between these and the loss.
   std::int64_t backward = 0;
 
   std::int64_t total() const { return frozen + forward + backward; }
-  StepWork with_features() const { return {0, forward, backward}; }  // kept ones
+  StepWork with_features() const { return {0, forward, backward}; }  // features are kept
 };
 
 // Returns the arithmetic of the graph that model::build_model() returns.

@@ -15,7 +15,7 @@ namespace trainer::commands {
 // Counts of samples that get a class or none.
 struct Answers {
   std::int64_t samples = 0;
-  std::int64_t answered = 0;  // with a class
+  std::int64_t answered = 0;  // samples that are given a class
   std::int64_t labelled = 0;  // answered samples whose label is known
   std::int64_t wrong = 0;     // labelled samples that got another class than their label
 
@@ -26,7 +26,7 @@ struct Answers {
 struct Abstention {
   double error = 0;       // the share of wrong predictions that is allowed
   double confidence = 0;  // the model abstains below it; above 1 if it always does
-  Answers answers;        // on the validation split
+  Answers answers;        // the answers on the validation split
 
   bool is_always() const { return answers.answered == 0; }
   // Returns a note on the confidence and what it gives on the validation split.

@@ -16,9 +16,9 @@ namespace trainer::commands {
 struct FeatureEngine {
   std::unique_ptr<engine::Replicas> engine;
   std::string layer;
-  Shape shape;  // of its output, with the batch
+  Shape shape;  // the shape of its output, with the batch
 };
-// The trained model for these inputs up to a layer; `layer` "" as of model::cut_at_features().
+// Makes the trained model up to `layer`, which is as in model::cut_at_features(), for these inputs.
 FeatureEngine make_feature_engine(const OpenedModel& opened,
                                   const std::vector<PredictionInput>& inputs,
                                   const std::string& layer);

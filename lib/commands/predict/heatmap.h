@@ -25,7 +25,7 @@ struct HeatmapPicture {
 
 class HeatmapMaker {
  public:
-  // For samples like those of `inputs`. `layer`, of kGradCam, as of model::find_feature_map().
+  // For samples like those of `inputs`. kGradCam uses `layer`, see model::find_feature_map().
   // kGradCam runs on the CPU in float32, kOcclusion on the devices of the config. Throws
   // ConfigError if the model has no such layer.
   HeatmapMaker(const OpenedModel& opened, const std::vector<PredictionInput>& inputs,
@@ -44,8 +44,8 @@ class HeatmapMaker {
 
   LossKind loss_;
   data::DatasetSpec spec_;
-  std::unique_ptr<engine::Replicas> engine_;  // of kOcclusion
-  // Both of kGradCam.
+  std::unique_ptr<engine::Replicas> engine_;  // kOcclusion uses it
+  // Only kGradCam uses these two.
   std::unique_ptr<backend::Backend> backend_;
   std::unique_ptr<engine::ClassActivation> activation_;
 };

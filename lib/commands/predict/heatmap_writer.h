@@ -10,11 +10,11 @@
 namespace trainer::commands {
 
 struct HeatmapOptions {
-  std::string folder;      // of the files; no heatmaps when empty
+  std::string folder;      // the folder of the files; no heatmaps when empty
   std::string class_name;  // the predicted class when empty
   std::string layer;       // see HeatmapMaker
   HeatmapMethod method = HeatmapMethod::kGradCam;
-  bool overwrite = false;  // files that exist
+  bool overwrite = false;  // replaces existing files
 };
 
 // Draws the heatmaps of predictions into a folder.

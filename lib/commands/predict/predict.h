@@ -56,17 +56,17 @@ struct Output {
   // The model's outputs before softmax or sigmoid, divided by the temperature; valid during the
   // call. With flip, the logits of the mean.
   std::span<const float> logits;
-  std::optional<std::int32_t> label;  // when known
-  std::string error;                  // why there is no output: nothing but index is set then
+  std::optional<std::int32_t> label;  // set if it is known
+  std::string error;                  // the reason for no output: nothing but index is set then
 };
 
 struct Prediction : Output {
   std::int32_t predicted = 0;
-  std::vector<double> probabilities;  // in class order; a regression's outputs as they are
+  std::vector<double> probabilities;  // one per class; a regression's outputs as they are
   bool abstained = false;             // its probability is too small to predict the class
 };
 
-// Predicts the positive one of two classes from this logarithm of its odds on, in place of the
+// Predicts the positive one of two classes if its log-odds reach this value, instead of the
 // likelier class. The odds are those without a temperature.
 struct DecisionThreshold {
   std::int64_t positive_class = 1;
@@ -78,7 +78,7 @@ struct PredictOptions {
   std::optional<std::int64_t> limit = {};  // the first images
   bool flip = false;       // the mean of the probabilities of an image and its mirror image
   double temperature = 1;  // the logits are divided by it
-  std::optional<DecisionThreshold> threshold = {};  // of two classes
+  std::optional<DecisionThreshold> threshold = {};  // used with two classes
   // Predicts the class of the least expected cost in place of the likeliest one.
   std::optional<engine::CostMatrix> costs = {};
 };

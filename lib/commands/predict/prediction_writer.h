@@ -43,7 +43,7 @@ class PredictionWriter {
   std::int64_t top_ = 0;                   // 0: not given
   std::int64_t logits_ = 0;                // 0: not shown
   std::optional<double> abstains_below_;   // a confidence, if abstentions are shown
-  bool files_ = false, labelled_ = false;  // whether to have these columns
+  bool files_ = false, labelled_ = false;  // true to write these columns
   std::size_t name_width_ = 5, file_width_ = 4;
   std::ostream& out_;
 };

@@ -31,7 +31,7 @@ class PredictionSheet {
  private:
   struct Shown {
     SampleTile tile;
-    double probability = 0;  // of the predicted class
+    double probability = 0;  // the probability of the predicted class
   };
   // The predictions of one class, or those without a class because the model abstained.
   struct Group {
@@ -48,7 +48,7 @@ class PredictionSheet {
   std::vector<std::int64_t> starts_;     // number of the first sample of each input among all
   std::int64_t total_ = 0, chosen_ = 0;  // samples, and how many of them are to be shown
   std::int64_t predicted_ = 0, labelled_ = 0, right_ = 0;
-  std::map<std::optional<std::int32_t>, Group> groups_;  // by class; nothing: no class
+  std::map<std::optional<std::int32_t>, Group> groups_;  // keyed by class; nothing: no class
 };
 
 }  // namespace trainer::commands

@@ -10,8 +10,8 @@ namespace trainer::commands {
 
 // Seconds of all steps and all threads of a rank together.
 struct IdleTime {
-  double waiting = 0;  // of a thread while another one of the rank works
-  double outside = 0;  // in which no thread works: calls are prepared, started and ended
+  double waiting = 0;  // a thread waits while another one of the rank works
+  double outside = 0;  // no thread works: calls are prepared, started and ended
 };
 // Returns the idle time of the parts of steps in which the rank has its batch. Records of
 // kReductionThread do not count.

@@ -14,16 +14,16 @@ namespace trainer::commands {
 struct InputProfile {
   double list_seconds = 0;  // once: finding and checking the samples
   bool in_memory = false;
-  std::int64_t samples = 0;                        // that the stages were measured on
-  std::array<double, data::kReadStages> stages{};  // seconds of a sample on one thread
-  double batch_seconds = 0;                        // the same, of putting it into its batch
-  double images_per_second = 0;                    // of the loader with the threads it has chosen
+  std::int64_t samples = 0;                        // the samples that the stages were measured on
+  std::array<double, data::kReadStages> stages{};  // seconds per sample on one thread
+  double batch_seconds = 0;                        // seconds per sample to put it into its batch
+  double images_per_second = 0;                    // the loader's rate with its chosen threads
   std::string loader;                              // "2 threads, 4 batches ahead"
-  double devices_fed = 0;                          // whose steps it can keep supplied
-  std::int64_t suggested_threads = 0;              // for this config's devices
+  double devices_fed = 0;                          // number of devices whose steps it can supply
+  std::int64_t suggested_threads = 0;              // the number that this config's devices need
   std::int64_t cores = 0;
 
-  double seconds_per_sample() const;  // on one thread
+  double seconds_per_sample() const;  // the time on one thread
 };
 
 // Reads the training data for about `seconds`: on one thread, then as the loader does.

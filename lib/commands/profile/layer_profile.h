@@ -20,8 +20,8 @@ struct ProfileRow {
   std::string name;
   bool is_layer = true;
   double forward_seconds = 0, backward_seconds = 0;
-  double flops = 0;             // of what ran, as graph::flops() counts them; 0 where none count
-  double bytes = 0;             // of its operands, as graph::traffic() counts them
+  double flops = 0;             // the FLOPs of what ran, as by graph::flops(); 0 where none count
+  double bytes = 0;             // the operands' bytes, as graph::traffic() counts them
   std::string implementations;  // forward, then backward, each once
 
   double seconds() const { return forward_seconds + backward_seconds; }
@@ -41,7 +41,7 @@ struct ProfileTimeline {
 
 struct LayerProfile {
   std::string device;        // "cpu, 2 lanes ..."
-  std::int64_t samples = 0;  // of a step
+  std::int64_t samples = 0;  // samples per step
   std::int64_t ranks = 1;
   double step_seconds = 0;  // the mean, measured around the steps, each of which is waited for
   // The mean of a step in the loop that training runs, with several steps in flight and none

@@ -11,7 +11,7 @@ namespace trainer::commands {
 struct Bandwidth {
   double memory = 0;
   double cache = 0;
-  double cache_bytes = 0;  // of the threads' second caches together
+  double cache_bytes = 0;  // the threads' second caches together
 };
 
 // Measures the bandwidth of `threads` threads of the host in about `seconds`.

@@ -1,12 +1,12 @@
-// What a machine can do.
+// Measures the peak arithmetic of a machine.
 #pragma once
 
 #include "config/config.h"
 
 namespace trainer::commands {
 
-// FLOPs a second of a replica's device in large 3x3 convolutions by the direct method, at the
-// config's precision: the best of some runs, at least four, that take about so many seconds.
+// Returns the FLOPs per second of a replica's device in large 3x3 convolutions by the direct
+// method, at the config's precision: the best of at least four runs, about `seconds` in all.
 double measure_peak(const config::Config& config, double seconds = 1);
 
 }  // namespace trainer::commands

@@ -37,31 +37,31 @@ struct MistakeGroup {
 
 struct Mistakes {
   std::string split;
-  std::int64_t samples = 0;          // of the split
-  std::int64_t looked_at = 0;        // of these, before the time was up
-  std::int64_t wrong = 0;            // of those looked at
+  std::int64_t samples = 0;          // samples of the split
+  std::int64_t looked_at = 0;        // the samples among these that were looked at in time
+  std::int64_t wrong = 0;            // the wrong ones among those looked at
   std::vector<MistakeGroup> groups;  // the largest first, at most 8
   std::int64_t all_groups = 0;       // the number of all
   std::vector<ShownSample> right;    // the first right answers of each class, in turn
-  std::string heatmap_method;        // of the heatmaps: "Grad-CAM" or "occlusion"
+  std::string heatmap_method;        // "Grad-CAM" or "occlusion"
   bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
-  std::string reason;             // why nothing was looked at; "" when something was
-  bool failed = false;            // whether the reason is an error
-  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // with which they were found
-  std::int64_t step = 0;                                  // of the checkpoint
+  std::string reason;             // the cause if nothing was looked at; otherwise ""
+  bool failed = false;            // true if the reason is an error
+  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // the checkpoint that made them
+  std::int64_t step = 0;                                  // the step of the checkpoint
   // The counts of the split with this checkpoint, if all samples were looked at; without a loss.
   std::optional<SplitResult> result;
-  double auc = std::numeric_limits<double>::quiet_NaN();  // with `result`; see engine::RocAuc
+  double auc = std::numeric_limits<double>::quiet_NaN();  // set with `result`; see engine::RocAuc
 };
 
 struct MistakeOptions {
   std::size_t most = 24;  // mistakes to show; at most half as many right answers are shown
   double seconds = 60;
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
-  std::vector<config::Override> overrides;  // of the run's config, for other devices or data
+  std::vector<config::Override> overrides;  // changes for other devices or data
   config::Environment environment;
   std::function<void(const Notice&)> warn = [](const Notice&) {};
-  std::optional<Split> split = {};  // without one the test split, or else the validation split
+  std::optional<Split> split = {};  // default: the test split, or else the validation split
 };
 
 // Predicts a split of the run in `folder`. When a checkpoint, the data, the device or classes are

@@ -20,7 +20,7 @@ namespace trainer::commands {
 // A file of a command that a report shows.
 struct StoredFile {
   Path path;
-  std::string advice;  // on how to write it again
+  std::string advice;  // the way to write it again
   std::optional<nlohmann::ordered_json> json;
 
   // Reads the file, if there is one. Throws DataError if it does not hold an object.

@@ -25,8 +25,8 @@ struct MetricsRow {
   double epoch = 0;
   Split split = Split::kTrain;
   double loss = 0, accuracy = 0, learning_rate = 0, images_per_second = 0, wait_share = 0;
-  double seconds = 0;  // of the steps since the row before, or of the evaluation
-  double auc = std::numeric_limits<double>::quiet_NaN();  // of an evaluation
+  double seconds = 0;  // the time of the steps since the row before, or of the evaluation
+  double auc = std::numeric_limits<double>::quiet_NaN();  // set for an evaluation
 };
 
 // A row of ledger.csv: one step.
@@ -39,7 +39,7 @@ struct LedgerRow {
 
 // The final metrics of a split.
 struct SplitResult {
-  double loss = 0, accuracy = 0;  // not a number where the run has none
+  double loss = 0, accuracy = 0;  // NaN where the run has none
   std::int64_t count = 0;
   std::int64_t correct = 0;                  // means nothing without classes
   std::vector<engine::ClassCounts> classes;  // empty without classes
@@ -76,13 +76,13 @@ struct RunFiles {
   std::vector<std::string> classes;
   std::int64_t replicas = 1, global_batch = 0, steps_per_epoch = 0, total_steps = 0;
   std::int64_t sessions = 0;  // processes that trained it, one after the other
-  std::string started;        // of the first session, in UTC: "2026-11-27T00:06:12Z"; "" if unknown
-  std::string command;        // of the first session; "" if unknown
+  std::string started;        // the first session's start, in UTC: "2026-11-27T00:06:12Z"; or ""
+  std::string command;        // command of the first session; "" if unknown
   std::string model;          // the backbone, the layers and the parameters; "" if unknown
-  double wall_seconds = 0;    // of all sessions
-  std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
-  engine::StepTimes step_times;    // of the sessions that have them; empty without such a session
-  std::vector<std::string> ranks;  // names of the ranks of the last session
+  double wall_seconds = 0;    // the sum over all sessions
+  std::int64_t peak_memory_bytes = 0;  // memory of the host, the largest of the sessions
+  engine::StepTimes step_times;        // the sessions that have them; empty without such a session
+  std::vector<std::string> ranks;      // names of the ranks of the last session
   // The energy of the devices in all sessions, in total and per training image; nothing unless each
   // session measured it.
   std::optional<double> energy_joules, joules_per_image;
@@ -93,22 +93,22 @@ struct RunFiles {
     std::vector<std::int64_t> classes;  // samples of each class; empty if run.json lacks them
   };
   std::vector<SplitSize> splits;
-  std::vector<Notice> data_notices;  // that the run printed about its data at its start
+  std::vector<Notice> data_notices;  // what the run printed about its data at its start
   // Bytes that the model takes on a device, by what for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   // What its devices were measured to do: (step, value) by column of metrics.csv, e.g.
   // "gpu0_utilization".
   std::map<std::string, std::vector<std::pair<double, double>>> devices;
   std::optional<BestCheckpoint> best;
-  std::optional<Finished> finished;                         // when it ended by itself
+  std::optional<Finished> finished;                         // set when the run has ended by itself
   std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
   std::vector<MetricsRow> metrics;
   std::vector<LedgerRow> ledger;                   // empty with run.ledger: false
   std::map<std::int64_t, std::string> parameters;  // hashes by step
 };
 
-// Throws DataError when the folder is not a run's, or a file of it is damaged. A run that goes on
-// may be read.
+// Reads a run folder, also while the run trains. Throws DataError if the folder is not that of a
+// run or a file of it is damaged.
 RunFiles read_run(const Path& folder);
 // Returns true if the folder holds a run that has ended by itself.
 bool is_finished(const Path& folder);
@@ -117,11 +117,8 @@ bool is_finished(const Path& folder);
 
 // Returns the total time of training: the sum of the times of all steps.
 double step_seconds(const RunFiles& run);
-double wait_seconds(const RunFiles& run);  // the part of these spent waiting for data
-// Returns the throughput of the steps with cached features, if a finished run had such steps, and
-// otherwise the mean of all steps; 0 when there are none.
-double images_per_second(const RunFiles& run);
-double count_samples(const RunFiles& run);  // of all steps
+double wait_seconds(const RunFiles& run);       // the part of it spent waiting for data
+double images_per_second(const RunFiles& run);  // 0 when there are no steps
 // Returns test, or else validation: the split whose accuracy counts. Nothing without either.
 std::optional<Split> scored_split(const RunFiles& run);
 // The checkpoint whose metrics stand for a run.
@@ -131,15 +128,15 @@ const char* to_string(ScoredCheckpoint checkpoint);  // "best", "last"
 struct ScoredResult {
   Split split = Split::kTest;
   ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;
-  SplitResult metrics;  // of the best checkpoint as in metrics.csv, without counts of classes
+  SplitResult metrics;  // the best checkpoint's are as in metrics.csv, without counts of classes
 };
 // Returns the metrics of scored_split(): with `preferred` kBest those of the best checkpoint, if
 // the run has one of this split, and otherwise those of the last one. Nothing without the split.
 std::optional<ScoredResult> find_scored_result(const RunFiles& run, ScoredCheckpoint preferred);
 // Seconds of steps and evaluations up to the first evaluation of at least this accuracy.
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
-// For so many seconds; nothing without run.price_per_hour. A replica is a device, but for the CPU,
-// which is one.
+// Returns the cost of `seconds`, or nothing without run.price_per_hour. Each replica is a device;
+// all replicas on a CPU are one.
 std::optional<double> cost(const RunFiles& run, double seconds);
 
 }  // namespace trainer::commands

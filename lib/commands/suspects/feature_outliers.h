@@ -11,7 +11,7 @@
 namespace trainer::commands {
 
 struct FeatureOutlier {
-  std::size_t image = 0;  // of LabelledImages
+  std::size_t image = 0;  // index into LabelledImages
   // The mean distance to the nearest images that the same run judges, divided by
   // find_outlier_limit() of these images; more than 1.
   double ratio = 0;

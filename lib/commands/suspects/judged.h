@@ -18,13 +18,13 @@ struct JudgingRuns {
   Path folder;
   bool is_crossval = false;
   std::vector<Path> runs;
-  CheckpointChoice checkpoint = CheckpointChoice::kDefault;  // of each run
+  CheckpointChoice checkpoint = CheckpointChoice::kDefault;  // the checkpoint of each run
 };
 // Throws DataError if the folder is neither, or crossval has not finished.
 JudgingRuns find_judging_runs(const Path& folder);
 
 struct JudgedImages {
-  std::vector<std::size_t> images;    // of LabelledImages, in rising order
+  std::vector<std::size_t> images;    // sorted indices into LabelledImages
   std::vector<double> probabilities;  // a row of classes per image
   // By image, the place in JudgingRuns::runs of the run that judged it, or beyond its end if the
   // folder of this run is gone.

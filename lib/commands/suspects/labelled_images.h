@@ -15,7 +15,7 @@ namespace trainer::commands {
 
 struct LabelledImage {
   Split split = Split::kTrain;
-  std::int64_t index = 0;  // in the data set of the split
+  std::int64_t index = 0;  // the index in the data set of the split
   std::string path;        // see data::Dataset::describe()
   std::int32_t label = 0;
 };
@@ -43,7 +43,7 @@ class LabelledImages {
  private:
   data::Datasets sets_;
   std::vector<LabelledImage> images_;
-  std::multimap<std::string, std::size_t> by_path_;  // by printable()
+  std::multimap<std::string, std::size_t> by_path_;  // keyed by printable()
 };
 
 }  // namespace trainer::commands

@@ -19,15 +19,15 @@ namespace trainer::commands {
 enum class Reason {
   kWrongLabel,        // see wrong_labels.h
   kCopyOfOtherLabel,  // see copies.h
-  kCopyInOtherSplit,  // with the same label
+  kCopyInOtherSplit,  // both have the same label
   kOutlier,           // see outliers.h
 };
 const char* to_string(Reason reason);
 
 struct Suspect {
-  std::size_t image = 0;  // of LabelledImages
+  std::size_t image = 0;  // index into LabelledImages
   std::vector<Reason> reasons;
-  std::optional<std::int32_t> suggested;  // by wrong_labels.h
+  std::optional<std::int32_t> suggested;  // the proposal of wrong_labels.h
   // The score of the first reason is larger for stronger suspicion: WrongLabel::margin, 1 for a
   // copy, or FeatureOutlier::ratio.
   double score = 0;
@@ -35,7 +35,7 @@ struct Suspect {
 };
 
 struct Suspects {
-  std::vector<Suspect> list;  // in the order of reasons, then of scores or groups of copies
+  std::vector<Suspect> list;  // sorted by reason, then by score or group of copies
   bool by_crossval = false;
   std::int64_t images = 0, judged = 0;
   std::int64_t unknown = 0;  // see JudgedImages

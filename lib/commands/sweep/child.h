@@ -15,7 +15,7 @@ struct ChildOptions {
   std::vector<std::string> command;                // program and arguments
   std::map<std::string, std::string> environment;  // complete; nothing is inherited
   Path errors;                                     // file for standard error, which is appended to
-  std::function<void(const std::string& line)> on_line;  // of standard output
+  std::function<void(const std::string& line)> on_line;  // receives the lines of standard output
 };
 
 struct ChildResult {

@@ -14,12 +14,12 @@ namespace trainer::commands {
 struct Axis {
   std::string key;
   std::vector<std::string> values;  // YAML
-  std::string variable = {};        // of the environment, which has the point's value; "" for none
+  std::string variable = {};        // environment variable with the point's value; "" for none
 };
 
 struct Point {
-  std::string name;                                         // of its folder: "gpus=2_batch_size=32"
-  std::vector<std::pair<std::string, std::string>> values;  // by key, in the order of the axes
+  std::string name;                                         // its folder: "gpus=2_batch_size=32"
+  std::vector<std::pair<std::string, std::string>> values;  // keys and values, in the axes' order
   config::Environment environment;                          // variables of the axes
 };
 

@@ -13,40 +13,38 @@
 namespace trainer::commands {
 
 struct SummaryRow {
-  std::vector<std::pair<std::string, std::string>> values;  // by key, without the seed
-  std::int64_t runs = 0;                                    // that finished
-  std::int64_t missing = 0;  // that failed, were stopped, or have not started
-  // All that follows is the mean over the runs, and means nothing without one.
+  std::vector<std::pair<std::string, std::string>> values;  // key and value, without the seed
+  std::int64_t runs = 0;                                    // runs that finished
+  std::int64_t missing = 0;  // runs that failed, were stopped, or have not started
+  // The members below are means over the runs, undefined without runs.
   std::int64_t replicas = 1, global_batch = 0;
   double images_per_second = 0;
-  double samples = 0;        // of all steps
-  double total_seconds = 0;  // of all steps
+  double total_seconds = 0;  // the time of all steps
   double wall_seconds = 0;
-  double wait_share = 0;                       // of the steps' time, waiting for data
-  bool has_cached_features = false;            // a run read features of frozen layers from a cache
-  engine::StepTimes step_times;                // of the runs that have them
-  std::optional<double> all_reduce_share;      // of a step, with nothing beside; of several ranks
-  std::optional<engine::Straggler> straggler;  // over the runs
+  double wait_share = 0;                       // share of the steps' time spent waiting for data
+  engine::StepTimes step_times;                // the mean over the runs that have them
+  std::optional<double> all_reduce_share;      // the share of a step, not hidden; of several ranks
+  std::optional<engine::Straggler> straggler;  // the straggler of all runs
   std::vector<std::string> ranks;              // the names of the ranks
   double peak_memory_bytes = 0;
   double loss = 0;
-  // Over the seeds Student's interval, of one run Wilson's; none where runs have no accuracy.
+  // Student's interval over the seeds, or Wilson's of one run; empty where runs have no accuracy.
   std::optional<Estimate> accuracy;
-  // Against the row with the fewest replicas and else the same values; nothing where that is this.
+  // Relative to the row with the fewest replicas and otherwise equal values; empty for that row.
   std::optional<double> speed_up, efficiency;
   std::optional<double> cost;
-  std::optional<double> energy_joules, joules_per_image;        // when all runs measured it
-  std::optional<double> seconds_to_accuracy, cost_to_accuracy;  // when all runs reach it
-  std::string verdict;  // what limits it, from what was measured, and why runs are missing
+  std::optional<double> energy_joules, joules_per_image;        // set when all runs measured it
+  std::optional<double> seconds_to_accuracy, cost_to_accuracy;  // set when all runs reach it
+  std::string verdict;  // the limit of its speed, as measured, and why runs are missing
 };
 
 struct Summary {
   std::string name;
-  std::vector<std::string> keys;         // of the values, in their order
-  std::vector<std::string> short_names;  // of the keys
+  std::vector<std::string> keys;         // keys of the values, in their order
+  std::vector<std::string> short_names;  // short forms of the keys
   std::vector<SummaryRow> rows;
   std::vector<PointState> points;
-  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // of accuracy and loss, the same of all
+  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // gives all accuracies and losses
   std::string scored;  // a sentence on the split and checkpoint of accuracy and loss; may be ""
   std::string cached;  // a sentence on the throughput with cached features; may be ""
   std::optional<double> wanted_accuracy;

@@ -18,9 +18,9 @@ namespace trainer::commands {
 
 struct SweepPlan {
   std::string config;                       // path of the file
-  std::string name;                         // of the config
-  std::vector<config::Override> overrides;  // of all points
-  config::Environment environment;          // of this process
+  std::string name;                         // the name in the config
+  std::vector<config::Override> overrides;  // overrides for all points
+  config::Environment environment;          // the environment of this process
   std::vector<Axis> axes;
   std::vector<Point> points;
   Path folder;
@@ -50,8 +50,7 @@ struct PointState {
     kFinished,
     kSkipped,  // had finished before this sweep
     kFailed,
-    kDamaged,  // a file of its run cannot be read
-    kStopped,  // by a signal; resumed by the next sweep
+    kStopped,  // stopped by a signal; the next sweep resumes it
     kNotStarted
   } kind = Kind::kNotStarted;
   Point point;

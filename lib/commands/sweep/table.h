@@ -13,11 +13,11 @@ namespace trainer::commands {
 
 // A number of every row.
 struct Column {
-  std::string key;      // in CSV and JSON, with its unit: "total_seconds"
-  std::string heading;  // for people
+  std::string key;      // the name in CSV and JSON, with its unit: "total_seconds"
+  std::string heading;  // the name for people
   int decimals = 0;
   std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
-  bool is_share = false;  // in percent for people, whole ones
+  bool is_share = false;  // printed to people as a whole percentage
 };
 // Returns the columns for which some row has a number.
 std::vector<Column> choose_columns(const Summary& summary);
@@ -30,7 +30,7 @@ std::vector<std::vector<std::string>> make_cells(const Summary& summary,
 
 // Aligned columns, the verdicts below them.
 void print_table(const Summary& summary, std::ostream& out);
-std::string table_csv(const Summary& summary);  // numbers in full
+std::string table_csv(const Summary& summary);  // the numbers have all digits
 std::string table_markdown(const Summary& summary);
 // {"event":"sweep",...} with rows and points, one line.
 std::string table_json(const Summary& summary);

@@ -11,7 +11,7 @@ namespace trainer::commands {
 
 struct Unchecked {
   std::string what;     // "samples and labels"
-  std::string command;  // of trainer, that checks it
+  std::string command;  // the command of trainer that checks it
 };
 
 // Lists what may be wrong in a config that is valid. `checked` is the result of

@@ -17,8 +17,8 @@ struct Verification {
     std::string promise;  // "ordered", "fast", "resume"
     std::string run;      // "2 x 64"
     std::int64_t steps = 0;
-    std::string sha256;   // of the parameters
-    double distance = 0;  // of the variables from the first run's: the largest of any, relative
+    std::string sha256;   // the hash of the parameters
+    double distance = 0;  // the largest relative distance of a variable from the first run's
     double seconds = 0;
     bool holds = false;
   };
@@ -47,7 +47,7 @@ Verification verify_resume(const config::Config& config, const data::Datasets& d
                            const graph::Graph& model, const VerifyOptions& options);
 
 void print_verification(const Verification& verification, std::ostream& out);
-// One line a row, {"event":"verify",...}, and one {"event":"verified","holds":...}.
+// Prints one line per row, {"event":"verify",...}, and one {"event":"verified","holds":...}.
 void print_verification_json(const Verification& verification, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -15,7 +15,7 @@ namespace trainer::commands {
 struct Checksum {
   enum class Kind { kMd5, kSha256, kRecorded };
   Kind kind = Kind::kRecorded;
-  std::string hex;  // in lower case; empty for kRecorded
+  std::string hex;  // lower case; empty for kRecorded
 };
 
 struct Download {
@@ -25,7 +25,7 @@ struct Download {
   std::string start;  // the first bytes of the file; "" for any
   std::int64_t max_bytes = 0;
   Path certificates;  // see http::ClientOptions
-  // After a connection that breaks off, the transfer goes on after `pause`, so often.
+  // The number of retries after a broken connection, each after `pause`.
   int max_retries = 4;
   std::chrono::milliseconds pause = std::chrono::seconds(1);
 };
@@ -37,8 +37,8 @@ struct Downloaded {
   Path file;
   bool was_there = false;    // nothing was transferred
   std::int64_t resumed = 0;  // bytes of an earlier start
-  std::int64_t bytes = 0;    // of the file
-  std::string sha256;        // only for Checksum::Kind::kRecorded
+  std::int64_t bytes = 0;    // size of the file
+  std::string sha256;        // set for Checksum::Kind::kRecorded
 };
 
 // Returns "" if `file` is what `checksum` identifies, else the difference: "its MD5 is 1f..,

@@ -30,7 +30,7 @@ class PartFile {
 
   // Appends all bytes. Returns 0 or an error number.
   int append(const char* data, std::size_t count);
-  void clear();   // to no bytes
+  void clear();   // makes the file empty
   void remove();  // the file itself
   // Flushes the file and gives it its name.
   void publish(const Path& file);

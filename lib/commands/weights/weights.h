@@ -12,12 +12,12 @@ namespace trainer::commands {
 
 // A file of Keras's weights without the classifier.
 struct WeightFile {
-  std::string name;  // of the backbone: "mobilenet_v2"
-  std::string file;  // without a folder
+  std::string name;  // the name of the backbone: "mobilenet_v2"
+  std::string file;  // the name without a folder
   std::string url;
-  int megabytes = 0;  // about
+  int megabytes = 0;  // rounded
   Checksum checksum;
-  Path found;  // where it is; empty if it is in none of config::weight_folders()
+  Path found;  // its place; empty if it is in none of config::weight_folders()
 };
 
 // Returns the files that can be downloaded, in the order of the backbones. $WEIGHTS_MIRROR is
