@@ -11,7 +11,7 @@ namespace trainer::compile {
 
 // The fusions that a backend supports, as plain values, so that passes depend on no backend.
 struct Capabilities {
-  bool fuse_activation = true;              // into conv, dense, batch norm
+  bool fuse_activation = true;              // activations are fused into conv, dense and batch norm
   bool fuse_conv_max_pool = false;          // ConvMaxPool for few input channels
   std::int64_t conv_max_pool_channels = 4;  // most input channels; kernels 1x1, 3x3 and 5x5
 };
@@ -54,7 +54,7 @@ struct FrozenSplit {
   graph::Graph
       suffix;          // features, labels -> logits, loss; a whole model with all persistent values
   std::string layer;   // the layer whose output the features are
-  std::string reason;  // why the model cannot be split; "" when it can
+  std::string reason;  // the reason why the model cannot be split; "" when it can
 };
 // Splits at the latest place where the rest of the graph needs a single value.
 FrozenSplit split_frozen(const graph::Graph& model, const Options& options);

@@ -54,7 +54,7 @@ using Environment = trainer::Environment;
 
 struct LoadedConfig {
   Config config;
-  std::map<std::string, Origin> origins;  // by dotted path, e.g. "model.layers[2].conv.filters"
+  std::map<std::string, Origin> origins;  // keys: dotted paths, "model.layers[2].conv.filters"
 };
 
 // A value from the command line for one key. List entries are addressed as a[2].b.

@@ -14,8 +14,8 @@ namespace trainer::config {
 
 struct Decoded {
   Config config;
-  std::map<std::string, Origin> origins;    // of the values in the tree, by dotted path
-  std::map<std::string, SourceLoc> places;  // of the keys
+  std::map<std::string, Origin> origins;    // origins of the tree's values, keyed by dotted path
+  std::map<std::string, SourceLoc> places;  // the places of the keys
   std::set<std::string> broken;             // paths whose value could not be read
 };
 

@@ -83,7 +83,7 @@ class SectionValue : public Value {
  public:
   void accept(ValueVisitor& visitor) final { visitor.section(*this); }
   virtual void list_fields(FieldVisitor& visitor) = 0;
-  virtual void list_default_fields(FieldVisitor& visitor) = 0;  // of a default section
+  virtual void list_default_fields(FieldVisitor& visitor) = 0;  // the fields of a default section
 };
 
 template <class T>

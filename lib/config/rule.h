@@ -30,7 +30,7 @@ struct Rule {
   bool never_empty = false;                        // an optional list must not be empty
   bool is_recursive = false;          // lists: entries are of the type that has the list
   bool or_switch = false;             // maps: true stands for {}, false for nothing
-  std::optional<Resume> resume = {};  // that of the section above when left out
+  std::optional<Resume> resume = {};  // when left out, the value of the section above
   const char* same_as = "";  // the key of this section whose value is the default; "": none
   bool print_empty = true;   // an empty list or value is part of the effective config
 

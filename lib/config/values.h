@@ -79,7 +79,7 @@ std::string read(const Node& node, ValueRange& value, const Rule& rule);
 std::string read(const Node& node, LayerSelection& value, const Rule& rule);
 std::string read(const Node& node, ParameterPattern& value, const Rule& rule);
 std::string read(const Node& node, ClassWeight& value, const Rule& rule);
-std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_selection_list()
+std::string read(const Node& node, Freeze& value, const Rule& rule);  // see is_selection_list()
 
 // Returns whether a value of `freeze` is a list of LayerSelections.
 bool is_selection_list(const Node& node);

@@ -25,7 +25,7 @@ struct SplitCheck {
   std::vector<std::string> damaged;     // messages, each with its file and class
   std::vector<std::string> suspicious;  // warnings of decoders, each with its file
   std::vector<std::string> notes;
-  std::string missing;  // why the files of a csv are not found, in a sentence; "" if some are
+  std::string missing;  // a sentence why the files of a csv are not found; "" if some are
 };
 struct DataCheck {
   std::vector<std::string> classes;
@@ -33,7 +33,7 @@ struct DataCheck {
   std::vector<SplitCheck> splits;
   // Photos that a split has in several classes, after data.on_conflict.
   std::int64_t conflicts = 0;
-  std::optional<RelabelCounts> relabel;    // what the file data.relabel changed, if one is given
+  std::optional<RelabelCounts> relabel;    // the changes by the file data.relabel, if one is given
   std::vector<std::string> duplicates;     // equal files in two splits, or with two labels
   std::vector<std::string> shared_groups;  // groups that several splits have
   std::string group_source;                // "data.group_by", "--group-by", or "" without groups

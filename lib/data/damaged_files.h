@@ -44,8 +44,8 @@ class DamagedFiles {
  public:
   struct Options {
     ErrorBudget budget;
-    std::vector<std::string> classes;  // in label order
-    std::vector<std::int32_t> labels;  // by sample
+    std::vector<std::string> classes;  // the order is that of the labels
+    std::vector<std::int32_t> labels;  // indexed by sample
     std::uint64_t seed = 0;
     bool replaces = false;                // on_error: replace
     std::vector<std::string> notes;       // the first lines of the report
@@ -98,9 +98,9 @@ class DamagedFiles {
   Options options_;
   Scan scan_;
   std::int64_t samples_;
-  std::vector<Portion> portions_;  // by sample; empty without on_error: replace
+  std::vector<Portion> portions_;  // indexed by sample; empty without on_error: replace
   std::map<Group, std::vector<std::int64_t>> groups_;
-  std::vector<bool> irreplaceable_;  // by sample; empty if all can be replaced
+  std::vector<bool> irreplaceable_;  // indexed by sample; empty if all can be replaced
 
   mutable std::mutex mutex_;  // guards the members below
   std::vector<std::string> skipped_, report_;

@@ -23,7 +23,7 @@ struct Datasets {
   // Null unless the samples are image files. Validation samples that are split off from the
   // training samples share train_files.
   std::shared_ptr<DamagedFiles> train_files, validation_files, test_files;
-  std::vector<std::string> classes;  // in label order
+  std::vector<std::string> classes;  // the order is that of the labels
   // What decides this order: "data.classes", "text" or "number" (see data.class_order), or
   // "columns" of a list; "" for other formats.
   std::string class_order = {};

@@ -35,7 +35,7 @@ struct SplitFiles {
 
 // How the lines of a csv file name an image and its class.
 struct Csv {
-  std::string image_column, label_column;  // of the header; usual names are recognised when empty
+  std::string image_column, label_column;  // header names; usual names are recognised when empty
   std::string separator;                   // one character, or "tab"; found when empty
   std::string root;             // the folder of relative paths; that of the csv file when empty
   std::string ending;           // appended to every path, such as .png
@@ -100,7 +100,7 @@ struct ValueRange {
 struct Normalize {
   double scale = 1.0 / 255.0;     // x * scale, then (x - mean) / std per channel
   std::vector<double> mean;       // one number, or one per channel; 0 when empty
-  std::vector<double> std;        // likewise; 1 when empty
+  std::vector<double> std;        // one number, or one per channel; 1 when empty
   bool reverse_channels = false;  // RGB becomes BGR first; mean and std are in the order BGR
 
   // `channel` counts from 0. The last number of a list is also that of all later channels.
@@ -146,7 +146,7 @@ struct Data {
   // Formats of image files only, down to max_file_size.
   std::vector<std::int64_t> resize;      // [height, width]; model.input's when left out
   std::optional<std::int64_t> channels;  // 1, 3, with alpha 2 or 4, or TIFF bands; or the input's
-  std::optional<ValueRange> range;       // for 16-bit files; when empty, their upper bytes are used
+  std::optional<ValueRange> range;  // range of 16-bit files; when empty, their upper bytes are used
   Interpolation interpolation = Interpolation::kBilinear;
   bool antialias = true;
   Fit fit = Fit::kStretch;
@@ -157,7 +157,7 @@ struct Data {
   double error_budget = 0.01;  // a number of files, or below 1 a share of them
   OnConflict on_conflict = OnConflict::kKeep;
   ImageCache cache = ImageCache::kNone;
-  std::string cache_dir = "cache";  // for kDisk
+  std::string cache_dir = "cache";  // used by kDisk
   std::int64_t max_pixels = 100'000'000;
   std::int64_t max_file_size = 256 << 20;  // bytes
   bool shuffle = true;

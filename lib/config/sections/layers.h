@@ -82,8 +82,8 @@ struct Regularizer {
 struct BatchNormLayer {
   double momentum = 0.99;  // Keras's: moving = moving * momentum + batch * (1 - momentum)
   double epsilon = 1e-3;
-  bool center = true;  // has beta
-  bool scale = true;   // has gamma
+  bool center = true;  // true: has beta
+  bool scale = true;   // true: has gamma
   Initializer beta_initializer{Initializer::Kind::kZeros};
   Initializer gamma_initializer{Initializer::Kind::kOnes};
 };
@@ -94,7 +94,7 @@ struct ConvLayer {
   Padding padding;
   Pair dilation_rate{1, 1};
   std::int64_t groups = 1;
-  std::optional<BatchNormLayer> batch_norm;  // between the convolution and its activation
+  std::optional<BatchNormLayer> batch_norm;  // runs between the convolution and its activation
   Activation activation = Activation::kLinear;
   bool use_bias = true;
   Initializer kernel_initializer;
@@ -155,7 +155,7 @@ struct DenseLayer {
 };
 struct FlattenLayer {};  // height, width, channels in this order, as Keras does
 struct ReshapeLayer {
-  std::vector<std::int64_t> target_shape;  // without the batch; one entry may be -1
+  std::vector<std::int64_t> target_shape;  // excludes the batch; one entry may be -1
 };
 struct DropoutLayer {
   double rate = 0.5;  // fraction set to zero, in [0, 1); `dropout: 0.5` is short for this
@@ -172,13 +172,13 @@ struct ZeroPadLayer {
 };
 struct AddLayer {};
 struct ConcatenateLayer {};  // along the channels
-struct MultiplyLayer {};     // of two inputs; the second may be [1, 1, channels]
+struct MultiplyLayer {};     // has two inputs; the second may be [1, 1, channels]
 
 // Keras's LayerNormalization over the channels.
 struct LayerNormLayer {
   double epsilon = 1e-3;
-  bool center = true;  // has beta
-  bool scale = true;   // has gamma
+  bool center = true;  // true: has beta
+  bool scale = true;   // true: has gamma
   Initializer beta_initializer{Initializer::Kind::kZeros};
   Initializer gamma_initializer{Initializer::Kind::kOnes};
 };

@@ -29,7 +29,7 @@ struct Focal {
 struct DenseClassifier {
   std::vector<std::int64_t> hidden_units;  // required
   Activation activation = Activation::kRelu;
-  double dropout = 0;  // after each hidden layer, when > 0
+  double dropout = 0;  // follows each hidden layer, when > 0
   Initializer kernel_initializer;
   SourceLoc loc;
 };
@@ -42,7 +42,7 @@ struct LayerSlice {
 // Some layers of a backbone: a slice of its list, or the layers whose names match a pattern.
 struct LayerSelection {
   std::optional<LayerSlice> slice;
-  std::string pattern;  // without a slice: a name with *, ? and classes such as [1-6]
+  std::string pattern;  // a name with *, ? and classes such as [1-6]; has no slice
   SourceLoc loc;
 };
 
@@ -53,14 +53,14 @@ struct Freeze {
   Kind kind = Kind::kNone;
   std::int64_t count = 0;                  // the first `count` layers
   std::vector<LayerSelection> selections;  // the layers of any of them
-  SourceLoc loc;                           // of the value
+  SourceLoc loc;                           // the place of the value
 };
 
 // Changes the frozen layers from step `at` of the run on.
 struct Unfreeze {
   Duration at{1, Duration::Unit::kEpochs};  // required; steps or epochs
   Freeze freeze;                            // layers that stay frozen; none by default
-  double learning_rate_multiplier = 1;      // of the schedule's rate, from there on
+  double learning_rate_multiplier = 1;      // multiplies the schedule's rate from there on
   SourceLoc loc;
 };
 
@@ -86,16 +86,16 @@ struct Backbone {
   std::string weights;       // a file; the initialisers when empty
   double alpha = 1;          // mobilenet: factor of the number of channels
   bool include_top = false;  // adds the classifier, without softmax, for the data set's classes
-  enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // without the top
+  enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // used without the top
   Freeze freeze;
-  std::vector<Unfreeze> unfreeze;  // by rising `at`; one entry may be given without a list
+  std::vector<Unfreeze> unfreeze;  // sorted by `at`; one entry may be given without a list
   // kTrain: trained layers use the statistics of the batch. kEval: they use the moving statistics,
   // which then do not change.
   enum class BatchNorm { kTrain, kEval } batch_norm = BatchNorm::kTrain;
   std::vector<std::string> allow_missing;  // tensors ("predictions/*") that may stay as initialised
-  // Stochastic depth: the share of the samples that skip the last residual block in training,
-  // rising linearly from 0 at the first block. Without it, 0.2 of EfficientNet, as in Keras, else
-  // 0.
+  // Stochastic depth: the share of the samples that skip the last residual block in training. The
+  // share rises linearly from 0 at the first block. Default: 0.2 for EfficientNet, as in Keras,
+  // otherwise 0.
   std::optional<double> drop_path;
   SourceLoc loc;
 };
@@ -108,10 +108,10 @@ struct Model {
   std::optional<Backbone> backbone;
   std::vector<Layer> head;  // the layers after the backbone
   std::string weights;      // a file for layers or dense_classifier; the initialisers when empty
-  std::vector<std::string> allow_missing;          // of `weights`
+  std::vector<std::string> allow_missing;          // tensors that `weights` may lack
   LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
-  double label_smoothing = 0;                      // in [0, 1), softmax and binary cross-entropy
-  std::optional<Focal> focal;                      // likewise
+  double label_smoothing = 0;                      // 0 <= x < 1, softmax and binary cross-entropy
+  std::optional<Focal> focal;                      // softmax and binary cross-entropy
   SourceLoc loc;
 };
 

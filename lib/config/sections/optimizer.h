@@ -72,7 +72,7 @@ using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW, Nadam, Adagrad, Li
 
 // Multiplies the learning rate of the layers whose name matches; the last match counts.
 struct LearningRateMultiplier {
-  std::string match;  // with * and ?
+  std::string match;  // may have * and ?
   double value = 1;
   SourceLoc loc;
 };

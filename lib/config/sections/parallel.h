@@ -57,7 +57,7 @@ struct Parallel {
   bool evaluate = true;  // true: all replicas and processes evaluate; false: rank 0 alone
   // kOrdered: the same bits for any number of replicas and lanes of the same global batch.
   enum class Reduction { kFast, kOrdered } reduction = Reduction::kFast;
-  std::int64_t micro_batches = 8;   // of a global batch, with kOrdered; a power of two
+  std::int64_t micro_batches = 8;   // number per global batch, with kOrdered; a power of two
   std::optional<double> bucket_mb;  // MiB of gradients reduced at once; chosen when left out
   ReplicaBatchNorm batch_norm;
   bool deterministic = true;            // false permits sums whose order depends on timing
@@ -65,7 +65,7 @@ struct Parallel {
   std::optional<std::int64_t> threads;  // processor cores to use; all when left out
   std::optional<std::int64_t> lanes;    // micro-batches computed in parallel; chosen when left out
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;
-  bool autotune = false;  // on GPUs: times kernels of cuDNN and cuBLASLt and keeps the fastest
+  bool autotune = false;  // times kernels of cuDNN and cuBLASLt on GPUs and keeps the fastest
   // With several processes: the longest time that they wait for each other.
   Duration timeout{60, Duration::Unit::kSeconds};
   Collective collective = Collective::kAuto;

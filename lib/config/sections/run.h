@@ -24,7 +24,7 @@ struct Run {
   bool tensorboard = true;
   std::string mlflow;                    // the URL of a tracking server; "" for none
   bool ledger = true;                    // ledger.csv: a row per step
-  std::optional<double> price_per_hour;  // of one replica's device
+  std::optional<double> price_per_hour;  // the price of one replica's device
   SourceLoc loc;
 };
 

@@ -80,7 +80,7 @@ struct Train {
   // MiB that `batch_size: auto` may fill on each replica's device; chosen when left out.
   std::optional<double> memory_mb;
   Precision precision = Precision::kFloat32;
-  std::optional<LossScale> loss_scale;  // with kFloat16 only; dynamic when left out
+  std::optional<LossScale> loss_scale;  // kFloat16 only; dynamic when left out
   CacheFeatures cache_features = CacheFeatures::kAuto;
   Recompute recompute = Recompute::kNone;
   std::optional<ClassWeight> class_weight;

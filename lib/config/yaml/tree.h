@@ -23,7 +23,7 @@ struct Node {
   Origin::Kind origin = Origin::Kind::kFile;
   std::string variable;  // the environment variable that is the origin
   std::string note;      // end of messages about this node: the location of an alias's content
-  std::string failure;   // why the text is unusable (an unset variable); reported once
+  std::string failure;   // the reason why the text is unusable (an unset variable); reported once
 
   Entry* find(std::string_view key);
   const Entry* find(std::string_view key) const;
@@ -31,7 +31,7 @@ struct Node {
 
 struct Entry {
   std::string key;
-  SourceLoc loc;  // of the key
+  SourceLoc loc;  // the place of the key
   Node value;
 };
 

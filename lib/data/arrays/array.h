@@ -47,7 +47,7 @@ struct Array {
   Element element = Element::kU8;
   std::vector<std::int64_t> dims;
   Buffer buffer;
-  std::size_t offset = 0;  // where the elements begin, in native byte order and C order
+  std::size_t offset = 0;  // the place of the first element; native byte order and C order
 
   const std::uint8_t* bytes() const { return buffer.data() + offset; }
   // Returns the number of elements.

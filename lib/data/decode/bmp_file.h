@@ -39,10 +39,10 @@ class BmpFile {
   EncodedBytes file_;
   std::string path_;
   ImageInfo info_;
-  std::size_t bits_ = 0;  // per pixel
+  std::size_t bits_ = 0;  // bits per pixel
   bool top_down_ = false, has_runs_ = false;
-  std::array<std::uint32_t, 3> masks_{};  // of red, green and blue, for 16 and 32 bits
-  std::array<Colour, 256> palette_{};     // for up to 8 bits; missing colours are black
+  std::array<std::uint32_t, 3> masks_{};  // masks of red, green and blue, for 16 and 32 bits
+  std::array<Colour, 256> palette_{};     // used by up to 8 bits; missing colours are black
   std::size_t pixels_at_ = 0;             // the offset of the pixels
 };
 

@@ -44,7 +44,7 @@ struct StoredImage {
   Path path;
   std::int64_t offset = 0;
   std::int64_t bytes = -1;             // -1: the whole file
-  std::string name = {};               // in a file with many images, for messages
+  std::string name = {};               // the name in a file with many images, for messages
   std::optional<ZipPacking> zip = {};  // set if the file is a zip archive
 
   StoredImage(Path file) : path(std::move(file)) {}  // NOLINT: a path is an image

@@ -15,8 +15,8 @@ struct ImageInfo {
   ImageKind kind = ImageKind::kJpeg;
   int height = 0, width = 0;
   int channels = 0;        // the channels after decoding: 1 if the file is grey, otherwise 3
-  bool has_alpha = false;  // of PNG and WebP files, which can be decoded with it
-  int bits = 8;            // per value: 16 for PNG and TIFF files whose values data.range scales
+  bool has_alpha = false;  // set for PNG and WebP files, which can be decoded with it
+  int bits = 8;            // bits per value: 16 for PNG and TIFF files that data.range scales
   int orientation = 1;     // EXIF
 };
 

@@ -65,7 +65,7 @@ class JpegOrientation {
   int value() const { return exif_.value_or(xmp_.value_or(1)); }
 
  private:
-  std::optional<int> exif_, xmp_;  // of the first marker that has one
+  std::optional<int> exif_, xmp_;  // values of the first marker that has one
 };
 
 }  // namespace trainer::data

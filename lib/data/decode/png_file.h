@@ -33,7 +33,7 @@ class PngFile {
   EncodedBytes file_;
   std::string path_;
   ImageInfo info_;
-  int bits_ = 8;  // per number
+  int bits_ = 8;  // bits per number
 };
 
 }  // namespace trainer::data

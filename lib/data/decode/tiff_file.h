@@ -49,7 +49,7 @@ class TiffFile {
 
   std::string path_;
   ImageInfo info_;
-  int bands_ = 1, bits_ = 8;  // per pixel, per sample
+  int bands_ = 1, bits_ = 8;  // bands per pixel, bits per sample
   bool has_alpha_ = false;    // the last band of a grey or an RGB image
   bool is_cmyk_ = false;
   bool is_direct_ = false;  // grey or RGB: the bands are not converted

@@ -37,9 +37,9 @@ struct Header {
   // Quantisation tables in zigzag order, in the memory of the file; null for a missing table.
   std::array<const std::uint8_t*, 4> quant{};
   std::array<HuffmanCode, 4> dc{}, ac{};
-  int restart_interval = 0;  // in MCUs; 0 for none
+  int restart_interval = 0;  // number of MCUs; 0 for none
   std::size_t scan = 0;      // the offset of the entropy-coded bytes
-  int orientation = 1;       // of EXIF or XMP
+  int orientation = 1;       // the value of EXIF or XMP
 };
 
 // Returns false if the file is not plain, or if libjpeg would warn of its markers or reject them:

@@ -25,7 +25,7 @@ inline constexpr int kMaxEntryBits = 28;
 // `first_long`, they are the index of the entry; otherwise the first kLookBits are. Only a few
 // thousand entries are ever written or read, so that the table takes little cache.
 struct HuffmanTable {
-  std::uint64_t first_long;  // in the upper 16 bits
+  std::uint64_t first_long;  // the number is in the upper 16 bits
   std::uint32_t entries[1 << 16];
 };
 

@@ -59,7 +59,7 @@ struct LoaderOptions {
   Remainder remainder = Remainder::kKeep;
   std::uint64_t seed = 0;
   bool shuffle = false;
-  bool balance = false;                  // with shuffle; needs a data set with known classes
+  bool balance = false;                  // used with shuffle; needs a data set with known classes
   bool augment = true;                   // false: samples have no random changes
   std::int64_t first_step = 0;           // batches before it are skipped without being read
   std::optional<std::int64_t> end_step;  // next() returns null from here on; never if empty

@@ -53,7 +53,7 @@ class Records {
   int file_ = -1;
   std::uint8_t* memory_ = nullptr;           // null if there is a file
   std::vector<std::atomic<bool>> verified_;  // records that this process has stored or read
-  std::array<std::mutex, 64> locks_;         // for store(), by index
+  std::array<std::mutex, 64> locks_;         // used by store(), by index
 };
 
 }  // namespace trainer::data

@@ -40,7 +40,7 @@ std::unique_ptr<Dataset> take_samples(std::unique_ptr<Dataset> dataset,
                                       std::vector<std::int64_t> indices);
 
 struct Division {
-  std::vector<std::int64_t> train, validation;  // in rising order
+  std::vector<std::int64_t> train, validation;  // sorted
 };
 // Chooses the samples that data.validation_split sets aside by the labels and the seed alone: the
 // same share of every class, as far as whole samples allow. `labels` are those of all samples, -1

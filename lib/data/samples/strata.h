@@ -30,7 +30,7 @@ class Strata {
   std::span<const std::int32_t> classes() const { return numbers_; }
 
  private:
-  std::vector<std::size_t> begins_{0};  // in numbers_, by sample; its size at the end
+  std::vector<std::size_t> begins_{0};  // starts in numbers_, by sample; its size at the end
   std::vector<std::int32_t> numbers_;
   bool is_by_class_;
 };

@@ -17,7 +17,7 @@
 
 namespace trainer::data {
 
-// In timm's order, one of which is drawn with equal probability.
+// The operations in timm's order; each is drawn with the same probability.
 enum class TimmOp {
   kAutoContrast,
   kEqualize,

@@ -27,7 +27,7 @@ struct CsvList {
   std::vector<std::string> classes;
   // With several labels, the names of columns of 0 without a 1, which are not among `classes`.
   std::vector<std::string> zeros;
-  bool has_groups = false;  // there is a column of groups
+  bool has_groups = false;  // true: there is a column of groups
   // The place of the header and why it gives no groups, if there is no column of this name and the
   // name has no character of a regular expression; otherwise "".
   std::string missing_groups;

@@ -8,7 +8,7 @@
 namespace trainer::data {
 
 struct GroupProposal {
-  std::string pattern;  // for data.group_by; "" if the names show no groups
+  std::string pattern;  // a value for data.group_by; "" if the names show no groups
   std::int64_t files = 0, groups = 0;
   std::string example;  // a group with several files
   std::int64_t example_files = 0;

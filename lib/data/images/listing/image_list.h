@@ -38,13 +38,13 @@ struct ListedFile {
 struct ImageList {
   std::string source;  // the folder, glob, csv or shards, for messages
   std::vector<ListedFile> files;
-  std::vector<std::string> notes;  // on entries that were left aside, and why
+  std::vector<std::string> notes;  // lines about entries that were left aside, with reasons
   // The notes that training prints as warnings: classes without a folder, classes with similar
   // names, and image files that lie in no folder of a class or cannot be opened.
   std::vector<std::string> left_aside = {};
-  std::vector<int> lines = {};      // of a csv, by file
-  bool has_weights = false;         // whether a csv gave them
-  bool has_groups = false;          // whether a column of a csv gave them
+  std::vector<int> lines = {};      // the lines of a csv, indexed by file
+  bool has_weights = false;         // true if a csv gave them
+  bool has_groups = false;          // true if a column of a csv gave them
   std::string missing_groups = {};  // see CsvList
   // Null if each image has one class. Otherwise images have several labels, which label_name()
   // names.
@@ -59,8 +59,8 @@ struct ImageList {
 // The images of a csv or of shards with the texts of their classes, whose numbers are not set yet.
 struct LabelledList {
   ImageList list;
-  std::vector<std::string> labels;        // by file
-  std::vector<std::string> classes = {};  // in the order of one-hot columns; empty without these
+  std::vector<std::string> labels;        // indexed by file
+  std::vector<std::string> classes = {};  // the order of one-hot columns; empty without these
   // If images may have several labels, `labels` is empty. A csv gave these by file: the names of a
   // separated cell, or numbers in the order of `classes`.
   bool has_several_labels = false;

@@ -9,9 +9,9 @@
 namespace trainer::data {
 
 struct ShardSample {
-  std::string name;                    // in the shard, for messages
+  std::string name;                    // the name in the shard, for messages
   std::string label;                   // a number or a name
-  std::int64_t offset = 0, bytes = 0;  // of the encoded image
+  std::int64_t offset = 0, bytes = 0;  // the place of the encoded image
 };
 
 // Returns the samples of a tar file: files that share a name up to its first dot, an image and a
