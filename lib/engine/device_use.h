@@ -17,7 +17,7 @@ using Gaps = backend::StreamGaps;
 
 // A quantity that is read of a device besides its energy.
 struct DeviceMetric {
-  const char* name;  // with its unit: "power_watts"
+  const char* name;  // includes its unit: "power_watts"
   std::optional<double> backend::DeviceReading::*value;
 };
 inline constexpr std::array<DeviceMetric, 7> kDeviceMetrics{{
@@ -35,8 +35,8 @@ inline constexpr char kDeviceEnergy[] = "energy_joules";
 // device does not report one.
 struct DeviceUse {
   std::string device;                                              // "gpu0"
-  std::array<std::optional<double>, kDeviceMetrics.size()> means;  // over the readings
-  std::optional<double> energy_joules;                             // used up
+  std::array<std::optional<double>, kDeviceMetrics.size()> means;  // means over the readings
+  std::optional<double> energy_joules;                             // the energy used
 };
 
 // Sums up the readings of a device.
@@ -61,7 +61,7 @@ class DeviceTotals {
   std::array<Sum, kDeviceMetrics.size()> sums_;
   // Joules since the first reading: the device's counter, or the integral of its power.
   std::optional<double> energy_;
-  std::optional<double> counter_, power_;  // of the last reading that had them
+  std::optional<double> counter_, power_;  // values of the last reading that had them
   double power_seconds_ = 0;
 };
 

@@ -35,7 +35,7 @@ struct HostBatch {
   std::int64_t samples = 0;
   const void* input = nullptr;  // images; with `is_features` output of Engine::read_features()
   bool is_features = false;
-  const void* labels = nullptr;  // may be null for Engine::Use::kPredict
+  const void* labels = nullptr;  // null is allowed with Engine::Use::kPredict
 };
 
 class Engine {

@@ -27,8 +27,8 @@ class FrozenPrefix {
   // The memory that launch() fills.
   backend::Span features() const { return features_.span(); }
 
-  const Shape& shape() const { return shape_; }        // of one sample
-  DType type() const { return type_; }                 // of activations
+  const Shape& shape() const { return shape_; }        // the shape of one sample
+  DType type() const { return type_; }                 // the type of activations
   const std::string& layer() const { return layer_; }  // its output is the features
   std::int64_t bytes() const { return static_cast<std::int64_t>(features_.bytes()); }
   backend::Executable& program() const { return *program_; }

@@ -150,7 +150,7 @@ class Replicas {
   std::vector<checkpoint::Tensor> tensors() const { return engines_.front()->tensors(); }
   std::string parameters_sha256() const { return engines_.front()->parameters_sha256(); }
   std::vector<graph::Value> variable_values() const { return engines_.front()->variable_values(); }
-  backend::MemoryReport memory() const;  // of all replicas together
+  backend::MemoryReport memory() const;  // the memory of all replicas together
   // Returns whether the devices read the memory of the host.
   bool reads_host_memory() const { return backends_.front()->reads_host_memory(); }
   Engine& engine(std::int64_t replica) { return *engines_[replica]; }
@@ -193,10 +193,10 @@ class Replicas {
   std::uint64_t launches_ = 0, results_ = 0;
   std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
   std::int64_t last_all_samples_ = 0;
-  std::int64_t read_samples_ = 0;  // of the call whose result was read last
+  std::int64_t read_samples_ = 0;  // samples of the call whose result was read last
   std::vector<backend::PhaseTimes> times_;
   std::vector<float> logits_, evaluated_losses_, losses_;
-  std::vector<char> features_;  // of all replicas
+  std::vector<char> features_;  // the features of all replicas
 };
 
 }  // namespace trainer::engine

@@ -38,7 +38,7 @@ struct RankTimes {
 
   double& operator[](StepPhase phase) { return seconds[static_cast<std::size_t>(phase)]; }
   double operator[](StepPhase phase) const { return seconds[static_cast<std::size_t>(phase)]; }
-  double total() const;  // of the step
+  double total() const;  // the time of the step
   double own() const;    // total() without sums over ranks and waiting for them
 };
 

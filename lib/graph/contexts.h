@@ -58,7 +58,7 @@ bool ends_with(const Shape& x, const Shape& part);
 // A node that is differentiated. `node` is a copy, since emitting nodes moves those of the graph.
 struct GradientContext {
   Graph& graph;
-  int index;  // of the node in the graph
+  int index;  // the index of the node in the graph
   Node node;
   const std::vector<ValueId>& output_gradients;
   const std::vector<bool>& wanted;

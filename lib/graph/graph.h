@@ -20,7 +20,7 @@ enum class Role {
   kInput,       // given with each step (images, labels)
   kParameter,   // trained or frozen weights; persistent
   kStatistic,   // moving averages; persistent
-  kGradient,    // of a parameter; in the flat gradient buffer
+  kGradient,    // gradient of a parameter; in the flat gradient buffer
   kSlot,        // optimizer state or weight average; persistent
   kDerived      // computed from persistent values in the prepare phase, again whenever they change
 };
@@ -74,7 +74,7 @@ struct Node {
   Op op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::string name;  // of the layer it comes from
+  std::string name;  // the name of the layer it comes from
   Phase phase = Phase::kForward;
   SourceLoc loc;
 };
@@ -88,7 +88,7 @@ struct LayerInfo {
   std::vector<ValueId> parameters;  // parameters and statistics
   bool trainable = true;
   bool moving_statistics = false;  // batch norm: reads them in training too, never updates them
-  int depth = 0;                   // of its group of layers, from the input: optimizer.layer_decay
+  int depth = 0;        // depth of its group of layers, from the input: optimizer.layer_decay
   std::string weights;  // file that its parameters start from; the initialisers when empty
   SourceLoc loc;
 };
@@ -97,8 +97,8 @@ class Graph {
  public:
   std::vector<Value> values;
   std::vector<Node> nodes;
-  std::vector<ValueId> inputs;   // in the order in which run() takes them
-  std::vector<ValueId> outputs;  // in the order in which run() gives them
+  std::vector<ValueId> inputs;   // run() takes them in this order
+  std::vector<ValueId> outputs;  // run() gives them in this order
   std::vector<LayerInfo> layers;
 
   ValueId add_value(Value value);

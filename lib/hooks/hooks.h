@@ -35,13 +35,13 @@ struct RunInfo {
   Path dir;
   std::vector<std::string> classes;
   bool is_multi_label = false;  // a sample has several labels, which are then `classes`
-  double largest_weight = 1;    // of a training sample
+  double largest_weight = 1;    // the largest weight of a training sample
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  std::int64_t repetitions = 1;  // how often an epoch uses each sample
-  int replicas = 1;              // of all workers; with parameter servers, the number of workers
+  std::int64_t repetitions = 1;  // the number of times that an epoch uses each sample
+  int replicas = 1;  // all workers' replicas; with parameter servers, the number of workers
   // The names of the ranks in Progress::ranks: "rank 1 (worker 1 on host b)".
   std::vector<std::string> ranks;
   std::string devices;      // the devices of the replicas: "2 CPU threads", "4 replicas"
@@ -68,7 +68,7 @@ struct Progress {
   double epoch = 0;          // epochs done
   std::int64_t samples = 0;  // samples of `steps`
   double loss = 0;           // mean of this step's samples, L2 penalty included
-  double accuracy = 0;       // of this step's samples; NaN if they have no classes
+  double accuracy = 0;       // accuracy of this step's samples; NaN if they have no classes
   double learning_rate = 0;
   double step_seconds = 0;  // wall time since the last step
   double wait_seconds = 0;  // the part of step_seconds that this process spent waiting for data
@@ -101,20 +101,20 @@ enum class FinishReason {
   kDone,
   kAlreadyDone,  // resumed after its last step
   kEarlyStop,    // requested by a hook
-  kInterrupted   // by a signal
+  kInterrupted   // interrupted by a signal
 };
 const char* to_string(FinishReason reason);  // "done", "already done", "early stop", "interrupted"
 
 struct Finish {
   std::int64_t steps = 0;
-  double wall_seconds = 0;  // of this process's training, evaluation included
+  double wall_seconds = 0;  // time of this process's training, evaluation included
   double step_seconds = 0;  // the sum of the steps' times
-  engine::StepTimes times;  // of this process's steps
+  engine::StepTimes times;  // times of this process's steps
   std::string input;        // describes how training data was prefetched; "" if unknown
   // The global batch / mean step time; nullopt if this process made no step.
   std::optional<double> images_per_second;
   FinishReason reason = FinishReason::kDone;
-  std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped
+  std::int64_t skipped_updates = 0;  // this process's steps with Progress::skipped
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last one of each split
   // The best checkpoint so far, if there is one.
@@ -180,7 +180,7 @@ struct TerminalFacts {
   WallClock clock;                      // the time at the start of lines that are not rewritten
   std::function<void()> output_closed;  // called once, when the reader of the output has gone
   std::string origin = {};     // the second line of a run: its devices, program, host and data
-  double min_log_seconds = 0;  // between two lines of steps that are not rewritten
+  double min_log_seconds = 0;  // the time between two lines of steps that are not rewritten
 };
 // Writes for a terminal: a progress line on a TTY, with means over the epoch so far, otherwise
 // plain lines every `log_every`, with means since the last line, then evaluations and two closing
@@ -210,8 +210,8 @@ std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_h
 // Options for TensorBoard's event files in the run directory.
 struct TensorBoardOptions {
   config::Duration summary_every;
-  std::string config = {};  // as YAML; "" for an evaluator, which has no session of its own
-  std::vector<std::pair<std::string, std::string>> parameters = {};  // of the session
+  std::string config = {};  // YAML; "" for an evaluator, which has no session of its own
+  std::vector<std::pair<std::string, std::string>> parameters = {};  // parameters of the session
   std::function<Bytes()> samples = {};  // draws a PNG of training samples, once; may be null
   // Called if an event file is moved or removed during the run; later events go to a new file.
   std::function<void(const std::string&)> warn = {};
@@ -219,10 +219,10 @@ struct TensorBoardOptions {
 std::unique_ptr<Hook> make_tensorboard_hook(TensorBoardOptions options);
 // What an MLflow server receives of a run besides its metrics and its config.
 struct MlflowOptions {
-  std::vector<std::pair<std::string, std::string>> tags;  // by name
-  std::map<std::string, std::string> environment;         // has MLflow's variables
+  std::vector<std::pair<std::string, std::string>> tags;  // names and values
+  std::map<std::string, std::string> environment;         // includes MLflow's variables
   std::function<void(const std::string&)> warn;
-  std::chrono::milliseconds pause{1000};     // between requests, and before the first retry
+  std::chrono::milliseconds pause{1000};     // time between requests, and before the first retry
   std::chrono::milliseconds patience{5000};  // see mlflow::Timing
 };
 // Sends the run to the server of run.mlflow from a thread of its own: settings, the rows of

@@ -27,7 +27,7 @@ class InputThroughput {
   struct Sum {
     double samples = 0, seconds = 0;
   };
-  std::array<Sum, 3> sums_;  // by StepInput
+  std::array<Sum, 3> sums_;  // indexed by StepInput
 };
 
 }  // namespace trainer::hooks

@@ -16,13 +16,13 @@ namespace trainer::hooks {
 // The facts besides the config that a run depends on.
 struct RunOrigin {
   std::string program;           // name, version and commit
-  std::string compiler, libc;    // with their versions
-  std::string device;            // with the versions of its libraries
+  std::string compiler, libc;    // names and versions
+  std::string device;            // name, and versions of its libraries
   std::string processor;         // its model
   std::int64_t cores = 1;        // cores that the process may use
   std::string machine;           // the caches and memory that these cores share
   std::string model;             // the backbone, the layers and the parameters
-  std::string data_fingerprint;  // of the training split
+  std::string data_fingerprint;  // the fingerprint of the training split
   // The samples of each split and, where labels are known without reading images, of each class.
   struct SplitSize {
     Split split = Split::kTrain;
@@ -30,7 +30,7 @@ struct RunOrigin {
     std::vector<std::int64_t> classes;
   };
   std::vector<SplitSize> splits;
-  std::vector<Notice> data_notices;  // that were printed at the start
+  std::vector<Notice> data_notices;  // the notices that were printed at the start
   // The bytes that the model takes on a device, by purpose: the plan of one rank of this process.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   std::string base;  // the folder to which relative paths belong, relative to the run folder

@@ -18,8 +18,8 @@ struct Request {
   std::string url;                   // http or https
   std::vector<std::string> headers;  // "Content-Type: application/json"
   std::string body;                  // sent with every method but GET
-  std::int64_t first_byte = 0;       // of the answer's body that is wanted
-  bool follows_redirects = false;    // those of a request without a body
+  std::int64_t first_byte = 0;       // the first wanted byte of the answer's body
+  bool follows_redirects = false;    // follows redirects of a request without a body
   // The transfer ends where it takes longer, or brings nothing for as long; 0 for no limit.
   std::chrono::seconds max_duration{0}, max_stall{0};
   // Receives the body of an answer that is not an error, in pieces, in place of Response::body.
@@ -32,8 +32,8 @@ struct Request {
 
 struct Response {
   long status = 0;    // 0 without an answer
-  std::string body;   // at most 1 MB
-  std::string error;  // why no whole answer came; "" where one did, with any status
+  std::string body;   // up to 1 MB
+  std::string error;  // the reason for no whole answer; "" where one came, with any status
   // Another try may succeed: the connection broke, or the server has failed or is overloaded.
   bool is_transient = false;
   // The server does not continue at Request::first_byte.

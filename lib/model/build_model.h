@@ -16,7 +16,7 @@ struct SampleSpec {
   DType image_type = DType::kUInt8;
   bool label_is_index = true;  // int32 class index; otherwise float32 targets of `classes` numbers
   std::int64_t classes = 0;
-  std::vector<float> class_weight = {};   // of the training loss, by class; empty: all 1
+  std::vector<float> class_weight = {};   // weights of the training loss, by class; empty: all 1
   bool sample_weight = false;             // true if each training label has a weight
   std::vector<float> target_weight = {};  // see graph::Loss
 };

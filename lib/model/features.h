@@ -11,7 +11,7 @@ namespace trainer::model {
 struct FeatureModel {
   graph::Graph graph;  // its logits are the features, [batch, features]; the loss has no meaning
   std::string layer;
-  Shape shape;  // of the layer's output, with the batch
+  Shape shape;  // the shape of the layer's output, with the batch
 };
 // Cuts a graph of build_model(), keeping its parameters. An empty `layer` stands for the last layer
 // before the last one with weights, which makes the logits. Throws ConfigError if there is no such

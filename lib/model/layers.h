@@ -17,7 +17,7 @@ graph::Activation resolve_activation(config::Activation function, std::optional<
 struct LayerSite {
   graph::Graph& graph;
   graph::LayerInfo& info;              // its parameters are appended
-  std::vector<graph::ValueId> inputs;  // at least one
+  std::vector<graph::ValueId> inputs;  // one or more
   std::uint64_t seed;
   std::uint32_t& dropouts;  // number of dropout layers so far
 };

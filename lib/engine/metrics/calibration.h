@@ -41,7 +41,7 @@ struct ReliabilityBin {
 
 struct Reliability {
   static constexpr std::size_t kBins = 15;
-  std::vector<ReliabilityBin> bins;  // of equal width over [0, 1]
+  std::vector<ReliabilityBin> bins;  // bins of equal width over [0, 1]
   std::int64_t samples = 0, correct = 0;
   double confidence = 0;               // the mean over all samples
   double negative_log_likelihood = 0;  // the mean over all samples

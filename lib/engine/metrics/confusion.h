@@ -56,7 +56,7 @@ class Confusion {
 
  private:
   std::int64_t classes_ = 0;
-  std::unordered_map<std::uint64_t, std::int64_t> counts_;  // by actual * classes + predicted
+  std::unordered_map<std::uint64_t, std::int64_t> counts_;  // keyed by actual * classes + predicted
 };
 
 // Keeps the cells off the diagonal, the largest counts first, and at most `max_cells` of them.

@@ -41,7 +41,7 @@ struct Metrics {
   double auc = std::numeric_limits<double>::quiet_NaN();  // see RocAuc; NaN where it is not known
   Confusion confusion;
   std::int64_t classes = 0;
-  MultiLabelMetrics multi_label;  // of samples with several labels, which have no classes
+  MultiLabelMetrics multi_label;  // set if samples have several labels, and so no classes
 
   std::vector<ClassScores> per_class() const { return class_scores(confusion.class_counts()); }
   using Means = ClassMeans;

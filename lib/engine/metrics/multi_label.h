@@ -30,7 +30,7 @@ struct LabelResult {
 
 // Labels that are unknown are left out of every number.
 struct MultiLabelMetrics {
-  std::vector<LabelResult> labels;  // in label order; empty for other samples
+  std::vector<LabelResult> labels;  // the order is that of the labels; empty for other samples
   std::int64_t samples = 0;         // samples with a known label
   std::int64_t exact = 0;           // samples whose known labels are all predicted right
 

@@ -18,7 +18,7 @@ struct OperatingCriterion {
   enum class Kind { kSensitivity, kSpecificity, kCost };
   Kind kind = Kind::kSensitivity;
   double share = 0;  // the least sensitivity or specificity, in (0, 1]
-  double false_positive_cost = 0, false_negative_cost = 0;  // above 0
+  double false_positive_cost = 0, false_negative_cost = 0;  // positive numbers
 };
 // Reads "sensitivity=0.95", "specificity=0.9" or "cost=FP:FN". Returns nothing for another text.
 std::optional<OperatingCriterion> parse_operating_criterion(std::string_view text);

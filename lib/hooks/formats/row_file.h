@@ -97,7 +97,7 @@ class RowFile {
   }
 
   Warn warn_;
-  std::string header_;  // with its line end
+  std::string header_;  // includes its line end
   std::int64_t newest_step_;
   std::map<std::string, std::int64_t> newest_;  // the step of the newest row of each split
   std::optional<AppendFile> file_;

@@ -32,7 +32,7 @@ class CallFailed : public std::runtime_error {
 struct Row {
   using Values = std::vector<std::pair<std::string, double>>;
   std::int64_t step = 0;
-  std::int64_t time_ms = 0;  // since 1970
+  std::int64_t time_ms = 0;  // milliseconds since 1970
   Values values;
 };
 
@@ -40,7 +40,7 @@ struct Row {
 struct RemoteRun {
   std::string id;
   std::string artifact_uri;
-  std::map<std::string, std::int64_t> last_steps;  // by metric
+  std::map<std::string, std::int64_t> last_steps;  // keyed by metric
   std::map<std::string, std::string> params;
 };
 

@@ -25,9 +25,9 @@ struct Artifact {
 // What a server receives of a run besides its rows.
 struct RunDescription {
   std::string url, experiment, name;
-  Pairs params, tags;               // with names and values that MLflow accepts
+  Pairs params, tags;               // names and values that MLflow accepts
   std::vector<Artifact> artifacts;  // sent at the start
-  Path id_file;                     // has the run's id on the server, for the sessions to come
+  Path id_file;                     // contains the run's id on the server, for the sessions to come
 };
 
 struct RunEnd {
@@ -37,12 +37,12 @@ struct RunEnd {
 
 struct Timing {
   using Duration = std::chrono::milliseconds;
-  Duration between_requests{1000};  // with rows
-  Duration first_pause{1000};       // before another try; each later pause is twice as long
+  Duration between_requests{1000};  // the time between requests with rows
+  Duration first_pause{1000};       // the wait before a retry; each later pause is twice as long
   Duration max_pause{60'000};
   // For an answer at the end of the run, which takes at most three times as long.
   Duration patience{5000};
-  std::size_t max_rows = 10'000;  // that wait; later ones are not sent
+  std::size_t max_rows = 10'000;  // the number of rows that may wait; later ones are not sent
 };
 
 // Has a thread that makes the calls. All functions belong to one other thread, and none but close()
@@ -92,15 +92,15 @@ class Sender {
   const RunDescription run_;
   const Timing timing_;
   Api api_;
-  RemoteRun remote_;  // of the thread, as is last_request_
+  RemoteRun remote_;  // used by the thread, as is last_request_
   Clock::time_point last_request_{};
-  int tries_at_end_ = 2;  // of the thread
+  int tries_at_end_ = 2;  // used by the thread
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::deque<Row> rows_;
   std::optional<RunEnd> end_;
-  Clock::time_point deadline_, last_deadline_;  // of the end
+  Clock::time_point deadline_, last_deadline_;  // deadlines of the end
   bool is_off_ = false;                         // nothing more can be sent
   std::string failure_;
   bool has_failed_ = false;

@@ -19,9 +19,9 @@ struct ImportReport {
     Shape file, model;
   };
   std::string path;
-  std::vector<std::string> loaded;       // the model's names
-  std::vector<std::string> missing;      // not in the file, and not covered by allow_missing
-  std::vector<Shapes> ill_shaped;        // of another shape, and not covered by allow_missing
+  std::vector<std::string> loaded;   // the model's names
+  std::vector<std::string> missing;  // tensors that the file lacks and allow_missing does not cover
+  std::vector<Shapes> ill_shaped;    // other shapes in the file, not covered by allow_missing
   std::vector<std::string> initialised;  // missing or ill-shaped, but covered by allow_missing
   std::vector<std::string> extra;        // tensors of the file that no layer takes
   // The layers of the file that were matched by position, each with its layer of the model.
@@ -43,7 +43,7 @@ struct ImportReport {
 };
 
 struct Import {
-  std::vector<checkpoint::Tensor> tensors;  // under the model's names, in its shapes
+  std::vector<checkpoint::Tensor> tensors;  // have the model's names and shapes
   ImportReport report;
 };
 
