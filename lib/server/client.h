@@ -41,12 +41,12 @@ struct Pushed {
   std::int64_t step = 0;       // global step of the parameters that came back
   std::int64_t staleness = 0;  // updates of others between pull and push
   std::int64_t saved = 0;      // step of the chief's last checkpoint
-  double learning_rate = 0;    // of the update
+  double learning_rate = 0;    // the rate of the update
 };
 
 struct Staleness {
   std::int64_t refused = 0;  // gradients dropped
-  double mean = 0;           // of those applied
+  double mean = 0;           // the mean of those applied
   std::int64_t max = 0;
 };
 
@@ -55,9 +55,9 @@ struct Outcome {
     kDone,
     kInterrupted,
     kFailed,
-    kRefused  // for one worker, whose agreement differs
+    kRefused  // rejected for one worker, whose agreement differs
   } kind = Kind::kDone;
-  std::string message;  // why it failed
+  std::string message;  // the reason for the failure
 };
 
 // Reads or writes elements [first, first + size) of a model's flat buffer.
@@ -94,7 +94,7 @@ class Client {
               std::span<const float> statistics, const Sink& sink);
   // Chief only: reads one consistent state of all servers. Returns its global step.
   std::int64_t read(const Sink& sink);
-  Staleness staleness() const;  // as of the last read()
+  Staleness staleness() const;  // the staleness at the last read()
 
   // Chief only: reports a checkpoint of this step to the servers.
   void saved(std::int64_t step);
@@ -103,7 +103,7 @@ class Client {
 
   // Throws what any other call would throw now.
   void check() const;
-  bool lost() const;  // whether a server has gone or has rejected this task
+  bool lost() const;  // true if a server has gone or has rejected this task
   // How the chief ended the job; none while it runs.
   std::optional<Outcome> outcome() const;
   // Chief only: whether a server was asked to stop, which ends the job.

@@ -51,7 +51,7 @@ class Connections {
 
   // Throws what has ended the job: PeerError, or ConfigError when a server has rejected this task.
   void check() const;
-  bool lost() const;  // whether a server has gone or rejected this task
+  bool lost() const;  // true if a server has gone or has rejected this task
   std::optional<Outcome> outcome() const;
   bool stop_requested() const;
 

@@ -73,7 +73,7 @@ class ParameterStore {
   LearningRate rate_;
   bool started_ = false, held_ = false, closed_ = false;
   std::int64_t total_ = 0, saved_ = 0;
-  std::int64_t step_ = 0;  // updates done, of the job
+  std::int64_t step_ = 0;  // updates that the job has done
   std::int64_t applied_ = 0, staleness_sum_ = 0;
   Staleness staleness_;
 };

@@ -20,11 +20,11 @@ using LearningRate = std::function<double(std::int64_t step)>;
 
 struct ServerOptions {
   std::chrono::milliseconds timeout{
-      60'000};            // until the chief must be there, and see ClientOptions
+      60'000};            // the longest wait for the chief, and see ClientOptions
   std::string agreement;  // see ClientOptions
   std::optional<std::int64_t> max_staleness;
   std::function<LearningRate(std::int64_t train_samples)> learning_rate;
-  std::function<void(const std::string&)> say;  // who comes and goes, a line each; any thread
+  std::function<void(const std::string&)> say;  // reports each arrival and departure; any thread
 };
 
 class Server {

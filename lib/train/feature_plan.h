@@ -25,7 +25,7 @@ struct FeatureSplit {
 struct FeaturePlan {
   enum class Where { kNowhere, kMemory, kDisk } where = Where::kNowhere;
   std::vector<Split> splits;    // the splits whose features are kept
-  std::string reason;           // why those of no split, or not of training, are kept; else ""
+  std::string reason;           // the reason for features of no split, or not of training; else ""
   bool reason_matters = false;  // true if the model has a prefix whose features could be kept
   std::int64_t bytes = 0;       // size of all features
   bool for_other_runs = false;  // true if other runs use the same files

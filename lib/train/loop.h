@@ -25,7 +25,7 @@ struct Job {
   const config::Config& config;
   const data::Datasets& data;
   engine::Replicas& engine;   // all replicas of this process
-  TrainingPlan plan;          // of all processes
+  TrainingPlan plan;          // the plan of all processes
   ProcessGroup& group;        // a group of one trains alone
   Path run = {};              // the run folder
   Path shared_features = {};  // the folder of cached features that runs share; empty: the run's own

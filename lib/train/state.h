@@ -25,12 +25,12 @@ struct RunState {
   std::size_t stage = 0;           // the stage of the last update (model.backbone.unfreeze)
   std::optional<double> best;      // value of run.best so far
   std::int64_t best_step = 0;
-  std::optional<backend::LossScaleState> loss_scale;  // if it is dynamic
-  std::optional<PlateauState> plateau;                // with schedule.reduce_on_plateau
+  std::optional<backend::LossScaleState> loss_scale;  // set if the loss scale is dynamic
+  std::optional<PlateauState> plateau;                // used with schedule.reduce_on_plateau
   std::int64_t restored_step = 0;            // the step whose parameters restore_best has restored
   bool evaluation_due = false;               // a signal cancelled the evaluation of this step
   bool stopped = false;                      // a hook has stopped the run early
-  std::map<std::string, std::string> hooks;  // by hook name
+  std::map<std::string, std::string> hooks;  // keyed by hook name
   // The fingerprint of the training data at the first start, before files were damaged or removed
   // during the run; "" if it is not known. A resume accepts this one and that of the last save.
   std::string first_data;
@@ -60,7 +60,7 @@ std::size_t read_stage(const checkpoint::Metadata& metadata, const std::string& 
 // The length of a run, as its newest checkpoint has it.
 struct RunLength {
   std::int64_t total_steps = 0, steps_per_epoch = 1;
-  bool stopped = false;  // early
+  bool stopped = false;  // true if the run was stopped early
 };
 RunLength read_length(const checkpoint::Metadata& metadata, const std::string& path);
 // These return the shape, type and labels of the samples of the run; nothing if the checkpoint has

@@ -67,7 +67,7 @@ class FeatureCaches {
   std::string problem_;
   FeatureFolder folder_;
   std::map<const data::Dataset*, std::unique_ptr<data::FeatureDataset>> caches_;
-  std::map<Path, std::unique_ptr<FeatureLock>> locks_;  // by file; empty: nobody is waited for
+  std::map<Path, std::unique_ptr<FeatureLock>> locks_;  // keyed by file; empty: no wait
 };
 
 }  // namespace trainer::train

@@ -42,7 +42,7 @@ class Checkpointer {
 
   RunContext& context_;
   std::optional<checkpoint::Store> store_;  // empty on other ranks than the chief
-  checkpoint::Metadata saved_;              // of the last checkpoint
+  checkpoint::Metadata saved_;              // metadata of the last checkpoint
 };
 
 }  // namespace trainer::train

@@ -48,8 +48,8 @@ class Evaluator {
   RunContext& context_;
   Checkpointer& checkpointer_;
   StageControl& stages_;
-  std::optional<hooks::Evaluation> last_evaluation_;  // of evaluate_between()
-  bool has_warned_of_loss_ = false;                   // of a loss that is not finite
+  std::optional<hooks::Evaluation> last_evaluation_;  // the result of evaluate_between()
+  bool has_warned_of_loss_ = false;                   // a loss was not finite
 };
 
 }  // namespace trainer::train

@@ -35,11 +35,11 @@ struct RunContext {
 
   Job& job;
   const ServerCalls servers;
-  optim::LearningRate scheduled_rate;  // of update number i, from 0, before reductions
+  optim::LearningRate scheduled_rate;  // the rate of update number i, from 0, before reductions
   RunState state;
-  std::int64_t saved_step = 0;  // of the last checkpoint
+  std::int64_t saved_step = 0;  // the step of the last checkpoint
   ReadFailure failure;
-  double start_seconds;  // of the job's clock
+  double start_seconds;  // time on the job's clock
 
   // Returns the learning rate of update number `step`, from 0, with the reductions of the
   // evaluations so far.

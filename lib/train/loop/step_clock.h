@@ -36,18 +36,18 @@ class StepClock {
   // others.
   void end_step(hooks::Progress& progress, bool together);
 
-  std::int64_t samples() const { return samples_; }  // of all ranks and steps
+  std::int64_t samples() const { return samples_; }  // the samples of all ranks and steps
   // Sets the sums over all steps.
   void describe(hooks::Finish& finish) const;
 
  private:
   const Clock& clock_;
   double start_ = 0;
-  double waited_ = 0;        // until the newest step
-  double wait_seconds_ = 0;  // in the newest step
+  double waited_ = 0;        // the wait up to the newest step
+  double wait_seconds_ = 0;  // the wait in the newest step
   double total_seconds_ = 0;
   std::int64_t samples_ = 0;
-  std::vector<engine::RankTimes> ranks_;  // of the newest step
+  std::vector<engine::RankTimes> ranks_;  // the times in the newest step
   engine::StepTimes times_;
 };
 

@@ -14,7 +14,7 @@ namespace trainer::train {
 struct DueActions {
   bool evaluate = false;
   bool save = false;
-  bool interrupted = false;  // by a signal
+  bool interrupted = false;  // interrupted by a signal
   hooks::Request request = hooks::Request::kContinue;
 
   bool any() const {

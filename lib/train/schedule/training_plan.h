@@ -15,7 +15,7 @@ namespace trainer::train {
 // that the last step of an epoch may have fewer batches, and its last batch may be short unless
 // data.drop_remainder is set.
 struct TrainingPlan {
-  std::int64_t samples = 0;   // that an epoch uses of the training split
+  std::int64_t samples = 0;   // the samples that an epoch uses of the training split
   std::int64_t left_out = 0;  // the others, which data.drop_remainder leaves out
   std::int64_t replicas = 1;
   std::int64_t batch = 1;  // samples of all replicas together

@@ -31,7 +31,7 @@ class GradientStream {
     // The layer in which a value was first not finite, or "the loss". If set, the gradient was not
     // pushed.
     std::optional<std::string> not_finite;
-    std::string blame;          // with not_finite: the samples of the batch
+    std::string blame;          // set with not_finite: the samples of the batch
     backend::PhaseTimes times;  // all_reduce: the exchange with the servers
   };
   Step next();
@@ -44,7 +44,7 @@ class GradientStream {
   const data::Dataset& images_;
   engine::Replicas& engine_;
   ParameterServers& servers_;
-  const TrainingPlan plan_;  // of this worker, as if all workers trained in step
+  const TrainingPlan plan_;  // the plan of this worker, as if all workers trained in step
   std::int64_t step_ = 0;    // the next step of plan_
   std::unique_ptr<Feed> feed_;
 };

@@ -35,18 +35,18 @@ class SynchronousSteps final : public Steps {
 
   // A launched step, which has one call per batch.
   struct Step {
-    std::int64_t number = 0;  // from 0
+    std::int64_t number = 0;  // counts from 0
     std::int64_t samples = 0;
     double learning_rate = 0;
     hooks::StepInput input = hooks::StepInput::kSamples;
     double loss = 0;  // sums over the samples of this process
     std::int64_t correct = 0;
     std::uint64_t sample_ids = 0;   // the share of this process
-    std::optional<double> penalty;  // of the newest call
+    std::optional<double> penalty;  // the penalty of the newest call
     std::optional<NotFinite> not_finite;
     bool has_bad_data = false;               // its samples are not finite
     bool skipped = false;                    // engine::StepResult::skipped
-    double gradient_norm = 0;                // of the newest call, the only one that updates
+    double gradient_norm = 0;                // the newest call makes it, the only one that updates
     std::vector<backend::PhaseTimes> times;  // one per replica
     bool is_broken() const { return not_finite || has_bad_data; }
   };
@@ -74,9 +74,9 @@ class SynchronousSteps final : public Steps {
   RunContext& context_;
   ProcessGroup& group_;
   std::unique_ptr<Feed> feed_;
-  std::deque<Step> steps_;  // in flight, oldest first
+  std::deque<Step> steps_;  // the steps in flight, oldest first
   std::deque<Call> calls_;
-  std::int64_t next_step_ = 0;  // to be launched
+  std::int64_t next_step_ = 0;  // the next step to launch
   // The statistics before the step with several calls that is being launched.
   engine::Replicas::Statistics statistics_;
   bool has_statistics_ = false;
