@@ -73,10 +73,10 @@ class Command {
 
 // An option as completions and the manual page show it.
 struct OptionDescription {
-  std::string name;                                  // of a positional argument
-  std::vector<std::string> short_names, long_names;  // without dashes
+  std::string name;                                  // the name of a positional argument
+  std::vector<std::string> short_names, long_names;  // the dashes are left out
   std::string type_name, help;
-  std::vector<std::string> values;  // those of choices()
+  std::vector<std::string> values;  // the values of choices()
   bool is_positional = false, is_required = false, takes_value = false;
 
   bool has_long_name(const std::string& long_name) const;

@@ -50,8 +50,8 @@ void print_libraries(std::ostream& out);
 struct EvaluateArguments : ModelArguments {
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
-  bool flip = false;       // with mirror images
-  std::string thresholds;  // of labels, to be found: f1, sensitivity=S, ...
+  bool flip = false;       // true: adds the outputs for mirror images
+  std::string thresholds;  // how to find the labels' thresholds: f1, sensitivity=S, ...
   std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
   bool follow = false;     // evaluates new checkpoints until the run ends
   commands::DecisionOptions decisions;

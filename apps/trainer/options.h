@@ -53,9 +53,9 @@ config::Override gpus_override(const std::string& value);
 // What all commands that open a model take.
 struct ModelArguments {
   std::string model;                    // a run folder, a checkpoint or a config
-  std::string weights;                  // of a config
-  bool best = false, last = false;      // which checkpoint of a run
-  std::optional<std::int64_t> average;  // of the last checkpoints
+  std::string weights;                  // a weight file for a config
+  bool best = false, last = false;      // the checkpoint of a run
+  std::optional<std::int64_t> average;  // the number of last checkpoints to average
   std::vector<config::Override> overrides;
 };
 // Adds --weights, --best, --last and --average; `arguments` must outlive the parsing.
