@@ -13,6 +13,7 @@ import sys
 
 CHECKED = ["apps", "lib"]
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inl", ".proto"}
+HEADERS = {".h", ".cuh", ".inl"}
 KEPT = "words: kept"
 
 # Algorithms of the standard library, and views that read well at the call. The names of other functions are verbs.
@@ -30,10 +31,11 @@ NAMES = [
      "connection, unauthenticated peer, selected"),
 ]
 # (pattern, what to write instead) for comments and messages.
-THINGS = (r"(?:batch|block|bucket|byte|call|channel|chunk|class|column|core|device|epoch|file|gpu|group|host|image|lane|"
-          r"layer|line|node|op|parameter|process|push|rank|replica|row|run|sample|second|segment|server|socket|step|"
-          r"tensor|thread|value|worker)")
-COUNTED = r"(?:batches|bytes|calls|elements|files|images|joules|lines|ms|numbers|rounds|samples|steps|threads|times|values)"
+THINGS = (r"(?:backend|batch|block|bucket|byte|call|channel|chunk|class|column|core|device|epoch|file|gpu|group|host|image|lane|"
+          r"layer|line|machine|node|op|parameter|process|push|rank|replica|row|run|sample|second|segment|server|socket|step|"
+          r"tensor|thread|user|value|worker)")
+COUNTED = (r"(?:FLOPs|batches|bytes|calls|elements|files|images|joules|lines|ms|numbers|rounds|samples|steps|threads|times|"
+           r"values)")
 TEXTS = [
     (r"\barticle [A-Z]\b|\b[Tt]he articles?\b", "the fact itself, or a link"),
     (r"\b(?:tells?|told|say|says|said|knows|knew|hears?|heard|do(?:es)? not know)\b", "reports, prints, warns, has, receives"),
@@ -44,6 +46,9 @@ TEXTS = [
 ]
 # For the whole of a comment: it has no subject.
 COMMENTS = [(r"^(?:Of|As|Whether|Nor|Likewise,? (?:of|for))\b", "a sentence with subject and verb, or no comment")]
+
+# For the comment behind a declaration of a header: it must be understood without the declaration's name.
+TRAILING = [(r"^of\b", "what it is: 'the samples of this rank'")]
 
 TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<raw>R"(?P<d>[^()\\ ]*)\(.*?\)(?P=d)")|(?P<text>"(?:\\.|[^"\\\n])*")'
@@ -93,7 +98,7 @@ def find_in_words(parts, patterns, add):
             add(offset, match.group(), instead)
 
 
-def check_text(text):
+def check_text(text, is_header):
     """(line, found, instead) for everything that is wrong in a source."""
     findings = set()
     lines = text.split("\n")
@@ -108,8 +113,10 @@ def check_text(text):
         for match in re.finditer(pattern, code):
             if match.group() not in NAMES_OF:
                 add(match.start(), match.group(), instead)
-    for parts, _ in join_comments(text):
+    for parts, alone in join_comments(text):
         find_in_words(parts, TEXTS + COMMENTS, add)
+        if is_header and not alone:
+            find_in_words(parts, TRAILING, add)
     previous = None  # adjacent literals are one message
     for match in TOKEN.finditer(text):
         if match["text"] and " " in match["text"]:
@@ -148,7 +155,7 @@ def main():
         for file in sources_in(path):
             files += 1
             shown = file.relative_to(root) if file.is_absolute() and file.is_relative_to(root) else file
-            for number, found, instead in check_text(file.read_text()):
+            for number, found, instead in check_text(file.read_text(), file.suffix in HEADERS):
                 print(f"{shown}:{number}: '{found}': write {instead}", file=sys.stderr)
                 count += 1
     if count:

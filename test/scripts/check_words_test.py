@@ -21,6 +21,8 @@ PLANTED = [
     ('throw DataError(path, "a file without samples is refused");', "refused"),
     ('throw DataError(path, "the file is no archive");', "is no archive"),
     ("// Two samples a thread are read at once.", "samples a thread"),
+    ("// Not thread-safe: one a backend.", "one a backend"),
+    ("// The FLOPs a second of a device.", "FLOPs a second"),
     ("// Of the run.", "Of"),
     ("// Whether it has ended.", "Whether"),
     ("struct Acquaintance {};", "Acquaintance"),
@@ -46,9 +48,9 @@ class CheckWords(unittest.TestCase):
         done = subprocess.run([sys.executable, ROOT / "scripts/check_words.py", *paths], capture_output=True, text=True)
         return done.returncode, done.stderr
 
-    def check_source(self, text):
+    def check_source(self, text, name="planted.cpp"):
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "planted.cpp"
+            path = pathlib.Path(folder) / name
             path.write_text(text)
             code, errors = self.check(folder)
             return code, errors.replace(folder + "/", "")
@@ -78,6 +80,17 @@ class CheckWords(unittest.TestCase):
         code, errors = self.check_source("// A folder that is\n// no run.\n")
         self.assertEqual(code, 1)
         self.assertIn("planted.cpp:1: 'is no run'", errors)
+
+    def test_a_comment_behind_a_member_that_begins_with_of_is_found_in_a_header(self):
+        text = "struct Step {\n  int samples = 0;  // of this rank\n};\n"
+        for name in "planted.h", "planted.cuh", "planted.inl":
+            with self.subTest(name):
+                code, errors = self.check_source(text, name)
+                self.assertEqual(code, 1)
+                self.assertIn(f"{name}:2: 'of': write ", errors)
+        self.assertEqual(self.check_source(text), (0, ""))
+        named = text.replace("// of", "// the samples of") + "// of a comment that stands alone, the rule is another\n"
+        self.assertEqual(self.check_source(named, "planted.h"), (0, ""))
 
     def test_a_kept_word_passes(self):
         self.assertEqual(self.check_source("int words_of(int a);  // words: kept\n"), (0, ""))
