@@ -11,7 +11,7 @@
 
 namespace trainer::backend {
 
-// With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
+// With l = log p, the term (1 - p)^gamma l and its derivative by l, which is finite where p is 1.
 struct FocalTerm {
   float value, slope;
 };

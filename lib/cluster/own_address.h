@@ -1,4 +1,4 @@
-// Where this process listens.
+// Finds the address at which this process listens.
 #pragma once
 
 #include <string>

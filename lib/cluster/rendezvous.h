@@ -28,7 +28,7 @@ struct Member {
 };
 
 struct RendezvousOptions {
-  // How long to wait for all ranks, and the longest that any call may take. A rank that is silent
+  // The longest wait for all ranks, and the longest time of any call. A rank that is silent
   // for half of it counts as gone, so that errors name it before other calls time out.
   std::chrono::milliseconds timeout{60'000};
   std::string version;  // the version of the program; all ranks must run the same
@@ -36,7 +36,7 @@ struct RendezvousOptions {
   bool shared_memory = true;
   // The secret of the job. Ranks prove that they have it and never send it. "" for none.
   std::string secret{};
-  // Called on rank 0, from another thread, with one line about the first unauthenticated
+  // Receives, on rank 0 and from another thread, one line about the first unauthenticated
   // connection.
   std::function<void(const std::string&)> warn{};
   // The time in which a connection to rank 0 must give its rank.

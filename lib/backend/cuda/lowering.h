@@ -21,7 +21,7 @@
 
 namespace trainer::backend::cuda {
 
-// What steps see while they enqueue.
+// The arguments of steps while they enqueue.
 struct StepContext : BufferPointers {
   cudaStream_t stream = nullptr;
   std::int64_t first_sample = 0;  // position of the program's first sample in the call

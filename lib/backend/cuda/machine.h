@@ -25,7 +25,7 @@ struct Machine {
   int driver = 0;            // 13000 is 13.0
   std::shared_ptr<ConvolutionPlanner> convolutions;
   std::shared_ptr<MatmulPlanner> matmuls;
-  // These are checked after each wait for the device. Null for a device that is not here.
+  // These are checked after each wait for the device. Null if the device is only planned for.
   std::shared_ptr<DeviceCollectives> peers;
   Debugging debugging;
 };

@@ -14,7 +14,7 @@ namespace trainer::backend::cuda {
 // the headers that these include.
 inline constexpr int kPluginInterface = 8;
 
-// What the CUDA runtime reports about this machine.
+// The facts that the CUDA runtime reports about this machine.
 struct GpuSurvey {
   int status = 0;           // cudaError_t of counting the GPUs
   std::string status_text;  // "cudaErrorNoDevice: no CUDA-capable device is detected"

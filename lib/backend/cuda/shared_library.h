@@ -23,7 +23,7 @@ class SharedLibrary {
   void require(const char* name, Function*& function) const {
     function = reinterpret_cast<Function*>(required(name));
   }
-  // Null where the library has no such function.
+  // Returns null if the library has no such function.
   template <class Function>
   void find(const char* name, Function*& function) const {
     function = reinterpret_cast<Function*>(found(name));

@@ -116,7 +116,7 @@ class Lowering {
 
   // Ends the lowering of one piece of work: a step that uses what was asked for since the last one.
   void step(const std::string& implementation, Run run);
-  // The same for work of several layers, which `name` describes.
+  // Ends the lowering of work of several layers, which `name` describes.
   void step_of_layers(const std::string& name, const std::string& implementation, Run run);
 
  protected:
@@ -141,7 +141,7 @@ class Lowering {
 
   // Keeps memory that no step writes as long as the program.
   BufferId add_constant(typename Policy::Memory memory);
-  // For messages: the layer and the op or group that is lowered.
+  // Returns, for messages, the layer and the op or group that is lowered.
   std::string where() const { return concat(node_->name, ": ", op_name_); }
 
  private:

@@ -12,7 +12,7 @@ namespace trainer::backend {
 // Index into a program's table of pointers. -1 stands for no buffer.
 using BufferId = int;
 
-// Where an entry of the table of pointers comes from.
+// The origin of an entry of the table of pointers.
 struct BufferSource {
   enum class Kind { kArena, kFixed, kGradient, kInput } kind = Kind::kFixed;
   // kArena: bytes from the start of the arena. kGradient: elements from that of the flat gradient.
@@ -26,7 +26,7 @@ struct BufferSource {
 std::vector<std::byte*> make_pointers(std::span<const BufferSource> sources, std::byte* arena,
                                       std::span<std::byte* const> inputs, float* gradients);
 
-// What a step sees of the buffers while it runs.
+// The view of the buffers that a step has while it runs.
 struct BufferPointers {
   std::byte* const* pointers = nullptr;
 

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-// What a stream of numbers is for; streams of different purposes never share numbers.
+// The purpose of a stream of numbers; streams of different purposes never share numbers.
 enum class Stream : std::uint32_t {
   kInitialise = 1,  // one per parameter
   kShuffle = 2,     // one per epoch

@@ -8,12 +8,12 @@
 
 namespace trainer {
 
-// The folders of the groups around this process that version 2 manages, from the mount point
+// Returns the folders of the groups around this process in version 2, from the mount point
 // inwards. A container may not see the path of its own group, but it always sees the mount point.
 // `root` is the folder that contains /proc and /sys. Does not throw.
 std::vector<std::filesystem::path> control_groups(const std::filesystem::path& root);
 
-// The same for a controller of version 1, such as "memory" or "cpu".
+// Returns the groups of a controller of version 1, such as "memory" or "cpu".
 std::vector<std::filesystem::path> control_groups(const std::filesystem::path& root,
                                                   std::string_view controller);
 

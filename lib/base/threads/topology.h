@@ -1,4 +1,4 @@
-// Which processors share caches and memory: the machine's shape.
+// The shape of a machine: the processors that share caches and memory.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Processor {
 };
 
 struct Topology {
-  // At least one, sorted by node, then domain, then number, so that neighbours share most.
+  // One or more, sorted by node, then domain, then number, so that neighbours share most.
   std::vector<Processor> processors;
   std::int64_t l2_bytes = 0, l3_bytes = 0;  // size of one cache of the first processor; 0: unknown
   bool simulated = false;                   // another machine, to which threads cannot be bound

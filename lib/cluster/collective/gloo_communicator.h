@@ -11,7 +11,7 @@
 
 namespace trainer::cluster {
 
-// How a sum is formed. n bytes, p ranks:
+// The algorithms of a sum. n bytes, p ranks:
 //   ring              2 (p - 1) messages of n / p per rank, added in the order of a ring. Up to
 //                     4 MiB, p - 1 messages travel at once, twice (direct_ring()). Above, the
 //                     messages follow each other (Gloo's ring).

@@ -18,7 +18,7 @@
 
 namespace trainer::cluster {
 
-// How long a rank may be silent, and how often it sends a heartbeat.
+// The longest silence of a rank, and the time between its heartbeats.
 inline Milliseconds silence_limit(Milliseconds timeout) { return timeout / 2; }
 inline Milliseconds heartbeat_interval(Milliseconds timeout) {
   return std::clamp(timeout / 20, Milliseconds(20), Milliseconds(2000));

@@ -1,4 +1,4 @@
-// How waits of one thread for its peers are ended by another. Inside the folder.
+// Ends waits of a thread for its peers from another thread. Inside the folder.
 #pragma once
 
 #include <atomic>

@@ -38,9 +38,9 @@ Socket listen_at(const Address& address);
 Socket listen_on(const std::string& host, int& port);
 // One attempt to connect until the deadline. No socket and a reason when it fails.
 Socket connect_to(const Address& address, Clock::time_point deadline, std::string& reason);
-// What poll() takes: the milliseconds left, at least 0 and at most a day.
+// Returns the argument of poll(): the milliseconds left, at least 0 and at most a day.
 int poll_timeout(Clock::time_point deadline);
-// The next waiting connection, not blocking; no socket when there is none.
+// Returns the next waiting connection without blocking, or an empty socket.
 Socket accept_from(const Socket& listener);
 
 std::string local_host(const Socket& socket);   // numeric address of this end

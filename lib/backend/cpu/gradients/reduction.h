@@ -73,17 +73,17 @@ class Reduction {
   const std::vector<Slice>& buckets() const { return buckets_; }
   // Returns whether calls may be reduced bucket by bucket.
   bool overlaps() const { return thread_.joinable(); }
-  // Called before a call: the lanes will write `sources`, each lane into every bucket.
+  // Begins a call in which the lanes write `sources`, each lane into every bucket.
   void begin(const GradientSources& sources, bool add);
-  // Called by each lane with samples once it has written its part of a bucket.
+  // Each lane with samples calls it once it has written its part of a bucket.
   void arrive(std::size_t bucket);
-  // Called once the trailer is written.
+  // Reports that the trailer is written.
   void trailer_written();
   // Blocks until all buckets and the trailer are summed over the ranks; throws what went wrong.
   void finish();
   // Returns the seconds of this call's sums over the ranks before finish() was called.
   double hidden_seconds() const { return hidden_seconds_; }
-  // Called if the call has failed, so that no lane will arrive any more.
+  // Ends a call that has failed, in which no lane will arrive any more.
   void abort() noexcept;
 
  private:

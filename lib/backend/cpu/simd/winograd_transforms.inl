@@ -270,7 +270,7 @@ inline void transform_taps_at(const WinogradShape& s, const float* kernel, std::
   transform_taps(g, to, stride);
 }
 
-// The same for B input channels of a kernel that is to be transposed and turned; rows of `to` for
+// Transforms B input channels of a kernel that is to be transposed and turned. Rows of `to` for
 // the input channels lie `row` apart.
 inline void transform_transposed(const WinogradShape& s, const float* kernel, std::int64_t k,
                                  std::int64_t n, float* to, std::int64_t row, std::int64_t stride) {

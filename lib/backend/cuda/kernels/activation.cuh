@@ -13,8 +13,8 @@ __device__ inline float hard_sigmoid(float x) {
   return (v < 0 ? 0.0f : v > 6 ? 6.0f : v) * (1.0f / 6);
 }
 
-// Those that ops apply (graph::Activation::fusable). The switch is outside of the loops, since all
-// threads of a kernel take the same branch.
+// Applies an activation that ops fuse (graph::Activation::fusable). The switch is outside of the
+// loops, since all threads of a kernel take the same branch.
 template <int N>
 __device__ inline void activate(const graph::Activation& activation, float (&v)[N]) {
   using Kind = graph::Activation::Kind;
@@ -110,7 +110,7 @@ __device__ inline void activate_backward_from_output(const graph::Activation& ac
     for (int k = 0; k < N; ++k) g[k] = f(g[k], y[k]);
   });
 }
-// The same for R rows of N numbers.
+// Multiplies R rows of N numbers as above.
 template <int R, int N>
 __device__ inline void activate_backward_from_output(const graph::Activation& activation,
                                                      const float (&y)[R][N], float (&g)[R][N]) {

@@ -48,7 +48,7 @@ struct NormGradient {
   const void* y = nullptr;    // null: no activation
   void* sum = nullptr;        // g is written to it, unless it is null; may be dy or dy2
 };
-// Where the sums over the rows of this rank are written, float32.
+// The places of the float32 sums over the rows of this rank.
 struct NormSums {
   float* dbeta = nullptr;   // [c]: sum g
   float* dgamma = nullptr;  // [c]: sum g * (x - mean) * inverse_std

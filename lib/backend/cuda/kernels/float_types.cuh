@@ -134,7 +134,7 @@ void with_vectors(DType type, bool vectors, const F& f) {
     f.template operator()<T, 1>();
   });
 }
-// The same for rows of c elements, which must be whole vectors.
+// Calls f<T, N> for rows of c elements; N is 1 if they are not whole vectors.
 template <class F>
 void with_row_vectors(DType type, std::int64_t c, bool all_aligned, const F& f) {
   with_type(type, [&]<class T>() {

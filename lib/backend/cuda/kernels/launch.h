@@ -1,4 +1,4 @@
-// How host code of this folder starts kernels, and what it needs to lay them out. The .cu files are
+// Starts kernels from the host code of this folder, and computes their layout. The .cu files are
 // compiled by nvcc for GPUs, and by g++ for tests, which run them on the processor
 // (test/cuda/simt).
 // Reasons: lib/decisions/backend.md#kernels-compile-for-the-gpu-and-the-cpu.
@@ -69,7 +69,7 @@ inline constexpr int kThreads = 256;  // threads per block, unless a kernel has 
 
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// For kernels that count pixels with 32 bits, which divide faster.
+// Returns the pixels as 32 bits, which kernels divide faster.
 inline unsigned pixel_count(std::int64_t pixels) {
   constexpr std::int64_t kMaxPixels = 0x7fffffff;
   if (pixels > kMaxPixels) {

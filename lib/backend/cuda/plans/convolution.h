@@ -35,8 +35,8 @@ class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   virtual std::int64_t workspace_bytes() const = 0;
-  // For the program's listing: "cudnn engine 17, tensor cores, 512 KiB", with ", then bias, then
-  // relu" for what runs as kernels of their own.
+  // Returns a text for the program's listing: "cudnn engine 17, tensor cores, 512 KiB". It has
+  // ", then bias, then relu" for operations that run as kernels of their own.
   virtual std::string describe() const = 0;
   // Enqueues y = x * kernel (kForward), x = dy * kernel (kBackwardData) or kernel = x * dy
   // (kBackwardWeights); the one that the pass makes is written, the others are read. bias may be

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kTensorAlignment = 16;
 // The identifiers of a graph's tensors, by which addresses are given to a plan.
 enum TensorId : std::int64_t { kTensorX = 1, kTensorKernel, kTensorY, kTensorBias };
 
-// What a forward convolution is followed by in the graph. cuDNN has precompiled engines for these;
+// The operations after a forward convolution in the graph. cuDNN has precompiled engines for these;
 // a relu without a bias is always compiled at run time.
 enum class Epilogue { kNone, kBias, kBiasRelu };
 

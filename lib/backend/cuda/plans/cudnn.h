@@ -80,11 +80,11 @@ class CudnnDevice {
   void set_on_heuristics(Descriptor& heuristics) const;
   void set_on_plan(Descriptor& plan) const;
 
-  // Null for a device that is not here.
+  // Returns null for a device that is not present.
   cudnnHandle_t handle() const { return handle_.get(); }
   // cuDNN's description of the device, in JSON.
   const std::string& properties() const { return json_; }
-  // The same without the ids of this device, so that plans found on one GPU serve all GPUs of its
+  // The properties without the ids of this device. Plans found on one GPU serve all GPUs of its
   // kind: ranks that chose different engines would not compute the same bits.
   std::string kind() const;
 

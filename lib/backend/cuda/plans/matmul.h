@@ -61,8 +61,8 @@ struct MatmulOptions {
   std::shared_ptr<SharedPlans> shared;  // shared with the planners of other devices; null: none
 };
 std::unique_ptr<MatmulPlanner> make_matmul_planner(const MatmulOptions& options = {});
-// For a device that is not here, which cuBLASLt cannot plan for: no product runs, and each counts
-// the largest workspace that a product may have.
+// Makes a planner for a device that is not present, for which cuBLASLt cannot plan. No product
+// runs, and each counts the largest workspace that a product may have.
 std::unique_ptr<MatmulPlanner> make_matmul_bounds();
 
 }  // namespace trainer::backend::cuda

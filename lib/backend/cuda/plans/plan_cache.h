@@ -31,7 +31,7 @@ class SharedPlans {
 // depends on. Processes may share a folder.
 class PlanCache {
  public:
-  // Without a folder plans are kept in `shared` alone, without both nowhere.
+  // Without a folder, plans are kept in `shared` only; without both, no plan is kept.
   explicit PlanCache(Path folder, Warn warn = {}, std::shared_ptr<SharedPlans> shared = nullptr)
       : folder_(std::move(folder)), warn_(std::move(warn)), shared_(std::move(shared)) {}
 

@@ -85,7 +85,7 @@ inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, 
   }
 }
 
-// The same, choosing `inside`.
+// Chooses `inside` and computes the pixels as above.
 template <int pixels, int blocks, int k, class T>
 inline void conv_max_pool_pixels_at(const ConvMaxPoolShape& s, const float* image, const float* kernel,
                                     const float* bias, std::int64_t py, std::int64_t px, T* y,

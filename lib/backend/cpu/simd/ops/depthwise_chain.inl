@@ -34,7 +34,7 @@ struct DepthwiseChainKernels {
   // dkernel, which has the shape of the kernel.
   void (*backward)(const DepthwiseShape&, const DepthwiseGradient<T>&, const float* kernel, T* dx,
                    float* dkernel, GradientSums* sums, float* scratch);
-  // Both return the number of floats of scratch that forward() or backward() needs.
+  // They return the number of floats of scratch that forward() and backward() need.
   std::int64_t (*scratch)(const DepthwiseShape&);
   std::int64_t (*backward_scratch)(const DepthwiseShape&);
 };

@@ -1,4 +1,4 @@
-// Where a segment's chunks begin.
+// Finds the beginning of a segment's chunks.
 #pragma once
 
 #include "backend/cuda/kernels/launch.h"

@@ -48,7 +48,7 @@ struct UpdateBuffers {
   float* average = nullptr;
 };
 
-// What a segment's gradient and step are multiplied by, one number per segment; null: all 1.
+// The factors of a segment's gradient and of its step, one number per segment; null: all 1.
 struct SegmentScales {
   const float* clip = nullptr;   // the result of clip_scales()
   const float* trust = nullptr;  // the result of trust_ratios(), for graph::LambRule

@@ -1,4 +1,4 @@
-// What the update of a parameter multiplies by, besides what its segment holds.
+// The factors of the update of a parameter, besides those that its segment holds.
 #pragma once
 
 #include "backend/cuda/kernels/launch.h"
