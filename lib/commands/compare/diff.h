@@ -1,4 +1,4 @@
-// Where two runs that should be the same part, and what may have parted them.
+// Finds where two runs that should be the same diverge, and possible causes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What runs predict for the same samples, and whether one of two is better.
+// Compares the predictions of runs for the same samples, and tests whether one of two is better.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct StoredPrediction {
   std::string predicted, label;
   bool is_right() const { return predicted == label; }
 };
-// By file and index.
+// The keys are file and index.
 using Predictions = std::map<std::pair<std::string, std::int64_t>, StoredPrediction>;
 
 // <run>/predictions.jsonl, lines of `trainer predict RUN --json`; nothing when it is absent.
@@ -26,7 +26,7 @@ struct PairedResult {
   std::int64_t both_right = 0, only_first = 0, only_second = 0, both_wrong = 0;
   double probability = 1;  // the p-value of McNemar's exact test
 };
-// None unless both predict the same samples with the same labels.
+// Returns nothing unless both predict the same samples with the same labels.
 std::optional<PairedResult> compare_predictions(const Predictions& first,
                                                 const Predictions& second);
 

@@ -34,7 +34,7 @@ struct CurvesReport {
 CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
                             const std::vector<std::string>& names, std::int64_t positive);
 
-// The same of classes or labels whose scores are the logarithms of their odds.
+// Computes the curves of classes or labels whose scores are the logarithms of their odds.
 CurvesReport compute_curves(const std::vector<engine::BinaryScores>& scores,
                             const std::string& split, const std::vector<std::string>& names,
                             std::int64_t positive);

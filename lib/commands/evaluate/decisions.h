@@ -16,7 +16,7 @@
 
 namespace trainer::commands {
 
-// Where and how results are printed.
+// The place and the form of printed results.
 struct DecisionOutput {
   std::string run;  // the name of the model in JSON
   bool json = false;

@@ -27,8 +27,8 @@ struct RangeTest {
   };
   std::vector<Point> points;
   bool diverged = false;
-  // Where the smoothed loss falls steepest over the logarithm of the rate, before it is lowest;
-  // nothing when it falls nowhere.
+  // The rate at which the smoothed loss falls fastest over the logarithm of the rate, before its
+  // minimum; nothing if the loss never falls.
   std::optional<double> suggestion;
 };
 // Trains the engine, whose variables change. Batches are those of a run of the config.

@@ -43,7 +43,7 @@ struct FoundWeights {
   std::string backbone;
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
-  // What the weights were made with, where it is not the backbone's own.
+  // The preprocessing of the weights, if it is not the backbone's own.
   std::optional<config::PreprocessPreset> preprocess = {};
 };
 // Looks in config::weight_folders() and in weights beside the data for those of any backbone; on

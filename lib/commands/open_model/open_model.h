@@ -13,7 +13,7 @@
 
 namespace trainer::commands {
 
-// Which checkpoint of a run folder to open.
+// The checkpoint of a run folder to open.
 enum class CheckpointChoice {
   kDefault,  // the best one if the run has kept one, otherwise the last one
   kBest,
@@ -30,7 +30,7 @@ struct OpenedModel {
   // kBest or kLast of a run folder; kDefault of anything else.
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
   std::string checkpoint_option = {};  // the option that chose it, such as "--average 3"
-  // What the model was trained on.
+  // The samples that the model was trained on.
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;
   std::optional<bool> label_is_index;
@@ -45,7 +45,7 @@ struct OpenedModel {
   std::function<void(const Notice&)> warn = {};  // receives what the user should know, line by line
 };
 
-// What the command line names a model by.
+// The arguments by which the command line names a model.
 struct ModelSource {
   std::string path;  // a run folder, a checkpoint or a config file
   CheckpointChoice checkpoint = CheckpointChoice::kDefault;
@@ -61,14 +61,14 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
 // Returns true for a path with the ending of a config file.
 bool is_config(const std::string& path);
 
-// Overrides that take out what only training asks of several replicas, then the given ones, which
-// count.
+// Returns overrides that remove the keys that only training on several replicas has, followed by
+// the given ones, which take precedence.
 std::vector<config::Override> without_training_keys(const std::vector<config::Override>& overrides);
 
-// The sample spec of the model, without the data set.
+// Returns the sample spec of the model, without the data set.
 model::SampleSpec sample_spec(const OpenedModel& opened);
 
-// That predictions of a model with initial layers mean nothing; an empty text for other models.
+// Notes that predictions of a model with initial layers mean nothing; empty for other models.
 Notice note_on_predictions(const OpenedModel& opened);
 
 }  // namespace trainer::commands

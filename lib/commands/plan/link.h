@@ -1,4 +1,4 @@
-// What it costs to send bytes between workers, and to sum over them.
+// The cost of sending bytes between workers, and of sums over them.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ struct PlannedData {
   std::vector<std::string> classes;
   std::string class_order;                  // see data::Datasets
   std::vector<train::FeatureSplit> splits;  // splits that the data has; empty if unknown
-  // By split, the samples of each class; none where that is not known without reading the images.
+  // The samples of each class, by split; none if that is not known without reading the images.
   std::map<std::string, std::vector<std::int64_t>> class_counts = {};
   std::vector<std::string> warnings = {}, notes = {};
   std::string unknown;  // the reason why the data could not be opened; "" when it could
@@ -119,17 +119,17 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
 std::int64_t pushed_bytes(const PlanReport& plan);
 std::int64_t pulled_bytes(const PlanReport& plan);
 
-// Which values of the config are listed: those that were given and what follows from them, or the
+// The listed values of the config: those that were given and what follows from them, or the
 // defaults too.
 enum class Values { kGiven, kAll };
-// Which rows the layers of a large model have: one per block of the backbone, or one per layer.
+// The rows for the layers of a large model: one per block of the backbone, or one per layer.
 enum class LayerRows { kBlocks, kAll };
 void print_plan(const PlanReport& plan, std::ostream& out, Values values = Values::kGiven,
                 LayerRows rows = LayerRows::kBlocks);
 void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
-// The plans of convolutions and products, and the times of layers, of a GPU that need not be here.
+// Prints the plans of convolutions and products and the times of layers of a planned GPU.
 void print_gpu(const DevicePlan& device, std::ostream& out);
-// Both as one line of JSON, {"event":"plan",...}.
+// Prints both as one line of JSON, {"event":"plan",...}.
 void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 
 // Throws ConfigError listing the passes unless `pass` is one, "all" or "".

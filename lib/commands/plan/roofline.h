@@ -47,8 +47,8 @@ struct Roofline {
 // kernels, and at least a launch.
 Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
                   bool tf32, const backend::GpuModel& gpu);
-// The same by the steps of a planned device, all of which have their work: fused operations and
-// every pass of the kernels count as the backend runs them.
+// Returns the times by the steps of a planned device, all of which have their work. Fused
+// operations and every pass of the kernels count as the backend runs them.
 Roofline roofline(const std::vector<backend::StepPlan>& steps, std::int64_t samples, bool tf32,
                   const backend::GpuModel& gpu);
 

@@ -1,4 +1,4 @@
-// What a step takes on many workers, predicted from what it takes on one and from the link between
+// Predicts the time of a step on many workers from that on one worker and from the link between
 // them.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Forecast {
   std::int64_t samples = 0;  // samples per step, of all workers
   double step_seconds = 0;
   double images_per_second = 0;  // the rate of all workers together
-  // Against one worker: images_per_second / (workers * those of one).
+  // Relative to one worker: images_per_second / (workers * those of one).
   double efficiency = 1;
   double communication = 0;  // seconds that messages take in a step
   double exposed = 0;        // seconds of communication that lengthen the step
@@ -44,7 +44,7 @@ struct Simulation {
 Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Collective collective,
                     const Link& link);
 
-// What a user asks for.
+// The simulation that a user requests.
 struct SimulationRequest {
   std::int64_t workers = 0;  // 0: no simulation
   std::string link, latency = "20us";

@@ -25,7 +25,7 @@ struct HeatmapPicture {
 
 class HeatmapMaker {
  public:
-  // For samples like those of `inputs`. kGradCam uses `layer`, see model::find_feature_map().
+  // Draws samples like those of `inputs`. kGradCam uses `layer`, see model::find_feature_map().
   // kGradCam runs on the CPU in float32, kOcclusion on the devices of the config. Throws
   // ConfigError if the model has no such layer.
   HeatmapMaker(const OpenedModel& opened, const std::vector<PredictionInput>& inputs,

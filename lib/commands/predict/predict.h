@@ -50,7 +50,7 @@ std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
 // mean_squared_error as they are.
 std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss);
 
-// What the model gives for an image.
+// The output of the model for an image.
 struct Output {
   std::int64_t index = 0;
   // The model's outputs before softmax or sigmoid, divided by the temperature; valid during the

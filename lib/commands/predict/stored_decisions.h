@@ -1,4 +1,4 @@
-// What `predict` takes from the results that `evaluate` has stored in a run.
+// Reads the results of `evaluate` in a run that `predict` uses.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Where the time of reading goes, stage by stage, and how many devices it can feed.
+// Measures the time of reading, stage by stage, and how many devices it can feed.
 #pragma once
 
 #include <array>

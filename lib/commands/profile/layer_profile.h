@@ -1,4 +1,4 @@
-// Where the time of training steps goes, layer by layer.
+// Measures the time of training steps, layer by layer.
 #pragma once
 
 #include <chrono>

@@ -40,7 +40,7 @@ struct StoredFile {
   }
 };
 
-// All that follow throw an exception for JSON that lacks something.
+// The functions below throw an exception if JSON lacks a value that they need.
 
 std::int64_t read_stored_count(const nlohmann::ordered_json& json, const char* key);
 

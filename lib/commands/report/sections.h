@@ -16,7 +16,7 @@ namespace trainer::commands {
 std::string data_section(const RunFiles& run);
 // Charts of the GPUs that were measured: utilisation, memory, power, temperature.
 std::vector<Chart> device_charts(const RunFiles& run);
-// What each rank's and each GPU's time and memory was used for; charts of the GPUs.
+// The use of each rank's and each GPU's time and memory, with charts of the GPUs.
 std::string device_section(const RunFiles& run);
 // Charts and section of what `evaluate` has stored of calibration, curves, an operating point,
 // abstention and thresholds in the run. They throw DataError for a damaged file.

@@ -1,4 +1,4 @@
-// Where the time of a run's steps went, for its page; inside the folder.
+// The parts of a run's step times, for its page. Inside the folder.
 #pragma once
 
 #include <string>

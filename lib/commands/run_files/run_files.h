@@ -1,4 +1,4 @@
-// What runs have left in their folders, read to be compared.
+// Reads the files of runs, to compare them.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +68,8 @@ struct BestCheckpoint {
 struct RunFiles {
   Path folder;
   std::string name;
-  // What made it, by a name for the user: "program", "compiler", "libc", "host", "processor",
-  // "device", "training data".
+  // The origin of the run, by a name for the user: "program", "compiler", "libc", "host",
+  // "processor", "device", "training data".
   std::vector<std::pair<std::string, std::string>> origin;
   bool on_cpu = true;
   std::optional<double> price_per_hour;
@@ -96,7 +96,7 @@ struct RunFiles {
   std::vector<Notice> data_notices;  // what the run printed about its data at its start
   // Bytes that the model takes on a device, by what for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
-  // What its devices were measured to do: (step, value) by column of metrics.csv, e.g.
+  // Measurements of its devices: (step, value) by column of metrics.csv, e.g.
   // "gpu0_utilization".
   std::map<std::string, std::vector<std::pair<double, double>>> devices;
   std::optional<BestCheckpoint> best;

@@ -26,8 +26,8 @@ JudgingRuns find_judging_runs(const Path& folder);
 struct JudgedImages {
   std::vector<std::size_t> images;    // sorted indices into LabelledImages
   std::vector<double> probabilities;  // a row of classes per image
-  // By image, the place in JudgingRuns::runs of the run that judged it, or beyond its end if the
-  // folder of this run is gone.
+  // For each image, the index in JudgingRuns::runs of the run that judged it. It is beyond the end
+  // if the folder of this run is gone.
   std::vector<std::size_t> runs;
   // Judged samples that are not among the images of the config.
   std::int64_t unknown = 0;

@@ -24,7 +24,7 @@ std::vector<Column> choose_columns(const Summary& summary);
 // Returns, for people, the heading and the rows as text: the values, the columns and the verdict.
 // Columns that repeat a value are left out, and an interval is one column.
 std::vector<std::vector<std::string>> make_cells(const Summary& summary);
-// The same for the rows of these indices, in their order.
+// Returns the heading and the rows of these indices, in their order.
 std::vector<std::vector<std::string>> make_cells(const Summary& summary,
                                                  const std::vector<std::size_t>& rows);
 

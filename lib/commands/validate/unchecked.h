@@ -1,4 +1,4 @@
-// What `trainer validate` leaves to other commands.
+// Lists the checks that `trainer validate` leaves to other commands.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 
 namespace trainer::commands {
 
-// What identifies a file. kRecorded: the publisher gives no checksum. The first download then
+// The identity of a file. kRecorded: the publisher gives no checksum. The first download then
 // writes the SHA-256 into "<file>.sha256", which later checks use.
 struct Checksum {
   enum class Kind { kMd5, kSha256, kRecorded };
