@@ -43,14 +43,14 @@ void expect_shape(const ShapeContext& context, std::size_t i, const Shape& shape
 // Returns [channels], where the channels are the last dimension of x.
 Shape channel_shape(const Shape& x);
 
-// [batch, height, width, channels] after sliding `window` over the image `x`. The padding after the
-// image may be negative, which leaves the last pixels unread, only with `may_cut`.
+// Returns [batch, height, width, channels] after sliding `window` over the image `x`. Only with
+// `may_cut` may the padding after the image be negative, which leaves the last pixels unread.
 Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
             std::int64_t channels, bool may_cut = false);
-// The same for pooling: no window may lie in the padding alone.
+// Returns the shape after pooling, for which no window may lie in the padding alone.
 Shape slide_pool(const ShapeContext& context, const Window& window, const Shape& x);
 
-// True if `part` has no batch, fewer dimensions than x, and the last dimensions of x.
+// Returns true if `part` has no batch, fewer dimensions than x, and the last dimensions of x.
 bool ends_with(const Shape& x, const Shape& part);
 
 // ---- Gradients ----

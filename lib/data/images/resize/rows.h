@@ -17,7 +17,7 @@ struct ResizeWeights {
   std::vector<int> first;
   std::vector<std::int16_t> values;
 
-  // The same weights for groups of 16 consecutive numbers of an output row of interleaved channels.
+  // True if the weights are also given for groups of 16 numbers of a row of interleaved channels.
   // For its first two taps, number i of group g reads the elements start[g] + places[32 g + 2 i]
   // and start[g] + places[32 g + 2 i + 1] of the input row, and for every two further taps elements
   // that are 2 * channels later. `pairs` has the weights: [group][taps / 2][number][2]. `grouped`
