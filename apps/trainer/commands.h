@@ -46,9 +46,9 @@ void add_devices(CommandLine& line);
 // A table of the shared libraries of this process and of what is compiled in, with versions.
 void print_libraries(std::ostream& out);
 
-// What evaluate takes; train is the same for a task that evaluates what others train.
+// The arguments of evaluate. A task of train that evaluates the training of others has them too.
 struct EvaluateArguments : ModelArguments {
-  // When empty test, or validation where there is none; with follow the other way round.
+  // If empty: test, or validation where there is no test split. With follow, validation is first.
   std::string split;
   bool flip = false;       // true: adds the outputs for mirror images
   std::string thresholds;  // how to find the labels' thresholds: f1, sensitivity=S, ...

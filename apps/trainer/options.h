@@ -11,7 +11,7 @@
 
 namespace trainer::app {
 
-// What all commands that read a config take.
+// The arguments of all commands that read a config.
 struct ConfigArguments {
   std::string path;
   std::vector<config::Override> overrides;  // --set and the flags that stand for keys, in order
@@ -36,12 +36,12 @@ bool is_run(const std::string& source);
 // The overrides are the user's own.
 config::LoadedConfig load_recorded(const std::string& run,
                                    const std::vector<config::Override>& overrides);
-// The same for this machine's devices: `parallel.gpus: all` without parallel.replicas becomes a
-// replica for every GPU, which `local_size` processes of this machine share evenly. Opens the CUDA
-// backend for it.
+// Returns the config for this machine's devices: `parallel.gpus: all` without parallel.replicas
+// becomes a replica for every GPU, which `local_size` processes of this machine share evenly. Opens
+// the CUDA backend for it.
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size = 1);
 
-// Which flags stand for one key each, beside --set: all, or those that matter to a trained model.
+// The flags that stand for one key each, beside --set: all, or those for a trained model.
 enum class Shorthands { kAll, kDevice, kNone };
 // Appends to `overrides` in the order of the command line; they must outlive the parsing.
 void add_overrides(const Command& command, std::vector<config::Override>& overrides,
@@ -50,7 +50,7 @@ void add_overrides(const Command& command, std::vector<config::Override>& overri
 // The override that --gpus stands for: a list in brackets is YAML, anything else a text.
 config::Override gpus_override(const std::string& value);
 
-// What all commands that open a model take.
+// The arguments of all commands that open a model.
 struct ModelArguments {
   std::string model;                    // a run folder, a checkpoint or a config
   std::string weights;                  // a weight file for a config
