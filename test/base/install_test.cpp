@@ -1,7 +1,7 @@
 // Files that are installed with the program.
-#include <doctest/doctest.h>
-
 #include "base/process/install.h"
+
+#include <doctest/doctest.h>
 
 namespace trainer {
 namespace {

@@ -17,21 +17,22 @@ struct RunValue {
   std::string metric;  // "validation/accuracy"
   double value = 0;
   std::int64_t step = 0;
-  bool is_best = false;  // false: the value of the last checkpoint
+  bool is_best = false;  // false: of the last checkpoint
 };
 
 struct RunRow {
   Path folder;
   std::string name;
-  std::string started;      // the first session's start, in UTC: "2026-11-27T00:06:12Z"; or ""
-  std::string state;        // "running", "done", "early stop", ..., "not finished" or "damaged"
-  std::string error;        // the reason why the run is damaged
-  double wall_seconds = 0;  // the sum over all sessions
+  std::string started;       // the first session's start, in UTC: "2026-11-27T00:06:12Z"; or ""
+  bool is_finished = false;  // true if it has ended by itself
+  std::string state;         // "running", "done", "early stop", ..., "not finished" or "damaged"
+  std::string error;         // the reason why the run is damaged
+  double wall_seconds = 0;   // the sum over all sessions
   std::optional<RunValue> value;
   std::string data;  // the path of the training data, else the format of the data
   std::int64_t training_samples = 0;
-  std::string device;                 // the text in run.json
-  std::int64_t checkpoint_bytes = 0;  // size on the disk
+  std::string device;                 // as in run.json
+  std::int64_t checkpoint_bytes = 0;  // on the disk
 };
 
 // Returns the runs in the folders and up to three levels below them, the oldest first. A folder
@@ -48,9 +49,9 @@ void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out);
 // The checkpoints of a run that are not needed to use or to continue it.
 struct OldCheckpoints {
   Path folder;              // the run's folder
-  std::vector<Path> files;  // all but the newest and best.safetensors
+  std::vector<Path> files;  // the removed files
   std::int64_t bytes = 0;   // bytes that their removal frees
-  std::string skipped;      // why nothing is removed: the run is in use, or its newest is damaged
+  std::string skipped;      // why nothing is removed: the run is in use, or a kept file is damaged
 };
 enum class CleanMode { kRemove, kDryRun };
 // The checkpoints that stay. kBest: of a finished run with a best checkpoint that one alone, from

@@ -13,15 +13,17 @@
 namespace trainer::commands {
 
 struct SummaryRow {
-  std::vector<std::pair<std::string, std::string>> values;  // key and value, without the seed
-  std::int64_t runs = 0;                                    // runs that finished
-  std::int64_t missing = 0;  // runs that failed, were stopped, or have not started
+  std::vector<std::pair<std::string, std::string>> values;  // by key, without the seed
+  std::int64_t runs = 0;                                    // that finished
+  std::int64_t missing = 0;  // that failed, were stopped, or have not started
   // The members below are means over the runs, undefined without runs.
   std::int64_t replicas = 1, global_batch = 0;
   double images_per_second = 0;
+  double samples = 0;        // the samples of all steps
   double total_seconds = 0;  // the time of all steps
   double wall_seconds = 0;
   double wait_share = 0;                       // share of the steps' time spent waiting for data
+  bool has_cached_features = false;            // a run read features of frozen layers from a cache
   engine::StepTimes step_times;                // the mean over the runs that have them
   std::optional<double> all_reduce_share;      // the share of a step, not hidden; of several ranks
   std::optional<engine::Straggler> straggler;  // the straggler of all runs

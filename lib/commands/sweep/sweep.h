@@ -50,6 +50,7 @@ struct PointState {
     kFinished,
     kSkipped,  // had finished before this sweep
     kFailed,
+    kDamaged,  // a file of its run cannot be read
     kStopped,  // stopped by a signal; the next sweep resumes it
     kNotStarted
   } kind = Kind::kNotStarted;

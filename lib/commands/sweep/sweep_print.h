@@ -15,7 +15,7 @@ struct SweepPrinterOptions {
   bool json = false;   // prints one event per point that has ended, and nothing else
   bool quiet = false;  // prints no progress
   bool is_terminal = false;
-  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // of the accuracy of an event
+  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // the checkpoint of an event's accuracy
 };
 
 // Prints one line per point. On a terminal, the line of the point in training is rewritten.
