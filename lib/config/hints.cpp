@@ -184,7 +184,8 @@ std::string list_hint(const std::string& text, const std::string& path) {
     std::filesystem::path named = path;
     const bool is_named = named.extension() == ending;
     const std::string list = named.replace_extension(ending).string();
-    return concat("looks like a list of images, not a config; ",
+    return concat("looks like a list of images, not a config (it begins with ",
+                  printable(describe(scalar_node(line, false))), "); ",
                   is_named ? "" : concat("name it ", list, " and "), "run `trainer train ",
                   shell_word(list), "`");
   }

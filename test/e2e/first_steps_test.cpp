@@ -332,8 +332,8 @@ TEST_CASE("commands: a source of another kind, one sentence with what to do") {
                "quite_another_name: no such file or folder; expected a folder with"},
            Row{{"plan", "notes.txt"}, "notes.txt:1:1: error: expected a map with the keys", 2},
            Row{{"train", "list.txt"},
-               "list.txt: error: looks like a list of images, not a config; name it list.csv and "
-               "run `trainer train list.csv`\n",
+               "list.txt: error: looks like a list of images, not a config (it begins with "
+               "'path,label'); name it list.csv and run `trainer train list.csv`\n",
                2},
            Row{{"plan", "tabs.txt"}, "name it tabs.tsv and run `trainer train tabs.tsv`\n", 2},
            Row{{"validate", "list.txt"}, "run `trainer train list.csv`\n", 2},

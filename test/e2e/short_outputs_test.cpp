@@ -87,14 +87,18 @@ TEST_CASE("validate: a long text in the place of a config, an excerpt") {
   const Path file = work / "list.txt";
   {
     std::ofstream list(file);
-    for (int i = 0; i < 2000; ++i) list << "folder/image" << i << ".jpg,cat\n";
+    for (int i = 0; i < 2000; ++i) list << "folder/image" << i << ".jpg cat\n";
   }
   const Result result = run({"validate", file});
   CHECK(result.code == 2);
   CHECK(contains(result.err, "expected a map with the keys name, seed, model"));
-  CHECK(contains(result.err, "found 'folder/image0.jpg,cat"));
+  CHECK(contains(result.err, "found 'folder/image0.jpg cat"));
   CHECK(contains(result.err, "...', a text of "));
   CHECK(result.err.size() < 500);
+  std::ofstream(file) << std::string(3000, 'x') << ",cat\n";
+  const Result list = run({"validate", file});
+  CHECK(contains(list.err, "looks like a list of images, not a config (it begins with 'xxx"));
+  CHECK(list.err.size() < 500);
 }
 
 TEST_CASE("plan: a large backbone by block, and by layer with --layers") {
