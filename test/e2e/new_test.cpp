@@ -53,6 +53,21 @@ TEST_CASE("a config for a folder of images trains without an edit") {
   CHECK(contains(again.err, "replace it with --overwrite"));
 }
 
+TEST_CASE("new: large photos and no weights, a side of 64") {
+  const Folder folder;
+  const Path photos = folder.work / "large";
+  for (const char* name : {"cats", "dogs"}) {
+    std::filesystem::create_directories(photos / name);
+    for (const int i : {1, 2, 3}) {
+      std::ofstream(photos / name / concat(i, ".ppm"), std::ios::binary)
+          << "P6 300 200 255\n"
+          << std::string(300 * 200 * 3, 'a');
+    }
+  }
+  REQUIRE(folder.create(photos).code == 0);
+  CHECK(contains(read_text_file(folder.config), "input: [64, 64, 3]"));
+}
+
 TEST_CASE("a folder of classes alone sets images aside to validate") {
   const Folder folder;
   REQUIRE(folder.create(folder.photos / "train").code == 0);
