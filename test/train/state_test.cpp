@@ -140,7 +140,7 @@ TEST_CASE("state: a checkpoint that is no run's is refused") {
 }
 
 TEST_CASE("read_classes: control characters of a crafted checkpoint, spelled out") {
-  CHECK(read_classes({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
+  CHECK(checkpoint::read_classes({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
         std::vector<std::string>{"cat", "d\xc3\xb6g", "\\x1b[2J\\x0da"});
 }
 
