@@ -11,7 +11,7 @@ constexpr const char* kClean = "clean";
 
 struct RunsArguments {
   std::vector<std::string> words;  // folders, after `clean` where checkpoints are removed
-  bool best = false, dry_run = false, json = false;
+  bool dry_run = false, json = false;
 };
 
 int runs(RunsArguments arguments) {
@@ -19,7 +19,6 @@ int runs(RunsArguments arguments) {
   const bool cleans = !words.empty() && words.front() == kClean;
   if (cleans) words.erase(words.begin());
   if (arguments.dry_run && !cleans) reject_missing("--dry-run", kClean);
-  if (arguments.best && !cleans) reject_missing("--best", kClean);
   // A user who has not trained yet has no folder `runs`; one that is named must exist.
   std::vector<Path> folders(words.begin(), words.end());
   if (folders.empty() && std::filesystem::is_directory("runs")) folders.emplace_back("runs");
@@ -34,14 +33,9 @@ int runs(RunsArguments arguments) {
     return kExitOk;
   }
   const auto mode = arguments.dry_run ? commands::CleanMode::kDryRun : commands::CleanMode::kRemove;
-  const auto kept =
-      arguments.best ? commands::KeptCheckpoints::kBest : commands::KeptCheckpoints::kNewestAndBest;
-  const std::vector<commands::OldCheckpoints> cleaned = commands::clean_runs(rows, kept, mode);
-  if (arguments.json) {
-    commands::print_cleaned_json(cleaned, mode, std::cout);
-  } else {
-    commands::print_cleaned(cleaned, kept, mode, std::cout);
-  }
+  const std::vector<commands::OldCheckpoints> cleaned = commands::clean_runs(rows, mode);
+  (arguments.json ? commands::print_cleaned_json : commands::print_cleaned)(cleaned, mode,
+                                                                            std::cout);
   return kExitOk;
 }
 
@@ -54,8 +48,6 @@ void add_runs(CommandLine& line) {
   command.add_option("folder", arguments->words,
                      "Folders of runs, runs when left out; after `clean`: remove their checkpoints "
                      "but the newest and the best of each run");
-  command.add_flag("--best", arguments->best,
-                   "clean: of runs that have ended by themselves, keep the best checkpoint alone");
   command.add_flag("--dry-run", arguments->dry_run, "clean: only list what would be removed");
   command.add_flag("--json", arguments->json, "JSON objects, one per line");
   command.run([arguments] { return runs(*arguments); });

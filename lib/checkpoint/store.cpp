@@ -178,31 +178,6 @@ std::vector<Saved> Store::list() const { return list_folder(folder_); }
 
 std::vector<Saved> list_checkpoints(const Path& folder) { return list_folder(folder); }
 
-std::optional<Saved> find_best(const Path& folder) {
-  const Path path = folder / kBest;
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const TensorFile file = read_checkpoint(path);
-  const auto text = file.metadata.find("step");
-  const auto step = text == file.metadata.end() ? std::nullopt : parse_integer(text->second);
-  if (!step || *step < 0) throw DataError(path, "does not name its step: not a checkpoint");
-  return Saved{make_path(folder, *step), *step};
-}
-
-void link_best(const Path& folder, const Saved& best) {
-  const Path temporary = folder / concat(best.path.filename().string(), ".tmp.", ::getpid());
-  std::error_code error;
-  std::filesystem::remove(temporary, error);
-  std::filesystem::create_hard_link(folder / kBest, temporary, error);
-  if (!error) std::filesystem::rename(temporary, best.path, error);
-  if (error) {
-    throw DataError(best.path, concat("cannot link the best checkpoint to this name: ",
-                                      describe_system_error(error.value())));
-  }
-  // Renaming a link over another link of the same file does not remove the old name.
-  std::filesystem::remove(temporary, error);
-  sync_path(folder);
-}
-
 std::optional<TensorFile> Store::load_latest(std::vector<std::string>& warnings) const {
   return load_newest(folder_, warnings);
 }

@@ -50,15 +50,6 @@ class Store {
 // process that trains in the run may remove any of them at any time.
 std::vector<Saved> list_checkpoints(const Path& folder);
 
-// Returns the step of best.safetensors and the path that a checkpoint of this step has, which need
-// not exist; nothing without best.safetensors. Reads the whole file. Throws DataError if it is
-// damaged.
-std::optional<Saved> find_best(const Path& folder);
-// Makes best.safetensors the checkpoint of its step as well, so that a run of which it is the
-// newest checkpoint goes on from it. Only the process that holds the run's lock may call it. Throws
-// DataError.
-void link_best(const Path& folder, const Saved& best);
-
 // Loads the newest undamaged checkpoint of a run folder, or with `best` its best one, or a
 // checkpoint file.
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);

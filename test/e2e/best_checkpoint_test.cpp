@@ -203,32 +203,6 @@ TEST_CASE("evaluate, predict, export: a run with a best checkpoint, take it and 
   CHECK(json.event("exported")["checkpoint"] == "best");
 }
 
-TEST_CASE(
-    "runs clean --best: the run is evaluated as before, and resumed from its best checkpoint") {
-  const BestRun best;
-  const Json before = evaluated({best.folder});
-  for (const char* option : {"--best", "--dry-run"}) {
-    const Result listed = run({"runs", best.folder, option});
-    CHECK(listed.code == 2);
-    CHECK(contains(listed.err, concat(option, " ")));
-    CHECK(contains(listed.err, "clean"));
-  }
-  const Result cleaned = run({"runs", "clean", best.folder, "--best", "--json"});
-  INFO(cleaned.err);
-  REQUIRE(cleaned.code == 0);
-  CHECK(std::distance(fs::directory_iterator(best.folder / "checkpoints"), {}) == 2);
-  CHECK(fs::exists(best.checkpoint("00000005")));
-  CHECK_FALSE(fs::exists(best.checkpoint("00000020")));
-  CHECK(evaluated({best.folder})["loss"] == before["loss"]);
-  CHECK(evaluated({best.folder, "--last"})["step"] == 5);
-  CHECK(run({"report", best.folder}).code == 0);
-  const Json again =
-      best.pictures.finished("run", "off",
-                             {"--resume", "--set", "run.keep=10", "--set",
-                              "run.checkpoint_every=5 steps", "--set", "train.max_steps=20"});
-  CHECK(again["parameters_sha256"] == best.finished["parameters_sha256"]);
-}
-
 TEST_CASE("evaluate: a damaged best checkpoint, warns and takes the last") {
   const BestRun best;
   std::ofstream(best.folder / "checkpoints/best.safetensors") << "damaged";

@@ -87,7 +87,6 @@ RunRow read_row(const Path& folder) {
     row.state = checkpoint::is_in_use(folder) ? "running"
                 : run.finished                ? printable(run.finished->reason)
                                               : "not finished";
-    row.is_finished = run.finished.has_value();
     row.wall_seconds = run.wall_seconds;
     row.value = find_run_value(run);
     row.data = find_data_name(run.config);
@@ -155,11 +154,9 @@ std::size_t longest_line(const std::string& text) {
   return longest;
 }
 
-// `best`: the checkpoint of a run that stays alone.
-void remove_old(OldCheckpoints& old, const std::optional<checkpoint::Saved>& best) {
+void remove_old(OldCheckpoints& old) {
   try {
     const checkpoint::RunLock lock(old.folder);
-    if (best) checkpoint::link_best(old.folder / "checkpoints", *best);
     for (const Path& file : old.files) {
       std::error_code error;
       fs::remove(file, error);
@@ -241,8 +238,7 @@ void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out) {
   write_event(out, event);
 }
 
-std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, KeptCheckpoints kept,
-                                       CleanMode mode) {
+std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode) {
   std::vector<OldCheckpoints> cleaned;
   for (const RunRow& run : runs) {
     OldCheckpoints& old = cleaned.emplace_back();
@@ -251,20 +247,16 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, KeptChec
       old.skipped = concat(printable(run.folder.string()), ": a process trains in this run");
       continue;
     }
-    const Path folder = run.folder / "checkpoints";
-    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(folder);
-    if (saved.empty()) continue;
-    std::optional<checkpoint::Saved> best;
+    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(run.folder / "checkpoints");
+    if (saved.size() < 2) continue;
     // A run whose newest checkpoint is damaged goes on from an older one.
     try {
-      if (kept == KeptCheckpoints::kBest && run.is_finished) best = checkpoint::find_best(folder);
-      if (!best && saved.size() > 1) checkpoint::read_checkpoint(saved.back().path);
+      checkpoint::read_checkpoint(saved.back().path);
     } catch (const Error& error) {
-      old.skipped = concat(error.what(), "; the other checkpoints are needed in its place");
+      old.skipped = concat(error.what(), "; the older checkpoints are needed in its place");
       continue;
     }
-    const Path stays = best ? best->path : saved.back().path;
-    std::erase_if(saved, [&](const checkpoint::Saved& file) { return file.path == stays; });
+    saved.pop_back();
     for (const checkpoint::Saved& file : saved) {
       std::error_code error;
       // A second name of the best checkpoint frees nothing.
@@ -274,13 +266,12 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, KeptChec
       }
       old.files.push_back(file.path);
     }
-    if (mode == CleanMode::kRemove && !saved.empty()) remove_old(old, best);
+    if (mode == CleanMode::kRemove) remove_old(old);
   }
   return cleaned;
 }
 
-void print_cleaned(const std::vector<OldCheckpoints>& cleaned, KeptCheckpoints kept, CleanMode mode,
-                   std::ostream& out) {
+void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out) {
   const char* const verb = mode == CleanMode::kRemove ? "removed " : "would remove ";
   std::int64_t bytes = 0;
   std::size_t files = 0;
@@ -296,10 +287,7 @@ void print_cleaned(const std::vector<OldCheckpoints>& cleaned, KeptCheckpoints k
         << format_megabytes(old.bytes) << " MB\n";
   }
   out << verb << files << " checkpoint(s) of " << cleaned.size() << " run(s), "
-      << format_megabytes(bytes) << " MB; "
-      << (kept == KeptCheckpoints::kBest
-              ? "the best of each finished run and the newest and the best of the others stay\n"
-              : "the newest and the best of each run stay\n");
+      << format_megabytes(bytes) << " MB; the newest and the best of each run stay\n";
 }
 
 void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,

@@ -23,11 +23,10 @@ struct RunValue {
 struct RunRow {
   Path folder;
   std::string name;
-  std::string started;       // the first session's start, in UTC: "2026-11-27T00:06:12Z"; or ""
-  bool is_finished = false;  // true if it has ended by itself
-  std::string state;         // "running", "done", "early stop", ..., "not finished" or "damaged"
-  std::string error;         // the reason why the run is damaged
-  double wall_seconds = 0;   // the sum over all sessions
+  std::string started;      // the first session's start, in UTC: "2026-11-27T00:06:12Z"; or ""
+  std::string state;        // "running", "done", "early stop", ..., "not finished" or "damaged"
+  std::string error;        // the reason why the run is damaged
+  double wall_seconds = 0;  // the sum over all sessions
   std::optional<RunValue> value;
   std::string data;  // the path of the training data, else the format of the data
   std::int64_t training_samples = 0;
@@ -49,21 +48,16 @@ void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out);
 // The checkpoints of a run that are not needed to use or to continue it.
 struct OldCheckpoints {
   Path folder;              // the run's folder
-  std::vector<Path> files;  // the removed files
+  std::vector<Path> files;  // all but the newest and best.safetensors
   std::int64_t bytes = 0;   // bytes that their removal frees
-  std::string skipped;      // why nothing is removed: the run is in use, or a kept file is damaged
+  std::string skipped;      // why nothing is removed: the run is in use, or its newest is damaged
 };
 enum class CleanMode { kRemove, kDryRun };
-// The checkpoints that stay. kBest: of a finished run with a best checkpoint that one alone, from
-// which the run would also be resumed; of other runs as kNewestAndBest.
-enum class KeptCheckpoints { kNewestAndBest, kBest };
-// Removes the old checkpoints of the runs, or only lists them. Reads the newest or best of each run
-// first, and holds the lock of a run while it removes them.
-std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, KeptCheckpoints kept,
-                                       CleanMode mode);
+// Removes the old checkpoints of the runs, or only lists them. Reads the newest of each run first,
+// and holds the lock of a run while it removes them.
+std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode);
 
-void print_cleaned(const std::vector<OldCheckpoints>& cleaned, KeptCheckpoints kept, CleanMode mode,
-                   std::ostream& out);
+void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out);
 // One line for each run: {"event": "cleaned", "folder": ..., "files": [...], ...}.
 void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
                         std::ostream& out);

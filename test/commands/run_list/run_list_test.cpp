@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "checkpoint/lock.h"
@@ -26,10 +25,9 @@ struct Runs {
     return path;
   }
   // Returns its size in bytes.
-  static std::int64_t add_checkpoint(const Path& run, const std::string& name,
-                                     const std::string& step = "1") {
+  static std::int64_t add_checkpoint(const Path& run, const std::string& name) {
     const Path path = run / "checkpoints" / name;
-    checkpoint::write_safetensors(path, {{"dense/bias", {3}, {1, 2, 3}}}, {{"step", step}});
+    checkpoint::write_safetensors(path, {{"dense/bias", {3}, {1, 2, 3}}}, {{"step", "1"}});
     return static_cast<std::int64_t>(std::filesystem::file_size(path));
   }
   static void set_start(const Path& run, const std::string& time) {
@@ -146,21 +144,20 @@ TEST_CASE("runs clean: all checkpoints but the newest and the best are removed")
   };
   CHECK(runs.list()[0].checkpoint_bytes == 3 * size);  // a second name takes no space
 
-  const auto planned = clean_runs(runs.list(), KeptCheckpoints::kNewestAndBest, CleanMode::kDryRun);
+  const auto planned = clean_runs(runs.list(), CleanMode::kDryRun);
   REQUIRE(planned.size() == 1);
   CHECK(planned[0].files.size() == 2);
   CHECK(planned[0].bytes == size);
   CHECK(exists("step-00000001.safetensors"));
 
-  const auto cleaned = clean_runs(runs.list(), KeptCheckpoints::kNewestAndBest, CleanMode::kRemove);
+  const auto cleaned = clean_runs(runs.list(), CleanMode::kRemove);
   CHECK(cleaned[0].bytes == size);
   CHECK(cleaned[0].skipped.empty());
   CHECK_FALSE(exists("step-00000001.safetensors"));
   CHECK_FALSE(exists("step-00000002.safetensors"));
   CHECK(exists("step-00000003.safetensors"));
   CHECK(exists("best.safetensors"));
-  CHECK(clean_runs(runs.list(), KeptCheckpoints::kNewestAndBest, CleanMode::kRemove)[0]
-            .files.empty());
+  CHECK(clean_runs(runs.list(), CleanMode::kRemove)[0].files.empty());
 }
 
 TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") {
@@ -168,63 +165,9 @@ TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") 
   const Path run = runs.add("a");
   Runs::add_checkpoint(run, "step-00000001.safetensors");
   write_file_atomic(run / "checkpoints/step-00000002.safetensors", std::string(1000, 'x'));
-  const auto cleaned = clean_runs(runs.list(), KeptCheckpoints::kNewestAndBest, CleanMode::kRemove);
+  const auto cleaned = clean_runs(runs.list(), CleanMode::kRemove);
   CHECK(contains(cleaned[0].skipped, "step-00000002.safetensors"));
-  CHECK(contains(cleaned[0].skipped, "the other checkpoints are needed"));
-  CHECK(std::filesystem::exists(run / "checkpoints/step-00000001.safetensors"));
-}
-
-TEST_CASE("runs clean --best: of a finished run the best checkpoint stays alone") {
-  const Runs runs;
-  const auto add = [&](const std::string& name, bool finished) {
-    test::FakeRun fake;
-    fake.finished = finished;
-    const Path run = runs.add(name, fake);
-    Runs::add_checkpoint(run, "step-00000003.safetensors", "3");
-    Runs::add_checkpoint(run, "step-00000004.safetensors", "4");
-    return run;
-  };
-  const auto names = [](const Path& run) {
-    std::vector<std::string> found;
-    for (const auto& file : std::filesystem::directory_iterator(run / "checkpoints")) {
-      found.push_back(file.path().filename().string());
-    }
-    std::ranges::sort(found);
-    return found;
-  };
-  using Names = std::vector<std::string>;
-  const Path old_best = add("a_old_best", true), copied = add("b_copied", true);
-  const Path part = add("c_part", false), none = add("d_none", true);
-  // The checkpoint of step 2 is gone but for the name of the best one.
-  const std::int64_t size = Runs::add_checkpoint(old_best, "best.safetensors", "2");
-  Runs::add_checkpoint(copied, "best.safetensors", "3");  // the same step, another file
-  Runs::add_checkpoint(part, "best.safetensors", "2");
-
-  const auto planned = clean_runs(runs.list(), KeptCheckpoints::kBest, CleanMode::kDryRun);
-  CHECK(planned[0].files.size() == 2);
-  CHECK(names(old_best).size() == 3);
-  const auto cleaned = clean_runs(runs.list(), KeptCheckpoints::kBest, CleanMode::kRemove);
-  CHECK(cleaned[0].bytes == 2 * size);
-  CHECK(names(old_best) == Names{"best.safetensors", "step-00000002.safetensors"});
-  CHECK(names(copied) == Names{"best.safetensors", "step-00000003.safetensors"});
-  for (const Path& run : {old_best, copied}) {
-    CHECK(std::filesystem::hard_link_count(run / "checkpoints/best.safetensors") == 2);
-  }
-  CHECK(names(part) == Names{"best.safetensors", "step-00000004.safetensors"});
-  CHECK(names(none) == Names{"step-00000004.safetensors"});
-  std::ostringstream out;
-  print_cleaned(cleaned, KeptCheckpoints::kBest, CleanMode::kRemove, out);
-  CHECK(contains(out.str(), "the best of each finished run"));
-}
-
-TEST_CASE("runs clean --best: the best checkpoint is damaged, all checkpoints stay") {
-  const Runs runs;
-  const Path run = runs.add("a");
-  Runs::add_checkpoint(run, "step-00000001.safetensors");
-  Runs::add_checkpoint(run, "step-00000002.safetensors", "2");
-  write_file_atomic(run / "checkpoints/best.safetensors", std::string(1000, 'x'));
-  const auto cleaned = clean_runs(runs.list(), KeptCheckpoints::kBest, CleanMode::kRemove);
-  CHECK(contains(cleaned[0].skipped, "best.safetensors"));
+  CHECK(contains(cleaned[0].skipped, "the older checkpoints are needed"));
   CHECK(std::filesystem::exists(run / "checkpoints/step-00000001.safetensors"));
 }
 
@@ -236,7 +179,7 @@ TEST_CASE("runs clean: a run in which a process trains, is left as it is") {
   }
   const checkpoint::RunLock lock(run);
   CHECK(runs.list()[0].state == "running");
-  const auto cleaned = clean_runs(runs.list(), KeptCheckpoints::kNewestAndBest, CleanMode::kRemove);
+  const auto cleaned = clean_runs(runs.list(), CleanMode::kRemove);
   CHECK_FALSE(cleaned[0].skipped.empty());
   CHECK(std::filesystem::exists(run / "checkpoints/step-00000001.safetensors"));
 }
