@@ -35,11 +35,12 @@ namespace {
 
 // The names of the files that a run replaces or continues. Other programs may have files of these
 // names in the folder.
-constexpr const char* kOwn[] = {
-    "config.yaml",     "metrics.csv",     "metrics.jsonl",    "ledger.csv",  "run.json",
-    "mlflow.json",     "tensorboard",     "calibration.json", "curves.json", "operating_point.json",
-    "abstention.json", "thresholds.json", "predictions.jsonl"};
+constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",      "metrics.jsonl",
+                                "ledger.csv",           "run.json",         "mlflow.json",
+                                "tensorboard",          "calibration.json", "curves.json",
+                                "operating_point.json", "abstention.json",  "thresholds.json"};
 constexpr const char* kDataReport = "data_report.txt";
+constexpr const char* kPredictions = "predictions.jsonl";
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {
   if (fs::exists(checkpoint_folder(run))) return;
@@ -151,14 +152,19 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
                "continue it with --resume, replace it with --overwrite, or choose "
                "another folder with --run-dir"));
   }
-  // The predictions carry no step by which `compare` could ignore those of another checkpoint.
-  if (start == Start::kResume) fs::remove(run / "predictions.jsonl");
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);
-    for (const char* name : {"checkpoints", kDataReport, "evaluator"}) fs::remove_all(run / name);
+    for (const char* name : {"checkpoints", kDataReport, kPredictions, "evaluator"}) {
+      fs::remove_all(run / name);
+    }
     fs::create_directories(checkpoint_folder(run));
     sync_names(run);
   }
+}
+
+void remove_stored_predictions(const Path& run) {
+  std::error_code error;
+  fs::remove(run / kPredictions, error);
 }
 
 std::string sync_warning(const Path& run) {

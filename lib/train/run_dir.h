@@ -30,6 +30,10 @@ Path checkpoint_folder(const Path& run);
 Path config_file(const Path& run);
 Path evaluator_folder(const Path& run, Split split);
 
+// Removes <run>/predictions.jsonl, which carry no step by which `compare` could recognize those of
+// an earlier checkpoint. A file that cannot be removed stays.
+void remove_stored_predictions(const Path& run);
+
 // Returns the current folder, to which relative paths of the config belong, relative to the run
 // folder: "../.." for runs/x. Returns "" if it cannot be found.
 std::string find_base(const Path& run);

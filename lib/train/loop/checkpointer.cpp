@@ -74,6 +74,7 @@ void Checkpointer::save() {
   if (!store_) return;
   for (const auto& hook : job.hooks) hook->before_checkpoint(state.step);
   const Path path = store_->save(state.step, tensors, saved_);
+  remove_stored_predictions(job.run);
   context_.servers.report_checkpoint(state.step);
   for (const auto& hook : job.hooks) hook->on_checkpoint(path);
 }
