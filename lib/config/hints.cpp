@@ -173,11 +173,15 @@ std::string path_hint(const std::string& path) {
 }
 
 std::string list_hint(const std::string& text, const std::string& path) {
-  for (const std::string& line : split_text(text, '\n')) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  for (const std::string& line : split_text(text.substr(start), '\n')) {
     if (is_blank(line)) continue;
     // These begin a map or an item before one.
     if (std::string("{[?&!%-").find(line[count_indent(line)]) != std::string::npos) return "";
-    if (line.find(": ") != std::string::npos || line.ends_with(':')) return "";
+    const bool is_entry = line.find(": ") != std::string::npos ||
+                          line.find(":\t") != std::string::npos || line.ends_with(':');
+    if (is_entry) return "";
     const bool has_tab = line.find('\t') != std::string::npos;
     if (!has_tab && line.find(',') == std::string::npos) return "";
     const std::string ending = has_tab ? ".tsv" : ".csv";

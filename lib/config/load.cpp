@@ -62,10 +62,10 @@ std::string read_pipe(const std::string& path) {
 
 // Sets the size of image files to that on which the backbone's weights were trained.
 void take_input_from_backbone(Config& config) {
-  constexpr std::int64_t kSide = 224;
   const bool open = config.model.input.empty() && config.data.resize.empty();
   if (!config.model.backbone || !is_image_format(config.data.format) || !open) return;
-  config.model.input = {kSide, kSide, config.data.channels.value_or(3)};
+  const std::int64_t side = default_image_side(config.model.backbone->name);
+  config.model.input = {side, side, config.data.channels.value_or(3)};
 }
 
 // Sets the size and channels of image files to those of the model's input.

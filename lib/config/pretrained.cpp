@@ -20,6 +20,7 @@ struct Pretrained {
   PreprocessPreset preset;
   const char* file;  // % stands for alpha, and * for `no_top` if the classifier is left out
   const char* no_top = "_notop";
+  std::int64_t side = 224;  // the height and width of the training images
 };
 
 constexpr Pretrained kPretrained[] = {
@@ -40,11 +41,11 @@ constexpr Pretrained kPretrained[] = {
     {BackboneName::kEfficientNetB0, "EfficientNetB0", PreprocessPreset::kTorch,
      "efficientnetb0*.h5"},
     {BackboneName::kEfficientNetB1, "EfficientNetB1", PreprocessPreset::kTorch,
-     "efficientnetb1*.h5"},
+     "efficientnetb1*.h5", "_notop", 240},
     {BackboneName::kEfficientNetB2, "EfficientNetB2", PreprocessPreset::kTorch,
-     "efficientnetb2*.h5"},
+     "efficientnetb2*.h5", "_notop", 260},
     {BackboneName::kEfficientNetB3, "EfficientNetB3", PreprocessPreset::kTorch,
-     "efficientnetb3*.h5"},
+     "efficientnetb3*.h5", "_notop", 300},
     {BackboneName::kMobileNetV3Small, "MobileNetV3Small", PreprocessPreset::kTf,
      "weights_mobilenet_v3_small_224_%_float*.h5", "_no_top_v2"},
     {BackboneName::kMobileNetV3Large, "MobileNetV3Large", PreprocessPreset::kTf,
@@ -118,6 +119,8 @@ const char* keras_class(Backbone::Name name) { return find_pretrained(name).pyth
 
 PreprocessPreset default_preprocess(Backbone::Name name) { return find_pretrained(name).preset; }
 
+std::int64_t default_image_side(Backbone::Name name) { return find_pretrained(name).side; }
+
 std::vector<std::string> weight_folders(const Environment& environment) {
   std::vector<std::string> folders;
   const auto add = [&](const std::string& folder) {
@@ -135,6 +138,13 @@ std::vector<std::string> weight_folders(const Environment& environment) {
     add(in_folder(home, ".keras/models"));
   }
   return folders;
+}
+
+std::string download_folder(const Environment& environment) {
+  const std::vector<std::string> folders = weight_folders(environment);
+  std::error_code error;
+  const bool is_chosen = !read_variable(environment, "WEIGHTS_DIR").empty();
+  return is_chosen || fs::is_directory(folders.front(), error) ? folders.front() : folders.back();
 }
 
 void find_imagenet_weights(Config& config, const Environment& environment) {
@@ -166,11 +176,14 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   }
   if (is_from_torchvision(backbone.name)) {
     const std::string name(spell(backbone.name)), file = imagenet_weight_file(backbone);
+    const std::string folder = download_folder(environment);
     return concat(file, " is in none of ", join(folders, ", "),
                   ". torchvision's file is a pickle; this saves it in a form that is read:\n  "
-                  "python3 -c \"import torchvision, safetensors.torch as s; "
+                  "mkdir -p ",
+                  folder,
+                  " && python3 -c \"import torchvision, safetensors.torch as s; "
                   "s.save_file(torchvision.models.",
-                  name, "(weights='IMAGENET1K_V1').state_dict(), 'weights/", file, "')\"");
+                  name, "(weights='IMAGENET1K_V1').state_dict(), '", folder, "/", file, "')\"");
   }
   const bool has_download = !backbone.include_top && backbone.alpha == 1;
   const bool has_pickle = !torch.empty() && is_file(in_folder(torch, concat(kTorchVgg16, ".pth")));

@@ -1,6 +1,7 @@
 // The ImageNet weights of a backbone: their files and the preprocessing that they need.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,15 @@ const char* keras_class(Backbone::Name name);
 // Returns the preset of data.preprocess with which the weights of the backbone were trained, which
 // is that of preprocess_input() in keras.applications.
 PreprocessPreset default_preprocess(Backbone::Name name);
+// Returns the height and width of the images with which the weights of the backbone were trained.
+std::int64_t default_image_side(Backbone::Name name);
 // Returns the folders that are searched for weight files, each once: $WEIGHTS_DIR, ./weights and
 // ~/.keras/models.
 std::vector<std::string> weight_folders(const Environment& environment);
+
+// Returns the folder of downloads: $WEIGHTS_DIR; else `weights`, where it exists; else that of
+// Keras, ~/.keras/models, in which all projects of the user find the file.
+std::string download_folder(const Environment& environment);
 
 // Replaces `weights: imagenet` by a file: Keras's in weight_folders(), or for vgg16 torchvision's
 // in the cache of torch.hub, saved as safetensors, whose preprocessing is then set too. The word

@@ -103,6 +103,12 @@ TEST_CASE("new: weights of any backbone, are found") {
     CHECK(created.err == "");
     const std::string text = read_text_file(folder.config);
     CHECK(contains(text, concat("name: ", word, "  # its weights were found")));
+    // Keras's sizes: https://keras.io/api/applications/efficientnet
+    const int side = word == "efficientnet_b1"   ? 240
+                     : word == "efficientnet_b2" ? 260
+                     : word == "efficientnet_b3" ? 300
+                                                 : 224;
+    CHECK(contains(text, concat("input: [", side, ", ", side, ", 3]")));
     CHECK(contains(
         text, concat("weights: ", (weights / config::imagenet_weight_file(backbone)).string())));
     CHECK(run({"validate", folder.config}).code == 0);

@@ -99,6 +99,8 @@ TEST_CASE("validate: a long text in the place of a config, an excerpt") {
   const Result list = run({"validate", file});
   CHECK(contains(list.err, "looks like a list of images, not a config (it begins with 'xxx"));
   CHECK(list.err.size() < 500);
+  std::ofstream(file) << "\xEF\xBB\xBF# flowers, with comments\nname:\tflowers\n";
+  CHECK_FALSE(contains(run({"validate", file}).err, "looks like a list"));
 }
 
 TEST_CASE("plan: a large backbone by block, and by layer with --layers") {

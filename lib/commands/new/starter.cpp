@@ -24,9 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLookedAt = 64;        // images whose size is read
-constexpr double kValidationShare = 0.2;     // where there is no validation split
-constexpr std::int64_t kBackboneSide = 224;  // of the images that the weights were made with
+constexpr std::size_t kLookedAt = 64;     // images whose size is read
+constexpr double kValidationShare = 0.2;  // where there is no validation split
 // The largest class has more than so many times the images of the smallest: weights are balanced.
 constexpr std::int64_t kMaxImbalance = 2;
 constexpr const char* kNoWeights = "# No weights of a backbone were found";
@@ -122,7 +121,7 @@ std::int64_t batch_size(std::int64_t samples) {
 
 std::string backbone_model(const ImageSource& images, const FoundWeights& weights, bool is_wanted) {
   return concat(
-      "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
+      "model:\n  input: [", weights.image_side, ", ", weights.image_side,
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
       weights.backbone,
       is_wanted ? "" : "  # its weights were found; `trainer new --backbone NAME` takes another",
@@ -332,6 +331,7 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
   config::find_imagenet_weights(config, environment);
   FoundWeights weights;
   weights.backbone = spell(wanted);
+  weights.image_side = config::default_image_side(wanted);
   weights.file = backbone.weights;
   weights.preprocess = config.data.preprocess;
   if (backbone.weights != config::kImagenet) return weights;
@@ -388,6 +388,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
     for (const Path& folder : weights.searched) {
       if (!fs::exists(folder / file)) continue;
       weights.backbone = spell(name);
+      weights.image_side = config::default_image_side(name);
       weights.file = folder / file;
       return weights;
     }

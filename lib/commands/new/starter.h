@@ -41,6 +41,7 @@ void set_groups(ImageSource& images, const std::string& group_by);
 // A file of Keras's weights for a backbone; the name is empty when none was found.
 struct FoundWeights {
   std::string backbone;
+  std::int64_t image_side = 0;  // the height and width of the images that it was trained on
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
   // The preprocessing of the weights, if it is not the backbone's own.

@@ -114,18 +114,12 @@ WeightFile find_weight_file(const std::string& name, const config::Environment& 
   throw DataError(name, config::missing_imagenet_weights(other, environment), Controls::kLines);
 }
 
-Path download_folder(const config::Environment& environment) {
-  const std::vector<std::string> folders = config::weight_folders(environment);
-  std::error_code error;
-  const bool is_chosen = !read_variable(environment, "WEIGHTS_DIR").empty();
-  return is_chosen || fs::is_directory(folders.front(), error) ? folders.front() : folders.back();
-}
-
 Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
                             const DownloadProgress& progress) {
   Download what;
   what.url = weights.url;
-  what.file = weights.found.empty() ? download_folder(environment) / weights.file : weights.found;
+  what.file = weights.found.empty() ? Path(config::download_folder(environment)) / weights.file
+                                    : weights.found;
   what.checksum = weights.checksum;
   what.start = "\x89HDF\r\n\x1a\n";
   what.max_bytes = std::int64_t{weights.megabytes} * 2'000'000;
@@ -142,7 +136,7 @@ void print_weights(std::ostream& out, const config::Environment& environment) {
         << name_checksum(weights.checksum.kind) << "  "
         << (weights.found.empty() ? "not downloaded" : weights.found.string()) << '\n';
   }
-  out << "\n`trainer weights NAME` downloads a file into " << download_folder(environment).string()
+  out << "\n`trainer weights NAME` downloads a file into " << config::download_folder(environment)
       << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR or an existing folder `weights` takes "
          "its place, WEIGHTS_MIRROR that of the server.\nWithout a checksum of its publisher, the "
          "SHA-256 of the first download is recorded beside the\nfile.\n";
@@ -162,7 +156,7 @@ void print_weights_json(std::ostream& out, const config::Environment& environmen
     files.push_back(std::move(file));
   }
   write_event(out, {{"event", "weights"},
-                    {"folder", download_folder(environment).string()},
+                    {"folder", config::download_folder(environment)},
                     {"files", std::move(files)}});
 }
 

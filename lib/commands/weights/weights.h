@@ -26,10 +26,7 @@ std::vector<WeightFile> weight_files(const config::Environment& environment);
 // Returns the entry of a backbone. Throws ConfigError for an unknown name, and DataError with what
 // to do instead for a backbone whose weights cannot be downloaded.
 WeightFile find_weight_file(const std::string& name, const config::Environment& environment);
-// Returns the folder of downloads: $WEIGHTS_DIR; else `weights`, where it exists; else that of
-// Keras, ~/.keras/models, in which all projects of the user find the file.
-Path download_folder(const config::Environment& environment);
-// Downloads the file into download_folder(), unless it is found. Throws as download() does.
+// Downloads the file into config::download_folder(), unless it is found. Throws as download() does.
 Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
                             const DownloadProgress& progress = {});
 

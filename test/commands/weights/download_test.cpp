@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "commands/weights/weights.h"
+#include "config/pretrained.h"
 #include "support/contains.h"
 #include "support/loopback_server.h"
 
@@ -314,10 +315,10 @@ TEST_CASE("weights: a mirror, has the files in the folders of Keras's server") {
   CHECK_THROWS_AS(find_weight_file("resnet51", none), ConfigError);
   CHECK_THROWS_WITH_AS(find_weight_file("resnet18", none), doctest::Contains("torchvision"),
                        DataError);
-  CHECK(download_folder(none) == "weights");
-  CHECK(download_folder({{"HOME", "/home/u"}}) == "/home/u/.keras/models");
-  CHECK(download_folder({{"HOME", "/home/u"}, {"WEIGHTS_DIR", "/cache"}}) == "/cache");
-  CHECK(download_folder({{"HOME", "/home/u"}, {"WEIGHTS_DIR", "/home/u/.keras/models"}}) ==
+  CHECK(config::download_folder(none) == "weights");
+  CHECK(config::download_folder({{"HOME", "/home/u"}}) == "/home/u/.keras/models");
+  CHECK(config::download_folder({{"HOME", "/home/u"}, {"WEIGHTS_DIR", "/cache"}}) == "/cache");
+  CHECK(config::download_folder({{"HOME", "/home/u"}, {"WEIGHTS_DIR", "/home/u/.keras/models"}}) ==
         "/home/u/.keras/models");
 }
 
