@@ -48,6 +48,9 @@ void print_times(const DevicePlan& device, std::ostream& out) {
         << device.decoding->images << " measured); such a GPU needs "
         << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them\n";
   }
+  if (!device.decoding_failure.empty()) {
+    out << "  decoding was not measured: " << device.decoding_failure << '\n';
+  }
   if (!roofline.work) return;
   out << "  kernels per step: " << roofline.kernels() << " (" << roofline.work->library_calls
       << " of them are calls of cuDNN or cuBLASLt, counted as one each); copies and fills: "

@@ -465,7 +465,8 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
       table.add({"their features", device.features});
     }
     if (device.keeps_features && plan.steps && plan.work) {
-      table.add({"work per step with them", describe_work(plan, plan.work->with_features())});
+      table.add(
+          {"work per step with cached features", describe_work(plan, plan.work->with_features())});
     }
   }
   table.print(out, "  ");

@@ -86,6 +86,11 @@ TEST_CASE("plan: a planned GPU and images in files, the cores that decode for it
   CHECK(test::contains(text.str(),
                        "one core of this machine reads and decodes 100 images/second (64 "
                        "measured); such a GPU needs 4 to 7 of them\n"));
+  device.decoding.reset();
+  device.decoding_failure = "cats/1.ppm: is truncated";
+  std::ostringstream failed;
+  print_gpu(device, failed);
+  CHECK(test::contains(failed.str(), "decoding was not measured: cats/1.ppm: is truncated\n"));
 }
 
 }  // namespace trainer::commands
