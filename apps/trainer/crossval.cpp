@@ -41,8 +41,9 @@ int crossval(const CrossvalArguments& arguments) {
   const auto missing =
       std::ranges::count_if(points, [](const PointState& point) { return !point.is_done(); });
   const int code = commands::find_exit_code(points);
-  const commands::Summary summary =
-      commands::summarize(plan, std::move(points), std::nullopt, commands::ScoredCheckpoint::kBest);
+  const commands::Summary summary = commands::summarize(
+      plan, std::move(points), std::nullopt,
+      arguments.best ? commands::ScoredCheckpoint::kBest : commands::ScoredCheckpoint::kLast);
   commands::write_tables(summary, plan.folder);
   const Path report = plan.folder / "report.html";
   if (missing > 0) {

@@ -75,8 +75,8 @@ bool report_run(const ReportArguments& arguments, const Path& folder, const Path
 bool report_crossval(const ReportArguments& arguments, const Path& folder, const Path& output) {
   if (arguments.last) {
     throw ConfigError({},
-                      "--last is of a run or a sweep; the checkpoints of a cross-validation "
-                      "are those of its predictions");
+                      "--last needs a run or a sweep; a cross-validation has the predictions of "
+                      "one kind of checkpoint");
   }
   const commands::SweepPlan plan = commands::read_plan(folder);
   const std::size_t count = plan.points.size();
@@ -92,8 +92,11 @@ bool report_crossval(const ReportArguments& arguments, const Path& folder, const
     folds.back().split = concat("fold ", fold + 1);
     is_whole = check_mistakes(folds.back()) && is_whole;
   }
-  const commands::Summary summary = commands::summarize(
-      plan, commands::collect(plan), arguments.to_accuracy, commands::ScoredCheckpoint::kBest);
+  const auto scored = options.checkpoint == commands::CheckpointChoice::kBest
+                          ? commands::ScoredCheckpoint::kBest
+                          : commands::ScoredCheckpoint::kLast;
+  const commands::Summary summary =
+      commands::summarize(plan, commands::collect(plan), arguments.to_accuracy, scored);
   commands::write_crossval_report(summary, folds, folder, output);
   return is_whole && check_points(summary);
 }

@@ -250,7 +250,7 @@ TEST_CASE("crossval: AUC, calibration and operating point, by out_of_fold.csv an
   CHECK(contains(pictures, "alt=\"Heatmap of "));
   const Result last = run({"report", persons.folder(), "--last"});
   CHECK(last.code == 2);
-  CHECK(contains(last.err, "--last is of a run or a sweep"));
+  CHECK(contains(last.err, "--last needs a run or a sweep"));
 
   // As text.
   Arguments collect = persons.crossval(6, options);

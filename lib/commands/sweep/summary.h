@@ -54,8 +54,8 @@ struct Summary {
   std::optional<std::size_t> cheapest;
 };
 
-// `preferred`: the checkpoint whose accuracy and loss the summary has; the last one where a run has
-// no best checkpoint of the scored split.
+// `preferred` names the checkpoint whose accuracy and loss the summary has. A run without a best
+// checkpoint of the scored split has those of the last one.
 Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
                   std::optional<double> wanted_accuracy, ScoredCheckpoint preferred);
 

@@ -127,7 +127,8 @@ void read_files(const Path& folder, PointState& state) {
   } catch (const Error& error) {
     state.kind = PointState::Kind::kDamaged;
     state.code = kExitData;
-    state.message = error.what();
+    state.message = concat(error.what(), "; remove the folder ", printable(folder.string()),
+                           ", and the same command trains this point again");
   }
 }
 

@@ -333,6 +333,7 @@ TEST_CASE("collect: a point whose files are damaged, is named and the others are
     CHECK(contains(summary.rows[i].verdict, "damaged: "));
   }
   CHECK(contains(summary.points[0].message, record.string()));
+  CHECK(contains(summary.points[0].message, "; remove the folder "));
   std::ostringstream out;
   print_summary(summary, sweep.plan.folder, out);
   CHECK(contains(out.str(), "damaged: batch_size=128: "));
