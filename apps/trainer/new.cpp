@@ -211,15 +211,19 @@ void check_reads(const std::string& file, const config::Data& data, const std::s
 }
 
 // Warns if the config was written without the pretrained weights that are found now.
-void warn_of_found_weights(const NewArguments& arguments, const config::Model& model) {
-  const std::string& file = arguments.output;
-  if (model.backbone || !commands::is_without_weights(read_text_file(file))) return;
+void warn_of_found_weights(NewArguments arguments, const config::Config& existing) {
+  const std::string file = arguments.output;
+  if (existing.model.backbone || !commands::is_without_weights(read_text_file(file))) return;
   const commands::FoundWeights found =
       commands::find_weights(arguments.source, environment(), is_on_cpu());
   if (found.backbone.empty()) return;
+  arguments.group_by = existing.data.group_by;
+  const std::string csv =
+      existing.data.format == config::DataFormat::kCsv ? "; repeat your settings of data.csv" : "";
   warn(concat(file, " was written before ", printable(found.file.string()),
               " was there, and its model learns from these images alone; `",
-              rewrite_command(arguments), "` writes a config that uses these weights"));
+              rewrite_command(arguments), "` writes the config anew, with these weights and ",
+              "without your changes", csv));
 }
 
 }  // namespace
@@ -244,7 +248,7 @@ std::string find_config(const std::string& source, const std::vector<config::Ove
     const config::Config existing = config::load_config(file, {}, environment()).config;
     check_reads(file, existing.data, source);
     warn(Notice::note(concat(file, " exists and is the config of ", source)));
-    warn_of_found_weights(arguments, existing.model);
+    warn_of_found_weights(arguments, existing);
     return file;
   }
   write_config(text_for_images(arguments), file);

@@ -176,9 +176,16 @@ TEST_CASE("train: a config from before weights were there, a warning with what u
   CHECK(old.code == 0);
   CHECK(contains(old.err, concat("warning: photos.yaml was written before ", file,
                                  " was there, and its model learns from these images alone; "
-                                 "`trainer new photos --overwrite` writes a config that uses these "
-                                 "weights\n")));
+                                 "`trainer new photos --overwrite` writes the config anew, with "
+                                 "these weights and without your changes\n")));
   CHECK(here.text("photos.yaml") == written);
+  // The groups stay those of the config.
+  std::string grouped = written;
+  grouped.replace(grouped.find("  on_error:"), 0, "  group_by: photos/(.*)/\n");
+  write_file_atomic(config, grouped);
+  CHECK(contains(here.run({"plan", "photos"}).err,
+                 "`trainer new photos --group-by 'photos/(.*)/' --overwrite` writes the config"));
+  write_file_atomic(config, written);
 
   // A config that the user has taken over.
   std::string own = written;
