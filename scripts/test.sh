@@ -16,7 +16,9 @@ build release
 say "test release"
 # Many tests wait for other processes, so that two tests per core keep the cores busy.
 ctest --preset release -j $((2 * jobs)) --no-tests=error --label-exclude 'slow|^package$|^peers$' "$@"
-if grep -F '[missing]' build/release/Testing/Temporary/LastTest.log; then
+log=build/release/Testing/Temporary/LastTest.log
+[[ -f $log ]] || { echo "test.sh: ctest left no $log" >&2; exit 1; }
+if grep -F '[missing]' "$log"; then
   echo "test.sh: tests skipped for lack of what scripts/install_deps.sh --test should have installed" >&2
   exit 1
 fi

@@ -148,6 +148,7 @@ void add_model(const Command& command, ModelArguments& arguments) {
 }
 
 commands::OpenedModel open_model(const ModelArguments& arguments) {
+  reject_installed_elsewhere(arguments.model);
   using Choice = commands::CheckpointChoice;
   const Choice checkpoint = arguments.best   ? Choice::kBest
                             : arguments.last ? Choice::kLast
