@@ -317,7 +317,7 @@ std::vector<config::Backbone::Name> list_backbones(bool on_cpu) {
                               Backbone::kResNet101,        Backbone::kVgg16};
   if (!on_cpu) {
     const auto first = std::ranges::find(names, Backbone::kResNet50);
-    std::ranges::rotate(names.begin(), first, first + 1);
+    std::rotate(names.begin(), first, first + 1);
   }
   return names;
 }
