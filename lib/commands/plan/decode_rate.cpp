@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/error.h"
 #include "train/open.h"
 
 namespace trainer::commands {
@@ -30,9 +31,15 @@ DecodeRate measure_decoding(const data::Dataset& dataset, double seconds) {
 
 std::optional<DecodeRate> measure_decoding(const config::Config& config) {
   if (config.data.cache != config::ImageCache::kNone) return std::nullopt;
-  const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  if (data.train->spec().in_memory || data.train->size() == 0) return std::nullopt;
-  return measure_decoding(*data.train, 0.5);
+  try {
+    const data::Datasets data = train::open_training_data(config, Split::kTrain);
+    if (data.train->spec().in_memory || data.train->size() == 0) return std::nullopt;
+    return measure_decoding(*data.train, 0.5);
+  } catch (const DataError& error) {
+    DecodeRate none;
+    none.failure = error.what();
+    return none;
+  }
 }
 
 std::int64_t count_cores(const DecodeRate& rate, double images_per_second) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "config/config.h"
 #include "data/dataset.h"
@@ -13,6 +14,7 @@ namespace trainer::commands {
 struct DecodeRate {
   double images_per_second = 0;  // the rate of one core
   std::int64_t images = 0;       // the number of measured images
+  std::string failure = {};      // the reason why there is no rate; otherwise ""
 };
 
 // Reads, decodes and augments images of the data set on the calling thread for about `seconds`, as
@@ -20,11 +22,12 @@ struct DecodeRate {
 // cannot be read.
 DecodeRate measure_decoding(const data::Dataset& dataset, double seconds);
 
-// Measures the training images of a config for half a second. Returns nothing where an epoch
-// decodes no files: for arrays and synthetic data, and where data.cache keeps decoded images.
+// Measures the training images of a config for half a second. A file that cannot be read is the
+// failure. Returns nothing where an epoch decodes no files: for arrays and synthetic data, and
+// where data.cache keeps decoded images.
 std::optional<DecodeRate> measure_decoding(const config::Config& config);
 
-// Returns the number of cores that decode so many images per second, at least 1.
+// Returns the number of cores that decode `images_per_second` images per second, at least 1.
 std::int64_t count_cores(const DecodeRate& rate, double images_per_second);
 
 }  // namespace trainer::commands

@@ -24,6 +24,19 @@ void print_steps(const DevicePlan& device, std::ostream& out) {
   table.print(out, "  ");
 }
 
+void print_decoding(const DecodeRate& decoding, const Roofline& roofline, std::ostream& out) {
+  if (!decoding.failure.empty()) {
+    out << "  decoding was not measured: " << decoding.failure << '\n';
+    return;
+  }
+  const auto samples = static_cast<double>(roofline.samples);
+  const std::int64_t fewest = count_cores(decoding, samples / roofline.step.slow);
+  const std::int64_t most = count_cores(decoding, samples / roofline.step.fast);
+  out << "  one core of this machine reads and decodes " << fixed(decoding.images_per_second, 0)
+      << " images/second (" << decoding.images << " measured); such a GPU needs "
+      << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them\n";
+}
+
 void print_times(const DevicePlan& device, std::ostream& out) {
   const Roofline& roofline = *device.roofline;
   out << "\npredicted times of a step of " << roofline.samples << " samples on a " << roofline.gpu
@@ -40,17 +53,7 @@ void print_times(const DevicePlan& device, std::ostream& out) {
   out << "  images/second of a GPU: " << whole(samples / roofline.step.slow) << " to "
       << whole(samples / roofline.step.fast)
       << "; by arithmetic and memory traffic alone, without waiting for data or other GPUs\n";
-  if (device.decoding) {
-    const std::int64_t fewest = count_cores(*device.decoding, samples / roofline.step.slow);
-    const std::int64_t most = count_cores(*device.decoding, samples / roofline.step.fast);
-    out << "  one core of this machine reads and decodes "
-        << fixed(device.decoding->images_per_second, 0) << " images/second ("
-        << device.decoding->images << " measured); such a GPU needs "
-        << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them\n";
-  }
-  if (!device.decoding_failure.empty()) {
-    out << "  decoding was not measured: " << device.decoding_failure << '\n';
-  }
+  if (device.decoding) print_decoding(*device.decoding, roofline, out);
   if (!roofline.work) return;
   out << "  kernels per step: " << roofline.kernels() << " (" << roofline.work->library_calls
       << " of them are calls of cuDNN or cuBLASLt, counted as one each); copies and fills: "

@@ -91,6 +91,16 @@ Json work_json(const backend::StepWork& work) {
           {"bytes", work.bytes}};
 }
 
+Json decoding_json(const DecodeRate& decoding, const Roofline& roofline) {
+  if (!decoding.failure.empty()) return {{"failure", decoding.failure}};
+  const auto samples = static_cast<double>(roofline.samples);
+  return {{"images_per_second_per_core", decoding.images_per_second},
+          {"images", decoding.images},
+          {"cores",
+           {count_cores(decoding, samples / roofline.step.slow),
+            count_cores(decoding, samples / roofline.step.fast)}}};
+}
+
 Json gpu_json(const DevicePlan& device) {
   Json json = {{"model", device.gpu->name},
                {"name", device.gpu->gpu.name},
@@ -121,14 +131,7 @@ Json gpu_json(const DevicePlan& device) {
       {"update_seconds", range_json(roofline.update)},
       {"step_seconds", range_json(roofline.step)},
       {"images_per_second", {samples / roofline.step.slow, samples / roofline.step.fast}}};
-  if (device.decoding) {
-    json["predicted"]["decoding"] = {
-        {"images_per_second_per_core", device.decoding->images_per_second},
-        {"images", device.decoding->images},
-        {"cores",
-         {count_cores(*device.decoding, samples / roofline.step.slow),
-          count_cores(*device.decoding, samples / roofline.step.fast)}}};
-  }
+  if (device.decoding) json["predicted"]["decoding"] = decoding_json(*device.decoding, roofline);
   if (roofline.work) {
     json["predicted"]["kernels_per_step"] = roofline.kernels();
     json["predicted"]["bytes_per_step"] = roofline.work->bytes;

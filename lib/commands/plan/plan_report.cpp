@@ -282,15 +282,6 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   return plan;
 }
 
-// A damaged image does not end a plan: training names it, and data.on_error decides what follows.
-void add_decoding(DevicePlan& device, const config::Config& config) {
-  try {
-    device.decoding = measure_decoding(config);
-  } catch (const DataError& error) {
-    device.decoding_failure = error.what();
-  }
-}
-
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
                        const config::Config& config, const cluster::Identity& who,
                        const backend::GpuModel* gpu) {
@@ -337,7 +328,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
     device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
                             std::ranges::find(plan.splits, Split::kTrain) != plan.splits.end();
-    if (gpu != nullptr && !device.keeps_features) add_decoding(device, config);
+    if (gpu != nullptr && !device.keeps_features) device.decoding = measure_decoding(config);
   }
   return device;
 }

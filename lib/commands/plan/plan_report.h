@@ -108,7 +108,6 @@ struct DevicePlan {
   std::optional<Roofline> roofline;
   // The rate on this machine; nothing where the data is unknown, or an epoch decodes no files.
   std::optional<DecodeRate> decoding;
-  std::string decoding_failure;  // the reason why `decoding` could not be measured, or ""
 };
 // `gpu` is the model that was passed to backend::plan_for_gpu(), or null.
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
