@@ -96,6 +96,24 @@ std::string keras_key(const std::string& key) {
   return key;
 }
 
+// Returns the path in the same folder whose name is most like that of a path that does not exist.
+std::optional<std::string> nearest_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMaxNames = 1000;
+  const fs::path written = path;
+  const fs::path missing = written.has_filename() ? written : written.parent_path();
+  const fs::path folder = missing.parent_path();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end && names.size() < kMaxNames; entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  const std::optional<std::string> name = nearest(missing.filename().string(), names);
+  return name ? std::optional((folder / *name).string()) : std::nullopt;
+}
+
 }  // namespace
 
 std::string syntax_hint(const std::string& text, int line) {
@@ -155,21 +173,12 @@ std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::
   return std::nullopt;
 }
 
-std::string path_hint(const std::string& path) {
-  namespace fs = std::filesystem;
-  constexpr std::size_t kMaxNames = 1000;
-  const fs::path written = path;
-  const fs::path missing = written.has_filename() ? written : written.parent_path();
-  const fs::path folder = missing.parent_path();
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
-       !error && entry != end && names.size() < kMaxNames; entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  std::ranges::sort(names);
-  const std::optional<std::string> name = nearest(missing.filename().string(), names);
-  return name ? concat(", did you mean '", printable((folder / *name).string()), "'?") : "";
+std::string describe_missing(const std::string& kind, const std::string& path,
+                             const std::string& expected) {
+  const std::optional<std::string> name = nearest_path(path);
+  return name ? concat("no such ", kind, ", did you mean '", printable(*name), "'? Expected ",
+                       expected)
+              : concat("no such ", kind, "; expected ", expected);
 }
 
 std::string list_hint(const std::string& text, const std::string& path) {

@@ -25,9 +25,11 @@ struct NamedChoice {
 std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::string>& choices,
                                         const std::vector<std::string>& keys);
 
-// Returns the name in the same folder that a path which does not exist probably means: ", did you
-// mean 'photos'?".
-std::string path_hint(const std::string& path);
+// Returns the message for a path that does not exist, with the name in the same folder that it
+// probably means: "no such folder, did you mean 'photos'? Expected a run", or "no such folder;
+// expected a run" without such a name.
+std::string describe_missing(const std::string& kind, const std::string& path,
+                             const std::string& expected);
 
 // Returns what to do with a text that is probably a list of images (CSV) and not a config: its
 // first line has a comma or a tab and cannot begin a map.

@@ -76,9 +76,8 @@ void take_size_from_model(Config& config) {
   if (!config.data.channels) config.data.channels = input[2];
 }
 
-// Switches scaled decoding off if the config sets antialias only. Who writes data.antialias asks
-// for its pixels, and a JPEG that is decoded at a fraction of its size does not have them, whatever
-// antialias is.
+// Switches scaled decoding off if the config sets antialias only: with or without antialias, a JPEG
+// that is decoded at a fraction of its size does not have the pixels that the config asks for.
 void take_scaled_decode_from_antialias(Decoded& decoded) {
   const auto antialias = decoded.origins.find("data.antialias");
   if (antialias == decoded.origins.end()) return;
@@ -160,13 +159,12 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
     return parse_config(read_pipe(path), path, overrides, environment);
   }
   if (!std::filesystem::is_regular_file(path, error)) {
-    const bool exists = std::filesystem::exists(path, error);
-    const std::string hint = exists ? "" : path_hint(path);
-    throw ConfigError(SourceLoc{path, 0, 0},
-                      exists
-                          ? "this is not a file; give the path of a YAML config"
-                          : concat("no such file", hint.empty() ? "; expected" : hint + " Expected",
-                                   " a YAML config, a folder of images or a list of images (CSV)"));
+    throw ConfigError(
+        SourceLoc{path, 0, 0},
+        std::filesystem::exists(path, error)
+            ? "this is not a file; give the path of a YAML config"
+            : describe_missing("file", path,
+                               "a YAML config, a folder of images or a list of images (CSV)"));
   }
   const std::string text = read_text_file(path);
   if (const std::string hint = list_hint(text, path); !hint.empty()) {

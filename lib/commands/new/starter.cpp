@@ -351,12 +351,13 @@ std::int64_t ImageSource::SplitImages::size() const {
 ImageSource look_at(const Path& source, const config::Csv& csv) {
   if (data::is_folder(source)) return look_at_folder(source);
   if (fs::is_regular_file(source)) return look_at_list(source, csv);
-  const std::string hint = fs::exists(source) ? "" : config::path_hint(source.string());
+  const char* const expected =
+      "a folder with a folder of images per class, a zip archive of these, or a list of images and "
+      "classes (CSV)";
   throw DataError(source.string(),
-                  concat(fs::exists(source) ? "is not a folder" : "no such file or folder",
-                         hint.empty() ? "; expected" : hint + " Expected",
-                         " a folder with a folder of images per class, a zip archive of these, or "
-                         "a list of images and classes (CSV)"));
+                  fs::exists(source)
+                      ? concat("is not a folder; expected ", expected)
+                      : config::describe_missing("file or folder", source.string(), expected));
 }
 
 void set_groups(ImageSource& images, const std::string& group_by) {

@@ -82,10 +82,9 @@ void check_is_run(const Path& path) {
   if (fs::exists(path / "run.json", error)) return;
   reject_images(path);
   if (!fs::exists(path, error)) {
-    const std::string hint = config::path_hint(path.string());
     throw DataError(path.string(),
-                    concat("no such folder", hint.empty() ? "; expected" : hint + " Expected",
-                           " the folder of a run, as `trainer train` leaves it"));
+                    config::describe_missing("folder", path.string(),
+                                             "the folder of a run, as `trainer train` leaves it"));
   }
   const std::string word = printable(shell_word(path.string()));
   throw DataError(path.string(),
