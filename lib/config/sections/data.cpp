@@ -78,8 +78,8 @@ void fields(FieldVisitor& v, Data& s) {
   v.located(s.loc);
   v("format", s.format,
     "Format of the images and labels: idx (files of MNIST), npz (arrays of NumPy), cifar, "
-    "tfrecord, "
-    "webdataset, image_folder (a folder per class), csv (lists of files), digits (a small data set "
+    "tfrecord, webdataset, image_folder (a folder per class), csv (lists of files), digits (a "
+    "small data set "
     "of the program) or synthetic (random numbers).",
     any());
   v("path", s.path,

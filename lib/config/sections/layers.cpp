@@ -10,15 +10,15 @@ static const char* describe(Initializer::Kind kind) {
   using Kind = Initializer::Kind;
   switch (kind) {
     case Kind::kGlorotUniform:
-      return "Keras's GlorotUniform: uniform, up to sqrt(6 / (fan_in + fan_out)).";
+      return "Keras's GlorotUniform: uniform in [-x, x] with x = sqrt(6 / (fan_in + fan_out)).";
     case Kind::kGlorotNormal:
       return "Keras's GlorotNormal: truncated normal, of variance 2 / (fan_in + fan_out).";
     case Kind::kHeUniform:
-      return "Keras's HeUniform: uniform, up to sqrt(6 / fan_in).";
+      return "Keras's HeUniform: uniform in [-x, x] with x = sqrt(6 / fan_in).";
     case Kind::kHeNormal:
       return "Keras's HeNormal: truncated normal, of variance 2 / fan_in.";
     case Kind::kLecunUniform:
-      return "Keras's LecunUniform: uniform, up to sqrt(3 / fan_in).";
+      return "Keras's LecunUniform: uniform in [-x, x] with x = sqrt(3 / fan_in).";
     case Kind::kLecunNormal:
       return "Keras's LecunNormal: truncated normal, of variance 1 / fan_in.";
     case Kind::kRandomUniform:

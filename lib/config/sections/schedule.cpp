@@ -98,9 +98,9 @@ void fields(FieldVisitor& v, Schedule& s) {
                      "The learning rate is multiplied by factor after each period of every.");
   kind<MilestonesSchedule>(v, s.kind, "milestones",
                            "The learning rate is multiplied by factor at given times.");
-  kind<ExponentialSchedule>(
-      v, s.kind, "exponential",
-      "The learning rate is multiplied by decay_rate^(t / decay_every) after t steps or epochs.");
+  kind<ExponentialSchedule>(v, s.kind, "exponential",
+                            "The learning rate after t steps or epochs is the optimizer's times "
+                            "decay_rate^(t / decay_every).");
   kind<CosineSchedule>(
       v, s.kind, "cosine",
       "The learning rate falls along half a cosine to alpha times its first value.");
