@@ -52,9 +52,11 @@ int crossval(const CrossvalArguments& arguments) {
       std::cout << '\n';
       commands::print_summary(summary, plan.folder, std::cout);
     }
-    warn(concat(missing, " of ", plan.points.size(), " folds have not finished; ",
-                arguments.collect ? "give the same command without --collect to train them"
-                                  : "give the same command again to go on"));
+    warn(concat(
+        missing, " of ", plan.points.size(), " folds have no results; ",
+        arguments.collect ? "give the same command without --collect to train them"
+                          : "give the same command again to go on",
+        commands::has_damaged(summary.points) ? ", after you removed the damaged ones" : ""));
     return code;
   }
   const commands::CrossvalResult result = commands::collect_folds(

@@ -324,7 +324,7 @@ TEST_CASE("crossval: killed and started again, the predictions of an undisturbed
   const Result partly = run(collect);
   CHECK(partly.code == 75);
   CHECK(contains(partly.err,
-                 " of 3 folds have not finished; give the same command without "
+                 " of 3 folds have no results; give the same command without "
                  "--collect to train them"));
   const Result again = run(arguments);
   INFO(again.err);
