@@ -22,7 +22,7 @@ struct ValidateArguments {
 };
 
 // Throws ConfigError for images and runs, which other commands check.
-void reject_other_sources(const std::string& path) {
+void reject_images_and_runs(const std::string& path) {
   reject_installed_elsewhere(path);
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
@@ -47,7 +47,7 @@ int validate(const ValidateArguments& arguments) {
   int code = kExitOk;
   for (const std::string& path : arguments.configs) {
     try {
-      reject_other_sources(path);
+      reject_images_and_runs(path);
       const config::Config config =
           config::load_config(path, arguments.overrides, environment()).config;
       const train::ModelCheck checked = train::check_model(config);

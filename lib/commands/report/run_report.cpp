@@ -127,7 +127,7 @@ std::string format_time(double seconds) {
   return seconds < 60 ? fixed(seconds, 2) + " s" : clock_time(seconds);
 }
 
-// Returns what the run calls its samples: rows of arrays need not be images.
+// Returns "images", or "samples" if the rows of the data need not be images.
 std::string name_samples(const RunFiles& run) {
   const std::string format = find_leaf(run.config, "data.format");
   return format.empty() || format == "npz" || format == "synthetic" ? "samples" : "images";
