@@ -332,6 +332,13 @@ TEST_CASE("crossval: killed and started again, the predictions of an undisturbed
   CHECK(again.lines()[0]["state"] == "finished earlier");
   CHECK(read_text_file(persons.folder() / "fold=1" / "run.json") == first);
   const std::string resumed = read_text_file(persons.folder() / "out_of_fold.csv");
+
+  std::ofstream(persons.folder() / "fold=1" / "run.json") << first.substr(0, first.size() / 2);
+  const Result damaged = run(collect);
+  CHECK(damaged.code == 3);
+  CHECK(contains(damaged.err,
+                 "1 of 3 folds have no results; give the same command without --collect to train "
+                 "them, after you removed the damaged ones"));
   std::filesystem::remove_all(persons.folder());
   REQUIRE(run(arguments).code == 0);
   CHECK(read_text_file(persons.folder() / "out_of_fold.csv") == resumed);
