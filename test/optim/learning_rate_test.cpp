@@ -28,26 +28,26 @@ const Length kLength{50, 500, 1};
 
 }  // namespace
 
-TEST_CASE("durations in updates") {
+TEST_CASE("to_steps: steps and epochs become updates, seconds are an error") {
   CHECK(to_steps(steps(30), kLength) == 30);
   CHECK(to_steps(epochs(1.5), kLength) == 75);
   CHECK_THROWS_AS(to_steps({1, Duration::Unit::kSeconds}, kLength), std::logic_error);
 }
 
-TEST_CASE("constant") {
+TEST_CASE("constant: the same rate at every step") {
   const auto rate = make(config::ConstantSchedule{}, kLength);
   CHECK(rate(0) == 0.1);
   CHECK(rate(100000) == 0.1);
 }
 
-TEST_CASE("step: a factor every so many updates") {
+TEST_CASE("step: the rate is multiplied by a factor at each interval") {
   const auto rate = make(config::StepSchedule{epochs(2), 0.5}, kLength);
   CHECK(rate(99) == doctest::Approx(0.1));
   CHECK(rate(100) == doctest::Approx(0.05));
   CHECK(rate(350) == doctest::Approx(0.0125));
 }
 
-TEST_CASE("exponential, smooth and in stairs") {
+TEST_CASE("exponential: smooth, or constant within each interval with staircase") {
   const auto smooth = make(config::ExponentialSchedule{steps(40), 0.7, false}, kLength);
   CHECK(smooth(60) == doctest::Approx(0.1 * std::pow(0.7, 1.5)));
   const auto stairs = make(config::ExponentialSchedule{steps(40), 0.7, true}, kLength);
@@ -63,21 +63,21 @@ TEST_CASE("cosine: half a wave, then alpha") {
   CHECK(rate(300) == doctest::Approx(0.02));
 }
 
-TEST_CASE("cosine takes the whole training when no length is given, less the warm-up") {
+TEST_CASE("cosine: no length, the whole training without the warm-up") {
   CHECK(make(config::CosineSchedule{}, kLength)(500) == doctest::Approx(0));
   const auto warm = make(config::CosineSchedule{}, kLength, config::WarmUp{steps(100), 0});
   CHECK(warm(300) == doctest::Approx(0.05));
   CHECK(warm(500) == doctest::Approx(0));
 }
 
-TEST_CASE("polynomial") {
+TEST_CASE("polynomial: falls to the end rate and stays there") {
   const auto rate = make(config::PolynomialSchedule{steps(100), 0.01, 2}, kLength);
   CHECK(rate(0) == doctest::Approx(0.1));
   CHECK(rate(50) == doctest::Approx(0.09 * 0.25 + 0.01));
   CHECK(rate(1000) == doctest::Approx(0.01));
 }
 
-TEST_CASE("warm-up is linear and the schedule starts after it") {
+TEST_CASE("warm_up: linear, and the schedule starts after it") {
   const auto rate =
       make(config::StepSchedule{steps(10), 0.5}, kLength, config::WarmUp{epochs(1), 0.2});
   CHECK(rate(0) == doctest::Approx(0.02));
@@ -86,7 +86,7 @@ TEST_CASE("warm-up is linear and the schedule starts after it") {
   CHECK(rate(60) == doctest::Approx(0.05));
 }
 
-TEST_CASE("ramp up, sustain, decay, by whole epochs") {
+TEST_CASE("ramp_up: by epoch, rises, stays and falls in whole epochs") {
   config::RampUpSchedule s;
   s.sustain_epochs = 2;
   const auto rate = make(s, kLength);
@@ -99,7 +99,7 @@ TEST_CASE("ramp up, sustain, decay, by whole epochs") {
   CHECK(rate(9 * 50 + 3) == doctest::Approx(4e-5 * 0.64 + 1e-5));
 }
 
-TEST_CASE("ramp up by steps moves within an epoch") {
+TEST_CASE("ramp_up: by step, changes within an epoch") {
   config::RampUpSchedule s;
   s.by = config::RampUpSchedule::By::kStep;
   const auto rate = make(s, kLength);
@@ -107,14 +107,14 @@ TEST_CASE("ramp up by steps moves within an epoch") {
   CHECK(rate(300) == doctest::Approx(4e-5 * 0.8 + 1e-5));
 }
 
-TEST_CASE("ramp up takes no warm-up and may have no ramp at all") {
+TEST_CASE("ramp_up: no epochs of ramp, starts at the peak without a warm-up") {
   config::RampUpSchedule s;
   s.ramp_epochs = 0;
   const auto rate = make(s, kLength, config::WarmUp{epochs(1), 0});
   CHECK(rate(0) == doctest::Approx(5e-5));
 }
 
-TEST_CASE("the peak alone scales with the replicas") {
+TEST_CASE("ramp_up: several replicas, only the peak is scaled") {
   config::RampUpSchedule s;
   s.scale = config::RampUpSchedule::Scale::kLinear;
   const Length four{50, 500, 4};
@@ -127,7 +127,7 @@ TEST_CASE("the peak alone scales with the replicas") {
   CHECK(make(s, four)(250) == doctest::Approx(5e-5));
 }
 
-TEST_CASE("one cycle of a training of a step or two stays finite") {
+TEST_CASE("one_cycle: a training of one to four steps, rates above 0 and up to the peak") {
   for (const std::int64_t total : {1, 2, 3, 4}) {
     const auto rate = make(config::OneCycleSchedule{}, {1, total, 1});
     for (std::int64_t i = 0; i <= total; ++i) {
@@ -138,7 +138,7 @@ TEST_CASE("one cycle of a training of a step or two stays finite") {
   }
 }
 
-TEST_CASE("one cycle whose peak is its first or its last update") {
+TEST_CASE("one_cycle: the peak at the first or the last update") {
   config::OneCycleSchedule s;  // from 0.1 / 25 to 0.1, then down to 0.1 / 25 / 1e4
   s.rise = 0.5;
   const auto first = make(s, {1, 2, 1});  // the peak is at 0.5 * 2 - 1
@@ -152,7 +152,7 @@ TEST_CASE("one cycle whose peak is its first or its last update") {
   CHECK(last(11) == doctest::Approx(0.1 / 25 / 1e4));
 }
 
-TEST_CASE("one cycle begins where the warm-up ends") {
+TEST_CASE("one_cycle: a warm-up, the cycle begins where it ends") {
   const auto rate =
       make(config::OneCycleSchedule{}, {1, 60, 1}, config::WarmUp{steps(10), 0});  // 50 of its own
   CHECK(rate(9) == doctest::Approx(0.09));
@@ -161,7 +161,7 @@ TEST_CASE("one cycle begins where the warm-up ends") {
   CHECK(rate(59) == doctest::Approx(0.1 / 25 / 1e4));
 }
 
-TEST_CASE("every decay of cosine restarts begins at its height") {
+TEST_CASE("cosine_restarts: every decay begins at its own peak") {
   // Decay i begins after (3^i - 1) / 2 decays of the first length; log(3^5) / log(3) is rounded to
   // below 5.
   config::CosineRestartsSchedule s;
@@ -180,7 +180,7 @@ TEST_CASE("every decay of cosine restarts begins at its height") {
 }
 
 // test/keras/schedules.json: what Keras itself computes, in float32; torch_schedules.json: PyTorch.
-TEST_CASE("schedules equal Keras's and PyTorch's over 200 steps") {
+TEST_CASE("schedule: the rates of Keras and PyTorch over 200 steps") {
   const char* name = "";
   SUBCASE("Keras") { name = "schedules.json"; }
   SUBCASE("PyTorch") { name = "torch_schedules.json"; }

@@ -8,8 +8,7 @@
 
 namespace trainer::optim {
 
-TEST_CASE(
-    "learning-rate multipliers reach the updates of the layers they match, the last match counts") {
+TEST_CASE("learning_rate_multiplier: the updates of matching layers, the last match counts") {
   const auto config = test::config_of(
       "{layers: [flatten, {dense: {units: 3, name: block5_a}}, {dense: {units: 3, name: "
       "block5_b}}, {dense: {units: 3, name: top}}]}",
@@ -30,7 +29,7 @@ TEST_CASE(
   CHECK(updates == 6);
 }
 
-TEST_CASE("excluded parameters have no weight decay") {
+TEST_CASE("exclude_from_weight_decay: matching parameters have no weight decay") {
   const auto config = test::config_of(
       "{layers: [conv: {filters: 2}, batch_norm, flatten, {dense: {units: 3}}]}",
       "optimizer: {adamw: {weight_decay: 0.1}, exclude_from_weight_decay: ['*/bias', "
@@ -55,7 +54,7 @@ TEST_CASE("excluded parameters have no weight decay") {
   CHECK(decays == expected);
 }
 
-TEST_CASE("an exclusion that matches no parameter is a mistake") {
+TEST_CASE("exclude_from_weight_decay: a pattern that matches no parameter, an error") {
   const auto config = test::config_of("{layers: [flatten, dense: 3]}",
                                       "optimizer: {adamw: , exclude_from_weight_decay: [bias]}\n");
   const auto graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);
@@ -63,7 +62,7 @@ TEST_CASE("an exclusion that matches no parameter is a mistake") {
                        doctest::Contains("no parameter is named 'bias'"), ConfigError);
 }
 
-TEST_CASE("a multiplier that matches no layer is a mistake") {
+TEST_CASE("learning_rate_multiplier: a pattern that matches no layer, an error") {
   const auto config = test::config_of(
       "{layers: [flatten, dense: 3]}",
       "optimizer: {sgd: , learning_rate_multiplier: [{match: flatten, value: 2}]}\n");

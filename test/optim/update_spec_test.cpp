@@ -13,7 +13,7 @@ UpdateSpec spec(config::OptimizerKind kind) {
 
 }  // namespace
 
-TEST_CASE("each optimizer becomes its rule") {
+TEST_CASE("update_spec: each optimizer gives its update rule") {
   const auto sgd = spec(config::Sgd{0.5, 0.9, true, 0.01});
   CHECK(sgd.learning_rate == 0.5);
   CHECK(std::get<graph::SgdRule>(sgd.update.rule).momentum == 0.9f);
@@ -63,7 +63,7 @@ TEST_CASE("each optimizer becomes its rule") {
   CHECK(adamw.update.weight_decay == 4e-3f);
 }
 
-TEST_CASE("clipping and the weight average") {
+TEST_CASE("update_spec: clipping and the weight average") {
   using Kind = graph::Clip::Kind;
   config::Optimizer optimizer;
   CHECK(update_spec(optimizer).update.clip.kind == Kind::kNone);
