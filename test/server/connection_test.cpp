@@ -108,7 +108,7 @@ struct Job {
 
 }  // namespace
 
-TEST_CASE("with a secret a server answers only tasks that know it") {
+TEST_CASE("Server: a job with a secret, a client with another secret is rejected") {
   Job job(2, "the secret of this job");
   const auto chief = job.join(Role::kChief);
   Values given(1), read(50);
@@ -122,7 +122,7 @@ TEST_CASE("with a secret a server answers only tasks that know it") {
   CHECK(read.buffers == given.buffers);
 }
 
-TEST_CASE("every call of a stranger is refused, the end of the job too") {
+TEST_CASE("Server: a job with a secret, every call without its token is rejected") {
   Job job(1, "the secret of this job");
   const auto chief = job.join(Role::kChief);
   Values given(1), read(50);
@@ -158,7 +158,7 @@ TEST_CASE("every call of a stranger is refused, the end of the job too") {
   CHECK(read.buffers == given.buffers);
 }
 
-TEST_CASE("values go to servers and come back, whatever their number") {
+TEST_CASE("Client: one or three servers, values and gradients arrive and come back") {
   for (const int count : {1, 3}) {
     Job job(count);
     const auto chief = job.join(Role::kChief);
@@ -201,7 +201,7 @@ TEST_CASE("values go to servers and come back, whatever their number") {
   }
 }
 
-TEST_CASE("a task that was told something else is named with what differs") {
+TEST_CASE("Client: another config or other data, an error with the task and the difference") {
   Job job(1);
   CHECK_THROWS_WITH_AS(job.join(Role::kWorker, "seed: 8\n"),
                        doctest::Contains("worker:0 has 'seed: 8', not 'seed: 7' as ps:0"),
@@ -219,7 +219,7 @@ TEST_CASE("a task that was told something else is named with what differs") {
   CHECK_NOTHROW(chief->check());
 }
 
-TEST_CASE("a model too large for its servers is refused before anything is sent") {
+TEST_CASE("Client::start: a model too large for its servers, an error before anything is sent") {
   Job job(1);
   const auto chief = job.join(Role::kChief);
   Start start = small_start();
@@ -230,7 +230,7 @@ TEST_CASE("a model too large for its servers is refused before anything is sent"
       ConfigError);
 }
 
-TEST_CASE("a server that goes and a chief that fails are named") {
+TEST_CASE("Client: a lost server or a failed chief, the error names it") {
   Job job(2);
   const auto chief = job.join(Role::kChief);
   Values values(1);

@@ -57,7 +57,7 @@ struct Kept {
 
 }  // namespace
 
-TEST_CASE("shares are equal, whole cache lines and cover everything") {
+TEST_CASE("find_shard: equal shares of whole cache lines that cover all values") {
   for (const std::int64_t count : {0, 16, 64, 1008, 121'936}) {
     for (const std::int64_t servers : {1, 2, 3, 7}) {
       std::int64_t next = 0;
@@ -73,7 +73,7 @@ TEST_CASE("shares are equal, whole cache lines and cover everything") {
   }
 }
 
-TEST_CASE("several servers make the update of one, bit for bit") {
+TEST_CASE("ParameterStore: several servers, the update has the bits of one server") {
   Kept whole;
   std::vector<std::unique_ptr<Kept>> parts;
   for (std::int64_t i = 0; i < 3; ++i) {
@@ -99,7 +99,7 @@ TEST_CASE("several servers make the update of one, bit for bit") {
   CHECK(floats(whole.parameters) != numbers(64, 1));
 }
 
-TEST_CASE("staleness is measured and bounded") {
+TEST_CASE("ParameterStore: stale gradients, counted and rejected beyond the limit") {
   Kept kept(ParameterStore::First{1});
   const std::vector<float> gradient = numbers(64, 2);
   CHECK(kept.push(0, gradient).staleness == 0);
@@ -119,7 +119,7 @@ TEST_CASE("staleness is measured and bounded") {
   CHECK(staleness.mean == doctest::Approx(1.0 / 3));
 }
 
-TEST_CASE("moving statistics: of one worker as they are, of several every move") {
+TEST_CASE("ParameterStore: moving statistics, replaced by one worker and moved by several") {
   Kept kept;
   const std::vector<float> gradient = numbers(64, 2);
   kept.push(0, gradient, 0, {0.1f, 0.2f, 0.3f});
@@ -131,7 +131,7 @@ TEST_CASE("moving statistics: of one worker as they are, of several every move")
   CHECK(moved[2] == doctest::Approx(-2.7));
 }
 
-TEST_CASE("while servers are held no update begins, and none is lost") {
+TEST_CASE("ParameterStore::hold: updates wait until release() and none is lost") {
   Kept kept;
   const std::vector<float> gradient = numbers(64, 2);
   CHECK(kept.store.hold() == 0);
@@ -149,7 +149,7 @@ TEST_CASE("while servers are held no update begins, and none is lost") {
   CHECK(kept.store.step() == 1);
 }
 
-TEST_CASE("a server waits for updates that were begun, but not forever") {
+TEST_CASE("ParameterStore::read: waits for a started update up to the timeout") {
   Kept other(std::nullopt, find_shard(64, 1, 2));
   std::string values;
   std::thread worker([&] { other.push(0, numbers(32, 2), 1); });
@@ -161,7 +161,7 @@ TEST_CASE("a server waits for updates that were begun, but not forever") {
   CHECK(other.store.step() == 2);
 }
 
-TEST_CASE("the last step is the last") {
+TEST_CASE("ParameterStore: no update is applied after the last step") {
   Start start = small_start();
   start.step = 999;
   ParameterStore store(ParameterStore::First{});
@@ -175,7 +175,7 @@ TEST_CASE("the last step is the last") {
   CHECK(store.step() == 1000);
 }
 
-TEST_CASE("what does not fit is refused") {
+TEST_CASE("ParameterStore: a push of another size or in a wrong state is rejected") {
   Kept kept;
   CHECK_THROWS_AS(kept.push(0, numbers(63, 1)), std::invalid_argument);
   CHECK_THROWS_AS(kept.push(0, numbers(64, 1), 0, {1}), std::invalid_argument);
