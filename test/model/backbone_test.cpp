@@ -115,7 +115,7 @@ std::string text_of(const std::string& backbone) {
 
 }  // namespace
 
-TEST_CASE("backbones have Keras's layers, in its order, with its shapes and numbers") {
+TEST_CASE("backbone: the layers, order, shapes and parameter counts of Keras") {
   check_table("vgg16", "{name: vgg16}", {224, 224, 3}, 4);
   check_table("vgg16_top", "{name: vgg16, include_top: true}", {64, 96, 3}, 10);
   check_table("mobilenet_v2", "{name: mobilenet_v2}", {224, 224, 3}, 4);
@@ -131,7 +131,7 @@ TEST_CASE("backbones have Keras's layers, in its order, with its shapes and numb
 
 // Keras's count_params() of the networks for 1000 classes; torchvision's and the statistics of
 // batch norm for resnet18 and 34.
-TEST_CASE("backbones with their classifiers have Keras's number of parameters") {
+TEST_CASE("backbone: include_top, the parameter count of Keras") {
   const std::map<std::string, std::int64_t> parameters{
       {"resnet18", 11689512 + 9600},    {"resnet34", 21797672 + 17024},
       {"resnet101", 44707176},          {"densenet121", 8062504},
@@ -185,7 +185,7 @@ TEST_CASE("drop_path: the rate of each block is that of timm's formula") {
   }
 }
 
-TEST_CASE("drop_path: each of ConvNeXt's rates is a step of an equal row from 0") {
+TEST_CASE("drop_path: ConvNeXt, the rates rise in equal steps from 0") {
   const auto rates = drop_path_rates("name: convnext_tiny, drop_path: 0.34");
   REQUIRE(rates.size() == 17);
   for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -193,7 +193,7 @@ TEST_CASE("drop_path: each of ConvNeXt's rates is a step of an equal row from 0"
   }
 }
 
-TEST_CASE("drop_path: off when left out, but for EfficientNet's 0.2, as in Keras") {
+TEST_CASE("drop_path: not given, off except for 0.2 in EfficientNet, as in Keras") {
   for (const char* name :
        {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_large", "convnext_tiny"}) {
     CAPTURE(name);
@@ -205,7 +205,7 @@ TEST_CASE("drop_path: off when left out, but for EfficientNet's 0.2, as in Keras
   CHECK(drop_path_rates("name: efficientnet_b0").size() == 9);
 }
 
-TEST_CASE("drop_path: the graphs of evaluation and of exports do not have it") {
+TEST_CASE("drop_path: not part of the graphs of evaluation and export") {
   for (const char* name :
        {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_small", "convnext_tiny"}) {
     CAPTURE(name);
@@ -219,7 +219,7 @@ TEST_CASE("drop_path: the graphs of evaluation and of exports do not have it") {
   }
 }
 
-TEST_CASE("freeze counts as Python slices Keras's layer list") {
+TEST_CASE("freeze: slices select layers as Python slices Keras's list of layers") {
   const std::vector<std::string> last4{"block5_conv1", "block5_conv2", "block5_conv3",
                                        "block5_pool"};
   CHECK(trained("'[:-4]'") == with_head(last4));
@@ -236,7 +236,7 @@ TEST_CASE("freeze counts as Python slices Keras's layer list") {
   CHECK(trained("'block?_conv1'").size() == 13 + 2);
 }
 
-TEST_CASE("freeze: slices, names and classes in one list, the layers of any of them") {
+TEST_CASE("freeze: a list of slices and patterns, layers that any of them selects") {
   const std::vector<std::string> block5{"block5_conv1", "block5_conv2", "block5_conv3",
                                         "block5_pool"};
   const std::vector<std::string> block2{"block2_conv1", "block2_conv2", "block2_pool"};
@@ -249,7 +249,7 @@ TEST_CASE("freeze: slices, names and classes in one list, the layers of any of t
         with_head({"block1_pool", "block2_pool", "block3_pool", "block4_pool"}));
 }
 
-TEST_CASE("freeze: a list is written as it is read") {
+TEST_CASE("freeze: a list is printed as it was read") {
   const auto written = [](const std::string& freeze) {
     const config::Config config = test::config_of("{backbone: {name: vgg16, freeze: " + freeze +
                                                   "}, head: [flatten, dense: 4]}");
@@ -265,7 +265,7 @@ TEST_CASE("freeze: a list is written as it is read") {
   CHECK(written("block1_conv1") == "[block1_conv1]");
 }
 
-TEST_CASE("a mistake of freeze is reported where it stands") {
+TEST_CASE("freeze: a wrong entry, an error at its line and column") {
   const auto place = [](const std::string& freeze) {
     try {
       trained(freeze);
@@ -281,7 +281,7 @@ TEST_CASE("a mistake of freeze is reported where it stands") {
   CHECK(place("['[:2]', 'block[6-9]*']") == "test.yaml:1:50");
 }
 
-TEST_CASE("patterns that match nothing and counts beyond the list are mistakes") {
+TEST_CASE("freeze: patterns that match no layer and counts beyond the list, an error") {
   CHECK_THROWS_WITH_AS(trained("[block9_*]"),
                        doctest::Contains("is named 'block9_*'; its 18 layers are block1_conv1 to"),
                        ConfigError);
@@ -294,13 +294,15 @@ TEST_CASE("patterns that match nothing and counts beyond the list are mistakes")
                        ConfigError);
 }
 
-TEST_CASE("images below 32 pixels are refused as Keras refuses them") {
+TEST_CASE("backbone: images below 32 pixels, an error as in Keras") {
   CHECK_THROWS_WITH_AS(
       test::build("{backbone: vgg16, head: [flatten, dense: 4]}", test::sample({31, 64, 3}, 4)),
       doctest::Contains("at least 32x32"), ConfigError);
 }
 
-TEST_CASE("a frozen prefix has no backward nodes, no gradients and fused activations") {
+TEST_CASE(
+    "training_graph: frozen layers at the start, no backward nodes, no gradients, fused "
+    "activations") {
   const auto graph =
       test::build("{backbone: {name: vgg16, freeze: '[:-4]'}, head: [flatten, dense: 4]}",
                   test::sample({32, 32, 3}, 4));
@@ -320,7 +322,7 @@ TEST_CASE("a frozen prefix has no backward nodes, no gradients and fused activat
   CHECK(count<graph::Activate>(training) == 0);
 }
 
-TEST_CASE("frozen batch norm is folded in training, once, no statistics change") {
+TEST_CASE("training_graph: frozen batch norm, folded in the prepare phase without statistics") {
   const auto graph = test::build(
       "{backbone: {name: mobilenet_v2, freeze: all}, head: [global_average_pool, dense: 4]}",
       test::sample({64, 64, 3}, 4));
@@ -337,7 +339,7 @@ TEST_CASE("frozen batch norm is folded in training, once, no statistics change")
   }
 }
 
-TEST_CASE("batch_norm: eval trains gamma and beta and leaves the statistics") {
+TEST_CASE("batch_norm: eval, gamma and beta are trained and the statistics are constant") {
   const auto graph = test::build(
       "{backbone: {name: mobilenet_v2, batch_norm: eval, freeze: '[:-10]'}, "
       "head: [global_average_pool, dense: 4]}",
@@ -351,7 +353,7 @@ TEST_CASE("batch_norm: eval trains gamma and beta and leaves the statistics") {
   }
 }
 
-TEST_CASE("the table names the source of weights, what is trained and the batch norm's mode") {
+TEST_CASE("layer_table: the source of weights, trainable parameters and mode of batch norm") {
   const auto rows =
       layer_table(test::build("{backbone: {name: mobilenet_v2, weights: w.h5, freeze: '[:-3]'}, "
                               "head: [global_average_pool, dense: 4]}",

@@ -28,7 +28,7 @@ const SampleSpec kDigits = test::sample({28, 28, 1}, 10);
 
 }  // namespace
 
-TEST_CASE("the last layer has to give one number a class") {
+TEST_CASE("build_model: a last layer without one number per class, an error") {
   CHECK(
       mistakes("{layers: [conv: {filters: 4}]}", kDigits) ==
       "conv2d: the last layer gives [batch, 26, 26, 4], expected [batch, 10], one number for each "
@@ -60,7 +60,7 @@ TEST_CASE("the last layer has to give one number a class") {
         "binary_cross_entropy; set units: 1, or for 5 classes model.loss: softmax_cross_entropy");
 }
 
-TEST_CASE("losses that take logits refuse a softmax or sigmoid before them") {
+TEST_CASE("build_model: softmax or sigmoid before a loss that takes logits, an error") {
   const std::string softmax =
       "softmax_cross_entropy takes logits and applies its own function to them; remove the softmax "
       "at the end of the model";
@@ -78,7 +78,7 @@ TEST_CASE("losses that take logits refuse a softmax or sigmoid before them") {
             .empty());
 }
 
-TEST_CASE("all mistakes are reported, those that follow from others are not") {
+TEST_CASE("build_model: several mistakes, an error for each that does not follow from another") {
   const std::string all = mistakes(R"(
   layers:
     - conv: {filters: 4, kernel_size: 40, name: big}
@@ -100,7 +100,7 @@ TEST_CASE("all mistakes are reported, those that follow from others are not") {
       "it");
 }
 
-TEST_CASE("options that do not fit the input") {
+TEST_CASE("build_model: options that do not fit the input, an error") {
   CHECK(
       mistakes("{layers: [reshape: {target_shape: [-1, 5]}, flatten, dense: {units: 10}]}", kDigits)
           .find("the other entries make 5, which does not divide the 784 numbers") !=
@@ -126,7 +126,7 @@ TEST_CASE("options that do not fit the input") {
   }
 }
 
-TEST_CASE("layers that do not fit their inputs") {
+TEST_CASE("build_model: layers that do not fit their inputs, an error") {
   const auto message = [](const std::string& layers) {
     return mistakes("{layers: [" + layers + ", flatten, dense: {units: 10}]}", kDigits);
   };
@@ -147,7 +147,7 @@ TEST_CASE("layers that do not fit their inputs") {
 }
 
 // The reader refuses these already; models may also be written in C++.
-TEST_CASE("models that no config file can hold") {
+TEST_CASE("build_model: a model that no config file can describe, an error") {
   const config::Config config = test::config_of("{layers: [flatten, dense: {units: 10}]}");
   const auto message = [&](const config::Layer& first, const std::string& last = "") {
     config::Model model = config.model;

@@ -26,7 +26,7 @@ namespace trainer::model {
 
 using checkpoint::Tensor;
 
-TEST_CASE("exported files come back bit for bit") {
+TEST_CASE("import_weights: an exported file, the bits of the exported tensors") {
   const TemporaryFolder folder;
   for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
     CAPTURE(name);
@@ -44,7 +44,7 @@ TEST_CASE("exported files come back bit for bit") {
   }
 }
 
-TEST_CASE("export: class names in the order of the outputs come back from every weight file") {
+TEST_CASE("export: class names, read from every file of weights in the order of the outputs") {
   const TemporaryFolder folder;
   const std::vector<std::string> classes{"0", "1", "10", "Caf\xC3\xA9 au lait", "2"};
   for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
@@ -68,8 +68,7 @@ TEST_CASE("export: class names in the order of the outputs come back from every 
   }
 }
 
-TEST_CASE(
-    "ConvNeXt is exported as the layers that Keras has: dense ones, and models in the model") {
+TEST_CASE("export_keras_h5: ConvNeXt, the dense layers and inner models of Keras") {
   std::ifstream fixture_file(test::source_file("test/keras/backbones/features.json"));
   const nlohmann::json expected = nlohmann::json::parse(fixture_file)["convnext_tiny"]["layers"];
   const TemporaryFolder folder;
@@ -108,7 +107,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the name of an exported file is that of its format") {
+TEST_CASE("check_export_path: a name of another format, an error") {
   CHECK_NOTHROW(check_export_path("keras_h5", "x.weights.h5", false));
   CHECK_NOTHROW(check_export_path("onnx", "x.model", false));
   CHECK_THROWS_WITH_AS(check_export_path("onnx", "x.h5", false),
@@ -118,7 +117,7 @@ TEST_CASE("the name of an exported file is that of its format") {
                        ConfigError);
 }
 
-TEST_CASE("EfficientNet is exported with the Normalization layer that Keras's model has") {
+TEST_CASE("export_keras_h5: EfficientNet, the Normalization layer of Keras's model") {
   const TemporaryFolder folder;
   for (const bool keras3 : {false, true}) {
     CAPTURE(keras3);
@@ -204,7 +203,7 @@ TEST_CASE("keras_order: models with branches, the order of Keras's model.layers"
   }
 }
 
-TEST_CASE("keras_order: a chain and every backbone of Keras's, their own order") {
+TEST_CASE("keras_order: a chain and every backbone of Keras, the order of the layers stays") {
   const auto check = [](const graph::Graph& graph) {
     std::vector<std::string> found, expected;
     for (const graph::LayerInfo* layer : keras_order(graph)) found.push_back(layer->name);
@@ -304,7 +303,7 @@ TEST_CASE("import_weights: layers of a later model of a Keras session, matched b
   }
 }
 
-TEST_CASE("remove_normalization: the tensors of one layer, and no others of like or long names") {
+TEST_CASE("remove_normalization: the tensors of one layer, none with similar or long names") {
   config::Config config =
       test::config_of("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3]}");
   const graph::Graph graph =
@@ -333,7 +332,7 @@ TEST_CASE("remove_normalization: the tensors of one layer, and no others of like
   CHECK(left == others);
 }
 
-TEST_CASE("exports take the weight average in place of the parameter") {
+TEST_CASE("export_safetensors: the weight average in place of the parameter") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x.safetensors";
   const Model model = model_of(path);

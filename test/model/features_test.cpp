@@ -20,7 +20,7 @@ graph::Graph small() {
 
 }  // namespace
 
-TEST_CASE("features are those of the last layer before the head, dropout passed over") {
+TEST_CASE("cut_at_features: no layer given, the last one before the output that is not dropout") {
   const FeatureModel features = cut_at_features(small(), "");
   CHECK(features.layer == "hidden");
   CHECK(features.shape == Shape{kBatch, 5});
@@ -35,7 +35,7 @@ TEST_CASE("features are those of the last layer before the head, dropout passed 
                      [](const graph::LayerInfo& layer) { return layer.kind == "Dropout"; }));
 }
 
-TEST_CASE("features of images are rows of the layer's output") {
+TEST_CASE("cut_at_features: a layer whose output is images, flattened to one row per sample") {
   const FeatureModel features = cut_at_features(small(), "first");
   CHECK(features.shape == Shape{kBatch, 4, 4, 4});
   CHECK(features.graph[features.graph.outputs[0]].shape == Shape{kBatch, 64});
@@ -43,7 +43,7 @@ TEST_CASE("features of images are rows of the layer's output") {
   CHECK_NOTHROW(graph::verify(features.graph));
 }
 
-TEST_CASE("a layer that is not there is answered with those that are") {
+TEST_CASE("cut_at_features: an unknown layer, an error with a similar name or all names") {
   CHECK_THROWS_WITH_AS(cut_at_features(small(), "hiden"), doctest::Contains("'hidden'"),
                        ConfigError);
   CHECK_THROWS_WITH_AS(cut_at_features(small(), "xyz"), doctest::Contains("layers: input, first, "),

@@ -61,7 +61,7 @@ std::string message_of(const Model& model) {
 
 }  // namespace
 
-TEST_CASE("every file that Keras writes gives every weight its place and numbers") {
+TEST_CASE("import_weights: files of Keras in each format, all weights of the model") {
   for (const char* file : {"applications.h5", "keras3.keras", "nested.h5", "arrays.npz"}) {
     CAPTURE(file);
     const Model model = model_of(fixture(file));
@@ -74,7 +74,7 @@ TEST_CASE("every file that Keras writes gives every weight its place and numbers
   }
 }
 
-TEST_CASE("the .weights.h5 that a .keras holds loads on its own") {
+TEST_CASE("import_weights: the .weights.h5 file of a .keras archive, all weights of the model") {
   const std::string archive = fixture("keras3.keras");
   const Bytes content = read_file(archive);
   const TemporaryFolder folder;
@@ -89,7 +89,7 @@ TEST_CASE("the .weights.h5 that a .keras holds loads on its own") {
   check_values(model, import_weights(model.graph, model.config.model).tensors);
 }
 
-TEST_CASE("missing, extra and ill-shaped tensors are named") {
+TEST_CASE("import_weights: missing, extra and wrongly shaped tensors, an error that names them") {
   const std::string layers = R"([{conv: {filters: 5, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: other}}])";
   const std::string found = message_of(model_of(fixture("keras3.keras"), layers));
@@ -100,7 +100,7 @@ TEST_CASE("missing, extra and ill-shaped tensors are named") {
   CHECK(found.find("first_bn/0") != std::string::npos);
 }
 
-TEST_CASE("the file of another network is told as such, in a few lines") {
+TEST_CASE("import_weights: the weights of another network, a short error with this reason") {
   const auto config = test::config_of(
       concat("{backbone: {name: mobilenet_v2, alpha: 0.5, weights: '", fixture("keras3.keras"),
              "'}, head: [global_average_pool, dense: 3]}"));
@@ -116,7 +116,7 @@ TEST_CASE("the file of another network is told as such, in a few lines") {
   CHECK(found.find("of another network than MobileNetV2 with alpha: 0.5") != std::string::npos);
 }
 
-TEST_CASE("allow_missing leaves tensors as initialised and says so") {
+TEST_CASE("import_weights: allow_missing, missing tensors stay as initialised and are reported") {
   const std::string layers = R"([{conv: {filters: 4, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: last}}])";
   const Model model = model_of(fixture("arrays.npz"), layers, ", allow_missing: [last]");
@@ -130,7 +130,8 @@ TEST_CASE("allow_missing leaves tensors as initialised and says so") {
   CHECK(import.tensors.size() == 3);
 }
 
-TEST_CASE("what was not loaded is told in a line for each kind, as a note where it was allowed") {
+TEST_CASE(
+    "ImportReport::notices: one line per kind of tensor, a note if allow_missing permits it") {
   ImportReport report;
   report.path = "w.h5";
   CHECK(report.notices().empty());
@@ -155,7 +156,7 @@ TEST_CASE("what was not loaded is told in a line for each kind, as a note where 
         "w.h5: 1 tensor of the file unused, for which the model has no place: y");
 }
 
-TEST_CASE("a model continues from another run: all layers, of the best checkpoint") {
+TEST_CASE("import_weights: a run folder, all layers of its best checkpoint") {
   const TemporaryFolder folder;
   const Path checkpoints = folder.path() / "checkpoints";
   std::filesystem::create_directories(checkpoints);
@@ -218,7 +219,7 @@ TEST_CASE("a model continues from another run: all layers, of the best checkpoin
   CHECK(missing_weights(gone.model, {}).find("no such file or run folder") != std::string::npos);
 }
 
-TEST_CASE("a missing file says which file Keras has and how to name it") {
+TEST_CASE("import_weights: a missing file, an error with the name of Keras's file and the key") {
   const auto config = test::config_of(
       "{backbone: {name: mobilenet_v2, alpha: 0.5, weights: nowhere.h5}, head: "
       "[global_average_pool, dense: 3]}");
@@ -231,7 +232,7 @@ TEST_CASE("a missing file says which file Keras has and how to name it") {
                        doctest::Contains("model.backbone.weights"), DataError);
 }
 
-TEST_CASE("files that are no weights, or cut off, are refused by name") {
+TEST_CASE("import_weights: a text file or a truncated file, an error with its path") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "w.h5";
   write_file_atomic(path, "layers: [dense]\n");
@@ -243,7 +244,7 @@ TEST_CASE("files that are no weights, or cut off, are refused by name") {
   }
 }
 
-TEST_CASE("ConvNeXt's dense layers and nameless factors find their places") {
+TEST_CASE("match_weights: ConvNeXt's dense layers and unnamed layer scales, matched to tensors") {
   const auto config = test::config_of(
       "{backbone: {name: convnext_tiny, weights: w}, head: [global_average_pool, dense: 2]}");
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 2), 1);
@@ -258,7 +259,7 @@ TEST_CASE("ConvNeXt's dense layers and nameless factors find their places") {
   CHECK(import.report.extra.empty());
 }
 
-TEST_CASE("the real MobileNetV2 of Keras loads whole") {
+TEST_CASE("import_weights: the MobileNetV2 file of Keras, every tensor is loaded") {
   const char* shared = std::getenv("TRAINER_SHARED_DATA");
   if (shared == nullptr) TRAINER_SKIP("TRAINER_SHARED_DATA is not set");
   const std::string path =

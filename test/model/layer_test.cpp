@@ -25,7 +25,7 @@ const T& op(const graph::Graph& graph, const std::string& layer) {
 
 }  // namespace
 
-TEST_CASE("images are scaled first, mean and std broadcast to the channels") {
+TEST_CASE("data.normalize: the first node, with mean and std for each channel") {
   const auto graph =
       test::build("{layers: [flatten, dense: {units: 2}]}", test::sample({2, 2, 3}, 2),
                   "data: {format: synthetic, normalize: {scale: 0.5, mean: [0.25], "
@@ -39,7 +39,7 @@ TEST_CASE("images are scaled first, mean and std broadcast to the channels") {
   CHECK(graph[graph.inputs[1]].type == DType::kInt32);
 }
 
-TEST_CASE("the graph ends with logits and the loss") {
+TEST_CASE("build_model: the outputs are the logits and the loss") {
   const auto graph =
       test::build("{layers: [flatten, dense: {units: 3}], loss: mean_squared_error}", [] {
         auto spec = test::sample({2, 2, 1}, 3);
@@ -55,7 +55,7 @@ TEST_CASE("the graph ends with logits and the loss") {
   CHECK_FALSE(loss.gradient);
 }
 
-TEST_CASE("padding same puts the odd pixel below and to the right") {
+TEST_CASE("padding same: the odd pixel is below and to the right") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 2, kernel_size: 3, strides: 2, padding: same, name: even}
@@ -79,7 +79,7 @@ TEST_CASE("padding same puts the odd pixel below and to the right") {
   CHECK(given.pad_after == std::array<std::int64_t, 2>{2, 3});
 }
 
-TEST_CASE("batch norm without scale or center has a constant in its place") {
+TEST_CASE("batch_norm: scale or center false, a constant in place of the parameter") {
   const auto graph = test::build(
       "{layers: [batch_norm: {scale: false, center: false, momentum: 0.9, epsilon: 0.1}, flatten, "
       "dense: {units: 2}]}",
@@ -96,7 +96,7 @@ TEST_CASE("batch norm without scale or center has a constant in its place") {
   CHECK(std::get<graph::UpdateStatistics>(graph.nodes[2].op).epsilon == 0.1f);
 }
 
-TEST_CASE("regularisation, trainability and place of a parameter") {
+TEST_CASE("build_model: the regularizer, trainability and location of a parameter") {
   const auto graph = test::build(R"(
   layers:
     - flatten
@@ -109,7 +109,7 @@ TEST_CASE("regularisation, trainability and place of a parameter") {
   CHECK(graph[graph.find("dense/bias")].l2 == 0);
 }
 
-TEST_CASE("dropouts draw different masks") {
+TEST_CASE("dropout: two layers, different masks") {
   const auto graph =
       test::build("{layers: [flatten, dropout: 0.2, dropout: 0.2, dense: {units: 2}]}",
                   test::sample({2, 2, 1}, 2), "seed: 99\n");
@@ -117,7 +117,7 @@ TEST_CASE("dropouts draw different masks") {
   CHECK(op<graph::Dropout>(graph, "dropout").seed == 99);
 }
 
-TEST_CASE("activations take Keras's default slopes") {
+TEST_CASE("activation: no alpha given, the slopes of Keras") {
   const auto graph = test::build(R"(
   layers:
     - activation: leaky_relu
@@ -131,7 +131,7 @@ TEST_CASE("activations take Keras's default slopes") {
   CHECK(op<graph::Activate>(graph, "activation_2").activation.alpha == 1.0f);
 }
 
-TEST_CASE("any acyclic graph can be written with names") {
+TEST_CASE("layers: names as inputs, any acyclic graph") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 4, padding: same, name: left}
@@ -145,7 +145,7 @@ TEST_CASE("any acyclic graph can be written with names") {
   CHECK(node(graph, "right").inputs[0] == node(graph, "left").inputs[0]);
 }
 
-TEST_CASE("a dense classifier is flatten, hidden layers and logits") {
+TEST_CASE("dense_classifier: flatten, hidden layers and logits") {
   const auto graph =
       test::build("{dense_classifier: {hidden_units: [8, 4], dropout: 0.1, activation: tanh}}",
                   test::sample({3, 3, 1}, 7));
@@ -156,7 +156,7 @@ TEST_CASE("a dense classifier is flatten, hidden layers and logits") {
   CHECK(graph[graph.find("dense_1/kernel")].shape == Shape{8, 4});
 }
 
-TEST_CASE("a dense classifier of two classes may have one logit") {
+TEST_CASE("dense_classifier: two classes with binary_cross_entropy, one logit") {
   const auto graph =
       test::build("{dense_classifier: {hidden_units: [8]}, loss: binary_cross_entropy}",
                   test::sample({3, 3, 1}, 2));
@@ -164,7 +164,7 @@ TEST_CASE("a dense classifier of two classes may have one logit") {
 }
 
 // test/keras: shapes that Keras itself gives.
-TEST_CASE("layers have the shapes of Keras's") {
+TEST_CASE("layers: the output shapes of Keras") {
   int compared = 0;
   auto examples = nlohmann::json::array();
   for (const char* name : {"layers.json", "more_layers.json"}) {

@@ -26,7 +26,7 @@ std::string persistent_values(const graph::Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("layers get Keras's automatic names") {
+TEST_CASE("layer_names: layers without a name, the automatic names of Keras") {
   const auto graph = test::build(R"(
   layers:
     - zero_pad: {padding: 1}
@@ -51,7 +51,7 @@ TEST_CASE("layers get Keras's automatic names") {
         "global_average_pooling2d dense dense_1");
 }
 
-TEST_CASE("automatic names avoid given ones") {
+TEST_CASE("layer_names: automatic names differ from given names") {
   const auto graph = test::build(R"(
   layers:
     - flatten: {name: dense_1}
@@ -61,7 +61,7 @@ TEST_CASE("automatic names avoid given ones") {
   CHECK(names(graph) == "input dense_1 dense dense_2");
 }
 
-TEST_CASE("parameters are named and shaped as in Keras") {
+TEST_CASE("build_model: the names and shapes of Keras's parameters") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 4, kernel_size: [3, 2], groups: 2}

@@ -6,7 +6,7 @@
 
 namespace trainer::model {
 
-TEST_CASE("the table of article Z's CNN has Keras's numbers") {
+TEST_CASE("layer_table: a CNN with batch norm, the shapes and parameter counts of Keras") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 32, activation: relu}

@@ -11,7 +11,7 @@ namespace trainer::model {
 
 using checkpoint::Tensor;
 
-TEST_CASE("torchvision's VGG16 is renamed and transposed") {
+TEST_CASE("from_torchvision: VGG16, tensors are renamed and transposed") {
   std::vector<Tensor> file{{"features.2.weight", {2, 1, 1, 3}, {1, 2, 3, 4, 5, 6}},
                            {"features.28.bias", {2}, {1, 2}},
                            {"classifier.3.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}};
@@ -66,7 +66,7 @@ void check_all_loaded(const graph::Graph& graph, config::Backbone::Name name, co
 
 }  // namespace
 
-TEST_CASE("a whole state dict of torchvision's ResNet50 fills Keras's network") {
+TEST_CASE("from_torchvision: the state dict of ResNet50, all tensors of Keras's network") {
   const auto config =
       test::config_of("{backbone: {name: resnet50, include_top: true, weights: w}}");
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 10), 1);
@@ -94,7 +94,7 @@ TEST_CASE("a whole state dict of torchvision's ResNet50 fills Keras's network") 
   check_all_loaded(graph, config::Backbone::Name::kResNet50, dict, 53 * 2 + 53 * 4 + 2);
 }
 
-TEST_CASE("a whole state dict of torchvision's ResNet18 keeps its names") {
+TEST_CASE("from_torchvision: the state dict of ResNet18, all tensors of the network") {
   const auto config =
       test::config_of("{backbone: {name: resnet18, include_top: true, weights: w}}");
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 10), 1);
