@@ -39,7 +39,7 @@ run_tests() {  # PRESET CTEST_ARGS...
 # are cases that repeat others with the reference backend, or with larger models.
 check_asan() {
   local unit_tests left_out
-  left_out="^(e2e:|test_e2e|.*on the reference backend$|engine: ?a sample's features do not depend|"
+  left_out="^(e2e:|test_e2e|.*on the reference backend$|engine: ?FrozenPrefix: the features of a sample|"
   left_out+="backend: ?recompute: mobilenet_v2)"
   configure asan
   mapfile -t unit_tests < <(targets asan 'test_[a-z0-9_]*|trainer_cuda_fake' | grep -v e2e)
@@ -53,7 +53,7 @@ check_asan() {
 # block, as a thread: their mistakes on purpose are races.
 check_tsan() {
   local cuda left_out
-  left_out="^(train: ?servers|engine: ?(a sample's features do not depend|ClassActivation: a backbone's last|"
+  left_out="^(train: ?servers|engine: ?(FrozenPrefix: the features of a sample|ClassActivation: a backbone's last|"
   left_out+="on the reference backend)|backend: ?a batch larger than a piece|data: ?decode_plain: real)"
   configure tsan
   mapfile -t cuda < <(targets tsan 'test_cuda_(fake_runtime|kernels|collective)|trainer_cuda_fake')

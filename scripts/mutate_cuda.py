@@ -47,7 +47,10 @@ TESTS = {
     ],
     "updates": [("release", "trainer_cuda_fake", BACKEND, "rules over*,float16*", "", FAKE)],
     "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],
-    "engine": [("release", "trainer_cuda_fake", ENGINE, "replicas*,inputs travel*,a loss of one*", "", SHARED)],
+    "engine": [
+        ("release", "trainer_cuda_fake", ENGINE, "Replicas: ordered sums*,Replicas: two workers*,Replicas: after prepare*,"
+         "Replicas: inputs are copied*,Replicas: the loss of one*", "", SHARED),
+    ],
 }
 PASSED = (0, 77)  # 77: nothing failed, and a case was skipped
 # Programs that hold no code of the CUDA backend, and their targets.

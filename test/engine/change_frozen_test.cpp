@@ -20,7 +20,7 @@ std::map<std::string, std::vector<float>> parameters_of(const Replicas& engine) 
 
 }  // namespace
 
-TEST_CASE("weight decay and multipliers of parameters hold after other layers are frozen") {
+TEST_CASE("Replicas::change_frozen: other frozen layers, weight decay and multipliers stay") {
   config::Config config = test::config_of(
       "{layers: [flatten, dense: {units: 4, name: first, bias_initializer: ones}, "
       "dense: {units: 3, name: last, bias_initializer: ones}]}",

@@ -156,7 +156,7 @@ void check_against_differences(const SplitModel& model) {
 
 // The steps of the differences cross few corners of piecewise linear functions, so that smooth ones
 // follow the layer.
-TEST_CASE("ClassActivation: the map is that of gradients by differences") {
+TEST_CASE("ClassActivation: the map equals that of finite differences") {
   const std::string conv = "conv: {filters: 6, activation: relu}";
   const std::string last = "conv: {filters: 6, activation: relu, name: map}";
   SUBCASE("an activation that is computed from its input, and batch norm") {
@@ -239,7 +239,7 @@ TEST_CASE("ClassActivation: a backbone's last layer, the map is the dense layer'
   }
 }
 
-TEST_CASE("find_feature_map: takes the last layer with positions, and names what has none") {
+TEST_CASE("find_feature_map: the last layer with several positions, an error if there is none") {
   const auto find = [](const std::string& layers, const std::string& name = "") {
     return model::find_feature_map(
                test::build("{layers: [" + layers + "]}", test::sample({12, 12, 1}, 2)), name)

@@ -5,7 +5,7 @@
 #include <cstring>
 
 namespace trainer::engine {
-TEST_CASE("a flipped image has the pixels of each row in reverse, each with its channels") {
+TEST_CASE("flip_images: the pixels of each row are reversed, each with its channels") {
   std::vector<std::uint8_t> images(2 * 2 * 3 * 2);  // 2 images of 2 x 3 pixels with 2 channels
   for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<std::uint8_t>(i);
   std::vector<std::byte> flipped;

@@ -88,7 +88,7 @@ class Counted final : public data::Dataset {
 }  // namespace
 
 // What makes kept features equal to those of any later epoch.
-TEST_CASE("a sample's features do not depend on the number of samples computed with it") {
+TEST_CASE("FrozenPrefix: the features of a sample do not depend on the size of its batch") {
   for (const char* backbone :
        {"name: vgg16, freeze: '[:-4]'", "name: mobilenet_v2, alpha: 0.5, freeze: all",
         "name: mobilenet_v2, freeze: '[:-20]'", "name: resnet50, freeze: '[:60]'"}) {
@@ -118,7 +118,7 @@ TEST_CASE("a sample's features do not depend on the number of samples computed w
   }
 }
 
-TEST_CASE("the prefix ends where one value is all that the rest needs") {
+TEST_CASE("FrozenPrefix: ends at the last frozen layer whose output is all that the rest needs") {
   const auto layer = [](const std::string& backbone) {
     const Frozen model(backbone);
     const FrozenPrefix* prefix = model.engine->prefix();
@@ -132,7 +132,7 @@ TEST_CASE("the prefix ends where one value is all that the rest needs") {
               "'block_2_expand*']") == "block_1_project_BN");
 }
 
-TEST_CASE("weights and precision are part of what features are known by") {
+TEST_CASE("FrozenPrefix::key: changes with weights and precision, not with the head") {
   Frozen one("name: mobilenet_v2, alpha: 0.35, freeze: all");
   const std::string key = one.engine->prefix()->key();
   CHECK(key == Frozen("name: mobilenet_v2, alpha: 0.35, freeze: all").engine->prefix()->key());
@@ -154,7 +154,7 @@ TEST_CASE("weights and precision are part of what features are known by") {
   CHECK(one.engine->prefix()->key() == key);
 }
 
-TEST_CASE("mirror images are not made of features") {
+TEST_CASE("evaluate: flip with cached features, an error") {
   Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
   const Counted images(10);
   data::FeatureDataset features(images, model.engine->prefix()->shape(),
@@ -165,7 +165,7 @@ TEST_CASE("mirror images are not made of features") {
                        "mirror images need images", std::logic_error);
 }
 
-TEST_CASE("each image is read once, wherever the run begins and ends") {
+TEST_CASE("Feed: cached features, those of the model with each image read once") {
   Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
   const Counted images(10);
   data::FeatureDataset features(images, model.engine->prefix()->shape(),

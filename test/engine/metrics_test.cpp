@@ -11,7 +11,7 @@
 using namespace trainer;
 using namespace trainer::engine;
 
-TEST_CASE("wilson: known values and the ends") {
+TEST_CASE("wilson: known values and both ends") {
   // Closed form evaluated with 50 digits.
   const Interval most = wilson(9900, 10000);
   CHECK(most.low == doctest::Approx(0.98785302).epsilon(1e-7));
@@ -95,7 +95,7 @@ TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
   }
 }
 
-TEST_CASE("metrics: names of what has a number") {
+TEST_CASE("named_metrics: the metrics that have a value") {
   MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 3, 2);
   const float logits[] = {2, 1, 0, /**/ 0, 5, 4};
   const float losses[] = {1, 3};
@@ -110,7 +110,7 @@ TEST_CASE("metrics: names of what has a number") {
       1);
 }
 
-TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too many scores") {
+TEST_CASE("metrics: one class, NaN or too many scores, no AUC") {
   const float logits[] = {0.5f, -1.0f};
   const float losses[] = {1, 1};
   const auto auc = [&](std::vector<float> scores, std::vector<std::int32_t> labels,
@@ -128,7 +128,7 @@ TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too 
   CHECK(std::isnan(auc(scores, {0, 1}, 1)));
 }
 
-TEST_CASE("metrics: AUC tells chances apart that a float rounds to 1") {
+TEST_CASE("metrics: probabilities that a float rounds to 1, AUC still orders them") {
   MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 2, 0);
   const float logits[] = {0, 40, /**/ 0, 45, /**/ 50, 0};
   const float losses[] = {1, 1, 1};

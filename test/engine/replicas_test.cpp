@@ -86,7 +86,7 @@ Floats copy(std::span<const float> values, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE("replicas with ordered sums train, report and evaluate as one does, bit by bit") {
+TEST_CASE("Replicas: ordered sums, the bits of one replica in training and evaluation") {
   const auto one = make(config_of(1, 16, true));
   const auto two = make(config_of(2, 8, true)), four = make(config_of(4, 4, true));
   CHECK(four->count() == 4);
@@ -115,7 +115,7 @@ TEST_CASE("replicas with ordered sums train, report and evaluate as one does, bi
   }
 }
 
-TEST_CASE("one replica evaluates alone when the config says so, with the bits of all together") {
+TEST_CASE("Replicas: parallel.evaluate false, one replica evaluates with the bits of all") {
   for (const bool ordered : {false, true}) {
     config::Config config = config_of(2, 8, ordered);
     const auto spread = make(config);
@@ -136,7 +136,7 @@ TEST_CASE("one replica evaluates alone when the config says so, with the bits of
   }
 }
 
-TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
+TEST_CASE("Replicas: parallel.evaluate false with frozen layers, one of several ranks evaluates") {
   const char* const frozen =
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}";
   for (const bool ordered : {false, true}) {
@@ -166,7 +166,7 @@ TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
   }
 }
 
-TEST_CASE("replicas of two workers train as those of one process") {
+TEST_CASE("Replicas: two workers, the training of one process") {
   const auto alone = make(config_of(4, 4, true));
   auto workers = cluster::make_local_group(2);
   std::vector<std::string> hashes(2);
@@ -190,9 +190,7 @@ TEST_CASE("replicas of two workers train as those of one process") {
   CHECK(hashes[1] == hashes[0]);
 }
 
-TEST_CASE(
-    "where the time of a call went, by replica: no more than the call took, and no phase for "
-    "nothing") {
+TEST_CASE("Replicas::times: phases of each replica, at most the time of the call in total") {
   const auto seconds_of = [](const backend::PhaseTimes& times) {
     return times.copy + times.forward + times.backward + times.all_reduce + times.update;
   };
@@ -221,7 +219,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("inputs travel to the device while it works on the call before") {
+TEST_CASE("Replicas: inputs are copied to the device during the call before") {
   constexpr std::int64_t kCount = 16;
   const auto config = config_of(1, kCount, false);
   Replicas engine(model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1),
@@ -256,7 +254,7 @@ TEST_CASE("inputs travel to the device while it works on the call before") {
     CHECK(copies[call] < copies.front() - seconds / 2);
 }
 
-TEST_CASE("the time of frozen layers is of the forward phase") {
+TEST_CASE("Replicas::times: frozen layers, their time is part of the forward phase") {
   constexpr std::int64_t kCount = 4;
   const auto config = config_of(
       1, kCount, false,
@@ -281,7 +279,7 @@ TEST_CASE("the time of frozen layers is of the forward phase") {
   if (engine.times()[0].measured && !test::uses_reference_backend()) CHECK(with_prefix > without);
 }
 
-TEST_CASE("a variable that differs between replicas is named, with its rank") {
+TEST_CASE("Replicas::check_equal: a variable that differs, an error with its name and rank") {
   const auto replicas = make(config_of(3, 4, false));
   CHECK_NOTHROW(replicas->check_equal());
   for (checkpoint::Tensor tensor : replicas->tensors()) {
@@ -300,7 +298,7 @@ TEST_CASE("a variable that differs between replicas is named, with its rank") {
   }
 }
 
-TEST_CASE("a loss of one replica that is not finite: none updates, and the place is found") {
+TEST_CASE("Replicas: the loss of one replica is not finite, no update and the layer is found") {
   const auto replicas =
       make(config_of(2, 4, false, "{layers: [flatten, dense: 3], loss: mean_squared_error}"));
   const std::string before = replicas->parameters_sha256();
@@ -320,13 +318,13 @@ TEST_CASE("a loss of one replica that is not finite: none updates, and the place
   CHECK(replicas->find_not_finite(given, scalars).find("dense/kernel") != std::string::npos);
 }
 
-TEST_CASE("an error in a replica's thread reaches the caller, and no other replica hangs") {
+TEST_CASE("Replicas: an error in the thread of one replica, thrown to the caller") {
   const Samples batch(10, 1);  // outlives the replicas, which may still read it after an error
   const auto replicas = make(config_of(2, 4, true));
   CHECK_THROWS_AS(replicas->step(batch.of(10), scalars_of(10)), std::logic_error);
 }
 
-TEST_CASE("batch statistics and ordered sums: the layer is named where it stands") {
+TEST_CASE("Replicas: batch_norm with ordered sums, an error at the line of the layer") {
   const config::Config config =
       config_of(1, 8, true, "{layers: [conv: {filters: 4}, batch_norm, flatten, dense: 3]}");
   try {
@@ -341,7 +339,7 @@ TEST_CASE("batch statistics and ordered sums: the layer is named where it stands
   CHECK_FALSE(uses_batch_statistics(model_of(config_of(1, 8, true))));
 }
 
-TEST_CASE("resuming asks for the same global batch, however many replicas make it up") {
+TEST_CASE("from_metadata: another global batch is an error, another number of replicas is not") {
   data::Datasets data;
   const auto read = [&](const checkpoint::Metadata& metadata, const config::Config& config,
                         std::int64_t workers) {

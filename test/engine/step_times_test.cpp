@@ -20,7 +20,7 @@ RankTimes rank_of(double backward) {
 
 }  // namespace
 
-TEST_CASE("step times: the phases of a rank add up to its step, what runs beside left aside") {
+TEST_CASE("step times: the phases of a rank add up to its step, without overlapped work") {
   backend::PhaseTimes device;
   device.copy = 0.01;
   device.forward = 0.2;
@@ -38,7 +38,7 @@ TEST_CASE("step times: the phases of a rank add up to its step, what runs beside
   CHECK(rank_times(0.5, 0.125, device)[StepPhase::kOther] == 0);
 }
 
-TEST_CASE("step times: means over steps, and over ranks the least, the median, the most") {
+TEST_CASE("StepTimes: means over steps, minimum, median and maximum over ranks") {
   StepTimes times;
   CHECK(times.empty());
   CHECK(times.spread(StepPhase::kBackward).max == 0);
@@ -70,7 +70,7 @@ TEST_CASE("step times: means over steps, and over ranks the least, the median, t
   CHECK(both.steps() == 1);
 }
 
-TEST_CASE("step times: a straggler is far above the others, in time of its own") {
+TEST_CASE("StepTimes::straggler: a rank whose own time is far above that of the others") {
   const auto straggler = [](std::vector<double> backward) {
     std::vector<RankTimes> ranks;
     for (const double seconds : backward) ranks.push_back(rank_of(seconds));
@@ -114,7 +114,7 @@ TEST_CASE("step times: a straggler is far above the others, in time of its own")
   CHECK(straggler({0.5, 0.1})->rank == 0);
 }
 
-TEST_CASE("step times: a rank that waits for data holds the others up") {
+TEST_CASE("StepTimes::straggler: a rank that waits for data") {
   backend::PhaseTimes device;
   device.forward = 0.1;
   device.all_reduce = 0.7;
@@ -129,7 +129,7 @@ TEST_CASE("step times: a rank that waits for data holds the others up") {
   CHECK(straggler->phase == StepPhase::kDataWait);
 }
 
-TEST_CASE("step times in words: phases with time, of several ranks with both ends") {
+TEST_CASE("describe: step times, phases that took time with their range over ranks") {
   const RankTimes one[] = {rank_of(0.5)};
   StepTimes times;
   times.add(one);

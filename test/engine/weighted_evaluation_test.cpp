@@ -65,7 +65,7 @@ double loss_of(const float* logits, std::int64_t label) {
 
 }  // namespace
 
-TEST_CASE("evaluation: weights of samples weigh the loss and no other metric") {
+TEST_CASE("evaluate: sample weights, the weighted loss and other metrics without weights") {
   const Weighed weighed(true), plain(false);
   std::vector<float> logits;
   const Metrics metrics = evaluated(config_with(1), weighed, nullptr, &logits);
@@ -84,7 +84,7 @@ TEST_CASE("evaluation: weights of samples weigh the loss and no other metric") {
   CHECK(metrics.auc == unweighed.auc);
 }
 
-TEST_CASE("evaluation: a weighed loss has the same bits on any number of replicas and workers") {
+TEST_CASE("evaluate: sample weights, the bits of the loss for any number of replicas and workers") {
   const Weighed weighed(true);
   const double loss = evaluated(config_with(1), weighed).loss;
   for (const std::int64_t replicas : {2, 4}) {
