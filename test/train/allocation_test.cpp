@@ -143,7 +143,7 @@ std::int64_t allocations_of(std::int64_t replicas, bool ordered, config::Precisi
 
 }  // namespace
 
-TEST_CASE("allocations of trainer are counted, those of oneDNN are not") {
+TEST_CASE("allocation counter: allocations of trainer are counted, those of oneDNN are not") {
   if (kSanitized) TRAINER_SKIP(kWhySkipped);
   REQUIRE(foreign_code().count >= 1);
   const Except except;
@@ -152,7 +152,7 @@ TEST_CASE("allocations of trainer are counted, those of oneDNN are not") {
   CHECK(allocations == before + 2);
 }
 
-TEST_CASE("a training step allocates nothing, on one and on two replicas") {
+TEST_CASE("Replicas::step: one and two replicas, no allocation") {
   if (kSanitized) TRAINER_SKIP(kWhySkipped);
   for (const std::int64_t replicas : {1, 2}) {
     for (const bool ordered : {false, true}) {

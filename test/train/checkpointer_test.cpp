@@ -35,7 +35,7 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("checkpointer: saves once what does not change, and again what does") {
+TEST_CASE("checkpointer: saves a step once, and a later step again") {
   Subject subject;
   RunContext context(subject.job);
   Checkpointer checkpointer(context);
@@ -52,7 +52,7 @@ TEST_CASE("checkpointer: saves once what does not change, and again what does") 
   CHECK(checkpointer.last_checkpoint().find("step-00000004") != std::string::npos);
 }
 
-TEST_CASE("checkpointer: the newest that can be read, with a warning for one that cannot") {
+TEST_CASE("checkpointer: loads the newest readable checkpoint, with a warning for a damaged one") {
   Subject subject;
   RunContext context(subject.job);
   Checkpointer checkpointer(context);
@@ -106,7 +106,8 @@ class PublishWatch final : public hooks::Hook {
 
 }  // namespace
 
-TEST_CASE("checkpointer: a checkpoint gets its name, the rows of all its steps are in the files") {
+TEST_CASE(
+    "checkpointer: before a checkpoint is published, the rows of its steps are in the files") {
   Subject subject;
   std::vector<std::string> notes;
   std::vector<std::unique_ptr<hooks::Hook>>& all = subject.job.hooks;
@@ -136,7 +137,7 @@ TEST_CASE("checkpointer: a checkpoint gets its name, the rows of all its steps a
                         "run.json 1", "seconds of the last step"});
 }
 
-TEST_CASE("checkpointer: a resumed state is saved already, and its best is marked") {
+TEST_CASE("checkpointer: a resumed state, not saved again and its best checkpoint is marked") {
   Subject subject;
   RunContext context(subject.job);
   context.state.step = context.state.best_step = 3;

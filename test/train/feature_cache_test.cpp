@@ -66,7 +66,7 @@ std::set<std::string> files_after(const std::string& before, Subject now) {
 
 }  // namespace
 
-TEST_CASE("feature cache: of the splits of the plan, in memory or in files") {
+TEST_CASE("feature cache: one for each split of the plan, in memory or in files") {
   const TemporaryFolder folder;
   Subject subject("");
   CHECK(subject.open(FeaturePlan::Where::kNowhere, folder.path()).find(subject.data.train.get()) ==
@@ -82,7 +82,7 @@ TEST_CASE("feature cache: of the splits of the plan, in memory or in files") {
   CHECK(files_of(folder.path()).size() == 2);
 }
 
-TEST_CASE("feature cache: files are found again by what the features depend on, others removed") {
+TEST_CASE("feature cache: files of the same images and layers are used again, others are removed") {
   const std::string half = ", normalize: {scale: 0.5}";
   const auto files = files_after(half, Subject(half));
   CHECK(files.size() == 2);
@@ -111,7 +111,7 @@ TEST_CASE("feature cache: a shared folder keeps the files of other runs") {
   CHECK(std::includes(both.begin(), both.end(), first.begin(), first.end()));
 }
 
-TEST_CASE("feature cache: all parts of one set of images have one file, unless they are random") {
+TEST_CASE("feature cache: splits of one set of images share a file, unless images are random") {
   const auto open = [](const std::string& keys) {
     const TemporaryFolder folder;
     Subject subject(keys);
@@ -181,7 +181,8 @@ struct TwoRuns {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(TwoRuns, "feature cache: claim() waits until the other run has computed all") {
+TEST_CASE_FIXTURE(TwoRuns,
+                  "feature cache: claim() waits until the other run has computed all features") {
   std::future<bool> second = claim_second();
   CHECK(second.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
   store_all();
@@ -189,7 +190,8 @@ TEST_CASE_FIXTURE(TwoRuns, "feature cache: claim() waits until the other run has
   CHECK(warning == "");
 }
 
-TEST_CASE_FIXTURE(TwoRuns, "feature cache: claim() computes what a run that has ended left") {
+TEST_CASE_FIXTURE(
+    TwoRuns, "feature cache: claim() computes the features that a run which has ended left out") {
   std::future<bool> second = claim_second();
   first.reset();
   CHECK_FALSE(second.get());

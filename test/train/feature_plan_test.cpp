@@ -33,7 +33,7 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("features: kept where the config says, in memory where they fit") {
+TEST_CASE("feature plan: stored where the config says, with auto in memory if they fit") {
   Subject subject(", freeze: all");
   const FeaturePlan automatic = subject.plan(CacheFeatures::kAuto);
   CHECK(automatic.where == Where::kMemory);
@@ -47,7 +47,7 @@ TEST_CASE("features: kept where the config says, in memory where they fit") {
   CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kAlone, 1).where == Where::kDisk);
 }
 
-TEST_CASE("features: runs share files, also for one epoch, unless the config wants memory") {
+TEST_CASE("feature plan: runs share files, also for one epoch, unless the config says memory") {
   Subject subject(", freeze: all");
   const FeaturePlan plan = subject.plan(CacheFeatures::kAuto, FeatureSharing::kRuns, 1);
   CHECK(plan.where == Where::kDisk);
@@ -57,7 +57,7 @@ TEST_CASE("features: runs share files, also for one epoch, unless the config wan
   CHECK(subject.plan(CacheFeatures::kOff, FeatureSharing::kRuns).where == Where::kNowhere);
 }
 
-TEST_CASE("features: processes of one machine share files, others keep none") {
+TEST_CASE("feature plan: processes of one machine share files, those of several store nothing") {
   Subject subject(", freeze: all");
   CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kOneMachine).where == Where::kDisk);
   CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory, FeatureSharing::kOneMachine), ConfigError);
@@ -70,7 +70,7 @@ TEST_CASE("features: processes of one machine share files, others keep none") {
   CHECK_FALSE(servers.reason_matters);
 }
 
-TEST_CASE("features: images that change at random, and layers that are trained, have none") {
+TEST_CASE("feature plan: random images or no frozen layers, nothing is stored") {
   Subject subject(", freeze: all");
   subject.splits[0].random = true;
   const FeaturePlan plan = subject.plan(CacheFeatures::kAuto);

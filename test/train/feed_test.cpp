@@ -43,7 +43,7 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("feed: batches come in order, from any on, whether they are looked at first or not") {
+TEST_CASE("feed: any first step, batches in order with and without look_ahead()") {
   Subject subject;
   Feed whole(*subject.trial.train, nullptr, subject.engine, options_of(0, 12));
   const std::vector<std::int64_t> all = indices_of(whole, 12, false);
@@ -52,7 +52,7 @@ TEST_CASE("feed: batches come in order, from any on, whether they are looked at 
   CHECK(indices_of(later, 7, true) == std::vector<std::int64_t>(all.begin() + 20, all.end()));
 }
 
-TEST_CASE("feed: a sample that cannot be read is told when its batch is due, also ahead") {
+TEST_CASE("feed: a sample that cannot be read, an error when its batch is due or looked at ahead") {
   Subject subject;
   data::LoaderOptions options = options_of(0, 6);
   options.shuffle = false;
@@ -64,7 +64,7 @@ TEST_CASE("feed: a sample that cannot be read is told when its batch is due, als
   }
 }
 
-TEST_CASE("feed: features are stored in the first epoch and given from the second on") {
+TEST_CASE("feed: features are stored in the first epoch and returned from the second epoch on") {
   Trial trial(run_config());
   trial.config = trainer::test::config_of(
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 2]}",

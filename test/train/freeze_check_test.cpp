@@ -34,7 +34,7 @@ struct Job {
 
 }  // namespace
 
-TEST_CASE("frozen parameters and statistics are bit-identical after training, the others are not") {
+TEST_CASE("FreezeCheck: frozen parameters and statistics have the same bits after training") {
   Job job("freeze: '[:-3]'");
   const FreezeCheck check(job.engine);
   // 51 convolutions and batch norms below Conv_1, whose kernel is trained.
@@ -46,7 +46,7 @@ TEST_CASE("frozen parameters and statistics are bit-identical after training, th
   CHECK_NOTHROW(check.check(job.engine));
 }
 
-TEST_CASE("batch_norm: eval keeps the statistics of trained layers") {
+TEST_CASE("FreezeCheck: batch_norm eval, the statistics of trained layers stay") {
   Job job("batch_norm: eval");
   const FreezeCheck check(job.engine);
   CHECK(check.tensors() == 52 * 2);
@@ -54,7 +54,7 @@ TEST_CASE("batch_norm: eval keeps the statistics of trained layers") {
   CHECK_NOTHROW(check.check(job.engine));
 }
 
-TEST_CASE("a frozen tensor that changed is named, with exit code 5") {
+TEST_CASE("FreezeCheck: a frozen tensor that changed, an error with its name and exit code 5") {
   Job job("freeze: all");
   const FreezeCheck check(job.engine);
   job.step();

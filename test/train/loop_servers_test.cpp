@@ -224,7 +224,7 @@ TEST_CASE("servers: the worker makes the last steps, the last call of hooks coun
   CHECK(servers.trial.events.back() == "finish done");
 }
 
-TEST_CASE("servers: a stop by a hook of the chief, and a resumed job") {
+TEST_CASE("servers: a hook of the chief stops the job, which can be resumed") {
   Servers servers(server_config("", kBatchNorm), 0);
   servers.trial.at_step = [](std::int64_t step) {
     return step == 4 ? Request::kStop : Request::kContinue;

@@ -53,7 +53,7 @@ std::int64_t newest_step(const Trial& trial) {
 
 }  // namespace
 
-TEST_CASE("hooks see a step, then its evaluation, then its checkpoint, and everything at the end") {
+TEST_CASE("train: hooks get a step, then its evaluation, then its checkpoint, and all at the end") {
   Trial trial(run_config("run: {evaluate_every: 3 steps, checkpoint_every: 2 steps}\n"));
   trial.add_split(Split::kValidation);
   trial.add_split(Split::kTest);
@@ -67,7 +67,7 @@ TEST_CASE("hooks see a step, then its evaluation, then its checkpoint, and every
   CHECK(finish.evaluations[1].metrics.count == 6);
 }
 
-TEST_CASE("without a validation split the test split is evaluated, and known at the end") {
+TEST_CASE("train: no validation split, the test split is evaluated when due and at the end") {
   Trial trial(run_config("run: {evaluate_every: 4 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kTest);
   SUBCASE("again after more steps") {
@@ -85,7 +85,7 @@ TEST_CASE("without a validation split the test split is evaluated, and known at 
   }
 }
 
-TEST_CASE("what a hook asks for is done after the step") {
+TEST_CASE("train: a request of a hook, done after the step") {
   Trial trial(run_config());
   SUBCASE("save") {
     trial.at_step = [](std::int64_t step) {
@@ -115,7 +115,7 @@ TEST_CASE("what a hook asks for is done after the step") {
   }
 }
 
-TEST_CASE("a signal ends the run with a checkpoint of the step, without an evaluation") {
+TEST_CASE("train: a signal, the run ends with a checkpoint of the step and no evaluation") {
   Trial trial(run_config());
   trial.add_split(Split::kValidation);
   trial.at_step = [](std::int64_t step) {
@@ -135,7 +135,7 @@ TEST_CASE("a signal ends the run with a checkpoint of the step, without an evalu
   CHECK(trial.events == Events{"start 6", "validation 6", "finish already done"});
 }
 
-TEST_CASE("an evaluation that a signal cut short is made up for when the run is resumed") {
+TEST_CASE("train: a signal during an evaluation, the resumed run repeats the evaluation") {
   Trial trial(run_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kValidation);
   trial.at_step = [](std::int64_t step) {
@@ -195,7 +195,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a resumed run ends with the bits of one that was never stopped") {
+TEST_CASE("train: a run that is stopped and resumed, the bits of an uninterrupted run") {
   const std::string accumulate =
       "optimizer: {adam: {learning_rate: 0.01}, accumulate: 2, ema: 0.9}\n";
   for (const std::int64_t at : {1, 3, 5}) {
@@ -217,7 +217,7 @@ TEST_CASE("a resumed run ends with the bits of one that was never stopped") {
   }
 }
 
-TEST_CASE("train: drop_remainder, epochs of whole batches, and a resume in any epoch") {
+TEST_CASE("train: drop_remainder, epochs of whole batches and a resume in any epoch") {
   config::Config config = run_config("", kBatchNorm);
   config.train.epochs = 3;
   config.data.drop_remainder = true;
@@ -250,7 +250,7 @@ TEST_CASE("train: drop_remainder, epochs of whole batches, and a resume in any e
   CHECK(code == kExitData);
 }
 
-TEST_CASE("a resumed float16 run goes on with the loss scale that it had come to") {
+TEST_CASE("train: a resumed float16 run, continues with its loss scale") {
   if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   config::Config config = run_config();
   config.train.precision = config::Precision::kFloat16;
@@ -275,7 +275,7 @@ TEST_CASE("a resumed float16 run goes on with the loss scale that it had come to
   CHECK(finish.parameters_sha256 == expected.parameters_sha256);
 }
 
-TEST_CASE("intervals in seconds go by the clock that is passed in") {
+TEST_CASE("train: intervals in seconds, measured by the given clock") {
   Trial trial(run_config("run: {evaluate_every: 25 seconds, checkpoint_every: 40 seconds}\n"));
   trial.add_split(Split::kValidation);
   trial.at_step = [&](std::int64_t) {
@@ -290,7 +290,7 @@ TEST_CASE("intervals in seconds go by the clock that is passed in") {
   CHECK(finish.wall_seconds == 60);
 }
 
-TEST_CASE("data that cannot be read: the steps before are saved, and the error says where") {
+TEST_CASE("train: unreadable data, the steps before are saved and the error names the sample") {
   Trial trial(run_config());
   trial.config.data.shuffle = false;
   trial.train->unreadable_samples = {13};  // step 4
@@ -306,7 +306,7 @@ TEST_CASE("data that cannot be read: the steps before are saved, and the error s
   CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
 }
 
-TEST_CASE("data that cannot be used in the middle of a step leaves no trace of the step") {
+TEST_CASE("train: a bad sample in the middle of a step, a resume has the bits of a whole run") {
   config::Config config = run_config("", kBatchNorm);
   config.optimizer.accumulate = 3;
   config.data.shuffle = false;
@@ -321,7 +321,7 @@ TEST_CASE("data that cannot be used in the middle of a step leaves no trace of t
   CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
 }
 
-TEST_CASE("a validation split that cannot be read ends the run after its step") {
+TEST_CASE("train: an unreadable validation split, the run ends after its step") {
   Trial trial(run_config("run: {evaluate_every: 2 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kValidation);
   trial.validation().unreadable_samples = {5};
@@ -332,7 +332,7 @@ TEST_CASE("a validation split that cannot be read ends the run after its step") 
 }
 
 TEST_CASE(
-    "a loss that is not finite: the layer, the step and the rate are named, nothing is saved") {
+    "train: a loss that is not finite, an error with the layer, step and rate, nothing is saved") {
   Trial trial(run_config());
   trial.at_step = [&](std::int64_t step) {
     if (step == 2) write_number(*trial.replicas, "dense/kernel", HUGE_VALF);
@@ -349,7 +349,7 @@ TEST_CASE(
   CHECK(newest_step(trial) == 0);
 }
 
-TEST_CASE("a loss that is not finite because of the data is an error of the data") {
+TEST_CASE("train: a loss that is not finite because of the data, exit code 3") {
   Trial trial(run_config());
   trial.config.data.shuffle = false;
   trial.train->infinite_samples = {9};  // step 3
@@ -360,7 +360,7 @@ TEST_CASE("a loss that is not finite because of the data is an error of the data
   CHECK(newest_step(trial) == 2);
 }
 
-TEST_CASE("variables that are not finite never replace a good checkpoint") {
+TEST_CASE("train: variables that are not finite, the last good checkpoint stays") {
   Trial trial(run_config("run: {checkpoint_every: 2 steps, evaluate_every: 1000 steps}\n"));
   trial.at_step = [&](std::int64_t step) {
     if (step == 4) write_number(*trial.replicas, "dense/bias", NAN);
@@ -373,7 +373,7 @@ TEST_CASE("variables that are not finite never replace a good checkpoint") {
   CHECK(newest_step(trial) == 2);
 }
 
-TEST_CASE("the best checkpoint is that of run.best") {
+TEST_CASE("run.best: the best checkpoint is chosen by this metric") {
   Trial trial(run_config(
       "run: {evaluate_every: 1 steps, checkpoint_every: 1000 steps, best: validation/loss}\n"));
   trial.add_split(Split::kValidation);
@@ -387,7 +387,7 @@ TEST_CASE("the best checkpoint is that of run.best") {
   CHECK(std::filesystem::exists(trial.folder.path() / "run" / "checkpoints" / "best.safetensors"));
 }
 
-TEST_CASE("restore_best ends the run with the parameters of the best evaluation") {
+TEST_CASE("restore_best: the run ends with the parameters of the best evaluation") {
   Trial trial(run_config(
       "run: {evaluate_every: 1 steps, checkpoint_every: 1000 steps, best: validation/loss}\n"));
   trial.config.train.early_stop = config::EarlyStop{"validation/loss", 2, 0, true, {}};
@@ -420,7 +420,7 @@ TEST_CASE("restore_best ends the run with the parameters of the best evaluation"
   CHECK(trial.run(Start::kResume).parameters_sha256 == sha);
 }
 
-TEST_CASE("reduce_on_plateau multiplies the rate, also of a resumed run") {
+TEST_CASE("train: reduce_on_plateau, the rate falls, also in a resumed run") {
   const auto rates_of = [&](std::int64_t stop_after) {
     Trial trial(run_config("run: {evaluate_every: 1 steps, checkpoint_every: 1 steps}\n"));
     trial.config.train.epochs = 2;
@@ -446,7 +446,7 @@ TEST_CASE("reduce_on_plateau multiplies the rate, also of a resumed run") {
   CHECK(rates_of(5) == rates);
 }
 
-TEST_CASE("a run is not resumed with what it would not go on with") {
+TEST_CASE("train: a resume with another seed, exit code 3") {
   Trial trial(run_config());
   trial.run();
   int code = 0;

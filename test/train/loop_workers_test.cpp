@@ -136,7 +136,7 @@ TEST_CASE("workers: with ordered sums they end with the bits of one process") {
   CHECK(workers.run()[0].finish.parameters_sha256 == alone.run().parameters_sha256);
 }
 
-TEST_CASE("workers: the hash of a step's samples is that of one process, whoever reads them") {
+TEST_CASE("workers: the hash of the samples of a step is that of one process") {
   Trial alone(run_config());
   alone.run();
   REQUIRE(alone.sample_ids.size() == 6);
@@ -170,7 +170,7 @@ TEST_CASE("workers: the hash of a step's samples is that of one process, whoever
   CHECK(shuffled.sample_ids != alone.sample_ids);
 }
 
-TEST_CASE("workers: the chief knows where the time of every rank went, and the straggler") {
+TEST_CASE("workers: the chief has the phase times of every rank and the straggler") {
   Workers workers(worker_config());
   Trial& slow = workers.trials[1];
   // On its own clock, which goes on with nothing else.
@@ -190,7 +190,7 @@ TEST_CASE("workers: the chief knows where the time of every rank went, and the s
   CHECK(workers.trials[0].ranks[1].starts_with("rank 1 (worker 1 on host "));
 }
 
-TEST_CASE("workers: what a hook of the chief asks for is done by both after the next step") {
+TEST_CASE("workers: a request of a hook of the chief, done by both after the next step") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [](std::int64_t step) {
     return step == 2 ? Request::kSave : step == 4 ? Request::kStop : Request::kContinue;
@@ -203,7 +203,7 @@ TEST_CASE("workers: what a hook of the chief asks for is done by both after the 
   CHECK(ended[1].finish.steps == 5);
 }
 
-TEST_CASE("workers: a signal ends both after the same step") {
+TEST_CASE("workers: a signal, both end after the same step") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [](std::int64_t step) {
     if (step == 2) std::raise(SIGUSR1);
@@ -218,7 +218,7 @@ TEST_CASE("workers: a signal ends both after the same step") {
   CHECK(ended[0].finish.steps <= 4);
 }
 
-TEST_CASE("workers: a signal during an evaluation ends both before the next step") {
+TEST_CASE("workers: a signal during an evaluation, both end before the next step") {
   Workers workers(worker_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
   for (Trial& trial : workers.trials) trial.add_split(Split::kValidation);
   workers.trials[1].validation().signals_when_read = true;
@@ -229,7 +229,7 @@ TEST_CASE("workers: a signal during an evaluation ends both before the next step
   CHECK(ended[1].finish.steps == 3);
 }
 
-TEST_CASE("workers: both go on from the chief's checkpoint") {
+TEST_CASE("workers: a resume, both continue from the chief's checkpoint") {
   config::Config config = worker_config("", kBatchNorm);
   config.train.epochs = 2;
   Workers whole(config), parts(config);
@@ -245,7 +245,7 @@ TEST_CASE("workers: both go on from the chief's checkpoint") {
   CHECK(ended[1].finish.parameters_sha256 == wanted);
 }
 
-TEST_CASE("workers: all have the loss scale of the chief's checkpoint") {
+TEST_CASE("workers: a resume, both have the loss scale of the chief's checkpoint") {
   if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   config::Config config = worker_config();
   config.train.precision = config::Precision::kFloat16;
@@ -271,7 +271,8 @@ TEST_CASE("workers: all have the loss scale of the chief's checkpoint") {
   CHECK(ended[0].finish.parameters_sha256 == ended[1].finish.parameters_sha256);
 }
 
-TEST_CASE("workers: the one that cannot read its data says why, the step before is saved") {
+TEST_CASE(
+    "workers: one cannot read its data, an error with the reason and the step before is saved") {
   for (const int rank : {0, 1}) {
     for (const std::int64_t sample : {std::int64_t{0}, std::int64_t{12}}) {  // of steps 1 and 4
       CAPTURE(rank);
@@ -292,7 +293,7 @@ TEST_CASE("workers: the one that cannot read its data says why, the step before 
   }
 }
 
-TEST_CASE("workers: a loss that is not finite ends both") {
+TEST_CASE("workers: a loss that is not finite, both end") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [&](std::int64_t step) {
     if (step != 2) return Request::kContinue;

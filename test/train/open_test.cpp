@@ -17,7 +17,8 @@ namespace trainer::train {
 using test::FloatImageFiles;
 using test::write_floats;
 
-TEST_CASE("float images are taken as they are unless the config says otherwise") {
+TEST_CASE(
+    "resolve_normalize: float images without data.normalize, scale 1 with a note or a warning") {
   FloatImageFiles floats(0.125f);
   const data::Datasets data = train::open_training_data(floats.config);
   const Notice notice = train::resolve_normalize(floats.config, data);
@@ -44,7 +45,7 @@ TEST_CASE("float images are taken as they are unless the config says otherwise")
   CHECK(config::find_normalize(bytes.data).scale == 1 / 255.0);
 }
 
-TEST_CASE("labels that are no whole numbers name no class") {
+TEST_CASE("open_training_data: floating-point labels, an error for a loss of classes") {
   const FloatImageFiles floats(1, "", true);
   CHECK_THROWS_WITH_AS(train::open_training_data(floats.config),
                        doctest::Contains("its labels are floating-point numbers"), DataError);
@@ -53,7 +54,7 @@ TEST_CASE("labels that are no whole numbers name no class") {
   CHECK_NOTHROW(train::open_training_data(regression));
 }
 
-TEST_CASE("one class is no task for softmax") {
+TEST_CASE("open_training_data: softmax with one class, an error") {
   const FloatImageFiles floats(0.1f);
   write_file_atomic(floats.folder.path() / "labels",
                     Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0});
@@ -67,7 +68,7 @@ TEST_CASE("one class is no task for softmax") {
                        ConfigError);
 }
 
-TEST_CASE("a batch that this machine cannot hold is an error at the config's line") {
+TEST_CASE("check_batch: a batch beyond the memory of this machine, an error at its line") {
   config::Config config = FloatImageFiles(0.1f).config;
   const model::SampleSpec sample{Shape{224, 224, 3}, DType::kUInt8, true, 10};
   check_batch(config, sample);
@@ -86,7 +87,7 @@ TEST_CASE("a batch that this machine cannot hold is an error at the config's lin
                        ConfigError);
 }
 
-TEST_CASE("a model with nothing to train is an error, unless layers are unfrozen later") {
+TEST_CASE("check_model: nothing to train, an error unless layers are unfrozen later") {
   const auto check = [](const std::string& model) {
     const config::Config config = FloatImageFiles::parsed(
         "model: " + model +
@@ -100,7 +101,7 @@ TEST_CASE("a model with nothing to train is an error, unless layers are unfrozen
   check("{layers: [flatten, dense: 3]}");
 }
 
-TEST_CASE("check_model: configs without shapes or classes, what was checked") {
+TEST_CASE("check_model: a config without shapes or classes, the parts that were checked") {
   const auto check = [](const std::string& layers, const std::string& data,
                         const std::string& loss = "softmax_cross_entropy") {
     return check_model(FloatImageFiles::parsed("model: {layers: [" + layers + "], loss: " + loss +
@@ -128,7 +129,8 @@ TEST_CASE("check_model: configs without shapes or classes, what was checked") {
                        ConfigError);
 }
 
-TEST_CASE("test images that are not numbers are named when their loss is none") {
+TEST_CASE(
+    "why_not_finite: test images with NaN, an error with the file and sample if the loss is NaN") {
   const TemporaryFolder folder;
   write_floats(folder.path() / "images", {8, 2, 2}, 0, 0.1f);
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -156,7 +158,7 @@ TEST_CASE("test images that are not numbers are named when their loss is none") 
         std::string::npos);
 }
 
-TEST_CASE("weights of classes: by name or number, or balanced as scikit-learn's") {
+TEST_CASE("class_weight: by name or number, or balanced as in scikit-learn") {
   FloatImageFiles floats(0.1f, ", classes: [cat, dog, bird]");  // labels 0 1 2 0 1 2 0 1
   const auto weights = [&](const config::ClassWeight& weight) {
     floats.config.train.class_weight = weight;
@@ -176,7 +178,7 @@ TEST_CASE("weights of classes: by name or number, or balanced as scikit-learn's"
                        doctest::Contains("names class 1 twice"), ConfigError);
 }
 
-TEST_CASE("weights of classes reach the training loss alone") {
+TEST_CASE("class_weight: part of the training loss, not of the evaluation loss") {
   FloatImageFiles floats(0.1f);
   floats.config.train.class_weight = config::ClassWeight{false, {{"1", 3}}, {}};
   const data::Datasets data = open_training_data(floats.config);

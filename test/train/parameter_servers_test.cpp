@@ -20,12 +20,12 @@ cluster::Identity with_servers(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("servers: a job has them when its cluster does") {
+TEST_CASE("servers: a job has parameter servers if its cluster has ps tasks") {
   CHECK_FALSE(has_parameter_servers(with_servers(0)));
   CHECK(has_parameter_servers(with_servers(2)));
 }
 
-TEST_CASE("servers: tasks agree on cluster and config, but for what is each task's own") {
+TEST_CASE("servers: tasks agree on cluster and config, except for keys of one task") {
   const cluster::Identity who = with_servers(1);
   const config::Config config = run_config();
   const std::string agreement = agreement_facts(who, config);
@@ -44,7 +44,7 @@ TEST_CASE("servers: tasks agree on cluster and config, but for what is each task
   CHECK(agreement_facts(with_servers(2), config) != agreement);
 }
 
-TEST_CASE("servers: workers have the training data and the frozen tensors alike") {
+TEST_CASE("servers: workers agree on the training data and the frozen tensors") {
   const auto common = [](const std::string& freeze, std::int64_t samples, std::uint64_t seed) {
     Trial trial(run_config(), samples);
     trial.config = trainer::test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35" + freeze +

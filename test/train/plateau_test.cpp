@@ -12,7 +12,7 @@
 
 namespace trainer::train {
 
-TEST_CASE("reduce_on_plateau gives the rates of Keras's ReduceLROnPlateau") {
+TEST_CASE("reduce_on_plateau: the rates of Keras's ReduceLROnPlateau") {
   std::ifstream file(test::source_file("test/keras/plateaus.json"));
   REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
@@ -44,7 +44,7 @@ TEST_CASE("reduce_on_plateau gives the rates of Keras's ReduceLROnPlateau") {
   }
 }
 
-TEST_CASE("a value that is not a number is no improvement") {
+TEST_CASE("reduce_on_plateau: NaN, not an improvement") {
   config::ReduceOnPlateauSchedule plateau;
   plateau.patience = 1;
   PlateauState state = after_evaluation({}, plateau, 1, 0.5, 0.1);

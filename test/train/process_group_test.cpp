@@ -46,7 +46,7 @@ void check_contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("workers: what does not fit their number is refused") {
+TEST_CASE("workers: settings that do not fit the number of workers, an error") {
   CHECK(problem("threads: 1", 1) == "");
   CHECK(problem("lr_scaling: linear", 2) == "");
   check_contains(problem("threads: 1", 2), "parallel.lr_scaling: must be given with 2 workers");
@@ -70,8 +70,7 @@ TEST_CASE("workers: what does not fit their number is refused") {
                  "needs auto: ring does not sum in the order of a tree");
 }
 
-TEST_CASE(
-    "ProcessGroup: two ranks sum, have the names of their hosts and what the chief broadcasts") {
+TEST_CASE("ProcessGroup: two ranks, sums, names of hosts and values that the chief broadcasts") {
   config::Config config = trainer::test::config_of(kModel, "parallel: {lr_scaling: none}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
   const cluster::ReservedPort port;

@@ -62,7 +62,7 @@ std::map<std::int64_t, int> count_rounds() {
 
 }  // namespace
 
-TEST_CASE("train: three ranks, few messages follow each other in a start and in a step") {
+TEST_CASE("train: three ranks, a bounded number of message rounds for the start and each step") {
   std::map<std::int64_t, int> rounds = count_rounds();
   REQUIRE(rounds.size() == 16);
   MESSAGE("rounds until the end of step 1: ", rounds[1]);

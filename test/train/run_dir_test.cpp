@@ -19,7 +19,7 @@ void touch(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("run folder: a used one is refused, gone on with or replaced") {
+TEST_CASE("run folder: one with checkpoints, an error unless it is resumed or overwritten") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
@@ -45,7 +45,7 @@ TEST_CASE("run folder: a used one is refused, gone on with or replaced") {
   CHECK(std::filesystem::exists(run / "notes.txt"));  // not a run's
 }
 
-TEST_CASE("run folder: what killed writers left is removed, but nothing of anybody else") {
+TEST_CASE("run folder: temporary files of killed writers are removed, other files stay") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
@@ -64,7 +64,7 @@ TEST_CASE("run folder: what killed writers left is removed, but nothing of anybo
   CHECK(names == std::vector<std::string>{"checkpoints", "report.html.tmp.4711", "run.json"});
 }
 
-TEST_CASE("run folder: one of somebody else is never touched") {
+TEST_CASE("run folder: a folder with another config.yaml, an error and no change") {
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
   for (const Start start : {Start::kFresh, Start::kResume, Start::kOverwrite}) {
     const TemporaryFolder folder;

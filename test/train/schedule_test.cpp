@@ -39,7 +39,7 @@ TEST_CASE("schedule: steps, epochs, stages and the end are known ahead, seconds 
         std::vector<std::int64_t>{7, 10, 15, 16});
 }
 
-TEST_CASE("schedule: what is known ahead is due then, and nothing else") {
+TEST_CASE("schedule: is_boundary() holds for exactly the steps that due() reports") {
   Schedule schedule = schedule_of("{evaluate_every: 0.3 epochs, checkpoint_every: 4 steps}");
   const Schedule ahead = schedule;
   for (std::int64_t step = 1; step < 15; ++step) {
@@ -51,7 +51,7 @@ TEST_CASE("schedule: what is known ahead is due then, and nothing else") {
   }
 }
 
-TEST_CASE("schedule: seconds count from the time they were due last") {
+TEST_CASE("schedule: an interval in seconds counts from the last time it was due") {
   Schedule schedule = schedule_of("{evaluate_every: 10 seconds, checkpoint_every: 25 seconds}");
   std::vector<std::int64_t> evaluations, saves;
   std::int64_t step = 0;

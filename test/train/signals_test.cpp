@@ -10,7 +10,7 @@
 
 namespace trainer::train {
 
-TEST_CASE("signals: each is known by name, and forgotten by the next watch") {
+TEST_CASE("SignalWatch: each signal has its name until the next watch") {
   std::signal(SIGHUP, SIG_DFL);  // nohup has it ignored
   for (const auto& [number, name] :
        {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGHUP, "SIGHUP"},
@@ -23,7 +23,7 @@ TEST_CASE("signals: each is known by name, and forgotten by the next watch") {
   }
 }
 
-TEST_CASE("signals: after a watch the handlers before it are back") {
+TEST_CASE("SignalWatch: destroyed, the handlers before it are restored") {
   struct sigaction before {
   }, after{};
   REQUIRE(sigaction(SIGTERM, nullptr, &before) == 0);
@@ -70,7 +70,7 @@ TEST_CASE("startup signals: each ends the process with exit code 75 before and a
   CHECK((after.sa_handler == before.sa_handler));
 }
 
-TEST_CASE("signals: nohup keeps its meaning") {
+TEST_CASE("SignalWatch: SIGHUP that nohup ignores stays ignored") {
   std::signal(SIGHUP, SIG_IGN);
   {
     const SignalWatch watch;
@@ -83,7 +83,7 @@ TEST_CASE("signals: nohup keeps its meaning") {
   std::signal(SIGHUP, SIG_DFL);
 }
 
-TEST_CASE("signals: a closed pipe is an error of the write, a closed output counts as SIGHUP") {
+TEST_CASE("SignalWatch: a closed pipe is a write error, a closed output counts as SIGHUP") {
   const SignalWatch watch;
   int ends[2] = {};
   REQUIRE(::pipe(ends) == 0);
@@ -97,7 +97,7 @@ TEST_CASE("signals: a closed pipe is an error of the write, a closed output coun
   CHECK(std::string(SignalWatch::received()) == "SIGHUP");
 }
 
-TEST_CASE("signals: Ctrl-C is answered at once where that is asked for") {
+TEST_CASE("SignalWatch: Ctrl-C prints a message at once if asked for") {
   for (const bool acknowledge : {false, true}) {
     int ends[2] = {};
     REQUIRE(::pipe(ends) == 0);

@@ -36,7 +36,7 @@ void check_contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("state: all fields go into a checkpoint's text and back") {
+TEST_CASE("RunState: every field is stored in the metadata and read back") {
   const Trial trial(run_config());
   config::Config config = trial.config;
   config.train.early_stop = config::EarlyStop{};
@@ -70,7 +70,7 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   CHECK_FALSE(from_metadata(metadata, trial.config, trial.data, plan, "run").stopped);
 }
 
-TEST_CASE("state: a checkpoint without a loss scale has none, one that is no number is refused") {
+TEST_CASE("RunState: a checkpoint without a loss scale, no value, and a text instead is an error") {
   const Trial trial(run_config());
   const TrainingPlan plan = plan_steps(trial.config, 24);
   auto metadata = to_metadata({}, trial.config, trial.data, plan);
@@ -82,7 +82,7 @@ TEST_CASE("state: a checkpoint without a loss scale has none, one that is no num
                        doctest::Contains("loss_scale"), DataError);
 }
 
-TEST_CASE("state: what a run cannot go on with is refused by name") {
+TEST_CASE("from_metadata: a change that a resume does not allow, an error with the key") {
   const config::Config config = run_config();
   CHECK(refusal(config, config) == "");
   config::Config other = config;
@@ -105,7 +105,7 @@ TEST_CASE("state: what a run cannot go on with is refused by name") {
   CHECK(refusal(config, other).ends_with("\nRestore these values."));
 }
 
-TEST_CASE("state: a change of the optimizer's slots is refused, one of its numbers is not") {
+TEST_CASE("from_metadata: other optimizer slots are an error, other optimizer values are not") {
   const config::Config sgd = with_optimizer("sgd: {learning_rate: 0.1}");
   const config::Config momentum = with_optimizer("sgd: {learning_rate: 0.1, momentum: 0.9}");
   check_contains(refusal(sgd, momentum), "momentum was 0, is 0.9");
@@ -120,7 +120,7 @@ TEST_CASE("state: a change of the optimizer's slots is refused, one of its numbe
   CHECK(refusal(momentum, with_optimizer("sgd: {learning_rate: 0.2, momentum: 0.8}")) == "");
 }
 
-TEST_CASE("state: a change that matters and is allowed is told") {
+TEST_CASE("changes_since: a relevant change that is allowed, a warning") {
   const config::Config config = run_config();
   const Trial trial(config);
   const auto metadata = to_metadata({}, config, trial.data, plan_steps(config, 24));
@@ -133,18 +133,18 @@ TEST_CASE("state: a change that matters and is allowed is told") {
   CHECK(changes.warnings[0] == "optimizer.sgd.learning_rate was 0.1, is 0.2");
 }
 
-TEST_CASE("state: a checkpoint that is no run's is refused") {
+TEST_CASE("read_step: a checkpoint without a valid step, an error") {
   CHECK_THROWS_WITH_AS(read_step({}, "file"), doctest::Contains("lacks \"step\""), DataError);
   CHECK_THROWS_WITH_AS(read_step({{"step", "12x"}}, "file"), doctest::Contains("expected a number"),
                        DataError);
 }
 
-TEST_CASE("read_classes: control characters of a crafted checkpoint, spelled out") {
+TEST_CASE("read_classes: control characters of a crafted checkpoint, escaped") {
   CHECK(checkpoint::read_classes({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
         std::vector<std::string>{"cat", "d\xc3\xb6g", "\\x1b[2J\\x0da"});
 }
 
-TEST_CASE("state: negative or huge numbers of a crafted checkpoint, errors that name the file") {
+TEST_CASE("read_step: negative or huge numbers of a crafted checkpoint, an error with the file") {
   for (const char* value : {"-1", "9223372036854775807", "-9223372036854775808"}) {
     CAPTURE(value);
     CHECK_THROWS_WITH_AS(read_step({{"step", value}}, "a.safetensors"),

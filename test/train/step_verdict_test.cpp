@@ -18,7 +18,7 @@ StepVerdict verdict_of(const std::vector<StepVerdict>& ranks) {
 
 }  // namespace
 
-TEST_CASE("verdict: every field survives alone") {
+TEST_CASE("StepVerdict: each field alone, kept by the sum over ranks") {
   const auto check = [](const auto& set, const auto& get) {
     StepVerdict own;
     set(own);
@@ -45,7 +45,7 @@ TEST_CASE("verdict: every field survives alone") {
         [](const auto& v) { return v.sample_ids == 0x8123456789abcdefu; });
 }
 
-TEST_CASE("verdict: shares are summed, the penalty is that of each rank which has one") {
+TEST_CASE("StepVerdict: losses are summed over ranks, the penalty is not") {
   StepVerdict one, two, three;
   one.loss = 1;
   two.loss = 0.5;
@@ -56,7 +56,7 @@ TEST_CASE("verdict: shares are summed, the penalty is that of each rank which ha
   CHECK(verdict.penalty == 3.0);
 }
 
-TEST_CASE("verdict: hashes of samples are summed modulo 2^64") {
+TEST_CASE("StepVerdict: hashes of samples are summed modulo 2^64") {
   StepVerdict one, two, three;
   one.sample_ids = 0xffffffffffffffffu;
   two.sample_ids = 0xffffffff00000003u;
@@ -64,7 +64,7 @@ TEST_CASE("verdict: hashes of samples are summed modulo 2^64") {
   CHECK(verdict_of({one, two, three}).sample_ids == 0xffffffff00000009u);
 }
 
-TEST_CASE("due actions: the strongest request, and whatever is due in either") {
+TEST_CASE("DueActions::merge: the strongest request and the actions of both") {
   DueActions due;
   CHECK_FALSE(due.any());
   due.merge({.evaluate = true, .save = false, .interrupted = false, .request = Request::kStop});

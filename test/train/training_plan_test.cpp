@@ -20,7 +20,8 @@ config::Config config_with(std::int64_t batch, std::int64_t accumulate) {
 }  // namespace
 
 TEST_CASE(
-    "plan: every sample of an epoch is in exactly one step, short batches and steps included") {
+    "training plan: every sample of an epoch is in exactly one step, with short batches and "
+    "steps") {
   for (const std::int64_t samples : {1, 7, 8, 9, 100, 101}) {
     for (const std::int64_t accumulate : {1, 2, 3}) {
       const train::TrainingPlan plan = train::plan_steps(config_with(8, accumulate), samples);
@@ -40,9 +41,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "plan: fractional epochs round up to a step, max_steps is taken as it is, no samples is an "
-    "error") {
+TEST_CASE("training plan: fractional epochs, rounded up to a step, and no samples are an error") {
   config::Config config = config_with(8, 1);
   config.train.epochs = 0.5;
   CHECK(train::plan_steps(config, 36).total_steps == 3);
@@ -52,7 +51,7 @@ TEST_CASE(
   CHECK_THROWS_AS(train::plan_steps(config, 0), ConfigError);
 }
 
-TEST_CASE("plan: drop_remainder, epochs of whole batches alone") {
+TEST_CASE("training plan: drop_remainder, epochs of whole batches only") {
   for (const std::int64_t samples : {8, 9, 15, 16, 100, 101}) {
     for (const std::int64_t accumulate : {1, 2, 3}) {
       CAPTURE(samples);
@@ -79,7 +78,9 @@ TEST_CASE("plan: drop_remainder, epochs of whole batches alone") {
   }
 }
 
-TEST_CASE("plan: drop_remainder, the batch of all replicas and workers, or of one without shards") {
+TEST_CASE(
+    "training plan: drop_remainder, the batch of all replicas and workers, or of one without "
+    "shards") {
   config::Config config = config_with(8, 1);
   config.data.drop_remainder = true;
   config.parallel.replicas = 2;
@@ -94,7 +95,7 @@ TEST_CASE("plan: drop_remainder, the batch of all replicas and workers, or of on
   CHECK(repeated.count_samples(11) == 48);
 }
 
-TEST_CASE("plan: drop_remainder without a whole batch, an error that names the batch") {
+TEST_CASE("training plan: drop_remainder without a whole batch, an error that names the batch") {
   config::Config config = config_with(8, 1);
   CHECK_NOTHROW(train::plan_steps(config, 7));
   config.data.drop_remainder = true;
@@ -108,7 +109,7 @@ TEST_CASE("plan: drop_remainder without a whole batch, an error that names the b
                        doctest::Contains("a batch of 16 (2 replicas of 8)"), ConfigError);
 }
 
-TEST_CASE("plan: drop_remainder, the learning rate falls over the steps that there are") {
+TEST_CASE("training plan: drop_remainder, the learning rate falls over the remaining steps") {
   config::Config config = config_with(8, 1);
   config.optimizer.kind = config::Sgd{};
   config.schedule.kind = config::CosineSchedule{};
@@ -121,7 +122,7 @@ TEST_CASE("plan: drop_remainder, the learning rate falls over the steps that the
   }
 }
 
-TEST_CASE("plan: replicas make the global batch, and the learning rate as the config says") {
+TEST_CASE("training plan: several replicas, the global batch and the scaled learning rate") {
   using Scaling = config::Parallel::LrScaling;
   config::Config config = config_with(8, 2);
   config.optimizer.kind = config::Sgd{};
@@ -151,7 +152,7 @@ TEST_CASE("plan: replicas make the global batch, and the learning rate as the co
   CHECK(learning_rate(config, plan)(0) == doctest::Approx(4 * ramp_up.peak));
 }
 
-TEST_CASE("plan: without sharding every replica goes through all samples in an epoch") {
+TEST_CASE("training plan: no sharding, every replica reads all samples in an epoch") {
   config::Config config = config_with(8, 2);
   config.parallel.replicas = 2;
   config.parallel.shard = config::Parallel::Shard::kOff;

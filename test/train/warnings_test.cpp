@@ -29,7 +29,7 @@ void check_one(const std::vector<std::string>& warnings, const std::string& text
 
 }  // namespace
 
-TEST_CASE("warnings: a plain model has none, nor one whose frozen layers have weights") {
+TEST_CASE("warnings: none for a plain model or for frozen layers with weights") {
   CHECK(config_warnings(trainer::test::config_of("{layers: [flatten, dense: 3]}"),
                         trainer::test::sample({4, 4, 1}, 3), std::nullopt)
             .empty());
@@ -37,7 +37,7 @@ TEST_CASE("warnings: a plain model has none, nor one whose frozen layers have we
   CHECK(Warnings(", freeze: all, weights: w.h5").with_data.empty());
 }
 
-TEST_CASE("warnings: noise of random_erasing that the range of pixels cuts") {
+TEST_CASE("warnings: noise of random_erasing that is cut at the range of pixels") {
   using Mode = config::RandomErasing::Mode;
   using Preset = config::PreprocessPreset;
   const auto find_warnings = [](Mode mode, Preset preset) {
@@ -62,7 +62,7 @@ TEST_CASE("warnings: noise of random_erasing that the range of pixels cuts") {
   CHECK(find_warnings(Mode::kValue, Preset::kScale).empty());
 }
 
-TEST_CASE("warnings: layers frozen at random numbers, and a selection of none") {
+TEST_CASE("warnings: frozen layers without weights, and freeze that selects no layer") {
   check_one(Warnings(", freeze: all").with_data,
             "model.backbone.freeze: the frozen layers keep the random numbers");
   check_one(Warnings(", freeze: [out_relu]", 600).with_data,
@@ -125,7 +125,7 @@ TEST_CASE("warnings: batch norm of a backbone without weights, whose momentum is
   CHECK(Warnings("").without_data.empty());
 }
 
-TEST_CASE("warnings: a stage that comes after the end of the run, with its place") {
+TEST_CASE("warnings: a stage after the end of the run, with its key and line") {
   const std::string late = ", freeze: all, weights: w.h5, unfreeze: [{at: 2 epochs, freeze: none}]";
   check_one(Warnings(late).with_data,
             "model.backbone.unfreeze[0].at: the run ends before 2 epochs");
