@@ -118,7 +118,7 @@ TEST_CASE("metric files: columns of each GPU, over the steps since the last row"
   CHECK(row["gpu1_power_watts"].is_null());
 }
 
-TEST_CASE("metric files: a run that goes on without GPUs keeps their columns") {
+TEST_CASE("metric files: a run that is resumed without GPUs, the columns of GPUs stay") {
   const TemporaryFolder folder;
   Gpus gpus;
   gpus.read(0.5);
@@ -137,7 +137,7 @@ TEST_CASE("metric files: a run that goes on without GPUs keeps their columns") {
   CHECK(field(folder, 1, "step") == "8");
 }
 
-TEST_CASE("metric files: a run that goes on with GPUs gets their columns") {
+TEST_CASE("metric files: a run that is resumed with GPUs, new columns of GPUs") {
   const TemporaryFolder folder;
   {
     const auto hook = make_metrics_files_hook(steps(4));

@@ -41,7 +41,8 @@ struct Run {
 }  // namespace
 
 TEST_CASE(
-    "divergence: a loss far above guessing and above what it was is told once, with remedies") {
+    "divergence: a loss far above that of guessing and its lowest value, one warning with "
+    "remedies") {
   Run run;
   run.steps_with(20, [](std::int64_t) { return 0.7; });
   CHECK(run.lines.empty());
@@ -53,8 +54,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "divergence: three times the loss of guessing is not far above it, nor three times the "
-    "lowest") {
+    "divergence: the limit is three times the loss of guessing and three times the lowest loss") {
   const double guessing = std::log(2.0);
   for (const auto& [lowest, then, told] : {std::tuple{0.5, 2.9 * guessing, false},
                                            {0.5, 3.1 * guessing, true},
@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(few.lines.empty());
 }
 
-TEST_CASE("divergence: the weights of samples raise what guessing gives") {
+TEST_CASE("divergence: sample weights, a larger loss of guessing") {
   for (const double weight : {1.0, 8.0}) {
     Run run;
     run.info.largest_weight = weight;
@@ -86,7 +86,7 @@ TEST_CASE("divergence: the weights of samples raise what guessing gives") {
   }
 }
 
-TEST_CASE("divergence: a loss that starts high and falls, or is noisy near its end, is none") {
+TEST_CASE("divergence: a loss that falls from a high value or is noisy at its end, no warning") {
   Run falls;
   falls.steps_with(400, [](std::int64_t n) { return 50.0 / static_cast<double>(n); });
   CHECK(falls.lines.empty());
@@ -98,7 +98,7 @@ TEST_CASE("divergence: a loss that starts high and falls, or is noisy near its e
   CHECK(overfit.lines.empty());
 }
 
-TEST_CASE("divergence: a loss that rises through an epoch is told at its end") {
+TEST_CASE("divergence: a loss that rises through an epoch, a warning at its end") {
   Run run;
   run.steps_with(40, [](std::int64_t) { return 0.6; });
   run.steps_with(39, [](std::int64_t n) { return 0.6 + 0.01 * static_cast<double>(n - 40); });
@@ -109,7 +109,8 @@ TEST_CASE("divergence: a loss that rises through an epoch is told at its end") {
         std::string::npos);
 }
 
-TEST_CASE("divergence: only a whole epoch of enough steps that rises all along is told") {
+TEST_CASE(
+    "divergence: short or partial epochs or a loss that does not rise throughout, no warning") {
   const auto rising = [](std::int64_t n) { return 0.6 + 0.02 * static_cast<double>(n % 40); };
   Run short_epochs(false, 31);
   short_epochs.steps_with(31, rising);
@@ -130,14 +131,14 @@ TEST_CASE("divergence: only a whole epoch of enough steps that rises all along i
   }
 }
 
-TEST_CASE("divergence: with stop_on_divergence the run ends with a failed check") {
+TEST_CASE("divergence: stop_on_divergence, the run ends with CheckError") {
   Run run(true);
   run.steps_with(20, [](std::int64_t) { return 0.7; });
   CHECK_THROWS_WITH_AS(run.steps_with(20, [](std::int64_t) { return 9.0; }),
                        doctest::Contains("train.stop_on_divergence"), CheckError);
 }
 
-TEST_CASE("divergence: what it knows survives a resume") {
+TEST_CASE("divergence: the state of the hook is restored by a resume") {
   Run run;
   run.steps_with(20, [](std::int64_t) { return 0.7; });
   Run next;

@@ -54,7 +54,7 @@ TEST_CASE("early stop: accuracy must rise, loss must fall") {
   CHECK(hook->on_evaluation(e) == Request::kStop);
 }
 
-TEST_CASE("early stop: a loss that is not a number is no improvement, and no best one either") {
+TEST_CASE("early stop: NaN, neither an improvement nor the best value") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto stop_at = [&](const std::vector<double>& losses) {
     return stops_after(*make_early_stop_hook(options("validation/loss", 2)), losses);
@@ -63,7 +63,7 @@ TEST_CASE("early stop: a loss that is not a number is no improvement, and no bes
   CHECK(stop_at({nan, 1.0, 0.9, nan, 0.8}) == 0);
 }
 
-TEST_CASE("early stop: a resumed run stops where the whole one does") {
+TEST_CASE("early stop: a resumed run, the stop of an uninterrupted run") {
   const std::vector<double> losses{1.0 / 3, 0.3, 0.1 + 0.2, 0.30000000000000004, 0.31, 0.3};
   const auto make = [] { return make_early_stop_hook(options("validation/loss", 4)); };
   const auto whole = make();
@@ -80,7 +80,7 @@ TEST_CASE("early stop: a resumed run stops where the whole one does") {
   }
 }
 
-TEST_CASE("early stop: an evaluation that is made again counts once") {
+TEST_CASE("early stop: an evaluation that is repeated, counted once") {
   const auto first = make_early_stop_hook(options("validation/loss", 2));
   CHECK(stops_after(*first, {0.5, 0.6}) == 0);
   const auto resumed = make_early_stop_hook(options("validation/loss", 2));
@@ -91,7 +91,7 @@ TEST_CASE("early stop: an evaluation that is made again counts once") {
   CHECK(stops_after(*resumed, {0.7}, 3) == 1);
 }
 
-TEST_CASE("early stop: restores nothing but what it saves") {
+TEST_CASE("early stop: a saved state of another form is ignored") {
   for (const char* text :
        {"", "x", "0.5", "0.5 ", " 1 1", "0.5 1", "0.5 1 ", "0.5 1x 1", "0.5x 1 1", "0.5 -1 1",
         "nan 1 1", "0.5 1 2 3", "0.5 1 2 ", "0.5 99999999999999999999 1"}) {

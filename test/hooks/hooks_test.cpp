@@ -66,7 +66,7 @@ std::string lines_of(const Path& path) { return read_text_file(path); }
 
 }  // namespace
 
-TEST_CASE("every: steps, whole and fractional epochs, seconds") {
+TEST_CASE("Interval: steps, whole and fractional epochs, and seconds") {
   const auto steps_due = [](Duration duration) {
     Interval interval(duration, 5);
     std::vector<std::int64_t> due;
@@ -81,7 +81,7 @@ TEST_CASE("every: steps, whole and fractional epochs, seconds") {
   CHECK(steps_due({5, Duration::Unit::kSeconds}) == std::vector<std::int64_t>{5, 10});
 }
 
-TEST_CASE("every: the answer at a step does not depend on where a run was resumed") {
+TEST_CASE("Interval: due() at a step does not depend on the step of a resume") {
   Interval whole({0.3, Duration::Unit::kEpochs}, 7);
   for (std::int64_t step = 1; step <= 40; ++step) {
     Interval resumed({0.3, Duration::Unit::kEpochs}, 7);
@@ -89,7 +89,7 @@ TEST_CASE("every: the answer at a step does not depend on where a run was resume
   }
 }
 
-TEST_CASE("metric names") {
+TEST_CASE("find_metric: the value of each metric by its name") {
   Evaluation e = evaluation_of(0.5);
   CHECK(find_metric(e, "validation/loss") == 0.5);
   CHECK(find_metric(e, "validation/accuracy") == 0.75);
@@ -106,7 +106,7 @@ TEST_CASE("metric names") {
   CHECK_FALSE(larger_is_better("validation/loss"));
 }
 
-TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
+TEST_CASE("progress in a log: lines when due and the closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, {2, Duration::Unit::kSteps});
   hook->on_start(info_of("runs/test"));
@@ -131,7 +131,7 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
         "next: trainer evaluate runs/test, or trainer predict runs/test IMAGE...\n");
 }
 
-TEST_CASE("progress on a terminal rewrites one line, quiet tells results alone") {
+TEST_CASE("progress: on a terminal one line is rewritten, quiet prints results only") {
   std::ostringstream terminal;
   auto hook = make_progress_hook(terminal, true, false, kEveryStep);
   hook->on_start(info_of("r"));
@@ -148,7 +148,7 @@ TEST_CASE("progress on a terminal rewrites one line, quiet tells results alone")
   CHECK(quiet.str().starts_with("validation: loss 1.0000  accuracy 0.7500"));
 }
 
-TEST_CASE("json: every line is an object, the first step is told, NaN is null") {
+TEST_CASE("json: every line is an object, the first step has one and NaN is null") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, {3, Duration::Unit::kSteps});
   hook->on_start(info_of("r"));
@@ -174,7 +174,7 @@ TEST_CASE("json: every line is an object, the first step is told, NaN is null") 
   CHECK(events[4]["metrics"]["validation"]["count"] == 4);
 }
 
-TEST_CASE("metric files: a resumed run drops what it will do again, and a half-written line") {
+TEST_CASE("metric files: a resumed run, later rows and a half-written line are removed") {
   const TemporaryFolder folder;
   {
     const auto hook = make_metrics_files_hook(kEveryStep);
@@ -195,7 +195,7 @@ TEST_CASE("metric files: a resumed run drops what it will do again, and a half-w
   CHECK(expected == 5);
 }
 
-TEST_CASE("event file: records with right lengths and checksums") {
+TEST_CASE("event file: records with correct lengths and checksums") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "events";
   {

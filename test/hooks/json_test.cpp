@@ -69,7 +69,7 @@ TEST_CASE("json: every event, its keys in order") {
   for (std::size_t i = 0; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);
 }
 
-TEST_CASE("json: the first step alone, then means since the last line, that step counted in") {
+TEST_CASE("json: the first step by itself, then means over all steps since the last line") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(3));
   hook->on_start(run_info("r", 3));
@@ -96,7 +96,7 @@ TEST_CASE("json: the first step alone, then means since the last line, that step
   CHECK(third["accuracy"] == 0.25);
 }
 
-TEST_CASE("the terminal, the events and the metric files have the same numbers of a step") {
+TEST_CASE("hooks: progress, JSON and metric files print the same values of a step") {
   const TemporaryFolder folder;
   std::ostringstream text, events;
   std::vector<std::unique_ptr<Hook>> hooks;
@@ -128,13 +128,13 @@ TEST_CASE("the terminal, the events and the metric files have the same numbers o
   }
 }
 
-TEST_CASE("times are in UTC with all three digits of the milliseconds") {
+TEST_CASE("utc_time: UTC with three digits of milliseconds") {
   const std::chrono::system_clock::time_point time{std::chrono::milliseconds(1'700'000'000'042)};
   CHECK(utc_time(time) == "2023-11-14T22:13:20.042Z");
   CHECK(utc_time(time + std::chrono::milliseconds(900)) == "2023-11-14T22:13:20.942Z");
 }
 
-TEST_CASE("json: what is not finite is null, what is not UTF-8 does not break a line") {
+TEST_CASE("json: values that are not finite are null, bytes that are not UTF-8 are escaped") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("runs/\xff\n"));

@@ -51,7 +51,7 @@ TEST_CASE("ledger: one row per step and one per checkpoint") {
   CHECK(lines[4] == "2,,,,,,,,aaaaaaaaaaaaaaaa");
 }
 
-TEST_CASE("a row of a CSV file has as many fields as its header") {
+TEST_CASE("CsvColumns: a row with another number of fields than the header is not read") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "rows.csv";
   write_file_atomic(file, "step,loss\n");
@@ -62,7 +62,7 @@ TEST_CASE("a row of a CSV file has as many fields as its header") {
   CHECK_FALSE(columns.fields("1,0.5,3"));
 }
 
-TEST_CASE("a resumed ledger has every step once") {
+TEST_CASE("ledger: a killed run that is resumed, every step has one row") {
   const TemporaryFolder folder;
   {
     const auto hook = ledger();
@@ -118,7 +118,7 @@ Sums sum_rows(const Path& folder) {
   return sums;
 }
 
-TEST_CASE("the ledger of a long run grows ever more slowly, and its sums are those of all steps") {
+TEST_CASE("ledger: a long run, fewer and fewer rows whose sums are those of all steps") {
   constexpr std::int64_t kDense = 1 << 17, kEnd = 4 * kDense, kStop = 2 * kDense + 1;
   const TemporaryFolder folder;
   auto hook = ledger();

@@ -80,7 +80,7 @@ TEST_CASE("metric files: averages of training, exact evaluations") {
             kNoPhasesJson + kOfClassesJson + "}");
 }
 
-TEST_CASE("metric files: samples weigh the averages, the last steps have a row, too") {
+TEST_CASE("metric files: averages are weighted by samples, and the last steps have a row") {
   const TemporaryFolder folder;
   const auto hook = make_metrics_files_hook(steps(100));
   hook->on_start(run_info(folder.path(), 0, 2));
@@ -97,7 +97,7 @@ TEST_CASE("metric files: samples weigh the averages, the last steps have a row, 
         concat("2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,", kNoTimes));
 }
 
-TEST_CASE("metric files: a run killed anywhere and resumed leaves the rows of a whole one") {
+TEST_CASE("metric files: a run killed at any step and resumed, the rows of a whole run") {
   const TemporaryFolder whole;
   run(whole, 0, 20);
   for (std::int64_t killed = 1; killed < 20; ++killed) {
@@ -185,7 +185,7 @@ TEST_CASE("metric files: saved steps of another checkpoint or damaged, the hook 
   }
 }
 
-TEST_CASE("metric files: with servers the staleness of the chief's steps, mean and largest") {
+TEST_CASE("metric files: parameter servers, mean and largest staleness of the chief's steps") {
   const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
                      const std::string& servers) {
     const auto hook = make_metrics_files_hook(steps(4));
@@ -226,7 +226,7 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
   CHECK(rows[4].ends_with(concat(",0.08,50.0,", kNoTimes, ",10.5,12")));
 }
 
-TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other workers") {
+TEST_CASE("metric files: top-k accuracy if it is measured, and steps of other workers") {
   const TemporaryFolder folder;
   const auto hook = make_metrics_files_hook(steps(4));
   hook->on_start(run_info(folder.path()));
@@ -245,7 +245,7 @@ TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other
       concat(R"("top_k_accuracy":0.875,)", kNoPhasesJson, kOfClassesJson, "}")));
 }
 
-TEST_CASE("metric files: where the time of steps went, over ranks, and who is the straggler") {
+TEST_CASE("metric files: several ranks, phase times and the straggler") {
   const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
                      std::size_t ranks) {
     const auto hook = make_metrics_files_hook(steps(4));
@@ -296,7 +296,7 @@ TEST_CASE("metric files: where the time of steps went, over ranks, and who is th
   CHECK(lines_of(csv(folder))[3].ends_with(",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,,,,,"));
 }
 
-TEST_CASE("metric files: a file with fewer columns goes on with all") {
+TEST_CASE("metric files: a resume with a file of fewer columns, all columns are written") {
   const std::string old =
       "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
   const TemporaryFolder folder;
@@ -316,7 +316,7 @@ TEST_CASE("metric files: a file with fewer columns goes on with all") {
   CHECK(rows[1] == concat("4,0.5,train,1,1,1,1,1,1,,", kNoTimes, ",2.5,4"));
 }
 
-TEST_CASE("metric files: a fresh start drops all rows, the files may be missing when resuming") {
+TEST_CASE("metric files: a fresh start removes all rows, a resume without files creates them") {
   const TemporaryFolder folder;
   run(folder, 0, 20);
   run(folder, 0, 3);
@@ -327,7 +327,7 @@ TEST_CASE("metric files: a fresh start drops all rows, the files may be missing 
   CHECK(lines_of(csv(empty)).size() == 2);
 }
 
-TEST_CASE("metric files: a split evaluated again at the same step has one row") {
+TEST_CASE("metric files: a split that is evaluated again at the same step, one row") {
   const TemporaryFolder folder;
   run(folder, 0, 20);
   {
@@ -343,7 +343,7 @@ TEST_CASE("metric files: a split evaluated again at the same step has one row") 
   CHECK(csv(folder) == once);
 }
 
-TEST_CASE("metric files: a file of something else is not touched") {
+TEST_CASE("metric files: a file of another program, an error and no change") {
   const auto resume = [](const TemporaryFolder& folder) {
     make_metrics_files_hook(steps(4))->on_start(run_info(folder.path(), 8));
   };
@@ -368,7 +368,7 @@ TEST_CASE("metric files: a file of something else is not touched") {
   }
 }
 
-TEST_CASE("metrics files: removed during the run, later rows are in new files with a warning") {
+TEST_CASE("metric files: removed during the run, later rows are in new files with a warning") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
   const auto hook = make_metrics_files_hook(

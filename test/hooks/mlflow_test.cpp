@@ -216,7 +216,7 @@ TEST_CASE("MlflowHook: credentials of the environment, in every request and in n
   }
 }
 
-TEST_CASE("MlflowHook: how a run ends, its status") {
+TEST_CASE("MlflowHook: each way in which a run ends, its status") {
   Tracking tracking;
   std::optional<Tracked> tracked(std::in_place, tracking.url());
   tracked->train(tracking.dir(), 0, 1);
@@ -298,7 +298,7 @@ TEST_CASE("MlflowHook: a resumed run, continues its run on the server without re
   CHECK(tracking.pairs("tags")["seed"] == "7");
 }
 
-TEST_CASE("MlflowHook: a run that the server does not have, is made anew") {
+TEST_CASE("MlflowHook: a run that the server does not have, created again") {
   Tracking tracking;
   std::string id_file;
   SUBCASE("the server has lost it") {
@@ -373,7 +373,7 @@ TEST_CASE("MlflowHook: a slow server, each answer extends the time at the end of
   CHECK(tracking.statuses() == Words{"RUNNING", "FINISHED"});
 }
 
-TEST_CASE("MlflowHook: a slow server, does not slow the run and its end takes the patience") {
+TEST_CASE("MlflowHook: a slow server, the run is not slowed and its end waits for a limited time") {
   Tracking tracking("slow");
   Tracked tracked(tracking.url(), {}, milliseconds(500));
   const Clock::time_point start = Clock::now();

@@ -79,7 +79,7 @@ std::string results() { return without(kClosing, "wall time: 12.346 seconds\n");
 
 }  // namespace
 
-TEST_CASE("progress, log: averages since the last line, evaluations, closing lines") {
+TEST_CASE("progress in a log: averages since the last line, evaluations and closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(4));
   hook->on_start(run_info("runs/digits"));
@@ -100,7 +100,7 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
             kClosing + next("runs/digits"));
 }
 
-TEST_CASE("progress: the first lines say what is special about the run") {
+TEST_CASE("progress: the first lines show resume, replicas and other properties of the run") {
   const auto opening = [](const std::function<void(RunInfo&)>& change) {
     std::ostringstream out;
     RunInfo info = run_info("r");
@@ -130,7 +130,7 @@ TEST_CASE("progress: the first lines say what is special about the run") {
         }) == "weights of imagenet\nresumed after step 1\n");
 }
 
-TEST_CASE("progress: what the closing lines say of servers, devices, energy and the best") {
+TEST_CASE("progress: the closing lines show servers, devices, energy and the best checkpoint") {
   const auto closing = [](int replicas, const std::function<void(Finish&)>& change) {
     std::ostringstream out;
     const auto hook = make_progress_hook(out, false, true, steps(1));
@@ -165,7 +165,7 @@ TEST_CASE("progress: what the closing lines say of servers, devices, energy and 
             results());
 }
 
-TEST_CASE("progress: updates that were left out are counted at the end") {
+TEST_CASE("progress: skipped updates, counted in the closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));
   hook->on_start(run_info("r"));
@@ -178,7 +178,7 @@ TEST_CASE("progress: updates that were left out are counted at the end") {
                          kClosing + next("r"));
 }
 
-TEST_CASE("progress: the closing block says where the time of a step went, and who holds it up") {
+TEST_CASE("progress: the closing lines have the phase times of a step and the straggler") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));
   RunInfo info = run_info("r");
@@ -203,7 +203,8 @@ TEST_CASE("progress: the closing block says where the time of a step went, and w
           kClosing + next("r"));
 }
 
-TEST_CASE("progress, terminal: one line rewritten ten times a second, its last state stays") {
+TEST_CASE(
+    "progress on a terminal: one line, rewritten ten times per second, its last state stays") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, true, false, steps(1));
   hook->on_start(run_info("r", 0, 100));
@@ -232,7 +233,7 @@ TEST_CASE("progress, terminal: one line rewritten ten times a second, its last s
 }
 
 TEST_CASE(
-    "progress, terminal: fields leave from the right as it narrows, the bar before the text") {
+    "progress on a terminal: fewer columns, fields are left out from the right, then the bar") {
   const auto lines = lines_at({50, 80, 120, 30, 17, 8, 80});
   CHECK(lines[0] == "epoch 2/3  4/8 [====     ]  eta 0:01  loss 1.2000");
   CHECK(lines[1] ==
@@ -246,7 +247,8 @@ TEST_CASE(
   CHECK(lines[6] == lines[1]);  // resized in mid-run
 }
 
-TEST_CASE("progress, terminal: what has left stays away until the width changes") {
+TEST_CASE(
+    "progress on a terminal: fields that were left out do not return until the width changes") {
   const auto lines = lines_at({80, 80, 80, 80, 81}, 20, {1, 123456, 1e12, 1, 1});
   CHECK(lines[0] ==
         "epoch 2/3  4/8 [===   ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
@@ -260,7 +262,7 @@ TEST_CASE("progress, terminal: what has left stays away until the width changes"
         "epoch 2/3  4/8 [========         ]  eta 0:01  loss 200000024691.8000  acc 0.5000");
 }
 
-TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in fewer letters") {
+TEST_CASE("progress on a terminal: 80 columns in a long epoch, images/s with abbreviated names") {
   Terminal terminal(80, 938, 12 * 938);
   std::vector<std::string> lines;
   for (const std::int64_t step : {1, 500, 937 + 100}) {
@@ -278,7 +280,8 @@ TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in f
         "epoch  2/12   99/938 [       ]  eta 3:25  loss 0.2500  acc 0.5000  12,000 img/s");
 }
 
-TEST_CASE("progress, terminal: a bar that has left stays away until the width changes") {
+TEST_CASE(
+    "progress on a terminal: a bar that was left out does not return until the width changes") {
   Terminal terminal(24, 16, 32000);
   const auto line = [&](std::int64_t step) {
     Progress p = after_step(step);
@@ -292,12 +295,12 @@ TEST_CASE("progress, terminal: a bar that has left stays away until the width ch
 }
 
 TEST_CASE(
-    "progress, terminal: the bar and the steps are those of the epoch, the last may be short") {
+    "progress on a terminal: a short last epoch, the bar and the steps are those of this epoch") {
   const auto line = lines_at({80}, 13).front();
   CHECK(line.starts_with("epoch 2/2  4/5 [====  ]"));
 }
 
-TEST_CASE("progress, terminal: numbers of other lengths, the fields stay where they are") {
+TEST_CASE("progress on a terminal: values of other lengths, the fields stay in their columns") {
   Terminal terminal(120, 10, 100);
   std::vector<std::string> lines;
   for (const auto& [step, loss, seconds] :
@@ -317,7 +320,8 @@ TEST_CASE("progress, terminal: numbers of other lengths, the fields stay where t
       "epoch  2/10   1/10 [         ]  eta 0:02  loss 0.1250   accuracy 0.5000  3,200 images/s"));
 }
 
-TEST_CASE("progress: cached features, their speed counts apart in the time left and at the end") {
+TEST_CASE(
+    "progress: cached features, a separate speed for the remaining time and the closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));
   hook->on_start(run_info("r"));  // 20 steps, 8 per epoch
@@ -356,7 +360,7 @@ TEST_CASE("progress: cached features, their speed counts apart in the time left 
   CHECK(out.str().ends_with(kClosing + next("r")));
 }
 
-TEST_CASE("progress, log: a least time between lines, steps between are in the next line's means") {
+TEST_CASE("progress in a log: a minimum time between lines, steps between count in the next line") {
   std::ostringstream out;
   const auto hook =
       make_progress_hook(out, false, false, steps(2), {{}, {}, {}, "cpu; trainer 1 on host", 1});
@@ -375,7 +379,7 @@ TEST_CASE("progress, log: a least time between lines, steps between are in the n
   CHECK(lines[2].starts_with("epoch 2/3  step 10/20  loss 0.8500  "));  // steps 7 to 10
 }
 
-TEST_CASE("json: cached features, their speed counts apart at the end") {
+TEST_CASE("json: cached features, a separate speed at the end") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("r"));
@@ -391,7 +395,7 @@ TEST_CASE("json: cached features, their speed counts apart at the end") {
                        R"("images_per_second_cached_features":128.0)") != std::string::npos);
 }
 
-TEST_CASE("json: cached features alone, their speed without that of computing them") {
+TEST_CASE("json: cached features only, their speed without that of computing them") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("r"));
@@ -404,7 +408,7 @@ TEST_CASE("json: cached features alone, their speed without that of computing th
   CHECK(out.str().find("computing_features") == std::string::npos);
 }
 
-TEST_CASE("progress, log: lines begin with the time, a terminal's do not") {
+TEST_CASE("progress in a log: lines begin with the time, those of a terminal do not") {
   const auto time = [] {
     return std::chrono::system_clock::time_point{std::chrono::seconds{1'700'000'000}};
   };
@@ -425,7 +429,7 @@ TEST_CASE("progress, log: lines begin with the time, a terminal's do not") {
   }
 }
 
-TEST_CASE("progress: the closing block names the best checkpoint") {
+TEST_CASE("progress: the closing lines name the best checkpoint") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));
   hook->on_start(run_info("r"));
@@ -438,7 +442,7 @@ TEST_CASE("progress: the closing block names the best checkpoint") {
                          kClosing + next("r"));
 }
 
-TEST_CASE("progress and json: an output that nobody reads is told once") {
+TEST_CASE("progress and json: a closed output, reported once") {
   std::ostringstream out;
   int closed = 0;
   const auto count = [&] { ++closed; };
@@ -471,7 +475,7 @@ TEST_CASE("progress: an evaluation of samples without classes has a loss and no 
   CHECK(out.str().find("test: loss 0.2500  step 8") != std::string::npos);
 }
 
-TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
+TEST_CASE("progress in a log: no escape sequences and no carriage returns") {
   std::ostringstream log;
   const auto hook = make_progress_hook(log, false, false, steps(1));
   hook->on_start(run_info("r"));
@@ -481,7 +485,7 @@ TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
   CHECK(log.str().find('\r') == std::string::npos);
 }
 
-TEST_CASE("progress: time left in hours, minutes, seconds, the slow first step does not count") {
+TEST_CASE("progress: remaining time in hours, minutes and seconds, without the slow first step") {
   for (const auto& [seconds, left] : {std::pair{0.5, "0:59"}, {36.0, "1:10:48"}, {1.0, "1:58"}}) {
     std::ostringstream out;
     const auto hook = make_progress_hook(out, false, false, steps(2));
@@ -496,7 +500,7 @@ TEST_CASE("progress: time left in hours, minutes, seconds, the slow first step d
   }
 }
 
-TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells results alone") {
+TEST_CASE("progress: a resumed and an interrupted run are reported, quiet prints results only") {
   std::ostringstream out;
   auto hook = make_progress_hook(out, false, false, steps(100));
   hook->on_start(run_info("r", 12));
@@ -523,7 +527,7 @@ TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells resu
   }
 }
 
-TEST_CASE("what came of a weight file is told at the start") {
+TEST_CASE("progress and json: the tensors that were loaded from a file of weights, at the start") {
   RunInfo info = run_info("r");
   info.weights = "w.h5: 26 tensors loaded";
   std::ostringstream out, quiet, json;
@@ -551,7 +555,7 @@ TEST_CASE("progress: the closing lines count devices, or the workers beside serv
   }
 }
 
-TEST_CASE("progress: name and folder of a run with control characters, spelled out") {
+TEST_CASE("progress: name and folder of a run with control characters, escaped") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, test::steps(1));
   RunInfo info = test::run_info("runs/a\n\x1b[2J");
