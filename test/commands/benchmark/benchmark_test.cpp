@@ -48,7 +48,7 @@ TEST_CASE("benchmark: any config, synthetic data has the input and classes of it
   CHECK(synthetic_shape(given, 5) == Dims{6, 4, 1});
 }
 
-TEST_CASE("benchmark: the input alone, what was counted is printed") {
+TEST_CASE("benchmark: input only, the number of counted images is printed") {
   const config::Config config = FloatImageFiles::parsed(
       "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
       "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");

@@ -51,7 +51,7 @@ void store(const Path& run, const std::string& marks, const std::string& label =
   write_file_atomic(run / "predictions.jsonl", text);
 }
 
-TEST_CASE("McNemar's exact test and Student's interval") {
+TEST_CASE("statistics: McNemar's exact test and Student's interval") {
   CHECK(mcnemar(0, 0) == 1);
   CHECK(mcnemar(5, 5) == 1);
   CHECK(mcnemar(0, 6) == doctest::Approx(2.0 / 64));
@@ -68,7 +68,7 @@ TEST_CASE("McNemar's exact test and Student's interval") {
   CHECK(twenty.high == doctest::Approx(2.0860 * std::sqrt(0.1 / 21)).epsilon(1e-4));
 }
 
-TEST_CASE("compare shows what differs, curves at common steps, and results") {
+TEST_CASE("compare: settings that differ, curves at common steps and results") {
   FakeRun second;
   second.batch_size = 64;
   second.steps = 2;
@@ -114,8 +114,7 @@ TEST_CASE("compare: cached features, the throughput with them and while they wer
   CHECK(printed(Two({}, {}).compared()).find("features computed") == std::string::npos);
 }
 
-TEST_CASE(
-    "compare: the last checkpoints are asked for, results of them and no stored predictions") {
+TEST_CASE("compare: --last, results of the last checkpoints without stored predictions") {
   FakeRun run;
   run.best = {{"metric", "test/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
   const Two two(run, run);
@@ -132,7 +131,7 @@ TEST_CASE(
   CHECK(last.notes.size() == 2);
 }
 
-TEST_CASE("a long curve is shown at ten steps, the last one among them") {
+TEST_CASE("compare: a long curve, ten of its steps with the last one") {
   FakeRun run;
   run.steps = 25;
   std::vector<std::int64_t> steps;
@@ -142,7 +141,7 @@ TEST_CASE("a long curve is shown at ten steps, the last one among them") {
   CHECK(steps == std::vector<std::int64_t>{2, 5, 7, 10, 12, 15, 17, 20, 22, 25});
 }
 
-TEST_CASE("stored predictions are compared sample by sample") {
+TEST_CASE("compare: stored predictions are compared sample by sample") {
   const Two two({}, {});
   store(two.a(), "rrrrrrrrww");
   store(two.b(), "rrwwwwwwrw");
@@ -167,7 +166,7 @@ TEST_CASE("stored predictions are compared sample by sample") {
                        DataError);
 }
 
-TEST_CASE("runs that are the same do not part") {
+TEST_CASE("diff: equal runs, no difference") {
   FakeRun other;
   other.seconds = 0.7;  // times are not what a run is
   const RunDiff same = Two({}, other).diffed();
@@ -177,7 +176,7 @@ TEST_CASE("runs that are the same do not part") {
   CHECK(same.settings.empty());
 }
 
-TEST_CASE("the first step at which runs part, and how") {
+TEST_CASE("diff: different runs, the first step that differs and its fields") {
   FakeRun other;
   SUBCASE("the loss") {
     other.loss = [](std::int64_t step) { return step < 3 ? FakeRun().loss(step) : "9.5"; };
@@ -247,7 +246,7 @@ TEST_CASE("the first step at which runs part, and how") {
   }
 }
 
-TEST_CASE("rows of several steps are compared with rows of one") {
+TEST_CASE("diff: a ledger row of several steps, compared with the rows of the single steps") {
   FakeRun other;
   const auto rewritten = [&](const std::string& rows) {
     const Two two({}, {});
@@ -274,7 +273,7 @@ TEST_CASE("rows of several steps are compared with rows of one") {
   CHECK(rewritten("2,7," + loss + ",0.001,,1,0,\n").fields.at(0).first == samples);
 }
 
-TEST_CASE("a run without a ledger cannot be compared step by step") {
+TEST_CASE("diff: a run without a ledger, an error") {
   const Two two({}, {});
   std::filesystem::remove(two.b() / "ledger.csv");
   CHECK_THROWS_WITH_AS(two.diffed(), doctest::Contains("run.ledger: false"), DataError);

@@ -176,7 +176,7 @@ TEST_CASE("decide_by_folds: each fold by the temperature of the other folds") {
         before.expected_calibration_error_interval.high);
 }
 
-TEST_CASE("decide_by_folds: the labels of a fold do not change what is applied to it") {
+TEST_CASE("decide_by_folds: the labels of a fold do not change its own temperature and threshold") {
   DecisionOptions options;
   options.operating_point = "sensitivity=0.8";
   auto folds = make_folds();
@@ -230,7 +230,8 @@ TEST_CASE("decide_by_folds: each fold by the threshold of the other folds") {
   CHECK_FALSE(is_same);
 }
 
-TEST_CASE("decide_by_folds: one output is that of two classes, and the first can be positive") {
+TEST_CASE(
+    "decide_by_folds: one output or two, equal results, also with the first class as positive") {
   auto two = make_folds(), one = two;
   for (LabelledLogits& fold : two) {
     for (std::size_t i = 0; i < fold.labels.size(); ++i) {
@@ -260,7 +261,7 @@ TEST_CASE("decide_by_folds: one output is that of two classes, and the first can
   CHECK(well.curves->classes.at(0).name == "well");
 }
 
-TEST_CASE("decide_by_folds: what the predictions do not allow is left out with a warning") {
+TEST_CASE("decide_by_folds: results that the predictions do not allow, left out with a warning") {
   DecisionOptions options;
   options.operating_point = "sensitivity=0.95";
   std::string warnings;
@@ -364,7 +365,7 @@ TEST_CASE("draw_label_curves: a curve for each label that some but not all image
   CHECK(contains(warnings, "too many predictions"));
 }
 
-TEST_CASE("check_fold_options: what the model cannot have is an error before training") {
+TEST_CASE("check_fold_options: options that the model cannot follow, an error before training") {
   const auto check = [](const std::string& point, const std::string& positive, LossKind loss,
                         const std::vector<std::string>& classes) {
     DecisionOptions options;

@@ -87,7 +87,7 @@ TEST_CASE("read_cost_matrix: a row per true class, in any order") {
   CHECK(read(text).at(2, 0) == 100);
 }
 
-TEST_CASE("read_cost_matrix: the header that an error gives is read") {
+TEST_CASE("read_cost_matrix: the header that an error message suggests, read without an error") {
   const std::string error = find_error("");
   const std::size_t from = error.find('`') + 1;
   const std::string header = error.substr(from, error.find('`', from) - from);
@@ -110,7 +110,7 @@ TEST_CASE("read_cost_matrix: many classes, an error that does not list them") {
   }
 }
 
-TEST_CASE("read_cost_matrix: what is not a table of all classes is an error with its line") {
+TEST_CASE("read_cost_matrix: not a table of all classes, an error with the line") {
   const std::string header = "true,well,\"ill, mild\",ill\n", well = "well,0,1,2\n";
   const std::string mild = "\"ill, mild\",1,0,2\n", ill = "ill,9,9,0\n";
   CHECK(find_error(header + well + mild + ill) == "");

@@ -22,7 +22,7 @@ std::string mistake(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("every key that --set can name is explained") {
+TEST_CASE("explain: every key that --set accepts has an explanation") {
   for (const std::string& key : config::settable_keys()) {
     CAPTURE(key);
     const std::string last = key.substr(key.rfind('.') + 1);
@@ -33,7 +33,7 @@ TEST_CASE("every key that --set can name is explained") {
   }
 }
 
-TEST_CASE("a key comes with its kind of value, default, meaning and what stands below it") {
+TEST_CASE("explain: a key, its kind of value, default, meaning and the keys below it") {
   CHECK(explain("optimizer.adam.learning_rate") ==
         "optimizer.adam.learning_rate  a number, at least 0; default 0.001\n    Learning rate: the "
         "factor of an update, which the schedule changes over time.\n");
@@ -49,7 +49,7 @@ TEST_CASE("a key comes with its kind of value, default, meaning and what stands 
   CHECK(contains(explain("train.precision"), "one of float32, tf32, bfloat16"));
 }
 
-TEST_CASE("what stands in several places has a section of its own") {
+TEST_CASE("explain: keys of layers and augmentations, a section for each kind") {
   const std::string conv = explain("model.layers.conv");
   CHECK(conv.starts_with("conv  "));
   CHECK(contains(conv, "\nconv.filters  a whole number, at least 1; required\n"));
@@ -64,7 +64,7 @@ TEST_CASE("what stands in several places has a section of its own") {
   }
 }
 
-TEST_CASE("explain: a part of keys, all keys that contain it") {
+TEST_CASE("explain: a part of a key, all keys that contain it") {
   const std::string rates = explain("learning_rate");
   CHECK(contains(rates, " keys contain 'learning_rate':\n"));
   CHECK(contains(rates, "\noptimizer.adam.learning_rate  "));
@@ -87,7 +87,7 @@ TEST_CASE("explain: a word that is a key and a part of others, names the others"
   CHECK_FALSE(contains(explain("model.loss"), "also: "));  // a whole path asks for nothing else
 }
 
-TEST_CASE("explain: every sentence, without words that lean on another") {
+TEST_CASE("explain: every text is a sentence that refers to no other text") {
   for (const ExplainedSection& section : explained_sections()) {
     for (const Explained& key : section.keys) {
       CAPTURE(key.path);
@@ -105,7 +105,7 @@ TEST_CASE("explain: every sentence, without words that lean on another") {
   }
 }
 
-TEST_CASE("a key that is none is answered with the nearest") {
+TEST_CASE("explain: an unknown key, an error with the nearest key") {
   // Two neighbours that changed places are one mistake.
   CHECK(config::nearest("ab", {"ba"}) == "ba");
   CHECK(config::nearest("xab", {"xba", "xcb"}) == "xba");

@@ -9,7 +9,7 @@
 
 namespace trainer::commands {
 
-TEST_CASE("configs/reference.md is what the field lists say") {
+TEST_CASE("reference: configs/reference.md is up to date") {
   const Path file = test::source_file("configs/reference.md");
   const std::string text = reference();
   if (std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr) write_file_atomic(file, text);
@@ -17,7 +17,7 @@ TEST_CASE("configs/reference.md is what the field lists say") {
   CHECK(read_text_file(file) == text);
 }
 
-TEST_CASE("the reference names what a config is made of") {
+TEST_CASE("reference: the sections, backbones, formats and exit codes") {
   const std::string text = reference();
   for (const char* part :
        {"\n## optimizer\n", "\n## schedule\n", "\n## layer\n", "\n## augmentation\n",

@@ -28,14 +28,14 @@ Points valley() {
   return points;
 }
 
-TEST_CASE("the suggested rate is where the loss falls steepest") {
+TEST_CASE("suggest_rate: the rate at which the loss falls fastest") {
   const std::optional<double> rate = suggest_rate(valley());
   REQUIRE(rate);
   CHECK(*rate > 3e-3);
   CHECK(*rate < 3e-2);
 }
 
-TEST_CASE("a fall from a peak that a large rate has caused does not count") {
+TEST_CASE("suggest_rate: a fall after a peak that a large rate caused, ignored") {
   Points points = valley();
   for (int i = 0; i < 15; ++i) {
     RangeTest::Point next = points.back();
@@ -48,7 +48,7 @@ TEST_CASE("a fall from a peak that a large rate has caused does not count") {
   CHECK(*rate < 3e-2);
 }
 
-TEST_CASE("a loss that never falls suggests nothing") {
+TEST_CASE("suggest_rate: a loss that never falls, no suggestion") {
   Points rising = valley();
   for (std::size_t i = 0; i < rising.size(); ++i) {
     rising[i].smoothed = 2 + 0.1 * static_cast<double>(i);
@@ -80,7 +80,7 @@ TEST_CASE("find charts: the suggestion is marked") {
   CHECK(line_chart(make_chart(sizes)).find(">suggestion 16</text>") != std::string::npos);
 }
 
-TEST_CASE("the knee is the smallest batch that is nearly as fast as the best") {
+TEST_CASE("find_knee: the smallest batch that is nearly as fast as the fastest") {
   CHECK(find_knee(
             {{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}, {32, 192, 0, 0, 0}, {64, 200, 0, 0, 0}}) == 32);
   CHECK(find_knee({{8, 200, 0, 0, 0}, {16, 150, 0, 0, 0}}) == 8);

@@ -45,7 +45,7 @@ bool wait_for(const Process& job, const std::string& word, std::size_t times) {
 
 }  // namespace
 
-TEST_CASE("launch: ranks sum, rank 0 speaks for all, the others behind their number") {
+TEST_CASE("launch: three ranks, output of rank 0 as it is and of the others with their number") {
   const auto job = launch_ranks(3, {"--steps", "1"});
   const int code = job->wait();
   INFO(job->err());
@@ -61,7 +61,7 @@ TEST_CASE("launch: ranks sum, rank 0 speaks for all, the others behind their num
   for (const int cores : numbers(*job, "cores")) CHECK(cores <= std::max(1, (all + 2) / 3));
 }
 
-TEST_CASE("launch: the code is that of the first to fail, and the others end by themselves") {
+TEST_CASE("launch: a rank fails, its exit code is returned and the others end by themselves") {
   SUBCASE("killed") {
     const auto job = launch_ranks(3, {"--mode", "loop", "--which", "1", "--kill-at", "3"});
     CHECK(job->wait() == 128 + SIGKILL);
@@ -75,7 +75,7 @@ TEST_CASE("launch: the code is that of the first to fail, and the others end by 
   }
 }
 
-TEST_CASE("launch: a job that crashes is started again, others are not") {
+TEST_CASE("launch: --restarts, a job that crashes is restarted, other failures are not") {
   const auto times = [](const Process& job, const std::string& text) {
     std::size_t found = 0;
     const std::string err = job.err();
@@ -115,14 +115,14 @@ TEST_CASE("launch: a job that crashes is started again, others are not") {
   }
 }
 
-TEST_CASE("launch: who does not end by itself is ended") {
+TEST_CASE("launch: a rank that does not end by itself is ended") {
   const auto job = launch_ranks(2, {"--mode", "ignore"});
   CHECK(job->wait() == 3);
   CHECK(job->err().find("[rank 1] deaf") != std::string::npos);
   CHECK(all_gone(numbers(*job, "process")));
 }
 
-TEST_CASE("launch: one that is stopped goes on when another has failed, and ends by itself") {
+TEST_CASE("launch: a stopped rank continues after another rank failed, and ends by itself") {
   const auto job =
       launch_ranks(2, {"--mode", "loop", "--which", "1", "--stop-at", "3", "--timeout", "6000"});
   CHECK(job->wait() == 4);
@@ -132,13 +132,13 @@ TEST_CASE("launch: one that is stopped goes on when another has failed, and ends
   CHECK(all_gone(numbers(*job, "process")));
 }
 
-TEST_CASE("launch: the chief may save after a signal for as long as it needs") {
+TEST_CASE("launch: a signal, the chief may save for as long as it needs") {
   const auto job = launch_ranks(2, {"--mode", "stop"});
   CHECK(job->wait() == 75);
   CHECK(job->out().find("saved\n") != std::string::npos);
 }
 
-TEST_CASE("launch: signals are passed on, and nothing outlives the launcher") {
+TEST_CASE("launch: signals are forwarded, and no process outlives the launcher") {
   for (const int signal : {SIGTERM, SIGUSR1, SIGKILL}) {
     CAPTURE(signal);
     const auto job = launch_ranks(2, {"--mode", "loop"});

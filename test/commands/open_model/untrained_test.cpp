@@ -33,7 +33,7 @@ const std::string kModel =
 
 }  // namespace
 
-TEST_CASE("an untrained model has the values that training starts from") {
+TEST_CASE("open_untrained: the values from which training starts") {
   const TemporaryFolder folder;
   for (const char* ema : {"", ", ema: 0.9"}) {
     const std::string path =
@@ -67,7 +67,7 @@ TEST_CASE("an untrained model has the values that training starts from") {
   }
 }
 
-TEST_CASE("a config is told from runs and checkpoints by its ending") {
+TEST_CASE("is_config: an existing file with the ending of a config") {
   const TemporaryFolder folder;
   CHECK(is_config(write_config(folder, kModel)));
   CHECK_FALSE(is_config(folder.path().string()));

@@ -38,7 +38,7 @@ struct Photos {
 
 }  // namespace
 
-TEST_CASE("measure_decoding: a folder of images, a rate of those that were read") {
+TEST_CASE("measure_decoding: a folder of images, the rate at which they are decoded") {
   const Photos photos;
   const std::optional<DecodeRate> rate = measure_decoding(photos.config());
   REQUIRE(rate);
@@ -49,7 +49,7 @@ TEST_CASE("measure_decoding: a folder of images, a rate of those that were read"
   CHECK(rate->images_per_second > 0);
 }
 
-TEST_CASE("measure_decoding: data whose epochs decode no file, nothing") {
+TEST_CASE("measure_decoding: data whose epochs decode no file, no rate") {
   const Photos photos;
   CHECK_FALSE(measure_decoding(photos.config(", cache: memory")));
   CHECK_FALSE(
@@ -67,7 +67,7 @@ TEST_CASE("measure_decoding: a damaged image, a failure with its file") {
   CHECK(test::contains(rate->failure, "1.ppm"));
 }
 
-TEST_CASE("count_cores: a rate and that of one core, the cores that reach it") {
+TEST_CASE("count_cores: the number of cores that reach a rate") {
   const DecodeRate rate{100, 64};
   CHECK(count_cores(rate, 250) == 3);
   CHECK(count_cores(rate, 300) == 3);
@@ -75,7 +75,7 @@ TEST_CASE("count_cores: a rate and that of one core, the cores that reach it") {
   CHECK(count_cores(rate, 1) == 1);
 }
 
-TEST_CASE("plan: a planned GPU and images in files, the cores that decode for it") {
+TEST_CASE("plan: a planned GPU and image files, the number of cores that decode for it") {
   DevicePlan device;
   device.gpu = backend::find_gpu_model("h100");
   device.roofline = Roofline{};

@@ -38,7 +38,7 @@ PlannedData as_named(const config::Config& config) {
 
 }  // namespace
 
-TEST_CASE("plans of all configs") {
+TEST_CASE("plan: all configs, the expected texts") {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
@@ -63,7 +63,7 @@ TEST_CASE("plans of all configs") {
   }
 }
 
-TEST_CASE("a plan begins with what was given, then what follows from it") {
+TEST_CASE("plan: first the given values, then the values that follow from them") {
   const auto loaded = config::parse_config(
       "model: {layers: [flatten, dense: 10]}\ndata: {path: \"${MNIST_DIR:-x}\"}\n"
       "train: {epochs: 2, batch_size: 32}\n",
@@ -89,7 +89,7 @@ TEST_CASE("a plan begins with what was given, then what follows from it") {
   }
 }
 
-TEST_CASE("origins, steps and rates of a plan") {
+TEST_CASE("make_plan: origins of values, sizes, steps and learning rates") {
   const char* text = R"(
 model: {layers: [flatten, dense: 10]}
 data: {path: "${DIGITS:-x}"}
@@ -126,7 +126,7 @@ train: {epochs: 2, batch_size: 7}
   CHECK(plan.highest_rate == doctest::Approx(0.5));
 }
 
-TEST_CASE("the work of a step is that of the graphs that are built") {
+TEST_CASE("make_plan: the work of a step, that of the graphs that are built") {
   PlannedData data;
   data.sample = model::SampleSpec{{32, 32, 3}, DType::kUInt8, true, 2};
   data.splits = {{Split::kTrain, 100, false}};
@@ -167,7 +167,7 @@ TEST_CASE("the work of a step is that of the graphs that are built") {
   CHECK(part.slots == whole.slots);
 }
 
-TEST_CASE("passes are known by name") {
+TEST_CASE("check_pass: an unknown name, an error") {
   check_pass("");
   check_pass("all");
   check_pass("differentiate");

@@ -65,7 +65,7 @@ TEST_CASE("roofline: a dense layer by hand") {
   CHECK(all.step.fast > all.update.fast + dense->forward.fast + dense->backward.fast);
 }
 
-TEST_CASE("roofline: whole precision takes its own rate, TF32 another") {
+TEST_CASE("roofline: float32 and TF32, the rate of each") {
   const graph::Graph graph = training_graph("{layers: [flatten, dense: {units: 1024}]}",
                                             {32, 32, 4}, 1024, DType::kFloat32);
   const backend::GpuModel& a100 = *backend::find_gpu_model("a100");
@@ -74,7 +74,7 @@ TEST_CASE("roofline: whole precision takes its own rate, TF32 another") {
   CHECK(whole / tf32 > 156 * 0.865 / (19.5 * 0.9) * 0.8);
 }
 
-TEST_CASE("roofline: the figures of the design for ResNet50, VGG16 and MobileNetV2 in bfloat16") {
+TEST_CASE("roofline: ResNet50, VGG16 and MobileNetV2 in bfloat16, the expected step times") {
   const graph::Graph resnet =
       training_graph(backbone("resnet50", "global_average_pool, dense: 1000"), {224, 224, 3}, 1000,
                      DType::kBFloat16);
@@ -117,7 +117,7 @@ TEST_CASE("roofline: the figures of the design for ResNet50, VGG16 and MobileNet
   CHECK(bound / all.step.fast > 0.9);
 }
 
-TEST_CASE("roofline: what is computed again takes time") {
+TEST_CASE("roofline: recompute, a longer step") {
   const std::string model = backbone("vgg16", "flatten, dense: 10");
   const double kept =
       predict(training_graph(model, {64, 64, 3}, 10, DType::kBFloat16), 64, "h100").step.fast;

@@ -34,7 +34,7 @@ model::LayerRow layer(std::int64_t flops, std::int64_t trainable) {
 
 }  // namespace
 
-TEST_CASE("bandwidths and times are read with their units") {
+TEST_CASE("parse_bandwidth and parse_seconds: values with units, an error without") {
   CHECK(parse_bandwidth("--link", "100Gbit") == doctest::Approx(12.5e9));
   CHECK(parse_bandwidth("--link", "100 Gbit/s") == doctest::Approx(12.5e9));
   CHECK(parse_bandwidth("--link", "12.5GB/s") == doctest::Approx(12.5e9));
@@ -59,7 +59,7 @@ TEST_CASE("bandwidths and times are read with their units") {
   }
 }
 
-TEST_CASE("all-reduces cost what the closed forms say") {
+TEST_CASE("all_reduce_seconds: the closed form of each collective") {
   const Link link{1e9, 10e-6};
   const auto cost = [&](Collective collective, std::int64_t bytes, std::int64_t ranks) {
     return all_reduce_seconds(collective, bytes, ranks, link);
@@ -79,7 +79,7 @@ TEST_CASE("all-reduces cost what the closed forms say") {
   CHECK(cost(Collective::kAuto, 6'000'000, 6) == cost(Collective::kRing, 6'000'000, 6));
 }
 
-TEST_CASE("what backward does not hide makes the step longer") {
+TEST_CASE("forecast: communication that backward does not hide makes the step longer") {
   const Link fast{1e9, 0};  // 1 ms a bucket
   const double decision = train::StepVerdict::kNumbers * 8 / 1e9;
   Forecast two = forecast(two_buckets(), 2, 32, Collective::kAuto, fast);
@@ -102,7 +102,7 @@ TEST_CASE("what backward does not hide makes the step longer") {
   CHECK(alone.communication == 0);
 }
 
-TEST_CASE("weak and strong scaling") {
+TEST_CASE("simulate: weak and strong scaling") {
   StepProfile profile = two_buckets();
   profile.constant = 2e-3;
   // Nothing to wait for: only the constant part of a step is lost.
@@ -131,7 +131,7 @@ TEST_CASE("weak and strong scaling") {
   CHECK(json.str().find("{\"event\":\"simulation\"") == 0);
 }
 
-TEST_CASE("a given step time is divided by the work of the layers") {
+TEST_CASE("make_profile: a given step time is divided by the work of the layers") {
   config::Config config;
   config.train.batch_size = 8;
   config.parallel.replicas = 2;
@@ -155,7 +155,7 @@ TEST_CASE("a given step time is divided by the work of the layers") {
   CHECK_THROWS_AS(make_profile(0.028, "told", config, {layer(100, 0)}), ConfigError);
 }
 
-TEST_CASE("a step time from the output of a benchmark or a run") {
+TEST_CASE("read_step_seconds: the output of a benchmark, the time of a step") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "out.jsonl";
   std::ofstream(file) << "a line of text\n{\"event\":\"step\",\"images_per_second\":null}\n"
@@ -166,7 +166,7 @@ TEST_CASE("a step time from the output of a benchmark or a run") {
                        DataError);
 }
 
-TEST_CASE("a measured step has the gradients of the model in the order of backward") {
+TEST_CASE("measure_step: the gradients of the model in the order of backward") {
   config::Config config = test::config_of(
       "{layers: [conv: {filters: 4, use_bias: false}, batch_norm, activation: relu, flatten, "
       "dense: "

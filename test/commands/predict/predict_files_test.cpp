@@ -94,7 +94,7 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
 
 }  // namespace
 
-TEST_CASE("a file's prediction has the bits that its split's evaluation has") {
+TEST_CASE("predict: files of a split, the bits of the evaluation of the split") {
   const Fixture fixture;
   const data::Datasets data = open_split(fixture.trained, Split::kValidation);
   const data::Dataset& set = *data.validation;
@@ -124,7 +124,7 @@ TEST_CASE("a file's prediction has the bits that its split's evaluation has") {
         std::vector(files.begin(), files.begin() + 11));
 }
 
-TEST_CASE("damaged files are named, skipped ones leave the others as they are") {
+TEST_CASE("predict: damaged files, an error or skipped without a change of the others") {
   const Fixture fixture;
   const Found sound = predict_files(fixture, {fixture.path("val")});
   const std::string bad = fixture.path("val/dog/broken.jpg");
@@ -145,7 +145,7 @@ TEST_CASE("damaged files are named, skipped ones leave the others as they are") 
                        doctest::Contains("contains no image files"), DataError);
 }
 
-TEST_CASE("the likeliest classes come first in every format") {
+TEST_CASE("PredictionWriter: the most probable classes come first in every format") {
   const Fixture fixture;
   const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val/cat/deep/0.ppm")},
                                              Split::kTest, false, [](const std::string&) {});
@@ -172,7 +172,7 @@ TEST_CASE("the likeliest classes come first in every format") {
   CHECK(written("table", 2).ends_with("0.7500  cat 0.2500\n"));
 }
 
-TEST_CASE("a model of float targets has an output a target, whatever is predicted") {
+TEST_CASE("sample_spec: labels or float targets as in training, for any predicted files") {
   Fixture fixture;
   fixture.trained.config.model.loss = LossKind::kBinaryCrossEntropy;
   data::Datasets data = open_split(fixture.trained, Split::kTrain);
@@ -193,7 +193,7 @@ TEST_CASE("a model of float targets has an output a target, whatever is predicte
   CHECK_FALSE(train::read_label_is_index({}).has_value());  // of an older checkpoint
 }
 
-TEST_CASE("prediction writer: control characters of files and classes, spelled out") {
+TEST_CASE("PredictionWriter: control characters in names of files and classes, escaped") {
   std::vector<PredictionInput> inputs(2);
   inputs[0].name = "a\nb.npy";
   for (const char* format : {"csv", "table"}) {

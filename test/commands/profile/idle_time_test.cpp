@@ -21,7 +21,7 @@ backend::WorkRecord record(int thread, int start, int end) {
 
 }  // namespace
 
-TEST_CASE("idle time: a thread waits while another works, and nobody works outside of calls") {
+TEST_CASE("idle time: a thread that waits while another works, and time outside of calls") {
   // Two steps: data until 10 and 110, then 40 ms on the device.
   const std::vector<ProfileTimeline::Step> steps{{at(0), at(10), at(50), 1},
                                                  {at(100), at(110), at(150), 1}};
@@ -36,7 +36,7 @@ TEST_CASE("idle time: a thread waits while another works, and nobody works outsi
   CHECK(idle.outside == doctest::Approx(0.024));
 }
 
-TEST_CASE("idle time: the thread that sums over ranks is not one of the device") {
+TEST_CASE("idle time: the thread that sums over ranks is not a thread of the device") {
   const std::vector<ProfileTimeline::Step> steps{{at(0), at(0), at(10), 1}};
   const IdleTime idle =
       idle_time({record(0, 0, 10), record(backend::kReductionThread, 2, 4)}, steps);

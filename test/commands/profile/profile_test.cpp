@@ -64,7 +64,7 @@ struct Profiled {
 
 }  // namespace
 
-TEST_CASE("profile: the layers' times and work, no more than a step takes") {
+TEST_CASE("profile: times and work of layers, at most the time of a step in total") {
   for (const std::int64_t replicas : {1, 2}) {
     CAPTURE(replicas);
     const Profiled profiled(config_of(replicas), 4);
@@ -152,7 +152,7 @@ TEST_CASE(
   CHECK(layers > 0);
 }
 
-TEST_CASE("profile: in the trace each thread of the loader has a line of its own") {
+TEST_CASE("profile: a trace, one line for each thread of the loader") {
   const ProfileTimeline::Clock::time_point start{};
   LayerProfile profile;
   for (const int thread : {0, 1, -1}) {
@@ -171,7 +171,7 @@ TEST_CASE("profile: in the trace each thread of the loader has a line of its own
   CHECK(names[lines["read batch 4"]] == "training loop");
 }
 
-TEST_CASE("profile: in words and as an event") {
+TEST_CASE("profile: printed as text and as a JSON event") {
   const Profiled profiled(config_of(1), 2);
   Profile profile{profiled.layers, {}, {1e9, {2e9, 8e9, 1e3}}};
   profile.input.images_per_second = 100;
@@ -224,7 +224,7 @@ class SlowImages final : public data::Dataset {
 
 }  // namespace
 
-TEST_CASE("profile: the stages of the input, what it feeds, and how many threads that takes") {
+TEST_CASE("profile: stages of the input, its rate and the number of threads that it needs") {
   const SlowImages images;
   config::Config config = config_of(1);
   config.train.batch_size = 4;
@@ -243,12 +243,12 @@ TEST_CASE("profile: the stages of the input, what it feeds, and how many threads
   CHECK(profile.suggested_threads == std::ceil(1000 * profile.seconds_per_sample()));
 }
 
-TEST_CASE("profile: samples in memory need no thread") {
+TEST_CASE("profile: samples in memory, no thread is suggested") {
   const Profiled profiled(config_of(1), 1);
   CHECK(profile_input(*profiled.data.train, config_of(1), 0.01, 500, 2).suggested_threads == 0);
 }
 
-TEST_CASE("profile: the least time of a layer is that of its operations or of its operands") {
+TEST_CASE("profile: the minimum time of a layer, the larger of its operations and its operands") {
   const Limits limits{100, {10, 50, 200}};
   ProfileRow row;
   row.flops = 1000;
@@ -266,7 +266,7 @@ TEST_CASE("profile: the least time of a layer is that of its operations or of it
   CHECK(least_seconds(row, {0, {10, 50, 200}}) == 0);
 }
 
-TEST_CASE("profile: the operands of a layer are its values and its parameters, once each") {
+TEST_CASE("profile: operands of a layer, its values and its parameters, each counted once") {
   const Profiled profiled(config_of(1), 1);
   const Limits limits{1, {1, 1, 0}};
   for (const ProfileRow& row : profiled.layers.rows) {
@@ -276,7 +276,7 @@ TEST_CASE("profile: the operands of a layer are its values and its parameters, o
   }
 }
 
-TEST_CASE("profile: caches are faster than memory, and threads together get a bandwidth") {
+TEST_CASE("measure_bandwidth: caches are faster than memory, with one and several threads") {
   for (const int threads : {1, 2}) {
     const Bandwidth bandwidth = measure_bandwidth(threads, 0);
     CHECK(bandwidth.memory > 1e7);
@@ -285,7 +285,7 @@ TEST_CASE("profile: caches are faster than memory, and threads together get a ba
   }
 }
 
-TEST_CASE("profile: the peak of a device does not depend on the config's model") {
+TEST_CASE("measure_peak: does not depend on the model of the config") {
   config::Config config = config_of(2);
   config.data.preprocess = config::PreprocessPreset::kCaffe;  // for images of three channels
   CHECK(measure_peak(config, 0) > 1e8);

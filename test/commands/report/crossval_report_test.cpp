@@ -44,7 +44,7 @@ TEST_CASE("crossval report: metrics and folds of a model without probabilities")
   CHECK_FALSE(contains(page, "true class"));
 }
 
-TEST_CASE("crossval report: classes by true and predicted, and names as text") {
+TEST_CASE("crossval report: the confusion matrix, with names escaped") {
   const std::string page = make_page(
       R"({"count": 12, "checkpoint": "last", "classes": ["a<b", "c"], "folds": [], "metrics": {},
           "confusion": [[5, 1], [2, 4]]})");
@@ -52,7 +52,7 @@ TEST_CASE("crossval report: classes by true and predicted, and names as text") {
   CHECK(contains(page, "c</th><td class=\"n\">2</td><td class=\"n\">4</td>"));
 }
 
-TEST_CASE("crossval report: a damaged file is named, with what to do") {
+TEST_CASE("crossval report: a damaged file, an error that names it and the next step") {
   for (const char* text : {"{\"count\": 3}", "[1]", "{\"count\": 3.5, \"checkpoint\": \"last\"}"}) {
     CHECK_THROWS_WITH_AS(make_page(text), doctest::Contains("crossval.json"), DataError);
     CHECK_THROWS_WITH_AS(make_page(text), doctest::Contains("again with --collect"), DataError);

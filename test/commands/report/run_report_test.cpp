@@ -100,7 +100,7 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
   CHECK(contains(page, "<tr><th scope=\"row\">1</th><td class=\"n\">0.6000</td>"));
 }
 
-TEST_CASE("run report: a headline in plain words, of the checkpoint that was looked at") {
+TEST_CASE("run report: a headline in plain words for the checkpoint that was evaluated") {
   RunFiles run;
   run.classes = {"cat", "dog", "cow"};
   run.splits = {{Split::kTrain, 3454, {}}, {Split::kValidation, 863, {}}};
@@ -163,7 +163,7 @@ TEST_CASE("run report: charts over epochs, with the best checkpoint marked") {
   CHECK_FALSE(contains(line_chart(other), "class=\"mark\""));
 }
 
-TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
+TEST_CASE("run report: a run without rows of metrics, curves of its steps") {
   RunFiles run;
   MetricsRow row;
   row.split = Split::kTrain;
@@ -189,7 +189,7 @@ TEST_CASE("run report: a run too short for rows of metrics has curves of its ste
   CHECK(points("loss").front() == std::pair<double, double>(3, 2));
 }
 
-TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
+TEST_CASE("sweep report: the ideal time is computed from the samples of the row") {
   Summary summary;
   summary.keys = {"parallel.gpus"};
   summary.short_names = {"gpus"};
@@ -214,7 +214,7 @@ TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
   CHECK(charts[1].series[1].is_reference);
 }
 
-TEST_CASE("run report: what there is no time or data to look at is said") {
+TEST_CASE("run report: samples that were not evaluated for lack of time or data, a sentence") {
   Mistakes mistakes;
   mistakes.split = "test";
   mistakes.samples = 10000;
@@ -244,7 +244,7 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
   CHECK(contains(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
 }
 
-TEST_CASE("line chart: values that lie one rounding apart have some ticks") {
+TEST_CASE("line chart: values that differ by one rounding, a few ticks") {
   Chart chart;
   chart.id = "loss";
   chart.series.push_back({"loss", {{0, 1e17}, {1, 1e17 + 16}}});
@@ -255,7 +255,7 @@ TEST_CASE("line chart: values that lie one rounding apart have some ticks") {
   CHECK(ticks < 50);
 }
 
-TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large for a page") {
+TEST_CASE("encode_picture: small images are PNG, larger ones JPEG with a limited size") {
   const auto picture = [](std::int64_t height, std::int64_t width, std::int64_t channels) {
     const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * width * channels), 7);
     return encode_picture(pixels, {height, width, channels});
@@ -274,7 +274,7 @@ TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large
   }
 }
 
-TEST_CASE("run report: data report, UTF-8 as it is and markup escaped") {
+TEST_CASE("run report: the data report, UTF-8 unchanged and markup escaped") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "data_report.txt",
                     "train: d\xc3\xb6g.png: <damaged>\ntrain: \xe4\xbd\xa0.png: empty\n");
@@ -378,7 +378,7 @@ TEST_CASE("run report: the warnings and notes about the data") {
   CHECK_FALSE(contains(page_of({}), "<ul class=\"notices\">"));
 }
 
-TEST_CASE("line chart: a legend of long names has several lines, and the plot lies below them") {
+TEST_CASE("line chart: a legend of long names, several lines with the plot below them") {
   Chart chart;
   chart.id = "curves";
   const auto top_of_plot = [&] {

@@ -21,7 +21,7 @@ struct Folder {
   }
 };
 
-TEST_CASE("times, throughput and cost follow from the ledger") {
+TEST_CASE("read_run: times, throughput and cost from the ledger") {
   FakeRun fake;
   fake.price = 3.6;
   fake.replicas = 2;
@@ -39,7 +39,7 @@ TEST_CASE("times, throughput and cost follow from the ledger") {
   CHECK(run.finished->splits.at(Split::kTest).correct == 90);
 }
 
-TEST_CASE("images_per_second: a run with cached features, the steps with them alone") {
+TEST_CASE("images_per_second: a run with cached features, only the steps that use them") {
   FakeRun fake;
   fake.throughput = {{"images_per_second", 100.0},
                      {"images_per_second_computing_features", 50.0},
@@ -66,7 +66,7 @@ TEST_CASE("read_run: when and with which command the first session began") {
   CHECK(Folder().read({}).started.empty());
 }
 
-TEST_CASE("without a ledger the metrics have to do") {
+TEST_CASE("read_run: no ledger, times and throughput from the metrics") {
   const Folder folder;
   test::write_run(folder.path(), {});
   std::filesystem::remove(folder.path() / "ledger.csv");
@@ -77,7 +77,7 @@ TEST_CASE("without a ledger the metrics have to do") {
   CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
 }
 
-TEST_CASE("the time to an accuracy has the steps and evaluations up to it") {
+TEST_CASE("seconds_to_accuracy: the time of the steps and evaluations up to it") {
   const RunFiles run = Folder().read({});
   CHECK(*seconds_to_accuracy(run, 0.4) == doctest::Approx(2));  // two steps and an evaluation
   CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
@@ -85,14 +85,14 @@ TEST_CASE("the time to an accuracy has the steps and evaluations up to it") {
   CHECK_FALSE(cost(run, 10));
 }
 
-TEST_CASE("on the CPU all replicas are one device") {
+TEST_CASE("cost: several replicas on the CPU, the price of one device") {
   FakeRun fake;
   fake.price = 3600;
   fake.replicas = 4;
   CHECK(*cost(Folder().read(fake), 2) == doctest::Approx(2));
 }
 
-TEST_CASE("a run that goes on can be read, and a half-written line is left out") {
+TEST_CASE("read_run: a run in progress, without its half-written line") {
   const Folder folder;
   FakeRun fake;
   fake.finished = false;
@@ -106,7 +106,7 @@ TEST_CASE("a run that goes on can be read, and a half-written line is left out")
   CHECK(!scored_split(run));
 }
 
-TEST_CASE("what GPUs were measured to do, the splits and the memory are read") {
+TEST_CASE("read_run: metrics of GPUs, the splits and the memory") {
   const Folder folder;
   test::write_run(folder.path(), {});
   write_file_atomic(folder.path() / "metrics.csv",
@@ -130,7 +130,7 @@ TEST_CASE("what GPUs were measured to do, the splits and the memory are read") {
   CHECK(run.memory[1] == std::pair<std::string, std::int64_t>{"gradients", 5});
 }
 
-TEST_CASE("folders that are no run, and damaged files, are named") {
+TEST_CASE("read_run: a folder that is not a run or has damaged files, an error that names it") {
   const Folder folder;
   CHECK_THROWS_WITH_AS(read_run(folder.path()), doctest::Contains("holds no run.json"), DataError);
   test::write_run(folder.path(), {});
@@ -153,7 +153,7 @@ void set_confusion(const Path& folder, const std::string& matrix) {
 
 }  // namespace
 
-TEST_CASE("run files: confusion matrix, counts by class and the largest confusions") {
+TEST_CASE("run files: a confusion matrix, counts by class and the largest confusions") {
   const Folder folder;
   test::write_run(folder.path(), {});
   set_confusion(folder.path(), "[[5, 0, 2], [1, 6, 0], [0, 4, 0]]");
@@ -168,7 +168,7 @@ TEST_CASE("run files: confusion matrix, counts by class and the largest confusio
   CHECK(result.confusions == std::vector<engine::ConfusionCell>{{2, 1, 4}, {0, 2, 2}, {1, 0, 1}});
 }
 
-TEST_CASE("run files: crafted confusion matrix, an error that names run.json") {
+TEST_CASE("run files: a crafted confusion matrix, an error that names run.json") {
   const Folder folder;
   test::write_run(folder.path(), {});
   for (const char* matrix :
@@ -188,7 +188,7 @@ TEST_CASE("run files: crafted confusion matrix, an error that names run.json") {
   CHECK(read_run(folder.path()).finished->splits.at(Split::kTest).classes.empty());
 }
 
-TEST_CASE("run files: many classes, counts by class and top confusions, of which all are checked") {
+TEST_CASE("run files: many classes, counts by class and top confusions are checked") {
   const Folder folder;
   test::write_run(folder.path(), {});
   const test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
@@ -222,7 +222,7 @@ TEST_CASE("run files: many classes, counts by class and top confusions, of which
   }
 }
 
-TEST_CASE("run files: numbers beyond all counts, as if they were absent") {
+TEST_CASE("run files: numbers too large for a count, as if they were absent") {
   const Folder folder;
   test::write_run(folder.path(), {});
   test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
@@ -244,7 +244,7 @@ TEST_CASE("run files: numbers beyond all counts, as if they were absent") {
   CHECK(run.ledger[3].samples == 32);
 }
 
-TEST_CASE("run files: column of a device with a long number, not a device") {
+TEST_CASE("run files: a column of a device with a long number, not a device") {
   const Folder folder;
   test::write_run(folder.path(), {});
   write_file_atomic(folder.path() / "metrics.csv",
@@ -255,7 +255,7 @@ TEST_CASE("run files: column of a device with a long number, not a device") {
   CHECK(run.devices.begin()->first == "gpu9999_utilization");
 }
 
-TEST_CASE("the energy of a run is that of its sessions, over the images of all") {
+TEST_CASE("read_run: the energy of all sessions and per image, none if a session has no energy") {
   const TemporaryFolder folder;
   FakeRun fake;
   fake.sessions = test::Json::array({{{"energy_joules", 100}, {"joules_per_image", 0.5}},
@@ -275,7 +275,7 @@ TEST_CASE("the energy of a run is that of its sessions, over the images of all")
   CHECK(!read_run(folder.path()).energy_joules);
 }
 
-TEST_CASE("run files: control characters of a crafted run.json, spelled out") {
+TEST_CASE("run files: control characters of a crafted run.json, escaped") {
   const TemporaryFolder folder;
   test::write_run(folder.path(), {});
   test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));

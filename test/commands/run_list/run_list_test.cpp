@@ -109,7 +109,7 @@ TEST_CASE("runs: a run without a best checkpoint, the value of its end") {
   CHECK_FALSE(rows[0].value->is_best);
 }
 
-TEST_CASE("runs: a damaged run, a row with the reason beside the other runs") {
+TEST_CASE("runs: a damaged run, a row with the reason") {
   const Runs runs;
   runs.add("good");
   write_file_atomic(runs.add("bad") / "run.json", std::string("{"));
@@ -171,7 +171,7 @@ TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") 
   CHECK(std::filesystem::exists(run / "checkpoints/step-00000001.safetensors"));
 }
 
-TEST_CASE("runs clean: a run in which a process trains, is left as it is") {
+TEST_CASE("runs clean: a run that is being trained, no change") {
   const Runs runs;
   const Path run = runs.add("a");
   for (const char* name : {"step-00000001.safetensors", "step-00000002.safetensors"}) {

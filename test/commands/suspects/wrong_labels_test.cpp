@@ -59,14 +59,14 @@ TEST_CASE("find_wrong_labels: a class without samples is never suggested") {
   CHECK(find_wrong_labels(labels, probabilities, 3).empty());
 }
 
-TEST_CASE("find_wrong_labels: a label that is likeliest is not suspect") {
+TEST_CASE("find_wrong_labels: the most probable label is not suspect") {
   // The thresholds are 0.75 and 0.4, and the last sample only reaches that of class 1.
   const std::vector<std::int32_t> labels{0, 1, 0};
   const std::vector<double> probabilities{0.95, 0.05, 0.6, 0.4, 0.55, 0.45};
   CHECK(find_wrong_labels(labels, probabilities, 2).empty());
 }
 
-TEST_CASE("find_wrong_labels: the likeliest of several confident classes is suggested") {
+TEST_CASE("find_wrong_labels: several confident classes, the most probable is suggested") {
   const std::vector<std::int32_t> labels{0, 1, 2, 2};
   const std::vector<double> probabilities{0.3, 0.4, 0.3, 0.5, 0.3, 0.2, 0, 0, 1, 0.4, 0.5, 0.1};
   const std::vector<WrongLabel> found = find_wrong_labels(labels, probabilities, 3);
@@ -75,7 +75,8 @@ TEST_CASE("find_wrong_labels: the likeliest of several confident classes is sugg
   CHECK(found[0].suggested == 1);
 }
 
-TEST_CASE("find_wrong_labels: a probability that is the threshold but for rounding reaches it") {
+TEST_CASE(
+    "find_wrong_labels: a probability that equals the threshold except for rounding, reaches it") {
   // The mean of 0.1 and 0.2 is larger than 0.15.
   const std::vector<std::int32_t> labels{0, 0, 1, 1};
   const std::vector<double> probabilities{0.9, 0.05, 0.05, 0.1, 0.15, 0.75,

@@ -50,7 +50,7 @@ FakeRun with(std::int64_t replicas, double seconds, std::int64_t correct = 90) {
   return run;
 }
 
-TEST_CASE("an axis is a key and its values") {
+TEST_CASE("parse_axis: a key and its values, an error without either") {
   const Axis axis = parse_axis("parallel.gpus=1,[0, 2],all");
   CHECK(axis.key == "parallel.gpus");
   CHECK(axis.values == std::vector<std::string>{"1", "[0, 2]", "all"});
@@ -67,7 +67,7 @@ TEST_CASE("parse_axis: commas within quotes and brackets, parts of a value") {
         std::vector<std::string>{R"(["a]",b])", "[c]"});
 }
 
-TEST_CASE("variables of the environment are axes, which flags replace") {
+TEST_CASE("axes_of_environment: variables give axes that flags replace") {
   const config::Environment environment{
       {"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "32,64"}, {"SEEDS", " "}, {"LEARNING_RATE", "0.1"}};
   const auto axes =
@@ -79,7 +79,7 @@ TEST_CASE("variables of the environment are axes, which flags replace") {
   CHECK(axes[1].key == "optimizer.sgd.x");
 }
 
-TEST_CASE("points are all combinations, named by their values") {
+TEST_CASE("make_points: all combinations, named by their values") {
   const auto points =
       make_points({parse_axis("train.batch_size=32,64"), parse_axis("parallel.gpus=1,[0, 1]")});
   REQUIRE(points.size() == 4);
@@ -95,13 +95,13 @@ TEST_CASE("points are all combinations, named by their values") {
   CHECK(make_points({}).front().name == "run");
 }
 
-TEST_CASE("a mistake in any point is found before the first one starts") {
+TEST_CASE("plan_sweep: a mistake in any point, an error before the first point starts") {
   CHECK_THROWS_WITH_AS(Sweep({"train.batch_size=32,none"}), doctest::Contains("train.batch_size"),
                        ConfigError);
   CHECK_THROWS_WITH_AS(Sweep({"train.batchsize=32"}), doctest::Contains("batch_size"), ConfigError);
 }
 
-TEST_CASE("a folder that is none of the sweep's is refused") {
+TEST_CASE("write_plan: a folder of other files or of another sweep, an error") {
   const Sweep sweep({"train.batch_size=32,64"});
   SUBCASE("files of somebody else") {
     std::filesystem::create_directories(sweep.plan.folder);
@@ -129,7 +129,8 @@ TEST_CASE("a folder that is none of the sweep's is refused") {
   }
 }
 
-TEST_CASE("speed-up and efficiency are against the fewest replicas of the same batch size") {
+TEST_CASE(
+    "summarize: speed-up and efficiency relative to the fewest replicas of the same batch size") {
   const Sweep sweep({"parallel.gpus=1,2", "train.batch_size=32,64"});
   sweep.write("gpus=1_batch_size=32", with(1, 0.5));    // 64 images/s
   sweep.write("gpus=2_batch_size=32", with(2, 0.625));  // 102.4
@@ -145,7 +146,7 @@ TEST_CASE("speed-up and efficiency are against the fewest replicas of the same b
   CHECK(summary.rows[3].verdict == "not started");
 }
 
-TEST_CASE("a verdict says what limits a point") {
+TEST_CASE("summarize: the verdict names the limit of a point") {
   const Sweep sweep({"train.batch_size=32,64", "parallel.gpus=1,2"});
   FakeRun waiting = with(1, 0.5);
   waiting.wait_seconds = 0.25;
@@ -164,7 +165,7 @@ TEST_CASE("a verdict says what limits a point") {
   CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
 }
 
-TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits for") {
+TEST_CASE("summarize: two ranks, a verdict of all-reduce or a straggler") {
   const Sweep sweep({"parallel.gpus=1,2"});
   sweep.write("gpus=1", with(1, 0.5));
   FakeRun two = with(2, 0.9);
@@ -190,7 +191,7 @@ TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits f
   CHECK_FALSE(contains(summary.rows[1].verdict, "of a step is all-reduce"));
 }
 
-TEST_CASE("a verdict of one rank: launching and updating, where the device tells its phases") {
+TEST_CASE("summarize: one rank, a verdict of launching and updating if phases are measured") {
   const Sweep sweep({"parallel.gpus=1"});
   const auto verdict = [&](const test::Json& seconds) {
     FakeRun run = with(1, 0.5);
@@ -234,7 +235,7 @@ TEST_CASE("summarize: cached features that one of two equal points computed, the
   CHECK(sweep.summary().cached.empty());
 }
 
-TEST_CASE("accuracy has an interval over seeds") {
+TEST_CASE("summarize: several seeds, an interval of the accuracy") {
   const Sweep sweep({"seed=1,2,3"});
   sweep.write("seed=1", with(1, 0.5, 80));
   sweep.write("seed=2", with(1, 0.5, 90));
@@ -295,7 +296,7 @@ TEST_CASE("summarize: one run without a best checkpoint, the last checkpoints of
   }
 }
 
-TEST_CASE("summarize: the last checkpoints are asked for, their accuracy and a sentence") {
+TEST_CASE("summarize: --last, the accuracy of the last checkpoints and a sentence") {
   const Sweep sweep({"seed=1,2"});
   FakeRun run = with(1, 0.5, 90);
   sweep.write("seed=1", run);
@@ -314,7 +315,7 @@ TEST_CASE("summarize: the last checkpoints are asked for, their accuracy and a s
   }
 }
 
-TEST_CASE("collect: a point whose files are damaged, is named and the others are summed up") {
+TEST_CASE("collect: a point with damaged files, named and the others are summarized") {
   const Sweep sweep({"train.batch_size=32,64,128"});
   for (const char* point : {"batch_size=32", "batch_size=64", "batch_size=128"}) {
     sweep.write(point, with(1, 0.5));
@@ -350,7 +351,7 @@ TEST_CASE("collect: a point whose files are damaged, is named and the others are
   CHECK_FALSE(collect(sweep.plan)[0].run);
 }
 
-TEST_CASE("the cheapest point that reaches an accuracy") {
+TEST_CASE("accuracy_sentence: the cheapest or fastest point that reaches an accuracy") {
   const Sweep sweep({"parallel.gpus=1,2"});
   FakeRun slow = with(1, 1), fast = with(2, 0.75);
   slow.on_cpu = fast.on_cpu = false;
@@ -369,7 +370,7 @@ TEST_CASE("the cheapest point that reaches an accuracy") {
   CHECK(accuracy_sentence(sweep.summary()).empty());
 }
 
-TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
+TEST_CASE("table: CSV, Markdown and JSON have the same values") {
   const Sweep sweep({"parallel.gpus=1,2"});
   sweep.write("gpus=1", with(1, 0.5));
   const Summary summary = sweep.summary();
@@ -392,7 +393,7 @@ TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
   CHECK(json["points"][1]["state"] == "not started");
 }
 
-TEST_CASE("for people a table repeats nothing, has intervals in one column and shares in percent") {
+TEST_CASE("make_cells: no repeated columns, intervals in one column and shares in percent") {
   const Sweep sweep({"parallel.gpus=1,2", "seed=1,2"});
   sweep.write("gpus=1_seed=1", with(1, 0.5, 80));
   sweep.write("gpus=1_seed=2", with(1, 0.5, 90));
@@ -434,7 +435,7 @@ struct Told : SweepObserver {
   }
 };
 
-TEST_CASE("a sweep reads the events of its runs, which know one value of each variable") {
+TEST_CASE("run_sweep: events of the runs are read, and each run gets one value per variable") {
   Sweep sweep({"parallel.gpus=1"});
   sweep.plan.environment = {{"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "8 16"}};
   sweep.plan.points[0].environment = {{"BATCH_SIZE", "8"}};
@@ -457,7 +458,7 @@ TEST_CASE("a sweep reads the events of its runs, which know one value of each va
         std::vector<std::string>{"gpus=1", "1 of 4", "4 of 4, eta 0", "gpus none, batch 8, eta 0"});
 }
 
-TEST_CASE("a Slurm job array has a task a point") {
+TEST_CASE("slurm_script: a job array with one task per point") {
   const Sweep sweep({"parallel.gpus=1,2", "data.path='a b'"});
   const std::string script = slurm_script(sweep.plan, "/opt/trainer");
   CHECK(contains(script, "#SBATCH --array=0-1\n"));
@@ -465,7 +466,7 @@ TEST_CASE("a Slurm job array has a task a point") {
   CHECK(contains(script, "'--set' 'data.path='\\''a b'\\'''"));
 }
 
-TEST_CASE("Kubernetes gets a Job a point") {
+TEST_CASE("kubernetes_jobs: one Job per point") {
   const Sweep sweep({"parallel.gpus=1,2"});
   const std::string jobs = kubernetes_jobs(sweep.plan, "registry/trainer:1");
   CHECK(contains(jobs, "name: fake-gpus-1-0\n"));
@@ -506,7 +507,7 @@ TEST_CASE("kubernetes_jobs: words with quotes, dollars and line breaks, one stri
                        ConfigError);
 }
 
-TEST_CASE("make_arguments: a folder and texts of variables, byte for byte") {
+TEST_CASE("make_arguments: a folder and texts of variables, unchanged") {
   Sweep sweep({"parallel.gpus=1"});
   sweep.plan.folder = " my exp #3: 'a'_sweep";
   sweep.plan.overrides = {{"name", "a #b", "$NAME"},
@@ -539,7 +540,7 @@ TEST_CASE("make_points: more points than the limit, an error with the option tha
   CHECK_THROWS_AS(make_points(axes, std::numeric_limits<std::int64_t>::max() - 1), ConfigError);
 }
 
-TEST_CASE("make_points: a long value, a name that a file may have, and another for each value") {
+TEST_CASE("make_points: long values, valid file names that differ") {
   const std::string value(300, '1');
   const std::vector<Point> points = make_points({{"seed", {value, value + "2"}, ""}});
   REQUIRE(points.size() == 2);

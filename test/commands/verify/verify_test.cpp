@@ -33,7 +33,7 @@ const char* const kPlain =
 
 }  // namespace
 
-TEST_CASE("verify: replicas give the same bits with ordered sums, and nearly with fast ones") {
+TEST_CASE("verify replicas: ordered sums, the same bits, and fast sums, nearly equal values") {
   const Subject subject(kPlain);
   VerifyOptions options;
   options.steps = 15;  // two epochs and a bit
@@ -52,7 +52,7 @@ TEST_CASE("verify: replicas give the same bits with ordered sums, and nearly wit
   CHECK(result.rows[3].sha256 != result.rows[0].sha256);
 }
 
-TEST_CASE("verify: with batch norm only fast sums can be compared") {
+TEST_CASE("verify replicas: batch_norm, only fast sums are compared") {
   const Subject subject("conv: {filters: 4}, batch_norm, activation: relu, flatten, dense: 3");
   VerifyOptions options;
   options.replicas = {1, 2};
@@ -64,7 +64,7 @@ TEST_CASE("verify: with batch norm only fast sums can be compared") {
 }
 
 // The gradients of biases before a batch norm are nothing but rounding, and so are the biases.
-TEST_CASE("verify: variables that are rounding alone do not count") {
+TEST_CASE("verify replicas: variables that hold only rounding errors are ignored") {
   const Subject subject(
       "conv: {filters: 4}, batch_norm, activation: relu, conv: {filters: 4}, batch_norm, "
       "activation: relu, global_average_pool, dense: 3");
@@ -78,7 +78,9 @@ TEST_CASE("verify: variables that are rounding alone do not count") {
 }
 
 // Twelve batch norms over sixteen samples: each step turns rounding into more of it.
-TEST_CASE("verify: a model that magnifies rounding is held to what another order of sums does") {
+TEST_CASE(
+    "verify replicas: a model that magnifies rounding, the limit is that of another order of "
+    "sums") {
   std::string layers = "flatten";
   for (int i = 0; i < 12; ++i) layers += ", dense: 4, batch_norm, activation: relu";
   const Subject subject(layers + ", dense: 3");
@@ -95,7 +97,7 @@ TEST_CASE("verify: a model that magnifies rounding is held to what another order
 
 // With one thread, the first other order of the sums is that of two replicas. Four replicas end
 // further apart.
-TEST_CASE("verify: a model that magnifies rounding, one thread has the verdict of two") {
+TEST_CASE("verify replicas: a model that magnifies rounding, one thread has the verdict of two") {
   std::string layers = "flatten";
   for (int i = 0; i < 12; ++i) layers += ", dense: {units: 6, activation: relu}, layer_norm";
   Subject subject(layers + ", dense: 3", 17);
@@ -108,7 +110,7 @@ TEST_CASE("verify: a model that magnifies rounding, one thread has the verdict o
   }
 }
 
-TEST_CASE("verify: a batch that replicas cannot share is refused") {
+TEST_CASE("verify replicas: a batch that replicas cannot share, an error") {
   const Subject subject(kPlain);
   VerifyOptions options;
   options.replicas = {1, 3};
@@ -117,7 +119,7 @@ TEST_CASE("verify: a batch that replicas cannot share is refused") {
                   ConfigError);
 }
 
-TEST_CASE("verify: a resumed run ends as one in one go") {
+TEST_CASE("verify resume: a resumed run, the parameters of an uninterrupted run") {
   Subject subject(kPlain);
   subject.config.train.batch_size = 8;
   subject.config.parallel.replicas = 2;
@@ -145,7 +147,7 @@ TEST_CASE("verify resume: config with stop_at or early_stop, the resumed run mak
   CHECK(result.holds());
 }
 
-TEST_CASE("verify: a promise that does not hold is told") {
+TEST_CASE("verify: runs that differ, printed as text and JSON") {
   Verification result;
   result.rows.push_back({"ordered", "1 x 4", 2, std::string(64, 'a'), 0, 1.5, true});
   CHECK(result.holds());

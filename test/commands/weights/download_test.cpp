@@ -98,7 +98,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("download: a whole file, is checked, published and not downloaded again") {
+TEST_CASE("download: a whole file is checked, published and not downloaded again") {
   const Server server;
   std::int64_t last = 0, total = 0;
   const Downloaded first =
@@ -117,7 +117,7 @@ TEST_CASE("download: a whole file, is checked, published and not downloaded agai
   CHECK(server.offsets() == std::vector{0});
 }
 
-TEST_CASE("download: a part of an earlier start, is continued") {
+TEST_CASE("download: a partial file of an earlier start, continued") {
   const Server server;
   write_file_atomic(server.part(), server.content.substr(0, 5000));
   const Downloaded result = download(server.describe("file.h5"));
@@ -127,7 +127,7 @@ TEST_CASE("download: a part of an earlier start, is continued") {
   CHECK(server.files() == Names{"file.h5"});
 }
 
-TEST_CASE("download: a part that is already whole, needs no request") {
+TEST_CASE("download: a partial file that is complete, no request") {
   const Server server;
   write_file_atomic(server.part(), server.content);
   download(server.describe("file.h5"));
@@ -135,7 +135,7 @@ TEST_CASE("download: a part that is already whole, needs no request") {
   CHECK(server.offsets().empty());
 }
 
-TEST_CASE("download: a part that the server cannot continue, starts anew") {
+TEST_CASE("download: a partial file that the server cannot continue, a new start") {
   const Server server;
   SUBCASE("a server without ranges") {
     write_file_atomic(server.part(), server.content.substr(0, 5000));
@@ -150,7 +150,7 @@ TEST_CASE("download: a part that the server cannot continue, starts anew") {
   CHECK(read_text_file(server.file()) == server.content);
 }
 
-TEST_CASE("download: a part of another file, is rejected by the checksum and removed") {
+TEST_CASE("download: a part of another file, rejected by the checksum and removed") {
   const Server server;
   write_file_atomic(server.part(), std::string(5000, 'x'));
   Download what = server.describe("file.h5");
@@ -159,7 +159,7 @@ TEST_CASE("download: a part of another file, is rejected by the checksum and rem
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: a connection that breaks off, is continued after a pause") {
+TEST_CASE("download: a connection that breaks, continued after a pause") {
   const Server server;
   const Downloaded result = download(server.describe("cut/5000/2/file.h5"));
   CHECK(result.resumed == 0);
@@ -167,7 +167,8 @@ TEST_CASE("download: a connection that breaks off, is continued after a pause") 
   CHECK(server.offsets() == std::vector{0, 5000, 10000});
 }
 
-TEST_CASE("download: a connection that breaks off too often, keeps the part for the next start") {
+TEST_CASE(
+    "download: a connection that breaks too often, the partial file stays for the next start") {
   const Server server;
   Download what = server.describe("cut/5000/2/file.h5");
   what.max_retries = 1;
@@ -181,7 +182,7 @@ TEST_CASE("download: a connection that breaks off too often, keeps the part for 
   CHECK(read_text_file(server.file()) == server.content);
 }
 
-TEST_CASE("download: a server that is overloaded, is asked again") {
+TEST_CASE("download: an overloaded server, another request") {
   const Server server;
   download(server.describe("status/503/2/file.h5"));
   CHECK(read_text_file(server.file()) == server.content);
@@ -190,7 +191,7 @@ TEST_CASE("download: a server that is overloaded, is asked again") {
   CHECK(contains(read_error(what), "the server answers with status 503"));
 }
 
-TEST_CASE("download: a wrong checksum, names both and keeps nothing") {
+TEST_CASE("download: a wrong checksum, an error with both and no file") {
   const Server server;
   Download what = server.describe("file.h5");
   SUBCASE("SHA-256") {
@@ -210,7 +211,7 @@ TEST_CASE("download: a wrong checksum, names both and keeps nothing") {
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: an MD5, identifies the file") {
+TEST_CASE("download: an MD5, compared as a checksum") {
   const Server server;
   write_file_atomic(server.file().parent_path() / "../served/abc", "abc");
   Download what = server.describe("abc");
@@ -235,7 +236,7 @@ TEST_CASE("download: without a checksum, the first digest is recorded and compar
   CHECK(read_text_file(server.file()) == server.content + "x");
 }
 
-TEST_CASE("download: a file that the server lacks, or no server, is an error without a trace") {
+TEST_CASE("download: a file that the server lacks, or no server, an error and no file") {
   const Server server;
   CHECK(contains(read_error(server.describe("missing.h5")), "the server answers with status 404"));
   Download what = server.describe("file.h5");
@@ -246,14 +247,14 @@ TEST_CASE("download: a file that the server lacks, or no server, is an error wit
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: a server that sends more than the file can have, is stopped") {
+TEST_CASE("download: a server that sends more than the file can have, stopped") {
   const Server server;
   CHECK(contains(read_error(server.describe("endless/file.h5")),
                  "the server sends more than the 100000 bytes that the file can have"));
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: no space, names the part and keeps what fits") {
+TEST_CASE("download: no space, an error that names the partial file, which stays") {
   const Server server;
   // A limit on the size of files fails as a full disk does, in the middle of the file.
   rlimit before = {};
@@ -271,7 +272,7 @@ TEST_CASE("download: no space, names the part and keeps what fits") {
   CHECK(read_text_file(server.file()) == server.content);
 }
 
-TEST_CASE("download: a folder that cannot be written, is named with the variable") {
+TEST_CASE("download: a folder that cannot be written, an error with it and the variable") {
   const Server server;
   const Path folder = server.file().parent_path();
   fs::permissions(folder.parent_path(), fs::perms(0755));
@@ -290,7 +291,7 @@ TEST_CASE("download: a folder that cannot be written, is named with the variable
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: two processes at a time, the second is rejected") {
+TEST_CASE("download: two processes at the same time, the second is rejected") {
   const Server server;
   const int part = ::open(server.part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   REQUIRE(::flock(part, LOCK_EX) == 0);
@@ -299,7 +300,7 @@ TEST_CASE("download: two processes at a time, the second is rejected") {
   download(server.describe("file.h5"));
 }
 
-TEST_CASE("weights: a mirror, has the files in the folders of Keras's server") {
+TEST_CASE("weights: a mirror, the folders of Keras's server") {
   const config::Environment none;
   CHECK(find_weight_file("resnet50", none).url ==
         "https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
