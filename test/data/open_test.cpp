@@ -193,7 +193,7 @@ TEST_CASE("synthetic images: a function of seed, split and index") {
   for (const int count : counts) CHECK(count > 0);
 }
 
-TEST_CASE("the real MNIST files") {
+TEST_CASE("open_datasets: the real MNIST files, sizes and first samples") {
   const char* shared = std::getenv("TRAINER_SHARED_DATA");
   if (shared == nullptr || !std::filesystem::exists(Path(shared) / "mnist")) {
     TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with mnist");

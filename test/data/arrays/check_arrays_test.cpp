@@ -123,7 +123,7 @@ TEST_CASE("check_arrays: data.validation_split and data.limit divide the samples
   CHECK(check.splits[1].per_class == std::vector<std::int64_t>{1, 1});
 }
 
-TEST_CASE("check_arrays: floats have the range of finite values, and others are counted") {
+TEST_CASE("check_arrays: floats, the range of finite values and the count of others") {
   Arrays arrays;
   const float infinite = std::numeric_limits<float>::infinity();
   write_npy<float>(arrays.config.train.images, "<f4", "3, 1, 2",

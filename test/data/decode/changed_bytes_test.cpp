@@ -65,25 +65,25 @@ std::string list(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("images of the readers here: what is answered to each changed byte") {
+TEST_CASE("image formats: each byte changed, the expected counts of results") {
   test::check_answers("images", kSeeds + "images", {"grey.bmp", "rgb.bmp", ".ppm"}, image);
 }
 
-TEST_CASE("IDX: what is answered to each changed byte") {
+TEST_CASE("IDX: each byte changed, the expected counts of results") {
   test::check_answers("idx", kSeeds + "idx", {"bytes", ".gz", "floats", "shorts"},
                       [](const Path& path) { return array(read_idx(path)); });
 }
 
-TEST_CASE("NPY: what is answered to each changed byte") {
+TEST_CASE("NPY: each byte changed, the expected counts of results") {
   test::check_answers("npy", kSeeds + "npy", {"f4", "f8", "fortran", "i8", "u1"},
                       [](const Path& path) { return array(read_npy(path)); });
 }
 
-TEST_CASE("NPZ: what is answered to each changed byte") {
+TEST_CASE("NPZ: each byte changed, the expected counts of results") {
   test::check_answers("npz", kSeeds + "npz", {"stored", "deflated"}, arrays_of);
 }
 
-TEST_CASE("CIFAR: what is answered to each changed byte") {
+TEST_CASE("CIFAR: each byte changed, the expected counts of results") {
   const auto read = [](const Path& path) {
     const Cifar cifar = read_cifar({path});
     return array(cifar.images) + ", " + array(cifar.labels);
@@ -91,16 +91,16 @@ TEST_CASE("CIFAR: what is answered to each changed byte") {
   test::check_answers("cifar", kSeeds + "cifar", {"ten.bin"}, read, test::Changes::kOneAByte);
 }
 
-TEST_CASE("CSV: what is answered to each changed byte") {
+TEST_CASE("CSV: each byte changed, the expected counts of results") {
   test::check_answers("csv", kSeeds + "csv", {"numbers", "plain", "quoted"}, list);
 }
 
-TEST_CASE("tar: what is answered to each changed byte") {
+TEST_CASE("tar: each byte changed, the expected counts of results") {
   test::check_answers("tar", kSeeds + "tar", {"ustar.tar"},
                       [](const Path& path) { return samples(read_tar_shard(path)); });
 }
 
-TEST_CASE("TFRecord: what is answered to each changed byte") {
+TEST_CASE("TFRecord: each byte changed, the expected counts of results") {
   test::check_answers("tfrecord", kSeeds + "tfrecord", {".tfrecord"},
                       [](const Path& path) { return samples(read_tfrecord(path)); });
 }

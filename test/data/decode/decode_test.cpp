@@ -415,7 +415,7 @@ TEST_CASE("JPEG: the orientation of XMP turns the image, unless EXIF has one") {
   }
 }
 
-TEST_CASE("image file: a side longer than any image has, refused whatever max_pixels is") {
+TEST_CASE("image file: a side above 1,000,000, an error for any max_pixels") {
   const Bytes long_side{0x05, 0xF5, 0xE1, 0}, one{0, 0, 0, 1};  // 100,000,000
   for (const auto& [width, height] : {std::pair(long_side, one), std::pair(one, long_side)}) {
     Bytes png{0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R'};
@@ -438,8 +438,7 @@ TEST_CASE("pixels: after a large image, no more memory is kept than a smaller on
 }
 
 TEST_CASE(
-    "progressive JPEG: coefficients that a small file cannot fill, refused before memory is "
-    "taken") {
+    "progressive JPEG: coefficients that a small file cannot fill, an error before allocation") {
   const auto file_of = [](int side, int sampling) {
     Bytes file{0xFF, 0xD8, 0xFF, 0xC2, 0, 17, 8};
     for (const int value : {side >> 8, side & 255, side >> 8, side & 255, 3}) {

@@ -361,7 +361,7 @@ TEST_CASE("GIF: transparent pixels keep their colour, small and interlaced frame
         std::string::npos);
 }
 
-TEST_CASE("PNG: kinds of pixels, and every truncation and flipped bit is refused") {
+TEST_CASE("PNG: kinds of pixels, and every truncation and flipped bit, an error") {
   const Bytes rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 10, 11, 12, 3, 3, 3, 3, 3, 3};
   const std::string expected =
       rgb(3, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18});
@@ -381,7 +381,7 @@ TEST_CASE("PNG: kinds of pixels, and every truncation and flipped bit is refused
   CHECK(decoded(png({1, 1, 8, 6}, {0, 1, 2, 3, 0})) == rgb(1, 1, {1, 2, 3}));
 }
 
-TEST_CASE("PNG: the orientation of eXIf turns the image, wherever the chunk stands") {
+TEST_CASE("PNG: the orientation of eXIf turns the image, at any position of the chunk") {
   const std::string stored = "abcdef";
   Png header;
   header.colours = 0;
@@ -496,7 +496,8 @@ TEST_CASE("PNG: the orientation of EXIF in a text, as ImageMagick writes it, tur
   }
 }
 
-TEST_CASE("BMP: pixels that the header places in the header or the palette, follow the palette") {
+TEST_CASE(
+    "BMP: an offset of pixels inside the header or palette, pixels after the palette are read") {
   const Bytes right = bmp({3, 2, 8, 0, bmp_palette(256, 4)}, {1, 2, 3, 0, 4, 5, 6, 0});
   REQUIRE(is_image(decoded(right)));
   for (const std::uint8_t place : {0, 14, 54}) {

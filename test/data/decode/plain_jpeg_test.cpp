@@ -134,7 +134,7 @@ TEST_CASE("read_plain_header: files that are not plain, false") {
 }
 
 TEST_CASE(
-    "the colours of three components are told by JFIF's marker, Adobe's or the components' names") {
+    "read_plain_header: three components, colours by JFIF or Adobe marker or component names") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(4, Stream::kSynthetic);
   JpegKind kind{40, 64, 3, 1, 1, 75};
@@ -191,7 +191,7 @@ TEST_CASE("decode_plain: real files, the pixels of libjpeg") {
   if (runs_here()) CHECK(ours > files / 4);
 }
 
-TEST_CASE("the pixels that JpegFile gives do not depend on who decodes") {
+TEST_CASE("JpegFile: a plain file, the pixels of libjpeg") {
   Random random(4, Stream::kSynthetic);
   const Bytes file = encode_jpeg({60, 70, 3, 2, 2, 85, 0, false, false}, 20, random);
   Pixels found;

@@ -150,7 +150,7 @@ bool are_equal(const Pixels& a, const Pixels& b) {
 
 }  // namespace
 
-TEST_CASE("TIFF: alpha is divided out if colours were multiplied by it, other samples are not") {
+TEST_CASE("TIFF: colours multiplied by alpha are divided by it, other samples are not") {
   CHECK(first_pixel(tiff({2, 3, 8, 1, {}, {10, 100, 200}})) == "10 100 200");
   CHECK(first_pixel(tiff({2, 4, 8, 1, {2}, {10, 100, 200, 250}})) == "10 100 200");
   CHECK(first_pixel(tiff({2, 4, 8, 1, {0}, {10, 100, 200, 250}})) == "10 100 200");
@@ -167,7 +167,7 @@ TEST_CASE("TIFF: BigTIFF is read") {
   CHECK(first_pixel(tiff({1, 1, 16, 1, {}, {0x8000}, true})) == "128");
 }
 
-TEST_CASE("TIFF: bands, signed numbers and 16-bit CMYK are rejected by name") {
+TEST_CASE("TIFF: bands, signed numbers and 16-bit CMYK, an error with the reason") {
   const std::vector<std::uint32_t> none, ten(10, 0), thirteen(13, 700);
   CHECK(first_pixel(tiff({1, 4, 8, 1, {0, 0, 0}, {10, 100, 200, 250}}))
             .starts_with("TIFF: has 4 bands; "));
@@ -265,7 +265,7 @@ TEST_CASE("WebP: an animation is its first frame") {
   CHECK(error_of(webp(width, height, 0x02, {})).starts_with("x: WebP: "));
 }
 
-TEST_CASE("WebP and TIFF files have the pixels that Pillow reads") {
+TEST_CASE("WebP and TIFF: the pixels of Pillow") {
   for (const auto& [name, expected] : fixture().items()) {
     CAPTURE(name);
     const Bytes file = file_named(name);
@@ -287,7 +287,7 @@ TEST_CASE("WebP and TIFF files have the pixels that Pillow reads") {
   }
 }
 
-TEST_CASE("WebP and TIFF: every truncation is refused by name") {
+TEST_CASE("WebP and TIFF: every truncation, an error with the name") {
   for (const auto& [name, expected] : fixture().items()) {
     const Bytes file = file_named(name);
     for (std::size_t size = 16; size + 1 < file.size(); size += 7) {
@@ -302,7 +302,7 @@ TEST_CASE("WebP and TIFF: every truncation is refused by name") {
   }
 }
 
-TEST_CASE("TIFF: one strip far larger than its file, refused before memory is taken") {
+TEST_CASE("TIFF: one strip far larger than its file, an error before memory is allocated") {
   const std::uint32_t side = 6000;
   const Bytes black(std::size_t{side} * side * 3);
   const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(

@@ -32,7 +32,7 @@ std::vector<std::uint8_t> original(int channels = 3, int size = 16) {
 
 }  // namespace
 
-TEST_CASE("flips happen with their probability and swap what they should") {
+TEST_CASE("random_flip: the given probability and the mirrored pixels") {
   int flipped = 0;
   for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
     flipped += changed(config::RandomFlipHorizontal{}, epoch) != original() ? 1 : 0;
@@ -52,7 +52,7 @@ TEST_CASE("flips happen with their probability and swap what they should") {
   }
 }
 
-TEST_CASE("changes of strength zero leave the image as it is") {
+TEST_CASE("augmentations: strength 0, no change") {
   CHECK(changed(config::RandomFlipHorizontal{0}, 1) == original());
   CHECK(changed(config::RandomRotation{0}, 1) == original());
   CHECK(changed(config::RandomShift{0, 0}, 1) == original());
@@ -64,7 +64,7 @@ TEST_CASE("changes of strength zero leave the image as it is") {
   CHECK(changed(config::RandomErasing{0}, 1) == original());
 }
 
-TEST_CASE("each change depends on the epoch, in grey and colour") {
+TEST_CASE("augmentations: another epoch, another image in grey and colour") {
   for (const int channels : {1, 3}) {
     const auto differs = [&](auto op) {
       return changed(op, 1, channels) != changed(op, 2, channels);
@@ -84,7 +84,7 @@ TEST_CASE("each change depends on the epoch, in grey and colour") {
   }
 }
 
-TEST_CASE("policies change images at random, and all their operations occur") {
+TEST_CASE("augmentation policies: random images, and all operations occur") {
   const auto versions = [](auto op) {
     std::set<std::string> seen;
     for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
@@ -103,7 +103,7 @@ TEST_CASE("policies change images at random, and all their operations occur") {
   CHECK(changed(config::TrivialAugment{}, 7) == changed(config::TrivialAugment{}, 7));
 }
 
-TEST_CASE("hue keeps the largest and smallest channel, saturation the grey") {
+TEST_CASE("hue and saturation: the largest and smallest channel stay, or the grey value") {
   const auto from = original(), hue = changed(config::Hue{0.5}, 4),
              pale = changed(config::Saturation{0.5}, 4);
   for (std::size_t i = 0; i < from.size(); i += 3) {
@@ -119,7 +119,7 @@ TEST_CASE("hue keeps the largest and smallest channel, saturation the grey") {
   }
 }
 
-TEST_CASE("random crops lie in the image, have the asked size and ratio") {
+TEST_CASE("random_resized_crop: within the image, with the given size and aspect ratio") {
   const Augmentations list{{config::RandomResizedCrop{}, {}}};
   double area = 0;
   for (std::uint64_t epoch = 0; epoch < 500; ++epoch) {
@@ -148,7 +148,7 @@ TEST_CASE("random crops lie in the image, have the asked size and ratio") {
   CHECK(!random_crop_geometry({}, random, 10, 10, 8, 8));
 }
 
-TEST_CASE("presets are keras.applications' preprocess_input") {
+TEST_CASE("data.preprocess: the presets of keras.applications' preprocess_input") {
   using config::PreprocessPreset;
   const auto value = [](PreprocessPreset preset, const double(&rgb)[3], std::size_t channel) {
     config::Data data;

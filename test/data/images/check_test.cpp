@@ -61,7 +61,9 @@ TEST_CASE("check_images: the formats of each class are listed if a split has sev
         std::string::npos);
 }
 
-TEST_CASE("check_images: patterns that backtracking takes forever for, and wrong ones") {
+TEST_CASE(
+    "check_images: patterns with exponential backtracking, a result at once, wrong ones are "
+    "errors") {
   const TemporaryFolder folder;
   // Each further letter doubles the time of a matcher that tries all divisions.
   const std::string name(120, 'x');

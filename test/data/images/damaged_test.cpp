@@ -20,7 +20,7 @@ namespace trainer::data::damaged_test {
 
 using commands::to_text;
 
-TEST_CASE("content key: of the seed and the division only if other images replace damaged ones") {
+TEST_CASE("content_key: independent of the seed and the division unless on_error is replace") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   config::Data config = config_of(folder.path());
@@ -41,7 +41,7 @@ TEST_CASE("content key: of the seed and the division only if other images replac
         open_datasets(config, 2).train->content_key());
 }
 
-TEST_CASE("on_error skip: a file is decoded once, and again after a change") {
+TEST_CASE("on_error skip: a file is decoded once at the start, and again after a change") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   config::Data config = config_of(folder.path());
@@ -138,7 +138,7 @@ TEST_CASE("damaged file: a name with an escape sequence and a newline, messages 
   }
 }
 
-TEST_CASE("damaged files: fail, skip, replace, within a budget") {
+TEST_CASE("data.on_error: fail, skip and replace within data.error_budget") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   write_text(folder.path() / "train/cat/broken.png", "not an image at all");
@@ -177,7 +177,7 @@ TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   }
 }
 
-TEST_CASE("on_error replace: a damaged file is replaced in training alone, from its own part") {
+TEST_CASE("on_error replace: a damaged training file is replaced by one of its own part") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 12);
   for (int i = 0; i < 6; ++i) {
@@ -272,8 +272,7 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE(
-    "links to nothing, to themselves and pipes are counted and named, a loop of folders ends") {
+TEST_CASE("image_folder: broken links, pipes and a loop of links, counted and named") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   const fs::path cats = folder.path() / "train/cat";
@@ -301,7 +300,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "image folder: a class folder may be a link, links to folders below it are not followed") {
+    "image_folder: a class folder may be a link, links to folders below it are not followed") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   write_folder(folder.path() / "elsewhere", 3);
@@ -328,7 +327,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "warnings of the decoder are counted by file, and names reach a terminal without controls") {
+    "DamagedFiles: warnings of the decoder are counted by file, control characters are escaped") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   Random random(1, Stream::kSynthetic);

@@ -23,7 +23,7 @@ config::Augmentation augmentation(Op op) {
 
 }  // namespace
 
-TEST_CASE("a folder a class, nested, classes sorted or as listed, splits by name") {
+TEST_CASE("image_folder: a folder per class, sorted or listed classes and splits by name") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "val", 1, 50);
@@ -58,7 +58,7 @@ TEST_CASE("a folder a class, nested, classes sorted or as listed, splits by name
         std::string::npos);
 }
 
-TEST_CASE("a glob takes the class from the parent folder") {
+TEST_CASE("data.train.glob: the class is the name of the parent folder") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "all/train", 2);
   write_image(folder.path() / "all/train/dog/extra.pgm", 5, 5, 9, true);
@@ -78,7 +78,7 @@ TEST_CASE("a glob takes the class from the parent folder") {
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("matches no file"), DataError);
 }
 
-TEST_CASE("a limit keeps every class its share, and the order of the list") {
+TEST_CASE("data.limit: each class keeps its share, in the order of the list") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 12);
   for (int i = 0; i < 6; ++i)
@@ -110,7 +110,7 @@ TEST_CASE("a limit keeps every class its share, and the order of the list") {
 }
 
 TEST_CASE(
-    "a folder with validation_split_order: the files that Keras takes, with and without shuffle") {
+    "image_folder: validation_split_order, the files that Keras takes with and without shuffle") {
   const TemporaryFolder folder;
   for (const char* name : {"b/2.ppm", "b/10.ppm", "a/x.ppm", "c/0.ppm", "a/Y.ppm", "c/00.ppm",
                            "b/1.ppm", "c/1.ppm", "c/2.ppm", "a/z.ppm"}) {
@@ -141,7 +141,7 @@ TEST_CASE(
         std::vector<std::string>{"a/z.ppm", "c/0.ppm", "c/2.ppm"});
 }
 
-TEST_CASE("csv: labels by name or number, quotes, and mistakes with their line") {
+TEST_CASE("csv: labels by name or number and quotes, mistakes are errors with their line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "a, b.ppm", 4, 4, 1);
   write_image(folder.path() / "c.ppm", 4, 4, 2);
@@ -177,7 +177,7 @@ TEST_CASE("csv: labels by name or number, quotes, and mistakes with their line")
   CHECK(error("filename,class\nc.ppm,dog\n").empty());
 }
 
-TEST_CASE("random changes are a function of seed, epoch and index, for any threads and resume") {
+TEST_CASE("augmentations: a function of seed, epoch and index, for any threads and start") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 5);
   config::Data config = config_of(folder.path());
@@ -212,9 +212,7 @@ TEST_CASE("random changes are a function of seed, epoch and index, for any threa
   CHECK(image_of(*parts.validation, 0, 0) == image_of(*parts.validation, 0, 1));
 }
 
-TEST_CASE(
-    "timm's random changes are the same for any number of threads, and after a start in "
-    "mid-epoch") {
+TEST_CASE("timm_rand_augment: the same images for any threads and after a start in mid-epoch") {
   const TemporaryFolder folder;
   write_folder(folder.path(), 5);
   config::Data config = config_of(folder.path());
@@ -240,7 +238,7 @@ TEST_CASE(
   CHECK(image_of(*open_datasets(config, 7).train, 2, 0) != image_of(*sets.train, 2, 0));
 }
 
-TEST_CASE("caches give the uncached images, also in the next process") {
+TEST_CASE("data.cache: memory and disk, the uncached images, also in the next process") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);
   config::Data config = config_of(folder.path());
@@ -280,7 +278,7 @@ TEST_CASE("caches give the uncached images, also in the next process") {
   CHECK(batches(*open_datasets(config, 1).train, 1) == expected);
 }
 
-TEST_CASE("csv: a label of more than a thousand bytes is refused with its line") {
+TEST_CASE("csv: a label of more than a thousand bytes, an error with its line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "c.ppm", 4, 4, 2);
   config::Data config = config_of("");
@@ -297,7 +295,7 @@ TEST_CASE("csv: a label of more than a thousand bytes is refused with its line")
       DataError);
 }
 
-TEST_CASE("a folder whose name is no line of text cannot name a class") {
+TEST_CASE("image_folder: a folder name that is not UTF-8 or has a newline, an error") {
   for (const std::string name : {"caf\xe9", "two\nlines"}) {
     const TemporaryFolder folder;
     write_folder(folder.path() / "train", 1);
@@ -308,7 +306,7 @@ TEST_CASE("a folder whose name is no line of text cannot name a class") {
   }
 }
 
-TEST_CASE("the fingerprint changes with files, labels and recipe") {
+TEST_CASE("fingerprint: changes with the files and the resizing") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   config::Data config = config_of(folder.path());
@@ -363,7 +361,7 @@ TEST_CASE("csv: columns by their names, usual or given, among others") {
   CHECK(found("image_id|class\nb.ppm|dog\n") == "deep/b.ppm dog");
 }
 
-TEST_CASE("csv: weights of samples, which begin rows of labels no sooner than they are asked for") {
+TEST_CASE("csv: weight_column, labels stay class indices until weigh_samples()") {
   const TemporaryFolder folder;
   for (const char* name : {"a", "b", "c"})
     write_image(folder.path() / concat(name, ".ppm"), 4, 4, 1);
@@ -408,7 +406,7 @@ TEST_CASE("csv: weights of samples, which begin rows of labels no sooner than th
   CHECK(error("path,label,importance\na.ppm,dog,1\n").empty());
 }
 
-TEST_CASE("a number in a csv does not make more classes than its lines can have") {
+TEST_CASE("csv: a label number far above the number of files, an error") {
   const TemporaryFolder folder;
   write_image(folder.path() / "c.ppm", 4, 4, 2);
   config::Data config = config_of("");
@@ -423,7 +421,7 @@ TEST_CASE("a number in a csv does not make more classes than its lines can have"
   CHECK(open_datasets(config, 1).num_classes == 10000);
 }
 
-TEST_CASE("disk cache: a file that is overwritten or cut while it is in use changes no image") {
+TEST_CASE("disk cache: a file that is overwritten or truncated while in use, no image changes") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);
   config::Data config = config_of(folder.path());

@@ -154,7 +154,7 @@ TEST_CASE("csv: label_separator divides a cell into labels, which are sorted") {
   CHECK(folder.read("x_5.ppm,a;b", {"b;c"}) == "a, b, c: 110 011");  // without a header
 }
 
-TEST_CASE("csv: as many labels as images take memory by the labels that images have") {
+TEST_CASE("csv: as many labels as images, memory for the labels of each image only") {
   constexpr int kImages = 3000;
   const Folder folder;
   std::string text = "path,label\n";
@@ -227,7 +227,7 @@ TEST_CASE("csv: thousands of columns of labels, two of the same name are an erro
         ":1: has two columns 'c7'");
 }
 
-TEST_CASE("several labels: the fingerprint has a word per label, so that runs can be resumed") {
+TEST_CASE("several labels: the fingerprint has one word per label") {
   const Folder folder;
   folder.write("train.csv", "image,a,b,c", {"0,1,", "1,1,0", ",,1", "0,0,0", "0,1,"});
   std::uint32_t crc = 0;
@@ -281,7 +281,7 @@ TEST_CASE("several labels: counts, and fingerprints that differ by a label") {
   CHECK(common_data(sets, false) != common_data(other, false));
 }
 
-TEST_CASE("several labels: weights end the rows, and mixtures keep what is unknown") {
+TEST_CASE("several labels: weights at the end of rows, and mixed rows with unknown labels") {
   Folder folder;
   folder.write("train.csv", "image,a,b,sample_weight", {"1,0,2", ",1,4"});
   Datasets sets = open_datasets(folder.config, 1);
@@ -305,7 +305,7 @@ TEST_CASE("several labels: weights end the rows, and mixtures keep what is unkno
   CHECK(row[1] == doctest::Approx(4 * (1 - share) / row[2]));
 }
 
-TEST_CASE("several labels: damaged files are left out or replaced by equal labels") {
+TEST_CASE("several labels: damaged files, skipped or replaced by files of equal labels") {
   Folder folder;
   folder.write("train.csv", "image,a,b", {"1,0", "1,1", "1,1", "0,1", "0,0", "1,0"});
   write_text(folder.files.path() / "x_1.ppm", "P6 8 6 255\n");

@@ -72,7 +72,7 @@ TEST_CASE("fit pad: a grey image of an RGB data set has black borders in all cha
   }
 }
 
-TEST_CASE("fit pad: training, evaluation, prediction and scaled decoding pad alike") {
+TEST_CASE("fit pad: the same borders in training, evaluation, prediction and scaled decoding") {
   const TemporaryFolder folder;
   Random random(3, Stream::kSynthetic);
   const Bytes jpeg = encode_jpeg({64, 128, 3}, 90, random);

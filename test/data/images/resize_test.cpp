@@ -31,7 +31,7 @@ std::vector<std::uint8_t> resized(const Pixels& image, const Geometry& geometry,
 
 }  // namespace
 
-TEST_CASE("resizing is Pillow's, within one level") {
+TEST_CASE("resize: the pixels of Pillow within one level") {
   std::istringstream table(read_text_file(test::source_file("test/data/images/pillow_resize.txt")));
   std::string name;
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0, cases = 0;
@@ -55,7 +55,7 @@ TEST_CASE("resizing is Pillow's, within one level") {
   CHECK(cases == 24);
 }
 
-TEST_CASE("without antialias: bilinear between the two nearest pixel centres") {
+TEST_CASE("resize: no antialias, bilinear between the two nearest pixel centres") {
   for (const int channels : {1, 3}) {
     const Pixels image = make_pillow_image(37, 53, channels);
     const Geometry geometry = fit_geometry(37, 53, 11, 70, config::Fit::kStretch, 1);
@@ -135,12 +135,12 @@ void check_vector_loops(const ResizeRows& fast) {
 
 }  // namespace
 
-TEST_CASE("the vector loops give the bits of the plain ones") {
+TEST_CASE("resize: vector loops, the bits of the scalar loops") {
   if (__builtin_cpu_supports("avx2")) check_vector_loops(avx2_resize_rows());
   if (has_avx512_rows()) check_vector_loops(avx512_resize_rows());
 }
 
-TEST_CASE("a row is grouped where 16 numbers lie near each other") {
+TEST_CASE("make_groups: a row is grouped if 16 values lie close together") {
   const auto grouped = [](int step, int channels) {
     ResizeWeights weights;
     weights.taps = 2;
@@ -157,7 +157,7 @@ TEST_CASE("a row is grouped where 16 numbers lie near each other") {
   CHECK(!grouped(4, 3));
 }
 
-TEST_CASE("an image is resized alike whatever came before it") {
+TEST_CASE("resize: cached weights, the pixels of a resize without a cache") {
   // One height and ever new widths: weights that are used again lie beside some that are made now.
   for (int width = 30; width < 130; ++width) {
     const Pixels image = make_pillow_image(47, width, 3);
@@ -170,7 +170,7 @@ TEST_CASE("an image is resized alike whatever came before it") {
   }
 }
 
-TEST_CASE("a plain surface stays what it is") {
+TEST_CASE("resize: an image of one colour or of the same size, no change") {
   Pixels image(33, 47, 3);
   std::fill_n(image.data(), image.size(), std::uint8_t{255});
   for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
@@ -188,7 +188,7 @@ TEST_CASE("a plain surface stays what it is") {
   CHECK(std::equal(found.begin(), found.end(), same.data()));
 }
 
-TEST_CASE("crop: torchvision's Resize of the shorter side, then CenterCrop") {
+TEST_CASE("fit crop: torchvision's Resize of the shorter side, then CenterCrop") {
   using config::Fit;
   // Resize(256) of 375 x 500 is 256 x 341; CenterCrop(224) starts at 16, round(58.5) = 58.
   Geometry g = fit_geometry(375, 500, 224, 224, Fit::kCrop, 0.875);
@@ -217,7 +217,7 @@ TEST_CASE("crop: torchvision's Resize of the shorter side, then CenterCrop") {
   }
 }
 
-TEST_CASE("a scaled decode stays at least as large as the target") {
+TEST_CASE("decode_reduction: the decoded image is at least as large as the target") {
   const auto reduction = [](int h, int w, int size) {
     return decode_reduction(fit_geometry(h, w, size, size, config::Fit::kStretch, 1));
   };

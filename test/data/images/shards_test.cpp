@@ -47,7 +47,7 @@ void check_samples(const std::vector<ShardSample>& samples, const std::string& p
 
 }  // namespace
 
-TEST_CASE("tar shards: images and their classes, whatever wrote the names") {
+TEST_CASE("tar shards: images and their classes, for the headers of any program") {
   for (const char* name : {"ustar.tar", "gnu.tar", "pax.tar"}) {
     CAPTURE(name);
     const std::string path = seed(std::string("tar/") + name);
@@ -63,7 +63,7 @@ TEST_CASE("tar shards: images and their classes, whatever wrote the names") {
   }
 }
 
-TEST_CASE("TFRecord files of TensorFlow: images and labels, whatever the order of features") {
+TEST_CASE("read_tfrecord: a file of TensorFlow, images and labels for any order of features") {
   const std::string path = seed("tfrecord/tensorflow.tfrecord");
   const auto samples = read_tfrecord(path);
   REQUIRE(samples.size() == 4);
@@ -75,7 +75,7 @@ TEST_CASE("TFRecord files of TensorFlow: images and labels, whatever the order o
   CHECK(samples[3].name == "record 3");
 }
 
-TEST_CASE("a data set of shards reads the images in any order, and several of them") {
+TEST_CASE("shards: several files, images are read in any order") {
   for (const bool tar : {true, false}) {
     CAPTURE(tar);
     const TemporaryFolder folder;
@@ -141,7 +141,7 @@ std::int64_t bytes_read() {
 
 }  // namespace
 
-TEST_CASE("shards and csv lists are read once, whether classes are given or not") {
+TEST_CASE("shards and csv lists: read once, with and without data.classes") {
   const TemporaryFolder folder;
   std::int64_t bytes = 0;
   for (int i = 0; i < 200; ++i) {
@@ -171,7 +171,7 @@ TEST_CASE("shards and csv lists are read once, whether classes are given or not"
   }
 }
 
-TEST_CASE("Parquet files are answered with what to do") {
+TEST_CASE("shards: a Parquet file, an error with the next step") {
   const TemporaryFolder folder;
   write_text(folder.path() / "train.parquet", "PAR1");
   const fs::path file = folder.path() / "train.parquet";
@@ -184,7 +184,7 @@ TEST_CASE("Parquet files are answered with what to do") {
   }
 }
 
-TEST_CASE("shards: damage is told, where it is") {
+TEST_CASE("shards: damaged bytes, an error with their position") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "x";
   const auto check_flips = [&](const Bytes& file, const std::function<void()>& read) {

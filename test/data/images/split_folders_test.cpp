@@ -58,7 +58,7 @@ TEST_CASE("find_split_in_name: the list of names in any case, alone or as a word
   }
 }
 
-TEST_CASE("image_folder: folders named after splits are splits, whatever the name's form") {
+TEST_CASE("image_folder: folders named after splits are splits, for any form of the name") {
   struct Layout {
     const char *train, *validation, *test;
   };
@@ -195,7 +195,7 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   CHECK(contains(find_open_error(config_of(folder.path())), "contains no folder with images"));
 }
 
-TEST_CASE("image_folder, csv: errors have no control characters of file and class names") {
+TEST_CASE("image_folder and csv: control characters in names, errors with escaped characters") {
   const TemporaryFolder folder;
   const std::string name = "x\n\x1B[2Jy", shown = "x\\x0a\\x1b[2Jy";
   const auto check = [&](const config::Data& config, const std::string& part) {

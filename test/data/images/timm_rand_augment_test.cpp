@@ -244,7 +244,7 @@ TEST_CASE("timm_rand_augment: every image takes the same count of draws") {
   CHECK(find_next_draw(policy) == next);
 }
 
-TEST_CASE("timm_rand_augment: grey images") {
+TEST_CASE("timm_rand_augment: grey images keep one channel") {
   Pixels image(8, 8, 1);
   for (std::size_t i = 0; i < image.size(); ++i) {
     image.data()[i] = static_cast<std::uint8_t>(37 * i % 251);

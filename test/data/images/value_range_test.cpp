@@ -56,7 +56,7 @@ config::Data write_set(const fs::path& folder, const std::vector<std::uint16_t>&
 
 }  // namespace
 
-TEST_CASE("data.range: 12 bits in 16-bit grey PNG and TIFF files use all levels") {
+TEST_CASE("data.range: 12 bits in 16-bit grey PNG and TIFF files, all levels are used") {
   const TemporaryFolder folder;
   const DeepImage image{2, 3, 1, {0, 8, 2048, 4094, 4095, 65535}};
   write_png(folder.path() / "x.png", image, PNG_COLOR_TYPE_GRAY);

@@ -197,7 +197,7 @@ TEST_CASE("divide_groups: a function of the seed, and of nothing else") {
   CHECK(divide(renamed, shares, 1) == parts);
 }
 
-TEST_CASE("divide_groups: a share that is smaller than any group still gets one") {
+TEST_CASE("divide_groups: a share smaller than any group, one group") {
   Samples samples;
   for (int group = 0; group < 3; ++group) samples.add(0, std::to_string(group), 100 + group);
   const std::vector<std::int32_t> parts = divide(samples, {0.99, 0.01}, 1);

@@ -371,7 +371,7 @@ TEST_CASE("loader: the parts of all ranks, together the batch") {
 }
 
 TEST_CASE(
-    "repeated samples: one after the other, each an epoch of its own, for any ranks and start") {
+    "repeated samples: one after the other with an epoch of its own, for any ranks and start") {
   // Notes the epoch that a sample is read for in its second number.
   class Epochs final : public Dataset {
    public:
@@ -447,7 +447,7 @@ TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batch
   CHECK(offsets == std::vector<std::int64_t>{0, 0, 0, 8, 8, 0, 20, 20, 1});
 }
 
-TEST_CASE("loader: repetitions, each has all samples in an order of its own") {
+TEST_CASE("loader: repetitions, each has all samples in its own order") {
   const FakeDataset dataset(67);
   constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs
   // One pass on its own, which has the epochs of all in turn.

@@ -83,7 +83,7 @@ TEST_CASE("records: a file larger than the disk, an error and no file") {
   CHECK(!std::filesystem::exists(file));
 }
 
-TEST_CASE("records: a limit that is not space, an error by its own name without a size") {
+TEST_CASE("records: an error other than lack of space, the message of this error") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(
       Records(folder.path() / std::string(300, 'x'), 1, 10, "choose another folder"),
@@ -92,7 +92,7 @@ TEST_CASE("records: a limit that is not space, an error by its own name without 
       DataError);
 }
 
-TEST_CASE("records: a record that is overwritten or cut off while in use counts as missing") {
+TEST_CASE("records: a record that is overwritten or truncated while in use, counted as missing") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";
   constexpr std::size_t kRecord = 1000;
