@@ -76,7 +76,7 @@ Json evaluated(const Arguments& more) {
 
 }  // namespace
 
-TEST_CASE("evaluate, report, compare: a run that was moved, and a copy of it, open as before") {
+TEST_CASE("commands: a moved or copied run, opened as before") {
   const BestRun best;
   const Json before = evaluated({best.folder});
   const Path moved = best.pictures.work / "elsewhere" / "moved run";
@@ -150,7 +150,7 @@ TEST_CASE("commands: a run with relative data paths, used from another folder an
                "the folder in which the run was started. Give its place with"));
 }
 
-TEST_CASE("evaluate, predict, export: a run with a best checkpoint, take it and print its step") {
+TEST_CASE("commands: a run with a best checkpoint, used with a note of its step") {
   const BestRun best;
   const Json first = evaluated({best.checkpoint("00000005")});
   const Json last = evaluated({best.checkpoint("00000020")});
@@ -203,7 +203,7 @@ TEST_CASE("evaluate, predict, export: a run with a best checkpoint, take it and 
   CHECK(json.event("exported")["checkpoint"] == "best");
 }
 
-TEST_CASE("evaluate: a damaged best checkpoint, warns and takes the last") {
+TEST_CASE("evaluate: a damaged best checkpoint, the last one with a warning") {
   const BestRun best;
   std::ofstream(best.folder / "checkpoints/best.safetensors") << "damaged";
   const Result result = run({"evaluate", best.folder, "--json"});
@@ -214,7 +214,7 @@ TEST_CASE("evaluate: a damaged best checkpoint, warns and takes the last") {
   CHECK(run({"evaluate", best.folder, "--best"}).code == 3);
 }
 
-TEST_CASE("report: a run with a best checkpoint, names it and the last") {
+TEST_CASE("report: a run with a best checkpoint, the page names it and the last one") {
   const BestRun best;
   const Json record = Json::parse(read_text_file(best.folder / "run.json"));
   for (const char* key : {"metric", "value", "epoch", "step"}) {
@@ -228,7 +228,7 @@ TEST_CASE("report: a run with a best checkpoint, names it and the last") {
   CHECK_FALSE(contains(run({"report", best.folder, "--last"}).err, "best checkpoint"));
 }
 
-TEST_CASE("commands: --best, --last and --average, exclude each other") {
+TEST_CASE("commands: --best, --last and --average exclude each other") {
   const std::vector<Arguments> pairs{{"--best", "--last"},
                                      {"--last", "--average", "2"},
                                      {"--best", "--average", "2"},

@@ -110,7 +110,7 @@ TEST_CASE("evaluate --calibrate: measures what predict gives, and predict uses t
             .epsilon(1e-5));
 }
 
-TEST_CASE("evaluate --calibrate: text and report have both sides of the diagram") {
+TEST_CASE("evaluate --calibrate: the diagram before and after calibration, in text and report") {
   const CalibratedRun trained;
   const Result text = run({"evaluate", trained.folder, "--calibrate"});
   INFO(text.out);
@@ -130,7 +130,7 @@ TEST_CASE("evaluate --calibrate: text and report have both sides of the diagram"
   CHECK(contains(html, "Before and after the temperature"));
 }
 
-TEST_CASE("the temperature of other parameters or of other mirror images is not used") {
+TEST_CASE("predict: a temperature of other parameters or without --flip, ignored with a warning") {
   const CalibratedRun trained;
   trained.calibrate();
   const std::string ignored = "so it is ignored; `trainer evaluate ";
@@ -197,7 +197,8 @@ TEST_CASE("export: a calibrated model gives logits divided by the temperature") 
   CHECK(contains(text.out, "; not calibrated: divide the logits by the temperature "));
 }
 
-TEST_CASE("evaluate --calibrate: what cannot be calibrated is rejected with the reason") {
+TEST_CASE(
+    "evaluate --calibrate: no validation split or no probabilities, an error with the reason") {
   const CalibratedRun without("");
   const Result none = run({"evaluate", without.folder, "--calibrate"});
   CHECK(none.code == 2);
@@ -219,7 +220,7 @@ TEST_CASE("evaluate --calibrate: a config without a run stores nothing") {
   CHECK_FALSE(std::filesystem::exists(trained.work / "calibration.json"));
 }
 
-TEST_CASE("predict and report: a damaged calibration.json is named, with what to do") {
+TEST_CASE("predict and report: a damaged calibration.json, an error with the next step") {
   const CalibratedRun trained;
   trained.calibrate();
   const Path file = trained.folder + "/calibration.json";

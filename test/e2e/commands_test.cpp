@@ -40,7 +40,7 @@ void write_npy(const Path& path, const std::vector<int>& dims) {
 
 }  // namespace
 
-TEST_CASE("a run learns, and evaluate repeats its numbers") {
+TEST_CASE("train and evaluate: digits are learned, and evaluate repeats the metrics of the run") {
   const Workspace work;
   const Result trained = run({"train", small_config(work), "--json", "--run-dir", work / "run"});
   INFO(trained.err);
@@ -92,7 +92,7 @@ TEST_CASE("a run learns, and evaluate repeats its numbers") {
   CHECK(run({"evaluate", work / "run", "--best"}).code == 3);
 }
 
-TEST_CASE("the best checkpoint is kept and can be evaluated") {
+TEST_CASE("evaluate --best: the best evaluation of the training") {
   const Workspace work;
   const Result trained = run({"train", small_config(work), "--json", "--run-dir", work / "run",
                               "--epochs", "4", "--set", "data.validation_split=0.2"});
@@ -110,7 +110,7 @@ TEST_CASE("the best checkpoint is kept and can be evaluated") {
   CHECK(evaluated.event("evaluated").at("count") == 120);
 }
 
-TEST_CASE("predict agrees with evaluate and takes files") {
+TEST_CASE("predict: a split or files, the accuracy of evaluate") {
   const Workspace work;
   REQUIRE(run({"train", small_config(work), "--run-dir", work / "run", "--epochs", "3"}).code == 0);
   const Json evaluated = run({"evaluate", work / "run", "--json"}).event("evaluated");
@@ -152,7 +152,7 @@ TEST_CASE("predict agrees with evaluate and takes files") {
   CHECK(contains(wrong.err, "[28, 28, 1]"));
 }
 
-TEST_CASE("plan says what a config means, with and without its data") {
+TEST_CASE("plan: values, model, graphs and steps, with and without the data") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result text = run({"plan", config, "--epochs", "2", "--print-after", "all", "--program"});
@@ -203,7 +203,7 @@ TEST_CASE("plan says what a config means, with and without its data") {
   CHECK(known.event("plan").contains("memory"));
 }
 
-TEST_CASE("plan for a machine that is not here: its shape, its threads and its lanes") {
+TEST_CASE("plan --machine: another machine, its cores, threads and lanes") {
   const Workspace work;
   const std::string config = small_config(work), machine = work / "machine.yaml";
   std::ofstream(machine) << "nodes: 2\ndomains_per_node: 2\ncores_per_domain: 3\nl3_kib: 16384\n";
@@ -241,7 +241,7 @@ TEST_CASE("plan for a machine that is not here: its shape, its threads and its l
       concat(usable_core_count(), ' ')));
 }
 
-TEST_CASE("output is JSON lines alone, or nothing but the end") {
+TEST_CASE("train: --json prints JSON lines only, --quiet prints results only") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result json = run({"train", config, "--json", "--run-dir", work / "json", "--epochs", "1"});
@@ -261,7 +261,7 @@ TEST_CASE("output is JSON lines alone, or nothing but the end") {
   CHECK(std::count(quiet.err.begin(), quiet.err.end(), '\n') == 1);
 }
 
-TEST_CASE("output that could not be written is an error") {
+TEST_CASE("commands: output that cannot be written, exit code 3") {
   const Workspace work;
   const std::string train =
       concat("train ", small_config(work), " --epochs 1 --run-dir ", (work / "run").string());
@@ -277,7 +277,7 @@ TEST_CASE("output that could not be written is an error") {
   }
 }
 
-TEST_CASE("small commands") {
+TEST_CASE("commands: schema, devices and benchmark print their results") {
   CHECK(Json::parse(run({"schema"}).out).at("else").contains("properties"));
   CHECK(run({"devices", "--json"}).event("devices").contains("cpu"));
   const Workspace work;

@@ -153,7 +153,7 @@ TEST_CASE("commands on a crafted run: caches of images, no file in the folder th
   }
 }
 
-TEST_CASE("commands on a crafted run: a base folder, nothing but the data below it is read") {
+TEST_CASE("commands on a crafted run: a base folder, only data below it is read") {
   const Crafted crafted;
   const Path secrets = crafted.work / "secrets", record = crafted.run_folder / "run.json";
   fs::create_directories(secrets / "inner");
@@ -243,7 +243,7 @@ TEST_CASE("commands on a crafted run: run.mlflow, no request to the server that 
   CHECK(contains(read_text_file(log), "FINISHED"));
 }
 
-TEST_CASE("train --resume of a crafted run: its config is compared, and not obeyed") {
+TEST_CASE("train --resume: a crafted run, its config is compared and not used") {
   const Crafted crafted;
   const std::string own = crafted.work / "config.yaml", victim = crafted.work / "victim";
   const Path secret = crafted.work / "secret.yaml";

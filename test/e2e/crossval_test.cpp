@@ -159,7 +159,7 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
   CHECK(contains(collected.err, "data.folds was 3, is 2"));
 }
 
-TEST_CASE("crossval: AUC, calibration and operating point, by out_of_fold.csv and in the report") {
+TEST_CASE("crossval: AUC, calibration and operating point, in out_of_fold.csv and the report") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
   const Arguments options{"--operating-point", "sensitivity=0.8", "--positive-class", "ill"};
@@ -307,7 +307,7 @@ TEST_CASE("crossval: an operating point of a model with an output per class, an 
   CHECK_FALSE(std::filesystem::exists(folder));
 }
 
-TEST_CASE("crossval: killed and started again, the predictions of an undisturbed one") {
+TEST_CASE("crossval: killed and started again, the predictions of an uninterrupted one") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
   const Arguments arguments = persons.crossval(40, {"--set", "run.checkpoint_every=4 steps"});

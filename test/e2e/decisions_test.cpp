@@ -125,7 +125,7 @@ TEST_CASE("evaluate --operating-point: the other class, costs, and two logits") 
         dear_alarms.at("false_positives").get<int>());
 }
 
-TEST_CASE("evaluate --curves, --operating-point: text, files and report") {
+TEST_CASE("evaluate --curves --operating-point: text, files and report") {
   const BinaryRun trained;
   const Result result = run({"evaluate", trained.folder, "--curves", "--calibrate",
                              "--operating-point", "sensitivity=0.9"});

@@ -94,7 +94,7 @@ TEST_CASE("predict --ensemble: the mean of the probabilities of the runs") {
   CHECK(brief.out == text.out.substr(0, text.out.find('\n') + 1));
 }
 
-TEST_CASE("predict --ensemble: what evaluate has stored in the runs is noted and not used") {
+TEST_CASE("predict --ensemble: stored results of evaluate, ignored with a note") {
   const Runs runs;
   const Arguments arguments{"predict", runs.path("1"), "--json", "--ensemble", runs.others()};
   const Result before = run(arguments);

@@ -25,7 +25,7 @@ std::string content(const Path& path) {
 
 // 34 images in batches of 8: what an image is computed with, and with how many, differs from epoch
 // to epoch.
-TEST_CASE("a run with kept features has the bits of one without") {
+TEST_CASE("train.cache_features: memory and disk, the bits of a run without cached features") {
   for (const char* freeze : {"freeze: all", "freeze: '[:-20]'"}) {
     for (const char* precision : {"float32", "bfloat16"}) {
       SUBCASE(concat(freeze, ", ", precision).c_str()) {
@@ -46,7 +46,7 @@ TEST_CASE("a run with kept features has the bits of one without") {
   }
 }
 
-TEST_CASE("files of features serve later runs, unless they are damaged or of other weights") {
+TEST_CASE("train.cache_features: later runs use the files unless damaged or of other weights") {
   const Pictures pictures;
   const Json reference = pictures.finished("off", "off");
   pictures.finished("run", "disk");
@@ -93,7 +93,7 @@ TEST_CASE("files of features serve later runs, unless they are damaged or of oth
 }
 
 // Two ways of preparing images, the second so near that a printed graph shows no difference.
-TEST_CASE("features of images that were prepared otherwise are not used") {
+TEST_CASE("train.cache_features: other preprocessing, features are computed again") {
   const Pictures pictures;
   const auto normalised = [](const std::string& scale) {
     return Arguments{"--set", "data.preprocess=null", "--set", "data.normalize.scale=" + scale,
@@ -111,7 +111,7 @@ TEST_CASE("features of images that were prepared otherwise are not used") {
 
 // An image's features are made by the process that reads it first, and in the next epoch it is
 // mostly the other's.
-TEST_CASE("two processes share the features of all images") {
+TEST_CASE("train.cache_features: two processes share the features of all images") {
   const Pictures pictures;
   const auto train = [&](const std::string& dir, const std::string& cache, Arguments more = {}) {
     more.insert(more.end(), {"--batch-size", "4", "--set", "parallel.lr_scaling=none", "--set",
@@ -156,7 +156,7 @@ TEST_CASE("two processes share the features of all images") {
   }
 }
 
-TEST_CASE("killed while features are kept, and resumed") {
+TEST_CASE("train.cache_features: killed and resumed, the result of an uninterrupted run") {
   const Pictures pictures;
   const Json reference = pictures.finished("off", "off");
   for (const char* cache : {"disk", "memory"}) {
@@ -173,7 +173,7 @@ TEST_CASE("killed while features are kept, and resumed") {
 
 // In the program's view of the machine, the folder is a disk of 64 KiB, and memory is short too, so
 // that auto wants the disk; the features take 174 KiB.
-TEST_CASE("a disk without space for the features: auto goes on without them, disk is refused") {
+TEST_CASE("train.cache_features: no disk space, auto continues without them and disk is an error") {
   const Pictures pictures;
   const Json reference = pictures.finished("off", "off");
   const Path memory = pictures.work / "meminfo";
@@ -205,7 +205,7 @@ TEST_CASE("a disk without space for the features: auto goes on without them, dis
   CHECK(disk.err.find("No space left on device") != std::string::npos);
 }
 
-TEST_CASE("images that change at random: auto says why not, on is refused") {
+TEST_CASE("train.cache_features: random images, a note with auto and an error with on") {
   const Pictures pictures("freeze: all", ", augment: [random_flip_horizontal]");
   const Result automatic = run(pictures.train("auto", "auto"));
   CHECK(automatic.code == 0);
@@ -216,7 +216,7 @@ TEST_CASE("images that change at random: auto says why not, on is refused") {
         std::string::npos);
 }
 
-TEST_CASE("without frozen layers at the start there is nothing to keep") {
+TEST_CASE("train.cache_features: no frozen layers at the start, an error with on") {
   const Pictures pictures("freeze: [block_16_*]");
   CHECK(pictures.finished("auto", "auto").at("reason") == "done");
   const Result on = run(pictures.train("on", "on"));
@@ -225,7 +225,7 @@ TEST_CASE("without frozen layers at the start there is nothing to keep") {
         std::string::npos);
 }
 
-TEST_CASE("the plan says where the cut is and what becomes of the features") {
+TEST_CASE("plan: frozen layers, the last cached layer and where features are stored") {
   const Pictures pictures;
   const Result plan = run({"plan", pictures.config});
   CHECK(plan.code == 0);

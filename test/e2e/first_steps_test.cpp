@@ -88,7 +88,7 @@ TEST_CASE("train: a list of images, writes a config with its classes and balance
   CHECK(result.event("finished")["run"] == "runs/list");
 }
 
-TEST_CASE("new: without weights, a network with batch norm that follows in a short run") {
+TEST_CASE("new: no weights, a network whose batch norm suits a short run") {
   const Here here;
   REQUIRE(here.run({"new", "photos", "--output", "photos.yaml"}).code == 0);
   const std::string text = here.text("photos.yaml");
@@ -101,7 +101,7 @@ TEST_CASE("new: without weights, a network with batch norm that follows in a sho
   CHECK_FALSE(contains(plan.err, "warning"));
 }
 
-TEST_CASE("new: classes of up to twice the size, no weights of classes") {
+TEST_CASE("new: classes of up to twice the size, no class weights") {
   const Here here;
   for (int i = 0; i < 6; ++i) fs::remove(here.folder / concat("photos/right/", i, ".ppm"));
   REQUIRE(here.run({"new", "photos"}).code == 0);  // 12 and 6
@@ -135,7 +135,7 @@ TEST_CASE("crossval: a list of images is read with the settings of the command")
   CHECK(contains(here.text("semicolons.yaml"), "separator: "));
 }
 
-TEST_CASE("new: a backbone, whose batch norm uses the moving statistics") {
+TEST_CASE("new: a backbone, batch norm uses the moving statistics") {
   const Here here;
   fs::create_directories(here.folder / "weights");
   std::ofstream(here.folder /
@@ -161,7 +161,7 @@ TEST_CASE("new: no weights, the note names the commands that write this config w
                  "data.csv.label_column=label --overwrite`"));
 }
 
-TEST_CASE("train: a config from before weights were there, a warning with what uses them") {
+TEST_CASE("train: a config written before weights were there, a warning with the remedy") {
   const Here here;
   const Path config = here.folder / "photos.yaml";
   REQUIRE(here.run(train("photos")).code == 0);
@@ -200,7 +200,7 @@ TEST_CASE("train: a config from before weights were there, a warning with what u
   CHECK_FALSE(contains(data.err, "warning"));
 }
 
-TEST_CASE("train: a config of the same name and other data, is rejected") {
+TEST_CASE("train: a config of the same name and other data, an error") {
   const Here here;
   REQUIRE(here.run({"new", "photos"}).code == 0);
   const std::string before = here.text("photos.yaml");
@@ -214,7 +214,7 @@ TEST_CASE("train: a config of the same name and other data, is rejected") {
   CHECK(here.text("photos.yaml") == before);
 }
 
-TEST_CASE("data and plan: a folder of images, a list and a run, stand for their configs") {
+TEST_CASE("data and plan: a folder of images, a list or a run in place of a config") {
   const Here here;
   const Result data = here.run({"data", "photos/"});
   CHECK(data.code == 0);
@@ -232,7 +232,7 @@ TEST_CASE("data and plan: a folder of images, a list and a run, stand for their 
   CHECK(here.run({"train", "runs/photos", "--resume"}).code == 0);
 }
 
-TEST_CASE("train: a run folder that was copied, is not trained in the folder of its config") {
+TEST_CASE("train: a copied run folder, not trained in the folder of its config") {
   const Here here;
   REQUIRE(here.run(train("photos")).code == 0);
   fs::copy(here.folder / "runs/photos", here.folder / "copy", fs::copy_options::recursive);
@@ -250,7 +250,7 @@ TEST_CASE("train: a run folder that was copied, is not trained in the folder of 
   CHECK(here.text("runs/photos/run.json") == before);
 }
 
-TEST_CASE("train: paths of a config, are also found in the folder of the config") {
+TEST_CASE("train: relative paths of a config, also found in the folder of the config") {
   const Here here;
   fs::create_directories(here.folder / "project");
   fs::rename(here.folder / "photos", here.folder / "project/photos");
@@ -294,7 +294,7 @@ TEST_CASE("train: paths of a config, are also found in the folder of the config"
                  "project/photos beside the config. Give its place with"));
 }
 
-TEST_CASE("commands: a folder that is neither a run nor one of images, is rejected as neither") {
+TEST_CASE("commands: a folder that is neither a run nor has images, an error that says so") {
   const Here here;
   fs::create_directories(here.folder / "empty/inner");
   for (const char* command : {"train", "data", "plan", "new", "evaluate", "predict"}) {
@@ -310,7 +310,7 @@ TEST_CASE("commands: a folder that is neither a run nor one of images, is reject
                  "photos: is a folder of images, not a run; `trainer train photos` trains"));
 }
 
-TEST_CASE("commands: a source of another kind, one sentence with what to do") {
+TEST_CASE("commands: a source of another kind, one sentence with the next step") {
   const Here here;
   REQUIRE(here.run(train("photos")).code == 0);
   fs::copy(here.folder / "list.csv", here.folder / "list.txt");
@@ -380,7 +380,7 @@ TEST_CASE("commands: a source of another kind, one sentence with what to do") {
   CHECK_FALSE(fs::exists(here.folder / "photos/report.html"));
 }
 
-TEST_CASE("trainer: without a command and with help, prints how to begin") {
+TEST_CASE("trainer: no command or help, prints how to begin") {
   const Here here;
   const Result alone = here.run({}), help = here.run({"help"});
   CHECK(alone.code == 2);

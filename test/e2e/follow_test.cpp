@@ -62,7 +62,7 @@ std::string content(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("a follower beside the training evaluates checkpoints as they come, and the last one") {
+TEST_CASE("evaluate --follow: a run in training, checkpoints as they appear and the last one") {
   const Workspace work;
   const Path dir = work / "run";
   const std::string config = config_of(work);
@@ -125,7 +125,7 @@ TEST_CASE("a follower beside the training evaluates checkpoints as they come, an
   CHECK(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
 }
 
-TEST_CASE("a follower of a finished run waits for the process that resumes or replaces it") {
+TEST_CASE("evaluate --follow: a finished run, waits for a process that resumes or replaces it") {
   const Workspace work;
   const Path dir = work / "run";
   const std::string config = config_of(work);
@@ -160,7 +160,7 @@ TEST_CASE("a follower of a finished run waits for the process that resumes or re
   CHECK(own[0].at("step") == 10);
 }
 
-TEST_CASE("a follower waits for a run that is not done, until a signal or the timeout") {
+TEST_CASE("evaluate --follow: an interrupted run, waits until a signal or the timeout") {
   const Workspace work;
   const Path dir = work / "run";
   Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
@@ -186,7 +186,7 @@ TEST_CASE("a follower waits for a run that is not done, until a signal or the ti
   CHECK(nowhere.err.find("waiting for it") != std::string::npos);
 }
 
-TEST_CASE("start delay and throttle hold evaluations back while the run goes on") {
+TEST_CASE("evaluate --follow: start delay and throttle, no evaluation until they have passed") {
   const Workspace work;
   const Path dir = work / "run";
   Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});

@@ -24,7 +24,7 @@ std::string small_config(const Workspace& work, const std::string& parallel = ""
 
 }  // namespace
 
-TEST_CASE("devices lists the GPUs, or says why there is none") {
+TEST_CASE("devices: the GPUs, or the reason why there is none") {
   const Result two = run({"devices"}, crafted("0 13020 2"));
   CHECK(two.code == 0);
   CHECK(contains(two.out, "cpu, "));
@@ -46,7 +46,7 @@ TEST_CASE("devices lists the GPUs, or says why there is none") {
   CHECK(contains(nothing.at("no_gpu"), "this machine has no NVIDIA driver"));
 }
 
-TEST_CASE("device: cuda without a GPU ends with the reason, and auto trains on the CPU") {
+TEST_CASE("parallel.device: no GPU, cuda is an error with the reason and auto uses the CPU") {
   const Workspace work;
   const std::string config = small_config(work);
   for (const char* command : {"train", "benchmark"}) {
@@ -73,7 +73,7 @@ TEST_CASE("device: cuda without a GPU ends with the reason, and auto trains on t
                        "parallel.gpus"));
 }
 
-TEST_CASE("--gpus and NUM_GPUS choose the GPUs") {
+TEST_CASE("train: --gpus and NUM_GPUS choose the GPUs") {
   const Workspace work;
   const std::string config = small_config(work, "gpus: \"${NUM_GPUS:-all}\", lr_scaling: none");
   const auto error = [&](const std::string& command, const std::vector<std::string>& arguments,
@@ -104,7 +104,7 @@ TEST_CASE("--gpus and NUM_GPUS choose the GPUs") {
   CHECK(cpu.code == 0);
 }
 
-TEST_CASE("all GPUs have a replica each where nothing else is said, with the rules for replicas") {
+TEST_CASE("train: no number of GPUs given, one replica per GPU with the rules for replicas") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result rule = run({"train", config}, crafted("0 13020 2"));
@@ -123,7 +123,7 @@ TEST_CASE("all GPUs have a replica each where nothing else is said, with the rul
   CHECK(contains(one.err, "crafted GPU 0 is full"));
 }
 
-TEST_CASE("how gradients are summed must fit the devices, and the plan says how they are") {
+TEST_CASE("parallel.collective: one for other devices, an error, and plan prints the choice") {
   const Workspace work;
   const auto train = [&](const std::string& collective, const std::string& finds) {
     return run({"train", small_config(work, "lr_scaling: none, gpus: 2, collective: " + collective),
@@ -150,7 +150,7 @@ TEST_CASE("how gradients are summed must fit the devices, and the plan says how 
   CHECK(contains(plan.out, "in memory"));
 }
 
-TEST_CASE("processes of one machine share all of its GPUs evenly") {
+TEST_CASE("train: several processes of one machine, GPUs are divided evenly") {
   const Workspace work;
   // A worker opens its devices before it knows the others.
   const std::string config =

@@ -21,7 +21,7 @@ Arguments with(Arguments arguments, const Arguments& more) {
 }  // namespace
 
 // Halves are exact in binary, so that half the rate by any way gives the same bits.
-TEST_CASE("a multiplier of all layers is a learning rate of the optimizer") {
+TEST_CASE("learning_rate_multiplier: all layers, the bits of the multiplied learning rate") {
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
 optimizer: {sgd: {learning_rate: 0.02}}
@@ -36,7 +36,7 @@ train: {max_steps: 5, batch_size: 32}
   CHECK(sha("whole", "seed=7") != half);
 }
 
-TEST_CASE("the multiplier of a stage is a learning rate from there on") {
+TEST_CASE("unfreeze: learning_rate_multiplier, the bits of this learning rate from the stage on") {
   const std::string stage = "freeze: all, unfreeze: {at: 1 epoch, freeze: '[:-20]'";
   const Pictures multiplied(stage + ", learning_rate_multiplier: 0.5}"), plain(stage + "}");
   const Arguments sgd{"--set", "optimizer={sgd: {learning_rate: 0.02}}"};
@@ -51,7 +51,7 @@ TEST_CASE("the multiplier of a stage is a learning rate from there on") {
 
 // The loss of a step is that of the parameters before its update: after the last step nobody has
 // seen those that it made.
-TEST_CASE("parameters that are not finite are never saved") {
+TEST_CASE("train: parameters that are not finite, no checkpoint and exit code 5") {
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
 optimizer: {sgd: {learning_rate: 3.0e+38}}

@@ -88,7 +88,7 @@ std::string fail(const Arguments& arguments, int code) {
 
 }  // namespace
 
-TEST_CASE("train, evaluate, predict: columns of labels, of which some are unknown") {
+TEST_CASE("commands: columns of labels with unknown values, trained, evaluated and predicted") {
   const Lists lists;
   const std::string config = lists.config("columns");
   const Path dir = lists / "run";
@@ -142,7 +142,7 @@ TEST_CASE("train, evaluate, predict: columns of labels, of which some are unknow
   CHECK(data.out.find("several labels per file: ") != std::string::npos);
 }
 
-TEST_CASE("train: cells of labels are trained to the bits of their columns") {
+TEST_CASE("train: cells with several labels, the bits of columns of labels") {
   const Lists lists;
   const std::string cells = lists.config("cells", ", label_separator: '|'");
   // The labels are sorted: low, right, top.
@@ -161,7 +161,8 @@ TEST_CASE("train: cells of labels are trained to the bits of their columns") {
         finished.at("parameters_sha256"));
 }
 
-TEST_CASE("train: several labels with mixup and weights end alike on replicas, workers, resumed") {
+TEST_CASE(
+    "train: several labels with mixup, the same bits on replicas and workers and after a resume") {
   const Lists lists;
   const std::string config =
       lists.config("columns", "",
@@ -216,7 +217,7 @@ TEST_CASE("train: several labels with mixup and weights end alike on replicas, w
   CHECK(labels(lists / "workers") == labels(lists / "whole"));
 }
 
-TEST_CASE("evaluate --thresholds: found on validation, kept in the run, used by predict") {
+TEST_CASE("evaluate --thresholds: found on validation, stored in the run and used by predict") {
   const Lists lists;
   const std::string config = lists.config("columns");
   const Path dir = lists / "run";

@@ -29,7 +29,7 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("a config for a folder of images trains without an edit") {
+TEST_CASE("new: a folder of images, a config that trains without an edit") {
   const Folder folder;
   const Result result = folder.create(folder.photos);
   INFO(result.err);
@@ -68,7 +68,7 @@ TEST_CASE("new: large photos and no weights, a side of 64") {
   CHECK(contains(read_text_file(folder.config), "input: [64, 64, 3]"));
 }
 
-TEST_CASE("a folder of classes alone sets images aside to validate") {
+TEST_CASE("new: a folder without splits, validation_split in the config") {
   const Folder folder;
   REQUIRE(folder.create(folder.photos / "train").code == 0);
   const std::string text = read_text_file(folder.config);
@@ -76,7 +76,7 @@ TEST_CASE("a folder of classes alone sets images aside to validate") {
   CHECK(run({"validate", folder.config}).code == 0);
 }
 
-TEST_CASE("weights beside the data choose the backbone") {
+TEST_CASE("new: a file of weights beside the data, its backbone") {
   const Folder folder;
   const Path weights = folder.work / "weights";
   std::filesystem::create_directories(weights);
@@ -90,7 +90,7 @@ TEST_CASE("weights beside the data choose the backbone") {
   CHECK(run({"validate", folder.config}).code == 0);
 }
 
-TEST_CASE("new: weights of any backbone, are found") {
+TEST_CASE("new: weights of any backbone are found") {
   for (const std::string& word : enum_words<config::Backbone::Name>()) {
     CAPTURE(word);
     const Folder folder;
@@ -133,7 +133,7 @@ TEST_CASE("new: weights of several backbones, those of the network that suits a 
   }
 }
 
-TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
+TEST_CASE("new --backbone: the given backbone, an error without its weights") {
   const Folder folder;
   const Path weights = folder.work / "weights";
   std::filesystem::create_directories(weights);
@@ -168,7 +168,7 @@ TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
   CHECK(contains(config.err, "--backbone is for a folder or a list of images"));
 }
 
-TEST_CASE("--backbone vgg16 takes torchvision's weights where `weights: imagenet` does") {
+TEST_CASE("new --backbone vgg16: torchvision's weights, found as by `weights: imagenet`") {
   const Folder folder;
   const Path cache = folder.work / "home/.cache/torch/hub/checkpoints";
   std::filesystem::create_directories(cache);
@@ -192,7 +192,7 @@ TEST_CASE("--backbone vgg16 takes torchvision's weights where `weights: imagenet
   CHECK_FALSE(contains(read_text_file(folder.config), "preprocess"));
 }
 
-TEST_CASE("folders that are no images of classes are refused with a reason") {
+TEST_CASE("new: a folder without images of classes, an error with the reason") {
   const Folder folder;
   const auto error = [&](const Path& source) {
     const Result result = folder.create(source);
@@ -225,7 +225,7 @@ TEST_CASE("new: splits are recognized by the names that a config recognizes") {
   CHECK(contains(text, "holdout contains a folder per class, but is not used"));
 }
 
-TEST_CASE("the values of a config are written out with what they mean") {
+TEST_CASE("new: a config as the source, its values with their meaning") {
   const Folder folder;
   const std::string source = test::source_file("configs/mnist.yaml");
   REQUIRE(folder.create(source).code == 0);
@@ -235,7 +235,7 @@ TEST_CASE("the values of a config are written out with what they mean") {
       "1024.\n  batch_size: 64\n"));
 }
 
-TEST_CASE("find suggests a learning rate and a batch size") {
+TEST_CASE("find: a learning rate and a batch size are suggested") {
   const Workspace work;
   const std::string config = work.config(concat(
       kModel, "data: {format: idx, path: ", work.data(),
@@ -276,7 +276,7 @@ TEST_CASE("find suggests a learning rate and a batch size") {
   for (const Json& point : few["points"]) CHECK(point["batch_size"].get<std::int64_t>() <= largest);
 }
 
-TEST_CASE("weights: imagenet that is nowhere is told before and by training") {
+TEST_CASE("weights imagenet: no file, a warning of validate and plan and an error of train") {
   const Folder folder;
   write_file_atomic(folder.config,
                     "model: {input: [32, 32, 3], backbone: {name: vgg16, weights: imagenet}, "

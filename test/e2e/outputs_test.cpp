@@ -44,7 +44,7 @@ Result run_briefly(const Arguments& arguments) {
 
 }  // namespace
 
-TEST_CASE("no command replaces a file unasked") {
+TEST_CASE("commands: an output file that exists, an error without --overwrite") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   Arguments arguments;
@@ -67,7 +67,7 @@ TEST_CASE("no command replaces a file unasked") {
   CHECK(read_text_file(file) != "precious");
 }
 
-TEST_CASE("an output that is no file stays what it is") {
+TEST_CASE("export: the output is a device or a FIFO, which stays") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   const auto exported = [&](const Path& output) {
@@ -95,7 +95,7 @@ TEST_CASE("an output that is no file stays what it is") {
   }
 }
 
-TEST_CASE("a FIFO in place of a file is an error") {
+TEST_CASE("commands: a FIFO in place of a file, an error") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   const Path fifo = small.work / "fifo.safetensors";
@@ -121,7 +121,7 @@ TEST_CASE("a FIFO in place of a file is an error") {
   }
 }
 
-TEST_CASE("writing beyond the limit on file sizes is an error that names the file") {
+TEST_CASE("train: a limit on file sizes, an error that names the file") {
   const Small small;
   const Result result = Program(small.train(), {}, [] {
                           const rlimit limit{2048, 2048};

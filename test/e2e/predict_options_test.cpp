@@ -78,7 +78,7 @@ double probability(const Json& line, std::int64_t index) {
 
 }  // namespace
 
-TEST_CASE("logits are what the probabilities are made of, in every format") {
+TEST_CASE("predict --logits: the logits of the probabilities in every format") {
   const Trained trained;
   for (const Json& line : trained.predict({"--logits", "--limit", "20"})) {
     REQUIRE(line.at("logits").size() == 10);
@@ -106,7 +106,7 @@ TEST_CASE("logits are what the probabilities are made of, in every format") {
   CHECK(contains(table.out, text));
 }
 
-TEST_CASE("features, in the order of the images, give the logits by the last layer") {
+TEST_CASE("predict --features: features in the order of images, which give the logits") {
   const Trained trained;
   const Path file = trained.work / "features.npy";
   const Arguments write{"predict", trained.run_folder, "--features", file};
@@ -154,7 +154,7 @@ TEST_CASE("features, in the order of the images, give the logits by the last lay
         2);
 }
 
-TEST_CASE("predict --heatmap: writes a PNG per image, whose path the JSON line has") {
+TEST_CASE("predict --heatmap: a PNG per image, with its path in the JSON line") {
   const Trained trained;
   const std::vector<Json> plain = trained.predict({"--limit", "3"});
   const Path folder = trained.work / "maps";
@@ -203,7 +203,7 @@ TEST_CASE("predict --heatmap: writes a PNG per image, whose path the JSON line h
   CHECK(maps.size() == 3);
 }
 
-TEST_CASE("features are written as they come, and a run that is cut off leaves no file") {
+TEST_CASE("predict --features: interrupted or killed while it writes, no file remains") {
   const Trained trained;
   if (!test::has_nameless_files(trained.work / ".")) TRAINER_SKIP("files need a name here");
   // The images of the test split, many times.
@@ -253,7 +253,7 @@ TEST_CASE("features are written as they come, and a run that is cut off leaves n
   }
 }
 
-TEST_CASE("--flip takes the mean over an image and its mirror image") {
+TEST_CASE("predict --flip: the mean of an image and its mirror image") {
   const Trained trained;
   // The images of the test split, mirrored by hand.
   Bytes images = read_file(trained.work.data() + "/t10k-images-idx3-ubyte");
@@ -291,7 +291,7 @@ TEST_CASE("--flip takes the mean over an image and its mirror image") {
   CHECK(metrics.at("loss") != trained.evaluate({}).at("loss"));
 }
 
-TEST_CASE("--average takes the mean of the last checkpoints") {
+TEST_CASE("export --average: the mean of the last checkpoints") {
   const Trained trained;
   const Path checkpoints = Path(trained.run_folder) / "checkpoints";
   std::map<std::string, std::vector<double>> sums;

@@ -42,7 +42,7 @@ std::string finished(const Arguments& arguments) {
 
 }  // namespace
 
-TEST_CASE("a run resumed with another number of replicas ends as one that never changed") {
+TEST_CASE("train --resume: another number of replicas, the bits of an uninterrupted run") {
   const Workspace work;
   const std::string config = plain_config(work);
   const std::string whole = finished(with("train", config, {"--run-dir", work / "whole"}));
@@ -63,7 +63,8 @@ TEST_CASE("a run resumed with another number of replicas ends as one that never 
 
 // 321 samples in batches of 30: the last one has 21, which no number of replicas here divides, and
 // of 8 micro-batches most replicas have a number that is not a power of two.
-TEST_CASE("ordered sums: the same bits by 1, 2, 3, 5 and 6 replicas, and by 3 processes") {
+TEST_CASE(
+    "parallel.reduction: ordered, the same bits with any number of replicas and 3 processes") {
   const Workspace work;
   const std::string config = plain_config(work);
   const Arguments common{"--set", "data.limit=321", "--set", "parallel.lr_scaling=none"};
@@ -91,7 +92,7 @@ TEST_CASE("ordered sums: the same bits by 1, 2, 3, 5 and 6 replicas, and by 3 pr
   }
 }
 
-TEST_CASE("several replicas ask how to scale the learning rate, and a plan says what comes of it") {
+TEST_CASE("parallel.lr_scaling: several replicas, required, and plan prints the scaled rate") {
   const Workspace work;
   const std::string config = plain_config(work);
   const Result refused = run({"train", config, "--replicas", "2"});
@@ -108,7 +109,7 @@ TEST_CASE("several replicas ask how to scale the learning rate, and a plan says 
   CHECK(json.at("learning_rate").at("first").get<double>() == doctest::Approx(0.002));
 }
 
-TEST_CASE("ramp_up scales itself: nothing else has to") {
+TEST_CASE("ramp_up: several replicas, no lr_scaling is needed") {
   const Workspace work;
   const std::string config = plain_config(work);
   const Arguments ramp_up{"--replicas", "2", "--set",
@@ -128,7 +129,7 @@ TEST_CASE("ramp_up scales itself: nothing else has to") {
   CHECK(trained.out.find("total time with 2 replicas: ") != std::string::npos);
 }
 
-TEST_CASE("a run is evaluated and applied with any number of replicas") {
+TEST_CASE("evaluate and predict: two replicas, the output of one") {
   const Workspace work;
   const std::string config = plain_config(work);
   for (const char* strategy : {"all_reduce", "parameter_server"}) {
@@ -150,7 +151,7 @@ TEST_CASE("a run is evaluated and applied with any number of replicas") {
   }
 }
 
-TEST_CASE("verify proves what replicas and resuming promise") {
+TEST_CASE("verify: replicas and resume of a config, equal results") {
   const Workspace work;
   const std::string config = plain_config(work);
   for (const char* what : {"replicas", "resume"}) {

@@ -84,7 +84,7 @@ train: {max_steps: 3, batch_size: 4}
 
 }  // namespace
 
-TEST_CASE("resume refuses another way of reading the data") {
+TEST_CASE("train --resume: changed keys of the data, an error with the key") {
   const Run run;
   SUBCASE("scale") { run.check_refused("data.normalize.scale=0.5", "data.normalize.scale was "); }
   SUBCASE("mean") { run.check_refused("data.normalize.mean=0.5", "data.normalize.mean was "); }
@@ -110,14 +110,14 @@ TEST_CASE("resume refuses another way of reading the data") {
   SUBCASE("limit") { run.check_refused("data.limit=6", "training data: "); }
 }
 
-TEST_CASE("resume refuses another crop") {
+TEST_CASE("train --resume: another crop_fraction, an error") {
   const Run run;
   CHECK(run.resumed({"data.fit=crop", "data.crop_fraction=0.5"})
             .err.find("data.crop_fraction was 1, is 0.5") != std::string::npos);
 }
 
 TEST_CASE(
-    "resume: labels that data.relabel changes are noticed, and rows without a change are not") {
+    "train --resume: data.relabel changes labels, an error, and unchanged labels are accepted") {
   const Run run;
   const TemporaryFolder folder;
   const Path fixes = folder.path() / "fixes.csv";
@@ -128,7 +128,7 @@ TEST_CASE(
   other.check_refused(concat("data.relabel=", fixes.string()), "training data: ");
 }
 
-TEST_CASE("resume names or ignores what leaves the model as it is") {
+TEST_CASE("train --resume: changes that keep the model, a warning or nothing") {
   const Run run;
   SUBCASE("learning rate") {
     run.check_accepted("optimizer.sgd.learning_rate=0.02",
@@ -138,7 +138,7 @@ TEST_CASE("resume names or ignores what leaves the model as it is") {
   SUBCASE("cache of images") { run.check_accepted("data.cache=memory", ""); }
 }
 
-TEST_CASE("resume refuses an optimizer with other slots") {
+TEST_CASE("train --resume: an optimizer with other slots, an error") {
   SUBCASE("momentum begins") {
     Run("sgd: {learning_rate: 0.01}")
         .check_refused("optimizer.sgd.momentum=0.9", "optimizer.sgd.momentum was 0, is 0.9");

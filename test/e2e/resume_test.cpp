@@ -101,7 +101,7 @@ Result interrupt_after(const std::string& text, const Arguments& arguments, int 
 
 }  // namespace
 
-TEST_CASE("killed at random moments and resumed") {
+TEST_CASE("train --resume: killed at random moments, the bits of an uninterrupted run") {
   const Reference reference;
   for (const unsigned seed : {1u, 2u, 3u, 4u, 5u}) {
     CAPTURE(seed);
@@ -123,7 +123,8 @@ TEST_CASE("killed at random moments and resumed") {
   }
 }
 
-TEST_CASE("interrupted by a signal in mid-epoch") {
+TEST_CASE(
+    "train --resume: interrupted by a signal in mid-epoch, the bits of an uninterrupted run") {
   const Reference reference;
   int signal = SIGTERM;
   SUBCASE("SIGTERM") {}
@@ -138,7 +139,7 @@ TEST_CASE("interrupted by a signal in mid-epoch") {
   reference.check(run(train(reference.config, dir, {"--resume"})), dir);
 }
 
-TEST_CASE("interrupted because nobody reads its output any more") {
+TEST_CASE("train --resume: interrupted by a closed output, the bits of an uninterrupted run") {
   const Reference reference;
   const Path dir = reference.work / "unread";
   int ends[2] = {};
@@ -163,7 +164,7 @@ TEST_CASE("interrupted because nobody reads its output any more") {
   reference.check(run(train(reference.config, dir, {"--resume"})), dir);
 }
 
-TEST_CASE("Ctrl-C is answered at once, and the run saved") {
+TEST_CASE("train: Ctrl-C, a message at once and a checkpoint") {
   const Reference reference;
   const Path dir = reference.work / "stopped";
   const Result stopped = interrupt_after("\"step\":13,", train(reference.config, dir), SIGINT);
@@ -173,7 +174,7 @@ TEST_CASE("Ctrl-C is answered at once, and the run saved") {
   CHECK_FALSE(stopped.event("checkpoint").is_null());
 }
 
-TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
+TEST_CASE("train --resume: the newest checkpoint is damaged, the one before it with a warning") {
   const Reference reference;
   const Path dir = reference.work / "damaged";
   REQUIRE(run(train(reference.config, dir, {"--set", "train.max_steps=21"})).code == 0);
@@ -198,7 +199,7 @@ TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
   check_same(whole, dir);
 }
 
-TEST_CASE("a run that is done is not done again") {
+TEST_CASE("train --resume: a finished run, no further step") {
   const Reference reference;
   const Result again = run(train(reference.config, reference.work / "whole", {"--resume"}));
   CHECK(again.code == 0);
@@ -207,7 +208,7 @@ TEST_CASE("a run that is done is not done again") {
         reference.finished.at("parameters_sha256"));
 }
 
-TEST_CASE("an early stop is for good, wherever the run is interrupted") {
+TEST_CASE("train --resume: early_stop, the same last step after any interruption") {
   const Workspace work;
   const std::string config =
       work.config(kModel + ("data: {format: idx, validation_split: 0.5, path: " + work.data() + R"(}
@@ -247,7 +248,7 @@ run: {evaluate_every: 2 steps, checkpoint_every: 7 steps}
         checkpoint::sha256_of(checkpoint::load(work / "whole", true, warnings).tensors));
 }
 
-TEST_CASE("a resume that would not go on as it was is refused") {
+TEST_CASE("train --resume: another batch size or number of samples, an error") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments few{"--set", "train.max_steps=5"};
@@ -264,7 +265,7 @@ TEST_CASE("a resume that would not go on as it was is refused") {
   CHECK(fewer.err.find("training data: 320 samples before, 300 now") != std::string::npos);
 }
 
-TEST_CASE("a changed model is no resume, a changed rate is, and is said") {
+TEST_CASE("train --resume: a changed model is an error, changed training keys are a warning") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments few{"--set", "train.max_steps=5"};
@@ -290,7 +291,7 @@ TEST_CASE("a changed model is no resume, a changed rate is, and is said") {
   CHECK(told.err.find("model.layers") == std::string::npos);
 }
 
-TEST_CASE("a run none of whose checkpoints can be used is not started anew by --resume") {
+TEST_CASE("train --resume: no readable checkpoint, an error and no new start") {
   const Workspace work;
   const std::string config = rich_config(work);
   REQUIRE(run(train(config, work / "run", {"--set", "train.max_steps=5"})).code == 0);
@@ -310,7 +311,7 @@ TEST_CASE("a run none of whose checkpoints can be used is not started anew by --
   CHECK(files == 0);
 }
 
-TEST_CASE("a folder of somebody else's is left alone") {
+TEST_CASE("train: a run folder with another config.yaml, an error and no change") {
   const Workspace work;
   const std::string config = rich_config(work);
   std::filesystem::create_directories(work / "mine");
@@ -323,7 +324,7 @@ TEST_CASE("a folder of somebody else's is left alone") {
   CHECK(read_text_file(work / "mine" / "config.yaml") == "# mine\n");
 }
 
-TEST_CASE("a folder in use or used is refused") {
+TEST_CASE("train: a run folder that is in use or was used, an error") {
   const Workspace work;
   const std::string config = rich_config(work);
   Program first(train(config, work / "run", {"--set", "train.max_steps=1000000"}));

@@ -108,7 +108,8 @@ void check_contains(const std::string& text, const std::vector<std::string>& par
 
 }  // namespace
 
-TEST_CASE("a chief with two servers trains the bits of one process, stopped or not") {
+TEST_CASE(
+    "parameter servers: a chief and two servers, the bits of one process, also after a stop") {
   // A signal that is sent after the event of step 13 comes long before the last of 100 steps. An
   // evaluation would give the chief a full state that no checkpoint has.
   const Workspace work;
@@ -170,7 +171,8 @@ run: {checkpoint_every: 7 steps, evaluate_every: 40 epochs, log_every: 1 steps, 
   CHECK_FALSE(std::filesystem::exists(work / "others"));
 }
 
-TEST_CASE("chief, two workers, a server and an evaluator") {
+TEST_CASE(
+    "parameter servers: two workers and an evaluator, which reports the metrics of the chief") {
   const Workspace work;
   const std::string config =
       config_of(work, kParallel + R"(optimizer: {adam: {learning_rate: 0.003}}
@@ -193,7 +195,7 @@ evaluate: {start_delay_secs: 0, throttle_secs: 0, timeout_secs: 60}
   CHECK(evaluated.lines().back().at("loss") == metrics.at("loss"));
 }
 
-TEST_CASE("a worker may die and come back") {
+TEST_CASE("parameter servers: a killed worker, the job continues and a new worker takes part") {
   const Workspace work;
   const std::string config = config_of(
       work, kParallel + kLong + "run: {log_every: 1 steps, checkpoint_every: 1 epochs}\n");
@@ -223,7 +225,7 @@ TEST_CASE("a worker may die and come back") {
   job.wait(75);
 }
 
-TEST_CASE("a server that dies ends the job, which goes on from the checkpoint") {
+TEST_CASE("parameter servers: a lost server, the job ends and resumes from the checkpoint") {
   const Workspace work;
   const std::string config =
       config_of(work, kParallel + kLong +
@@ -258,7 +260,7 @@ TEST_CASE("a server that dies ends the job, which goes on from the checkpoint") 
   CHECK(resumed.at("chief:0").event("start").at("first_step") >= 53);
 }
 
-TEST_CASE("a chief that dies ends the job") {
+TEST_CASE("parameter servers: a killed chief, the job ends") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
   const Arguments arguments = chief(config, work / "run");
@@ -272,7 +274,7 @@ TEST_CASE("a chief that dies ends the job") {
   }
 }
 
-TEST_CASE("what tasks of a job with servers must be told") {
+TEST_CASE("parameter servers: wrong settings of tasks, an error") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
   const Arguments arguments = chief(config, work / "run");
@@ -328,7 +330,7 @@ TEST_CASE("what tasks of a job with servers must be told") {
   }
 }
 
-TEST_CASE("launch starts servers and an evaluator besides") {
+TEST_CASE("launch: --ps and --evaluator, servers and an evaluator are started") {
   const Workspace work;
   const std::string config =
       config_of(work, kParallel +
@@ -343,7 +345,7 @@ TEST_CASE("launch starts servers and an evaluator besides") {
                  {"[ps:1] chief has come", "[evaluator:0] ", "the run has ended: done"});
 }
 
-TEST_CASE("a plan of a job with servers has the steps and the traffic of its training") {
+TEST_CASE("plan: parameter servers, the steps and the traffic of the training") {
   const Workspace work;
   const std::string config = config_of(work, kParallel +
                                                  "train: {epochs: 1, batch_size: 32}\n"
@@ -375,7 +377,7 @@ TEST_CASE("a plan of a job with servers has the steps and the traffic of its tra
   check_contains(simulated.err, {"config.yaml:", "--workers predicts all_reduce"});
 }
 
-TEST_CASE("without a cluster, the strategy is one process") {
+TEST_CASE("parameter servers: no cluster, training in one process") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");
   const Result result = run({"train", config, "--run-dir", work / "run"});

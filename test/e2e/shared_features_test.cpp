@@ -163,7 +163,7 @@ TEST_CASE("train: runs at the same time, one computes the features and the other
 
 // In the program's view of the machine, the shared folder is a disk of 64 KiB; the features take
 // 174 KiB.
-TEST_CASE("train: a disk without space for shared features, one warning and the same result") {
+TEST_CASE("train: no disk space for shared features, one warning and the same result") {
   const Sweep sweep;
   const Json reference = sweep.finished("off", "off");
   const Path folder = sweep.work / "features";
@@ -214,7 +214,7 @@ TEST_CASE("crossval: the folds share the features of all images") {
   CHECK(last.event("finished").at("parameters_sha256") == finished(2));
 }
 
-TEST_CASE("train: a folder for features among the images is an error") {
+TEST_CASE("train: a folder for features among the images, an error") {
   const Sweep sweep;
   Arguments arguments = sweep.train("run", "auto");
   arguments.insert(arguments.end(), {"--features-dir", sweep.work / "train" / "features"});

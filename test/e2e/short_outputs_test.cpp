@@ -183,7 +183,7 @@ TEST_CASE("plan: blocks of a network that is trained in part, the training of th
   CHECK(find_training(stages, "expanded_conv_3") == "frozen; after 1 step trained");
 }
 
-TEST_CASE("commands: options of other programs, what to write instead") {
+TEST_CASE("commands: options of other programs, an error with the option to use") {
   const std::string config = test::source_file("configs/digits.yaml");
   const auto error = [&](const Arguments& more) {
     Arguments arguments{"train", config};

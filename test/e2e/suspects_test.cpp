@@ -248,7 +248,7 @@ TEST_CASE("data --suspects: one run whose validation images have a folder, after
   CHECK(contains(text.out, "judged: 47 of 94 images"));
 }
 
-TEST_CASE("data --suspects: what is not of these images is an error") {
+TEST_CASE("data --suspects: results of other images or an existing output, an error") {
   const Colours colours, others;
   REQUIRE(colours.crossval().code == 0);
   const Result foreign = others.suspects(colours.folder());

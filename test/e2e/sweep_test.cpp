@@ -46,7 +46,7 @@ std::map<std::string, std::string> states(const Result& result) {
 
 }  // namespace
 
-TEST_CASE("a sweep trains every point and sums them up") {
+TEST_CASE("sweep: two axes, every point is trained and summarized") {
   const Small small;
   const Result result = run(small.sweep({}), {{"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "8 16"}});
   INFO(result.err);
@@ -72,7 +72,7 @@ TEST_CASE("a sweep trains every point and sums them up") {
   }
 }
 
-TEST_CASE("a sweep that was killed repeats no finished point") {
+TEST_CASE("sweep: killed and started again, finished points are not repeated") {
   const Small small(150);
   const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16,24"});
   Path first = small.folder() / "batch_size=8" / "run.json";
@@ -93,7 +93,7 @@ TEST_CASE("a sweep that was killed repeats no finished point") {
   CHECK(again.event("sweep")["rows"].size() == 3);
 }
 
-TEST_CASE("two sweeps do not train in one folder") {
+TEST_CASE("sweep: the folder of a running sweep, an error") {
   const Small small(150);
   const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16"});
   Program program(arguments);
@@ -110,7 +110,7 @@ TEST_CASE("two sweeps do not train in one folder") {
   program.wait();
 }
 
-TEST_CASE("a sweep that is asked to stop saves its point and goes on with it later") {
+TEST_CASE("sweep: SIGTERM, the point is saved and resumed later") {
   const Small small(150);
   const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16"});
   Program program(arguments);
@@ -136,7 +136,7 @@ TEST_CASE("a sweep that is asked to stop saves its point and goes on with it lat
   CHECK(diff.event("diff")["step"].is_null());
 }
 
-TEST_CASE("a point that fails is listed and does not end the sweep") {
+TEST_CASE("sweep: a point fails, it is listed and the others are trained") {
   const Small small;
   const Arguments arguments = small.sweep({"--over", "optimizer.sgd.learning_rate=1e30,0.01"});
   const Result result = run(arguments);
@@ -155,7 +155,7 @@ TEST_CASE("a point that fails is listed and does not end the sweep") {
   CHECK(collected.event("sweep")["rows"] == rows);
 }
 
-TEST_CASE("a Slurm job array trains the points") {
+TEST_CASE("sweep --launcher slurm: the script trains the points") {
   const Small small;
   const Result script = run({"sweep", small.config, "--dir", small.folder(), "--launcher", "slurm"},
                             {{"BATCH_SIZE", "8 16"}});
@@ -175,7 +175,7 @@ TEST_CASE("a Slurm job array trains the points") {
   CHECK(rows[1]["runs"] == 1);
 }
 
-TEST_CASE("sweep, compare, report of a sweep: --last, the last checkpoints in place of the best") {
+TEST_CASE("sweep and compare and report: --last, the last checkpoints in place of the best") {
   const Pictures pictures;
   const Path folder = pictures.work / "sweep";
   const Arguments arguments{"sweep",
@@ -224,7 +224,7 @@ TEST_CASE("sweep, compare, report of a sweep: --last, the last checkpoints in pl
   CHECK(run(collect).code == 3);
 }
 
-TEST_CASE("runs of two seeds part at the first step, and compare says by what") {
+TEST_CASE("diff and compare: runs of two seeds, different from the first step") {
   const Small small;
   const Path a = small.work / "a", b = small.work / "b";
   REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);
@@ -265,7 +265,7 @@ TEST_CASE("runs of two seeds part at the first step, and compare says by what") 
   CHECK(contains(rest.out, "has no part in McNemar's test: "));
 }
 
-TEST_CASE("compare: a run that is trained again, its stored predictions are not used") {
+TEST_CASE("compare: a run that was trained again, its stored predictions are not used") {
   const Small small;
   const Path a = small.work / "a", b = small.work / "b";
   REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);

@@ -41,7 +41,7 @@ std::string shown(const Arguments& arguments, const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("a dumb terminal gets no escapes and no line written over, another one does") {
+TEST_CASE("train: TERM=dumb, no escape sequences and no rewritten line") {
   const Workspace work;
   const std::string config = work.config(concat(R"(
 model: {layers: [flatten, dense: 10]}

@@ -27,7 +27,7 @@ using Values = std::map<std::string, std::vector<float>>;
 
 }  // namespace
 
-TEST_CASE("layers are frozen to the bit until they are unfrozen") {
+TEST_CASE("unfreeze: layers and statistics keep their bits until their stage") {
   const Pictures pictures(kStages);
   pictures.finished("run", "auto", kKeepAll);
   std::vector<Values> steps;
@@ -53,7 +53,7 @@ TEST_CASE("layers are frozen to the bit until they are unfrozen") {
   CHECK(steps[10].contains("Conv1/kernel/average"));
 }
 
-TEST_CASE("a run that is resumed anywhere has the same stages") {
+TEST_CASE("unfreeze: a resume at any step, the bits of an uninterrupted run") {
   const Pictures pictures(kStages);
   const Json reference = pictures.finished("whole", "auto", kKeepAll);
   check_same(reference, pictures.finished("off", "off", kKeepAll));
@@ -82,7 +82,7 @@ TEST_CASE("a run that is resumed anywhere has the same stages") {
         std::string::npos);
 }
 
-TEST_CASE("a parameter that joins later has its first Adam step at full length") {
+TEST_CASE("unfreeze: the first Adam step of a new parameter has the length of the learning rate") {
   // Adam's first step has the length of the learning rate for every weight, whatever the gradient;
   // with the run's own count it would be 3 times as long after these 5 steps.
   const Pictures pictures("freeze: all, unfreeze: {at: 5 steps, freeze: '[:-20]'}");
@@ -98,7 +98,7 @@ TEST_CASE("a parameter that joins later has its first Adam step at full length")
   CHECK(longest == doctest::Approx(1e-3).epsilon(0.01));
 }
 
-TEST_CASE("the plan shows the stages") {
+TEST_CASE("plan: unfreeze, the stages with their steps") {
   const Pictures pictures(kStages);
   const Result plan = run({"plan", pictures.config});
   INFO(plan.err);
@@ -108,7 +108,7 @@ TEST_CASE("the plan shows the stages") {
   CHECK(plan.out.find("learning rate times") != std::string::npos);
 }
 
-TEST_CASE("stages that cannot be are refused before anything is trained") {
+TEST_CASE("unfreeze: impossible stages, an error before the first step") {
   const auto message = [](const std::string& stages) {
     const Pictures pictures("freeze: all, unfreeze: " + stages);
     const Result result = run(pictures.train("run", "auto"));

@@ -108,7 +108,7 @@ void check_says(const Result& result, const std::vector<std::string>& parts) {
 
 }  // namespace
 
-TEST_CASE("an image that cannot be read ends training after the last step is saved") {
+TEST_CASE("train: an unreadable image, the last step is saved and the run can be resumed") {
   const Job job;
   const Json whole = job.finished("whole");
   const Damage damage(job.file(Split::kTrain, 20));
@@ -123,7 +123,8 @@ TEST_CASE("an image that cannot be read ends training after the last step is sav
   check_same(whole, job.finished("run", {"--resume"}));
 }
 
-TEST_CASE("an image that cannot be evaluated costs no step either") {
+TEST_CASE(
+    "train: an unreadable validation image, the last step is saved and the run can be resumed") {
   const Job job;
   const Json whole = job.finished("whole");
   const Damage damage(job.file(Split::kValidation, 9));
@@ -143,7 +144,7 @@ TEST_CASE("an image that cannot be evaluated costs no step either") {
   CHECK(first->at("step") == 5);
 }
 
-TEST_CASE("what training would replace is left out of evaluation and predictions, with a word") {
+TEST_CASE("evaluate and predict: on_error replace, unreadable images are left out with a message") {
   const Job job;
   const Arguments replace{"--set", "data.on_error=replace", "--set", "train.epochs=1"};
   CHECK(job.finished("run", replace).at("metrics").at("validation").at("count") == 14);
@@ -174,7 +175,8 @@ TEST_CASE("what training would replace is left out of evaluation and predictions
   check_says(again, {"1 of 14 files skipped (validation)", "1 of 34 files replaced (train)"});
 }
 
-TEST_CASE("what one of two processes cannot read ends both after the last step is saved") {
+TEST_CASE(
+    "train: one of two processes cannot read an image, both end after the last step is saved") {
   const Job job;
   Arguments more;
   Split split = Split::kTrain;

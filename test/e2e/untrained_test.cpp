@@ -37,7 +37,7 @@ Path exported(const Workspace& work, const std::string& model, const std::string
 
 }  // namespace
 
-TEST_CASE("the model of a config is evaluated, predicted with and exported before training") {
+TEST_CASE("commands: a config without a run, the untrained model is evaluated and exported") {
   const Workspace work;
   const std::string config = digits_config(work);
   const Result evaluated = run({"evaluate", config, "--json"});
@@ -60,7 +60,7 @@ TEST_CASE("the model of a config is evaluated, predicted with and exported befor
   CHECK_FALSE(values_of(exported(work, config, "initial.safetensors")).empty());
 }
 
-TEST_CASE("a config with the weights of a run is the model of the run") {
+TEST_CASE("commands: a config with --weights of a run, the model of the run") {
   const Workspace work;
   const std::string config = digits_config(work);
   REQUIRE(run({"train", config, "--quiet"}).code == 0);
@@ -93,8 +93,7 @@ TEST_CASE("a config with the weights of a run is the model of the run") {
   refuses({"predict", config, "--weights", "no/where"}, 3, "no/where: there is no such file");
 }
 
-TEST_CASE(
-    "what training does not take of a file, or leaves as initialised, is told in a line each") {
+TEST_CASE("train: allow_missing, one line each for unused and initialised tensors") {
   const Workspace work;
   const std::string config = digits_config(work);
   const Path file = exported(work, config, "first.safetensors");
@@ -119,7 +118,7 @@ TEST_CASE(
   CHECK_FALSE(contains(result.err, "\\x0a"));
 }
 
-TEST_CASE("weights of which nothing fits are told as such, not asked for again") {
+TEST_CASE("predict: --weights of which no tensor fits, a message that none was loaded") {
   const Workspace work;
   const std::string config = digits_config(work);
   const Path file = work / "other.safetensors";
@@ -135,7 +134,7 @@ TEST_CASE("weights of which nothing fits are told as such, not asked for again")
   CHECK_FALSE(contains(result.err, "Give weights with --weights"));
 }
 
-TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays as initialised") {
+TEST_CASE("commands: --weights imagenet, the weights of the backbone and an initialised head") {
   const Pictures pictures;
   const Workspace& work = pictures.work;
   const Environment weights{{"WEIGHTS_DIR", work / "."}};
@@ -180,7 +179,7 @@ TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays a
   CHECK(contains(none.err, "0.35_224_no_top.h5 is in none of"));
 }
 
-TEST_CASE("without its data a config's classes are numbers") {
+TEST_CASE("predict: a config without its data, classes are numbers") {
   const Pictures pictures;
   const Workspace& work = pictures.work;
   std::filesystem::rename(work / "validation", work / "images");

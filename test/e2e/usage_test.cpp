@@ -37,7 +37,7 @@ std::string small_config(const Workspace& work) {
 
 }  // namespace
 
-TEST_CASE("the version names every library behind the program") {
+TEST_CASE("trainer --version: --verbose, the version of every library") {
   const Result result = run({"--version", "--verbose"});
   CHECK(result.code == 0);
   CHECK(result.err == "");
@@ -53,7 +53,7 @@ TEST_CASE("the version names every library behind the program") {
   CHECK(contains(run({"--help"}).out, "with --verbose"));
 }
 
-TEST_CASE("every command's help ends with examples of its own, whose options it has") {
+TEST_CASE("trainer --help: every command has examples with options that it accepts") {
   const std::string program = run({"--help"}).out;
   std::istringstream lines(program.substr(program.find("\nSubcommands:") + 1));
   std::string line;
@@ -85,7 +85,7 @@ TEST_CASE("every command's help ends with examples of its own, whose options it 
   CHECK(commands == 26);
 }
 
-TEST_CASE("validate --json: one object a config, its mistakes with their places") {
+TEST_CASE("validate --json: one object per config, with the locations of mistakes") {
   const Workspace work;
   const std::string good = small_config(work);
   const Path bad = work / "bad.yaml";
@@ -115,7 +115,7 @@ TEST_CASE("validate --json: one object a config, its mistakes with their places"
   CHECK(placed);
 }
 
-TEST_CASE("predict and export are quiet when asked, and export tells as JSON what it wrote") {
+TEST_CASE("predict and export: --quiet prints no messages, export --json prints the written file") {
   const Workspace work;
   const Path dir = work / "run";
   REQUIRE(run({"train", small_config(work), "--quiet", "--epochs", "1", "--run-dir", dir}).code ==
@@ -139,7 +139,7 @@ TEST_CASE("predict and export are quiet when asked, and export tells as JSON wha
   CHECK(silent.out == loud.out);
 }
 
-TEST_CASE("plan --gpus is a key of the config without --link, and a number to simulate with it") {
+TEST_CASE("plan --gpus: a key of the config, or with --link a number to simulate") {
   const Workspace work;
   const std::string config = small_config(work);
   CHECK(run({"plan", config, "--gpus", "0"}).code == 0);
@@ -165,7 +165,7 @@ TEST_CASE("plan --gpus is a key of the config without --link, and a number to si
   CHECK(contains(link.err, "--workers"));
 }
 
-TEST_CASE("a config for GPUs is valid everywhere and refused where the device is opened") {
+TEST_CASE("parallel.device: cuda on a machine without GPUs, valid until the device is opened") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result valid = run({"validate", config, "--set", "parallel.device=cuda"});
@@ -178,7 +178,7 @@ TEST_CASE("a config for GPUs is valid everywhere and refused where the device is
   CHECK(contains(train.err, "parallel.device"));
 }
 
-TEST_CASE("validate builds the model where the config gives its sizes") {
+TEST_CASE("validate: a config that gives its sizes, errors of the model") {
   const Workspace work;
   const auto validate = [&](const std::string& input, const std::string& layers) {
     return run({"validate",
@@ -221,7 +221,7 @@ TEST_CASE("validate builds the model where the config gives its sizes") {
             .code == 0);
 }
 
-TEST_CASE("a run without a test split is evaluated on its validation split, wherever that lies") {
+TEST_CASE("evaluate: a run without a test split, its validation split, also after the data moved") {
   const Workspace work;
   write_images(work / "pictures/train", 8, 1);
   write_images(work / "pictures/validation", 4, 2);
@@ -251,7 +251,7 @@ TEST_CASE("a run without a test split is evaluated on its validation split, wher
   CHECK(contains(none.err, "--split train"));
 }
 
-TEST_CASE("a validation part that is drawn anew from changed data is refused") {
+TEST_CASE("evaluate: changed data with validation_split, an error for the validation split") {
   const Workspace work;
   write_images(work / "pictures/train", 12, 1);
   const std::string config = pictures_config(work, ", validation_split: 0.25");
@@ -283,7 +283,7 @@ TEST_CASE("a validation part that is drawn anew from changed data is refused") {
   CHECK_FALSE(contains(resumed.err, "crc32c"));
 }
 
-TEST_CASE("files that are skipped or replaced are told of once") {
+TEST_CASE("train: skipped or replaced files, one warning") {
   const Workspace work;
   write_images(work / "pictures/train", 12, 1);
   std::ofstream(work / "pictures/train/left/0.ppm") << "P6 no picture";
@@ -313,7 +313,7 @@ TEST_CASE("files that are skipped or replaced are told of once") {
   }
 }
 
-TEST_CASE("data: JSON lines, and a group that matches nothing") {
+TEST_CASE("data: --json, and an error for a group that matches nothing") {
   const Workspace work;
   write_images(work / "pictures/train", 3, 1);
   write_images(work / "pictures/test", 2, 2);
@@ -331,7 +331,7 @@ TEST_CASE("data: JSON lines, and a group that matches nothing") {
   CHECK(contains(none.err, "matches none of the files"));
 }
 
-TEST_CASE("plan counts the samples of each class") {
+TEST_CASE("plan: an image folder, the number of samples per class") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
   const std::string config = pictures_config(work);
@@ -343,7 +343,7 @@ TEST_CASE("plan counts the samples of each class") {
   CHECK(one.event("plan").at("data").at("warnings").size() == 1);
 }
 
-TEST_CASE("export replaces no file unasked") {
+TEST_CASE("export: an existing file, an error without --overwrite") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
   REQUIRE(run({"train", pictures_config(work), "--run-dir", work / "run"}).code == 0);
@@ -364,7 +364,7 @@ TEST_CASE("export replaces no file unasked") {
   CHECK(contains(folder.err, "is a folder"));
 }
 
-TEST_CASE("profile replaces no trace unasked") {
+TEST_CASE("profile: an existing trace, an error") {
   const Workspace work;
   const Path trace = work / "trace.json";
   std::ofstream(trace) << "precious";
@@ -374,7 +374,7 @@ TEST_CASE("profile replaces no trace unasked") {
   CHECK(read_text_file(trace) == "precious");
 }
 
-TEST_CASE("freezing that is hardly meant is told of by validate, plan and train alike") {
+TEST_CASE("commands: a doubtful freeze, the same warning by validate, plan and train") {
   const auto warnings = [](const std::string& freeze) {
     const Pictures pictures(freeze);
     // Without the warning on batch norm, which needs the number of steps.
@@ -403,7 +403,7 @@ TEST_CASE("freezing that is hardly meant is told of by validate, plan and train 
   CHECK(warnings("freeze: none").empty());
 }
 
-TEST_CASE("launch starts nothing but what processes do together") {
+TEST_CASE("launch: a command that several processes cannot run together, an error") {
   for (const char* command : {"evaluate", "predict", "benchmark", "verify", "launch", "nothing"}) {
     const Result result = run({"launch", "-n", "2", "--", command, "x"});
     CHECK(result.code == 2);
@@ -411,7 +411,7 @@ TEST_CASE("launch starts nothing but what processes do together") {
   }
 }
 
-TEST_CASE("more threads than cores are told of") {
+TEST_CASE("train: more threads than cores, a warning") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
   const std::string config = pictures_config(work);
@@ -433,7 +433,7 @@ TEST_CASE("more threads than cores are told of") {
   CHECK(warnings({"--set", concat("parallel.threads=", cores)}).empty());
 }
 
-TEST_CASE("command lines that cannot be meant") {
+TEST_CASE("commands: contradicting or impossible options, an error") {
   const std::string config = test::source_file("configs/mnist.yaml");
   const auto error = [](const Arguments& arguments) {
     const Result result = run(arguments);

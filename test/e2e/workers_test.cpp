@@ -125,7 +125,7 @@ void check_survivor(Program& survivor, Program& killed, int rank_of_killed) {
 
 }  // namespace
 
-TEST_CASE("two workers by TF_CONFIG, stopped in any way, end as one process") {
+TEST_CASE("workers: TF_CONFIG, stopped in any way, the bits of one process") {
   const Reference reference;
   const Arguments first = shared(reference.config, reference.work / "run");
 
@@ -161,7 +161,7 @@ TEST_CASE("two workers by TF_CONFIG, stopped in any way, end as one process") {
   }
 }
 
-TEST_CASE("launch starts a job whose worker was killed again, and it ends as one process") {
+TEST_CASE("launch: a killed worker, the job is restarted and has the bits of one process") {
   const Reference reference;
   Arguments arguments = shared(reference.config, reference.work / "run");
   arguments.pop_back();  // --resume, which launch adds when it starts again
@@ -184,7 +184,7 @@ TEST_CASE("launch starts a job whose worker was killed again, and it ends as one
         reference.finished.at("parameters_sha256"));
 }
 
-TEST_CASE("workers that evaluate again and again are interrupted at any moment") {
+TEST_CASE("workers: interrupted at any moment with many evaluations, the bits of one process") {
   const Workspace work;
   const std::string config = config_of(work);
   Arguments more{"--epochs", "10", "--set", "run.evaluate_every=1 steps"};
@@ -215,7 +215,7 @@ TEST_CASE("workers that evaluate again and again are interrupted at any moment")
   CHECK(last.event("finished").at("metrics") == whole.at("metrics"));
 }
 
-TEST_CASE("workers stop early at the same step as one process") {
+TEST_CASE("workers: early_stop, at the same step as one process") {
   const Workspace work;
   const std::string config = config_of(work);
   // No loss improves by so much: the second evaluation is the last.
@@ -245,7 +245,7 @@ TEST_CASE("workers stop early at the same step as one process") {
   CHECK(again[0].event("finished").at("steps") == 8);
 }
 
-TEST_CASE("without sharding workers go through all samples, as replicas of one process do") {
+TEST_CASE("workers: shard off, all samples per worker, as replicas of one process") {
   const Workspace work;
   const std::string config = config_of(work);
   const Arguments more{"--epochs",     "2",
@@ -282,7 +282,7 @@ TEST_CASE("without sharding workers go through all samples, as replicas of one p
   CHECK(verified.err.find("parallel.shard: with off") != std::string::npos);
 }
 
-TEST_CASE("a plan tells a worker its place, and predicts larger clusters") {
+TEST_CASE("plan: a task of a cluster, its rank, and a simulation of larger clusters") {
   const Workspace work;
   const std::string config = config_of(work);
   const Arguments arguments{"plan", config, "--set", "parallel.lr_scaling=none"};
@@ -314,7 +314,7 @@ TEST_CASE("a plan tells a worker its place, and predicts larger clusters") {
   CHECK(wrong.err.find("--link: expected a bandwidth") != std::string::npos);
 }
 
-TEST_CASE("a prediction takes what was measured with the same model and batch, no other") {
+TEST_CASE("plan --measured: a measurement of another model or batch, an error") {
   const Workspace work;
   const std::string config = config_of(work);
   const Path measured = work / "measured.jsonl";
@@ -343,7 +343,7 @@ TEST_CASE("a prediction takes what was measured with the same model and batch, n
   CHECK(run(predict).code == 0);
 }
 
-TEST_CASE("one of two that is killed in an evaluation: the other names the last checkpoint") {
+TEST_CASE("workers: one is killed during an evaluation, the other names the last checkpoint") {
   const Workspace work;
   const std::string config = config_of(work);
   // Nearly all time goes to evaluations.
@@ -358,7 +358,7 @@ TEST_CASE("one of two that is killed in an evaluation: the other names the last 
   CHECK(results[0].err.find(", last checkpoint at step ") != std::string::npos);
 }
 
-TEST_CASE("batch norm over all workers is that of one process") {
+TEST_CASE("workers: batch_norm sync, the loss of one process") {
   const Workspace work;
   const std::string config =
       work.config(kModel + ("data: {format: idx, limit: 321, path: " + work.data() + R"(}
@@ -375,7 +375,7 @@ parallel: {threads: 1, batch_norm: {sync: true}}
         doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-4));
 }
 
-TEST_CASE("the loss of a step in which the chief has no samples has that step's penalty") {
+TEST_CASE("workers: a step without samples of the chief, its loss with the penalty") {
   const Workspace work;
   const std::string config = work.config(R"(model:
   layers:
@@ -399,7 +399,7 @@ run: {log_every: 1 steps}
         doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-6));
 }
 
-TEST_CASE("workers that were told different things all say so") {
+TEST_CASE("workers: different settings, an error of every worker") {
   const Workspace work;
   const auto results =
       Two(shared(config_of(work), work / "run"), {"--set", "train.max_steps=3", "--seed", "8"})
@@ -412,7 +412,7 @@ TEST_CASE("workers that were told different things all say so") {
   }
 }
 
-TEST_CASE("what workers need to be told") {
+TEST_CASE("workers: missing or wrong settings, an error") {
   const Workspace work;
   const std::string config = config_of(work);
   const Cluster cluster;
@@ -426,7 +426,7 @@ TEST_CASE("what workers need to be told") {
   CHECK_FALSE(std::filesystem::exists(work / "run"));
 }
 
-TEST_CASE("an evaluator follows the run of the workers") {
+TEST_CASE("workers: an evaluator, the metrics of the last checkpoint") {
   const Workspace work;
   const Arguments arguments =
       with(shared(config_of(work), work / "run"),

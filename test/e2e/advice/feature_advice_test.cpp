@@ -269,7 +269,7 @@ std::vector<Advice> make_sweep_advices() {
 
 }  // namespace
 
-TEST_CASE("messages: each advice on a file of a run, the command that writes it anew helps") {
+TEST_CASE("messages: each advice on a file of a run, the command that writes it again succeeds") {
   const Runs runs;
   runs.place.check_success("evaluate RUN --calibrate");
   for (const Repair& repair : make_repairs()) check_repair(runs.place, repair);
@@ -333,7 +333,7 @@ TEST_CASE("messages: each advice on crossval and suspects, the command that foll
   }
 }
 
-TEST_CASE("compare: damaged predictions, the command that it advises writes them anew") {
+TEST_CASE("compare: damaged predictions, the advised command writes them again") {
   const Runs runs;
   const AdvicePlace& place = runs.place;
   const Path file = place.with_paths("RUN/predictions.jsonl");
@@ -351,7 +351,7 @@ TEST_CASE("compare: damaged predictions, the command that it advises writes them
   place.check_success("compare RUN OTHER");
 }
 
-TEST_CASE("train: the run folder is in use, another folder or a wait succeed") {
+TEST_CASE("train: the run folder is in use, the advised other folder or waiting succeeds") {
   const AdvicePlace place;
   Program program({"train", place.with_paths("PHOTOS"), "--json", "--run-dir",
                    place.with_paths("RUN"), "--set", "train.max_steps=1000000"});

@@ -238,7 +238,7 @@ TEST_CASE("messages: each advice on a launched job, the job that follows it succ
   CHECK(run({"validate", place.config()}).code == 0);
 }
 
-TEST_CASE("messages: the port of rank 0 is in use, another port or the same once free succeed") {
+TEST_CASE("train: the port of rank 0 is in use, the advised port or the same port later succeeds") {
   const Place place;
   int number = 0;
   {
@@ -255,7 +255,8 @@ TEST_CASE("messages: the port of rank 0 is in use, another port or the same once
   place.check_success(two(), number);
 }
 
-TEST_CASE("messages: a task at a loopback address beside another host, its name succeeds") {
+TEST_CASE(
+    "train: a task at a loopback address beside another host, the advised host name succeeds") {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   addrinfo* found = nullptr;

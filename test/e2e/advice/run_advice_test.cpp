@@ -316,7 +316,7 @@ TEST_CASE(
   check_each(make_command_advices());
 }
 
-TEST_CASE("messages: options of other programs, what to write instead is accepted") {
+TEST_CASE("messages: options of other programs, the advised option is accepted") {
   struct Option {
     const char *option, *text;
     // Completes the text, or replaces it where a word of it stands for a value; may be "".
