@@ -27,7 +27,7 @@ FAKE = {"TRAINER_TEST_BACKEND": "cuda"}
 GPUS = {**FAKE, "TRAINER_FAKE_CUDA_DEVICES": "4"}
 SHARED = {**FAKE, "TRAINER_TEST_SHARED_GPU": "1"}
 BACKEND, ENGINE = "test/backend/test_backend", "test/engine/test_engine"
-RANKS = "ranks*,ordered sums behind*,*of one rank*,one rank*,without synchronous*,batch statistics over the ranks*"
+RANKS = "ReductionOptions: *,ReductionOptions::ordered: frozen layers*"
 # (build, target, program, cases, cases left out, environment) of each set.
 TESTS = {
     "kernels": [("release", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
@@ -37,15 +37,17 @@ TESTS = {
     "collective": [("release", "test_cuda_collective", "test/cuda/collective/test_cuda_collective", "*", "", {})],
     "shared": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", SHARED)],
     "operations": [
-        ("release", "trainer_cuda_fake", BACKEND, "preprocess,dense,pooling,global*,batch norm,add*,zero padding*,dropout*,"
-         "recompute*,gradients of models*,convolution: activations,convolution: groups*,layers give*,zero gradient,residual*,"
-         "batch norm*", "", FAKE),
+        ("release", "trainer_cuda_fake", BACKEND, "Preprocess*,Dense*,Pool: windows*,GlobalPool*,"
+         "BatchNorm: activations*,BatchNorm: other*,FoldBatchNorm*,Add and Concat*,ZeroPad*,Dropout: any*,recompute*,"
+         "training_graph: gradients*,Conv: activations? the*,Conv: groups*,layers: *,ZeroGradient*,residual block*", "",
+         FAKE),
     ],
     "steps": [
-        ("release", "trainer_cuda_fake", BACKEND, "many calls*,variables are read*,a captured call*,two runs*,gradients of several*,"
-         "a guarded*,an evaluation graph*,float16*,every batch size*", "", FAKE),
+        ("release", "trainer_cuda_fake", BACKEND, "Executable: many calls*,Variables: read*,PhaseTimes: a captured*,"
+         "Executable: two runs*,Executable: gradients of several*,Executable: a loss*,Executable: an evaluation graph*,"
+         "float16*,Executable: any batch size*", "", FAKE),
     ],
-    "updates": [("release", "trainer_cuda_fake", BACKEND, "rules over*,float16*", "", FAKE)],
+    "updates": [("release", "trainer_cuda_fake", BACKEND, "Update: every rule*,float16*", "", FAKE)],
     "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],
     "engine": [
         ("release", "trainer_cuda_fake", ENGINE, "Replicas: ordered sums*,Replicas: two workers*,Replicas: after prepare*,"

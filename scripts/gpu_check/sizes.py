@@ -2,9 +2,9 @@
 
 import dataclasses
 
-RANKS = ("ranks*", "ordered sums behind*", "*over ranks*", "*over the ranks*", "*of one rank*", "one rank*",
-         "ordered sums with fewer*", "without synchronous*")
-SANITIZED = ("pooling*", "batch norm*", "activations*", "softmax*", "losses*", "global*", "add*", "zero padding*", "penalty*",
+RANKS = ("ReductionOptions*",)
+SANITIZED = ("Pool: windows*", "BatchNorm: activations*", "BatchNorm: other*", "FoldBatchNorm*", "Activate*",
+             "Softmax*", "Loss: every kind*", "GlobalPool*", "Add and Concat*", "ZeroPad*", "L2Penalty*",
              "residual block*", "depthwise convolution between*")
 
 
@@ -33,8 +33,8 @@ class Size:
 
 SIZES = {
     "full": Size(),
-    "tiny": Size(conformance=("dense*", "*softmax*"), ranks=("one rank*",), engine=("Replicas::check_equal*",),
-                 sanitized=("penalty*",), config="scripts/bench/cnn.yaml",
+    "tiny": Size(conformance=("Dense*", "Softmax*"), ranks=("ReductionOptions: a loss of one rank*",),
+                 engine=("Replicas::check_equal*",), sanitized=("L2Penalty*",), config="scripts/bench/cnn.yaml",
                  settings=("train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"), accuracy=0, verify_steps=4,
                  speed=(("cnn", 8),), profiled=(("cnn", 8),), benchmark_seconds=0.2, images=32, min_steps=4),
 }

@@ -131,17 +131,17 @@ void check_backbone(const std::string& name, bool head = false) {
 
 }  // namespace
 
-TEST_CASE("backbones of convolutions give Keras's features") {
+TEST_CASE("backbone: networks of convolutions, the features of Keras") {
   for (const char* name : {"resnet18", "resnet34", "resnet101", "densenet121"})
     check_backbone(name);
 }
 
-TEST_CASE("a model cut before its head gives Keras's features") {
+TEST_CASE("cut_at_features: a model with its head, the features of Keras") {
   check_backbone("resnet18", true);
   check_backbone("mobilenet_v3_small", true);
 }
 
-TEST_CASE("backbones of other layers give Keras's features") {
+TEST_CASE("backbone: networks of other layers, the features of Keras") {
   for (const char* name :
        {"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
         "mobilenet_v3_small", "mobilenet_v3_large", "convnext_tiny"}) {

@@ -41,7 +41,7 @@ void check_batches(const Net& net, const Setup& setup, std::int64_t max_samples,
 
 }  // namespace
 
-TEST_CASE("every batch size gives its own update, with any lanes") {
+TEST_CASE("Executable: any batch size and number of lanes, the update of the reference") {
   for (const Setup& setup : setups()) {
     if (setup.type != DType::kFloat32) continue;
     check_batches(kPlain, setup, 7, {7, 1, 2, 3, 4, 5, 6, 7});
@@ -52,7 +52,7 @@ TEST_CASE("every batch size gives its own update, with any lanes") {
   }
 }
 
-TEST_CASE("a batch larger than a piece") {
+TEST_CASE("Executable: a batch of more samples than run at once, the update of the reference") {
   for (const Setup& setup : setups()) {
     if (setup.type != DType::kFloat32) continue;
     check_batches(kPlain, setup, 200, {200, 64, 65, 129, 200});
@@ -61,7 +61,7 @@ TEST_CASE("a batch larger than a piece") {
   }
 }
 
-TEST_CASE("lanes compute dense layers of many parameters together, and hold their gradient once") {
+TEST_CASE("lanes: dense layers of many parameters, computed together with one gradient in memory") {
   const graph::Graph graph = training_graph(kWide);
   const Setup one = setups().front();
   backend::CompileOptions options;
@@ -80,13 +80,13 @@ TEST_CASE("lanes compute dense layers of many parameters together, and hold thei
   }
 }
 
-TEST_CASE("a call of more samples than compiled for is refused") {
+TEST_CASE("Executable: a call of more samples than max_samples, std::logic_error") {
   const graph::Graph graph = training_graph(kPlain);
   Runner runner(open(setups()[0]), graph, {});
   CHECK_THROWS_AS(runner.run(2, batch(graph, 2, kPlain), {}), std::logic_error);
 }
 
-TEST_CASE("batch statistics over two lanes are those of one lane") {
+TEST_CASE("BatchNorm: batch statistics over two lanes, those of one lane") {
   const graph::Graph graph = training_graph(kNormalised);
   const auto values = starting_values(graph);
   std::vector<std::vector<float>> results;
@@ -110,7 +110,7 @@ TEST_CASE("batch statistics over two lanes are those of one lane") {
   }
 }
 
-TEST_CASE("two runs give the same bits") {
+TEST_CASE("Executable: two runs of the same calls, the same bits") {
   for (const Setup& setup : setups()) {
     const graph::Graph graph = training_graph(kPlain, setup.type);
     const auto values = starting_values(graph);
@@ -132,7 +132,8 @@ TEST_CASE("two runs give the same bits") {
   }
 }
 
-TEST_CASE("dropout keeps its share, and the same share backward, however the batch is cut") {
+TEST_CASE(
+    "Dropout: any division of the batch, the same mask forward and backward with the given rate") {
   constexpr std::int64_t kSamples = 150, kElements = 400;
   std::vector<std::vector<float>> masks;
   for (const Setup& setup : setups()) {
@@ -183,7 +184,7 @@ TEST_CASE("dropout keeps its share, and the same share backward, however the bat
   for (const auto& mask : masks) CHECK(mask == masks[0]);
 }
 
-TEST_CASE("an evaluation graph reads what training wrote") {
+TEST_CASE("Executable: an evaluation graph, the variables that training has written") {
   const Net net{"folded", R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
       activation: relu, separable_conv: {filters: 5}, batch_norm, dropout: 0.5, flatten, dense: 4]})"};
   compile::Options options;
@@ -237,7 +238,7 @@ TEST_CASE("an evaluation graph reads what training wrote") {
   }
 }
 
-TEST_CASE("no step of the usual models falls back to a slow implementation") {
+TEST_CASE("Executable: steps of common models, no fallback to a slow implementation") {
   std::vector<std::pair<std::string, config::Model>> models;
   for (const char* name : {"mnist", "mnist_dense", "fashion_mnist", "digits"}) {
     const auto loaded = config::load_config(concat(source_file("configs/"), name, ".yaml"), {}, {});

@@ -73,7 +73,7 @@ constexpr Activation kRelu{Activation::Kind::kRelu, 0};
 
 }  // namespace
 
-TEST_CASE("convolution: kernels, strides, dilation, padding") {
+TEST_CASE("Conv: kernels, strides, dilation and padding, the numbers of the reference") {
   check(row("1x1", {.kernel_h = 1, .kernel_w = 1}, {1, 2, 5}));
   check(row("1x1 stride 2", {.kernel_h = 1, .kernel_w = 1, .stride = 2}));
   check(row("3x3 valid", {}, {1, 2, 5}));
@@ -96,7 +96,7 @@ TEST_CASE("convolution: kernels, strides, dilation, padding") {
   check(row("as large as the image", {.kernel_h = 7, .kernel_w = 9}));
 }
 
-TEST_CASE("convolution: channels") {
+TEST_CASE("Conv: channels, the numbers of the reference") {
   for (const std::int64_t in : {1, 3, 4, 5, 8, 16, 17, 32, 64}) {
     for (const std::int64_t out : {1, 5, 16, 20, 64}) {
       check(row(
@@ -107,7 +107,7 @@ TEST_CASE("convolution: channels") {
   }
 }
 
-TEST_CASE("convolution: groups and depthwise") {
+TEST_CASE("Conv: groups and depthwise convolutions, the numbers of the reference") {
   check(row("2 groups of 16", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 32, .out = 32}));
   check(row("2 groups of 3", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 6, .out = 4}));
   check(row("4 groups, 1x1", {.kernel_h = 1, .kernel_w = 1, .groups = 4, .in = 8, .out = 12}));
@@ -122,7 +122,7 @@ TEST_CASE("convolution: groups and depthwise") {
   check(row("depthwise stride 2", {.stride = 2, .groups = 16, .pad = {0, 1, 0, 1}}));
 }
 
-TEST_CASE("convolution: activations") {
+TEST_CASE("Conv: activations, the numbers of the reference") {
   using Kind = Activation::Kind;
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
                           Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
@@ -132,7 +132,7 @@ TEST_CASE("convolution: activations") {
   }
 }
 
-TEST_CASE("convolution: forced algorithms") {
+TEST_CASE("Conv: ConvolutionAlgorithm direct and winograd, the numbers of the reference") {
   for (const Convolution algorithm : {Convolution::kDirect, Convolution::kWinograd}) {
     const auto forced = [algorithm](const std::string& name, const Spec& spec,
                                     std::vector<std::int64_t> batches = {2}) {
@@ -165,7 +165,7 @@ TEST_CASE("convolution: forced algorithms") {
   }
 }
 
-TEST_CASE("convolution: activations behind Winograd") {
+TEST_CASE("Conv: activations with ConvolutionAlgorithm winograd, the numbers of the reference") {
   using Kind = Activation::Kind;
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
                           Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
@@ -177,7 +177,7 @@ TEST_CASE("convolution: activations behind Winograd") {
   }
 }
 
-TEST_CASE("convolution with max pooling") {
+TEST_CASE("ConvMaxPool: kernels, padding and activations, the numbers of the reference") {
   for (const std::int64_t kernel : {1, 3, 5}) {
     for (const std::int64_t in : {1, 3}) {
       for (const bool relu : {true, false}) {

@@ -39,7 +39,7 @@ std::int64_t count_padding(const graph::Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("max pooling that pads a ReLU's output itself: the same bits as with zeros around it") {
+TEST_CASE("Pool: padding of a ReLU's output inside the pooling, the bits of ZeroPad before it") {
   struct Case {
     std::string padding, pool;
     bool is_folded = true;

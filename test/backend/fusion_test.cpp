@@ -93,7 +93,7 @@ TEST_CASE("Grouping: a node in two groups is an error") {
                        doctest::Contains("two fusions take"), std::logic_error);
 }
 
-TEST_CASE("Grouping: patterns change one group of a node, and its output is left once") {
+TEST_CASE("Grouping: several patterns change a node, one group and one output left to others") {
   Builder b(DType::kFloat32);
   const auto image = b.input({kBatch, 3, 3, 8});
   b.add(graph::BatchNorm{1e-3f, {}}, {image, b.parameter({8}), b.parameter({8})});

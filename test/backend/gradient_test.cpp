@@ -221,7 +221,7 @@ void check_net(const Net& net) {
 
 }  // namespace
 
-TEST_CASE("gradients of models equal central differences") {
+TEST_CASE("training_graph: gradients of models, the central differences of their loss") {
   for (const Net& net : nets()) {
     try {
       check_net(net);
@@ -232,7 +232,7 @@ TEST_CASE("gradients of models equal central differences") {
 }
 
 // The second model has a dense layer that lanes would compute together, if its bias had a gradient.
-TEST_CASE("training: a bias before batch norm, its bits kept by every rule") {
+TEST_CASE("training_graph: a bias before batch norm, every rule keeps its bits") {
   const Net nets[] = {{"small", R"({layers: [conv: {filters: 8}, batch_norm, activation: relu,
                           flatten, dense: 6, batch_norm, dense: 4]})"},
                       {"large",

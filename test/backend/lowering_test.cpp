@@ -207,7 +207,7 @@ std::vector<float> run(HostProgram& program, std::vector<float> input, float* gr
 
 }  // namespace
 
-TEST_CASE("ProgramBuffers: a step moves each of its buffers once, and what it moves beside") {
+TEST_CASE("ProgramBuffers: the traffic of a step, each buffer once and the traffic added beside") {
   ProgramBuffers buffers(64, 1);
   const BufferId a = buffers.add_arena(100), b = buffers.add_fixed(nullptr);
   buffers.use(a, 100);

@@ -91,7 +91,7 @@ void max_pool(Builder& b, const Window& window, std::int64_t channels) {
 
 }  // namespace
 
-TEST_CASE("max pooling: a NaN wins wherever it is in its window, and the first one stays") {
+TEST_CASE("Pool: a NaN wins wherever it is in its window, and the first one stays") {
   const Window halves{{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}};
   const Window overlapping{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   for (const std::int64_t channels : {1, 18}) {
@@ -111,7 +111,7 @@ TEST_CASE("max pooling: a NaN wins wherever it is in its window, and the first o
   }
 }
 
-TEST_CASE("a convolution with max pooling: a NaN wins wherever it is in its window") {
+TEST_CASE("ConvMaxPool: a NaN wins wherever it is in its window") {
   const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   const Window pool{{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}};
   for (const graph::Activation::Kind kind :
@@ -130,7 +130,7 @@ TEST_CASE("a convolution with max pooling: a NaN wins wherever it is in its wind
   }
 }
 
-TEST_CASE("activations: a NaN goes through relu, relu6 and leaky_relu, alone and behind a layer") {
+TEST_CASE("Activate: NaN through relu, relu6 and leaky_relu, alone and behind a layer, stays NaN") {
   using Kind = graph::Activation::Kind;
   const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu}) {

@@ -34,7 +34,7 @@ std::vector<PhaseTimes> times_of(DeviceCalls& calls, std::size_t first, std::siz
 
 }  // namespace
 
-TEST_CASE("a call's phases take time, and those that it has not take none") {
+TEST_CASE("PhaseTimes: a call of one process, time for its phases and none for an all-reduce") {
   for (const Setup& setup : all_setups()) {
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));
@@ -53,7 +53,7 @@ TEST_CASE("a call's phases take time, and those that it has not take none") {
   }
 }
 
-TEST_CASE("a captured call tells its phases as the enqueued one, and a recorded one its layers'") {
+TEST_CASE("PhaseTimes: a captured or recorded call, the phases of an enqueued call") {
   for (const Setup& setup : all_setups()) {
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));

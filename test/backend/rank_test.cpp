@@ -37,7 +37,8 @@ const std::vector<std::vector<int>> kOrderedLanes{{1},
 
 }  // namespace
 
-TEST_CASE("ordered sums over ranks and lanes give the same bits for every split of the batch") {
+TEST_CASE(
+    "ReductionOptions::ordered: ranks and lanes, the same bits for any division of the batch") {
   graph::Update update;
   update.rule = graph::AdamRule{};
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
@@ -64,7 +65,7 @@ TEST_CASE("ordered sums over ranks and lanes give the same bits for every split 
   }
 }
 
-TEST_CASE("ordered sums over ranks give the same bits by LAMB, whose steps take norms") {
+TEST_CASE("ReductionOptions::ordered: ranks with LAMB, the same bits") {
   graph::Update update;
   update.rule = graph::LambRule{};
   update.weight_decay = 0.1f;
@@ -87,7 +88,7 @@ TEST_CASE("ordered sums over ranks give the same bits by LAMB, whose steps take 
 
 // A part of a batch then begins anywhere in the memory of the features, which libraries may read in
 // whole vectors only.
-TEST_CASE("ordered sums behind frozen layers give the same bits, however short a sample is") {
+TEST_CASE("ReductionOptions::ordered: frozen layers and short samples, the same bits") {
   const Net net{
       "features", "{layers: [flatten, dense: {units: 5, activation: relu}, dense: 4]}", {3, 3, 1}};
   graph::Graph forward = forward_graph(net);
@@ -145,7 +146,7 @@ TEST_CASE("reference backend: ranks give the update of one rank of the CPU backe
   CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
 }
 
-TEST_CASE("ranks give the update of one, whatever their number, lanes and buckets") {
+TEST_CASE("ReductionOptions: any number of ranks, lanes and buckets, the update of one rank") {
   std::vector<Step> steps;
   for (const std::int64_t samples : {23, 23, 150, 1, 3, 23, 8, 23, 2, 23})
     steps.push_back({samples});
@@ -176,7 +177,7 @@ int graphs_launched_twice(const std::string& printed) {
   return graphs;
 }
 
-TEST_CASE("ranks whose lanes compute layers together give the update of one") {
+TEST_CASE("ReductionOptions: lanes that compute layers together, the update of one rank") {
   const std::vector<Step> steps{{23}, {1}, {200}, {7, false, false}, {23, true, true}, {2}};
   graph::Update update = plain_sgd();
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.02f};
@@ -195,7 +196,7 @@ TEST_CASE("ranks whose lanes compute layers together give the update of one") {
 
 // Batches of which some ranks have nothing, or as much as of another batch: all ranks must capture
 // the same calls all the same.
-TEST_CASE("ranks capture the same calls, whatever their shares, and replay them") {
+TEST_CASE("ReductionOptions: shares of any size, each rank captures and replays the same calls") {
   std::vector<Step> steps;
   for (int i = 0; i < 3; ++i) {
     for (const std::int64_t samples : {9, 10, 3, 2, 12}) steps.push_back({samples});
@@ -219,7 +220,8 @@ TEST_CASE("ranks capture the same calls, whatever their shares, and replay them"
 }
 
 // A rank without samples takes part in the statistics of the others.
-TEST_CASE("ranks capture calls with batch statistics over all of them, and replay them") {
+TEST_CASE(
+    "ReductionOptions: batch statistics over all ranks, all capture and replay the same calls") {
   std::vector<Step> steps;
   for (int i = 0; i < 3; ++i) {
     for (const std::int64_t samples : {24, 3, 17}) steps.push_back({samples});
@@ -237,7 +239,7 @@ TEST_CASE("ranks capture calls with batch statistics over all of them, and repla
   }
 }
 
-TEST_CASE("ranks accumulate over calls and clip by the norm of the whole gradient") {
+TEST_CASE("ReductionOptions: accumulated calls, clipped by the norm of the whole gradient") {
   const std::vector<Step> steps{
       {20, false, false}, {20, true, false}, {7, true, true}, {20, false, false}, {1, true, true}};
   for (const auto clip : {graph::Clip::Kind::kNone, graph::Clip::Kind::kNorm,
@@ -254,7 +256,7 @@ TEST_CASE("ranks accumulate over calls and clip by the norm of the whole gradien
   }
 }
 
-TEST_CASE("batch statistics over the ranks are those of one big batch") {
+TEST_CASE("ReductionOptions: batch statistics over all ranks, those of one large batch") {
   // 3 samples leave one of 4 ranks without any.
   const std::vector<Step> whole{{24}, {24}, {17}}, short_of_samples{{24}, {3}, {5}};
   for (const auto& [net, steps] : {std::pair(kNormalised, whole),
@@ -275,7 +277,8 @@ TEST_CASE("batch statistics over the ranks are those of one big batch") {
   }
 }
 
-TEST_CASE("ranks without samples take part in layers that their lanes compute together") {
+TEST_CASE(
+    "ReductionOptions: ranks without samples and joint layers of lanes, the update of one rank") {
   const std::vector<Step> steps{{24}, {3}, {5}, {24}};
   const Kept expected = train(kWideNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
   for (const std::int64_t bucket : {0, 300}) {
@@ -287,7 +290,7 @@ TEST_CASE("ranks without samples take part in layers that their lanes compute to
   }
 }
 
-TEST_CASE("reference backend: batch statistics over the ranks are those of one big batch") {
+TEST_CASE("reference backend: batch statistics over the ranks, those of one large batch") {
   // 3 samples leave one of 4 ranks without any.
   const std::vector<Step> steps{{24}, {3}, {12, false, false}, {5, true, true}};
   const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
@@ -300,7 +303,8 @@ TEST_CASE("reference backend: batch statistics over the ranks are those of one b
   }
 }
 
-TEST_CASE("without synchronous batch norm the ranks' moving statistics are averaged every update") {
+TEST_CASE(
+    "ReductionOptions: batch norm without sync, moving statistics are averaged in every update") {
   const graph::Graph graph = graph_of(kNormalised, plain_sgd());
   backend::Scalars scalars;  // learning rate 0: the parameters stay as they are
   for (const std::int64_t bucket : {0, 300}) {
@@ -350,7 +354,7 @@ TEST_CASE("without synchronous batch norm the ranks' moving statistics are avera
   }
 }
 
-TEST_CASE("one rank's loss that is not finite stops the update of all ranks") {
+TEST_CASE("ReductionOptions: a loss of one rank that is not finite, no rank updates") {
   const Net net{"regression",
                 "{layers: [flatten, batch_norm, dense: 2], loss: mean_squared_error}",
                 {2, 2, 1},
@@ -390,7 +394,7 @@ TEST_CASE("one rank's loss that is not finite stops the update of all ranks") {
   }
 }
 
-TEST_CASE("an error of one rank ends the calls of all") {
+TEST_CASE("ReductionOptions: an error of one rank, the calls of all ranks end") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const std::int64_t bucket : {0, 1000}) {
     Group group = group_of({1, 2, 1, 1});
@@ -407,8 +411,7 @@ TEST_CASE("an error of one rank ends the calls of all") {
   }
 }
 
-TEST_CASE(
-    "CPU, ordered sums: more threads than the most lanes, fewer micro-batches than replicas") {
+TEST_CASE("DeviceOptions::ordered: more threads than lanes and few micro-batches, allowed") {
   backend::DeviceOptions options;
   options.kind = DeviceKind::kCpu;
   options.ordered = true;
@@ -429,7 +432,8 @@ TEST_CASE(
   CHECK(backend::open_backends(options).size() == 3);
 }
 
-TEST_CASE("ordered sums with fewer micro-batches than lanes, or with batch norm: an error") {
+TEST_CASE(
+    "ReductionOptions::ordered: ranks with few micro-batches or batch norm, std::logic_error") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const auto& lanes :
        std::vector<std::vector<int>>{{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 4, 4, 4}, {1, 1, 3}}) {

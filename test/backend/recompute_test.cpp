@@ -141,7 +141,7 @@ TEST_CASE("recompute: several threads per lane, the same bits") {
   }
 }
 
-TEST_CASE("recompute: an executable's activations take less") {
+TEST_CASE("recompute: an executable, less memory for activations") {
   if (uses_reference_backend()) TRAINER_SKIP("the reference keeps all values of a graph");
   backend::Backend& backend = open(setups()[0]);
   struct Row {

@@ -23,7 +23,8 @@ Span span_of(std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE("reference backend: a stream works later, in order, and results are poison until then") {
+TEST_CASE(
+    "reference backend: a stream, work is done later in order and results are NaN until then") {
   ReferenceStream stream;
   std::promise<void> go;
   stream.enqueue([&] { go.get_future().wait(); });
@@ -60,7 +61,7 @@ TEST_CASE("reference backend: a stream waits for another one's event") {
   CHECK(order == 1);
 }
 
-TEST_CASE("reference backend: an error reaches who waits, and nothing after it runs") {
+TEST_CASE("reference backend: an error, it is thrown by the wait and nothing after it runs") {
   ReferenceStream stream;
   stream.enqueue([] { throw std::runtime_error("broken"); });
   int later = 0;
@@ -69,7 +70,7 @@ TEST_CASE("reference backend: an error reaches who waits, and nothing after it r
   CHECK(later == 0);
 }
 
-TEST_CASE("reference backend: memory starts as not-a-number") {
+TEST_CASE("reference backend: new memory, filled with NaN") {
   const auto backend = open_reference_backend();
   const auto stream = backend->make_stream();
   const backend::Buffer buffer = backend->allocate(8);
@@ -81,7 +82,7 @@ TEST_CASE("reference backend: memory starts as not-a-number") {
 }
 
 // The steps of the CPU backend and those of this one, within rounding.
-TEST_CASE("reference backend: trains as the CPU backend does") {
+TEST_CASE("reference backend: training, the parameters of the CPU backend") {
   const Net net{"trained", R"({layers: [conv: {filters: 4, activation: relu}, batch_norm, max_pool,
       flatten, dropout: 0.3, dense: 4]})"};
   const graph::Graph graph = training_graph(net, DType::kFloat32);

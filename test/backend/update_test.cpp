@@ -174,7 +174,7 @@ bool is_float32(const Setup& setup) { return setup.type == DType::kFloat32; }
 
 }  // namespace
 
-TEST_CASE("rules over 20 steps") {
+TEST_CASE("Update: every rule over 20 steps, the numbers of the reference") {
   std::vector<std::vector<std::vector<double>>> inputs;
   for (std::uint64_t step = 0; step <= 20; ++step) inputs.push_back(inputs_of_step(1, step));
   for (const Run& run : runs()) {
@@ -203,7 +203,7 @@ TEST_CASE("rules over 20 steps") {
   }
 }
 
-TEST_CASE("gradients of several calls summed into one update") {
+TEST_CASE("Executable: gradients of several calls, summed into one update") {
   Update clipped = plain(AdamRule{});
   clipped.clip = {Clip::Kind::kGlobalNorm, 1.0f};
   for (const Update& update : {plain(AdamRule{}), clipped, plain(graph::LambRule{})}) {
@@ -232,7 +232,7 @@ TEST_CASE("gradients of several calls summed into one update") {
   }
 }
 
-TEST_CASE("a guarded output that is not finite stops the update") {
+TEST_CASE("Executable: a loss that is not finite, no update") {
   const graph::Graph graph = guarded_update_graph({4}, plain(SgdRule{}));
   for (const Setup& setup : all_setups()) {
     if (!is_float32(setup)) continue;
@@ -265,7 +265,8 @@ TEST_CASE("a guarded output that is not finite stops the update") {
   }
 }
 
-TEST_CASE("the norm of the gradient of an update, before clipping and with that of the penalty") {
+TEST_CASE(
+    "Numbers::gradient_norm: an update, its norm with the penalty's gradient before clipping") {
   const double l2 = 0.05;
   const auto gradients = inputs_of_step(1, 7);
   for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kValue, Clip::Kind::kGlobalNorm}) {
@@ -299,7 +300,8 @@ TEST_CASE("the norm of the gradient of an update, before clipping and with that 
   }
 }
 
-TEST_CASE("a gradient that is read has scales of the clipping by norms alone") {
+TEST_CASE(
+    "Executable::gradient: clip scales, one per parameter if norms are clipped and else none") {
   for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kGlobalNorm}) {
     Update update = plain(graph::LambRule{});
     update.clip = {clip, 1.0f};
@@ -319,7 +321,7 @@ TEST_CASE("a gradient that is read has scales of the clipping by norms alone") {
 }
 
 // Fixtures: test/keras/make_fixtures.py.
-TEST_CASE("optimizers give Keras's numbers") {
+TEST_CASE("optimizer: each kind over 200 steps, Keras's numbers") {
   std::ifstream file(source_file("test/keras/optimizers.json"));
   const nlohmann::json fixture = nlohmann::json::parse(file);
   for (const auto& c : fixture["cases"]) {

@@ -77,7 +77,7 @@ def check_whole(build, folder):
     assert items["training", "gpu"]["parameters_sha256"] == items["training", "gpu_again"]["parameters_sha256"], items
     assert items["training", "gpu"]["parameters_sha256"] == items["training", "gpu_eager"]["parameters_sha256"], items
     assert items["measure_cnn_8", "cnn_8"]["benchmark"] == figures["benchmark"], items
-    assert any(step == "conformance" and "dense" in item for step, item in items), items
+    assert any(step == "conformance" and "Dense:" in item for step, item in items), items
     assert "bfloat16: " in "".join(steps["conformance"]["lines"]) and "no distances of the fake" in steps["conformance"]["lines"][-1], steps
     assert any(item.startswith("distance of dense") for step, item in items if step == "conformance"), items
     assert "% of the limit" in steps["profile_cnn_8"]["text"] and steps["profile_cnn_8"]["lines"], steps["profile_cnn_8"]
