@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-TEST_CASE("append file: text is kept until flush, and appended to what is there") {
+TEST_CASE("AppendFile: text is kept until flush(), and appended to the content of the file") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "rows";
   write_file_atomic(path, "a\n");
@@ -22,7 +22,7 @@ TEST_CASE("append file: text is kept until flush, and appended to what is there"
   CHECK(read_text_file(path) == "a\nb\nc\nd\n");
 }
 
-TEST_CASE("append file: moved, removed, replaced or emptied, it is not in place") {
+TEST_CASE("AppendFile: a file that is moved, removed, replaced or emptied, no longer in place") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "rows", other = folder.path() / "other";
   AppendFile file(path);
@@ -46,7 +46,7 @@ TEST_CASE("append file: moved, removed, replaced or emptied, it is not in place"
   CHECK(read_text_file(path) == (kept.empty() ? "head\nb\n" : "theirs\nb\n"));
 }
 
-TEST_CASE("append file: reasons of the system in errors") {
+TEST_CASE("AppendFile: a call of the system that fails, an error with its reason") {
   const TemporaryFolder folder;
   const Path inner = folder.path() / "inner";
   std::filesystem::create_directory(inner);

@@ -85,7 +85,7 @@ TEST_CASE("Barrier: aborted while threads wait, each throws the first reason") {
   }
 }
 
-TEST_CASE("Barrier: aborted before a thread comes, it throws, and reset() makes it usable") {
+TEST_CASE("Barrier: aborted before a thread arrives, it throws, and reset() makes it usable") {
   for (const Waiting waiting : kAllWaiting) {
     CAPTURE(static_cast<int>(waiting));
     Barrier barrier(waiting);

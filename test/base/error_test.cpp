@@ -11,7 +11,7 @@
 
 namespace trainer {
 
-TEST_CASE("a location prints as file:line:column, or as much of it as is known") {
+TEST_CASE("SourceLoc: to_string(), file:line:column or the known parts of it") {
   CHECK(to_string(SourceLoc{"configs/x.yaml", 41, 7}) == "configs/x.yaml:41:7");
   CHECK(to_string(SourceLoc{"configs/x.yaml"}) == "configs/x.yaml");
   CHECK(to_string(SourceLoc{}).empty());
@@ -49,7 +49,7 @@ TEST_CASE("concat: real numbers, six significant digits as of printf's %g") {
   CHECK(concat(0.1f, ' ', 16777216.0f) == "0.1 1.67772e+07");
 }
 
-TEST_CASE("each error carries its exit code") {
+TEST_CASE("Error: each kind, its exit code and message") {
   CHECK(DataError("a.idx", "is damaged").code() == kExitData);
   CHECK(std::string(DataError("a.idx", "is damaged").what()) == "a.idx: is damaged");
   CHECK(DeviceError("lost").code() == kExitDevice);

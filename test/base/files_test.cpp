@@ -30,7 +30,7 @@ std::size_t files_in(const Path& folder) {
 
 }  // namespace
 
-TEST_CASE("crc32c gives the published number, in one piece or several, from any start") {
+TEST_CASE("crc32c: one piece or several, the published checksums") {
   CHECK(crc32c(bytes_of("123456789")) == 0xe3069283);
   CHECK(crc32c(bytes_of("56789"), crc32c(bytes_of("1234"))) == 0xe3069283);
   CHECK(crc32c({}) == 0);
@@ -38,7 +38,7 @@ TEST_CASE("crc32c gives the published number, in one piece or several, from any 
   CHECK(crc32c(zeros) == 0x8a9136aa);  // RFC 3720, B.4
 }
 
-TEST_CASE("sha256 gives the published digests") {
+TEST_CASE("Sha256: one piece or several, the published digests") {
   Sha256 abc;
   abc.update(bytes_of("a"));
   abc.update(bytes_of("bc"));
@@ -46,7 +46,7 @@ TEST_CASE("sha256 gives the published digests") {
   CHECK(Sha256().hex() == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST_CASE("an atomic write replaces the content and leaves nothing else behind") {
+TEST_CASE("write_file_atomic: a file that exists, the new content and no other file") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   write_file_atomic(path, "one");
@@ -59,7 +59,7 @@ TEST_CASE("an atomic write replaces the content and leaves nothing else behind")
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("an atomic write that fails half way keeps the old content") {
+TEST_CASE("write_file_atomic: a full disk, the old content stays") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   write_file_atomic(path, "old");
@@ -84,7 +84,7 @@ TEST_CASE("an atomic write that fails half way keeps the old content") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a file in pieces appears when it is whole, and nothing is left of one that is not") {
+TEST_CASE("AtomicFileWriter: the file appears with commit(), and without it nothing is left") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   const auto write = [&](bool whole) {
@@ -125,7 +125,7 @@ TEST_CASE("a file in pieces appears when it is whole, and nothing is left of one
                        DataError);
 }
 
-TEST_CASE("a killed writer of a file in pieces leaves nothing") {
+TEST_CASE("AtomicFileWriter: a killed process, no file is left") {
   const TemporaryFolder folder;
   if (!test::has_nameless_files(folder.path())) TRAINER_SKIP("files need a name here");
   const pid_t child = ::fork();
@@ -139,7 +139,7 @@ TEST_CASE("a killed writer of a file in pieces leaves nothing") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("an atomic write leaves a device, a FIFO and a link what they are") {
+TEST_CASE("write_file_atomic: a device, a FIFO or a link, it stays what it is") {
   const TemporaryFolder folder;
   SUBCASE("a FIFO is written to") {
     const Path path = folder.path() / "fifo";
@@ -187,7 +187,7 @@ TEST_CASE("an atomic write leaves a device, a FIFO and a link what they are") {
   }
 }
 
-TEST_CASE("reading what is no regular file is an error and waits for nobody") {
+TEST_CASE("read_file: a FIFO or a device, an error without a wait") {
   const TemporaryFolder folder;
   const Path fifo = folder.path() / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -201,7 +201,7 @@ TEST_CASE("reading what is no regular file is an error and waits for nobody") {
   ::alarm(0);
 }
 
-TEST_CASE("an atomic write removes what a killed writer of the same file left") {
+TEST_CASE("write_file_atomic: a temporary file of a killed process, removed") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   const pid_t child = ::fork();
@@ -229,7 +229,7 @@ TEST_CASE("an atomic write removes what a killed writer of the same file left") 
   }
 }
 
-TEST_CASE("an output that exists is replaced with --overwrite only") {
+TEST_CASE("check_output_path: an output that exists, an error without --overwrite") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "file";
   write_file_atomic(file, "precious");
@@ -242,7 +242,7 @@ TEST_CASE("an output that exists is replaced with --overwrite only") {
                        doctest::Contains("is a folder; name a file"), ConfigError);
 }
 
-TEST_CASE("errors name the path") {
+TEST_CASE("files: a missing file, a folder and a failed rename, errors with the path") {
   const TemporaryFolder folder;
   const Path missing = folder.path() / "missing" / "a.txt";
   CHECK_THROWS_WITH_AS(read_file(missing), doctest::Contains(missing.c_str()), DataError);
@@ -255,7 +255,7 @@ TEST_CASE("errors name the path") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("leftovers of killed writers are removed, other files stay") {
+TEST_CASE("remove_leftovers: temporary files are removed, other files stay") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "a.txt", "a");
   write_file_atomic(folder.path() / "a.txt.tmp.123", "half");

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-TEST_CASE("* is any text, ? one character, the rest itself") {
+TEST_CASE("matches: * stands for any text, ? for one character, other characters for themselves") {
   CHECK(matches("block5_*", "block5_conv1"));
   CHECK(matches("*", ""));
   CHECK(matches("*_conv?", "block5_conv1"));
@@ -49,7 +49,7 @@ TEST_CASE("matches_path: a bracket, itself") {
   CHECK_FALSE(matches_path("[1]/*.png", "1/a.png"));
 }
 
-TEST_CASE("in a path * and ? stop at a slash and **/ crosses folders") {
+TEST_CASE("matches_path: * and ? stop at a slash, **/ crosses folders") {
   CHECK(matches_path("*.png", "a.png"));
   CHECK_FALSE(matches_path("*.png", "x/a.png"));
   CHECK_FALSE(matches_path("a?b", "a/b"));
@@ -64,7 +64,7 @@ TEST_CASE("in a path * and ? stop at a slash and **/ crosses folders") {
   CHECK(matches("*", "a/b"));
 }
 
-TEST_CASE("a pattern of many stars takes no longer than its length times the text's") {
+TEST_CASE("matches: many stars, time linear in the lengths of pattern and text") {
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += "*a";
   CHECK_FALSE(matches(pattern + "b", std::string(200, 'a')));

@@ -2,7 +2,7 @@
 
 namespace trainer {
 
-TEST_CASE("a text that is shorter, longer or another differs from the golden one") {
+TEST_CASE("differences: a shorter, longer or different text, its lines beside the expected ones") {
   using test::differences;
   CHECK(differences("", "") == "");
   CHECK(differences("a\nb\n", "a\nb\n") == "");

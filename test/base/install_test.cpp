@@ -33,7 +33,7 @@ TEST_CASE("find_installed_file: a prefix and a wheel, the configs of each") {
   }
 }
 
-TEST_CASE("find_installed_file: other names and places, nothing") {
+TEST_CASE("find_installed_file: other names and places, an empty path") {
   const TemporaryFolder folder;
   const Path program = folder.path() / "bin/trainer";
   const Path config = folder.path() / "share/trainer/configs/mnist.yaml";

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-TEST_CASE("an event is one line of JSON whatever it holds") {
+TEST_CASE("write_event: any values, one line of JSON") {
   std::ostringstream out;
   write_event(out, {{"event", "x"}, {"path", "a\"b\\c\nd"}, {"rate", NAN}, {"loss", 0.5}});
   CHECK(out.str() == R"({"event":"x","path":"a\"b\\c\nd","rate":null,"loss":0.5})"
@@ -25,7 +25,7 @@ TEST_CASE("append_key: keys stay in their order") {
   CHECK(object["a"] == 2.5);
 }
 
-TEST_CASE("bytes that are not UTF-8 are replaced") {
+TEST_CASE("to_json_line: bytes that are not UTF-8, replaced by U+FFFD") {
   CHECK(to_json_line("a\xff"
                      "b") ==
         "\"a\xEF\xBF\xBD"

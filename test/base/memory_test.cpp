@@ -25,7 +25,7 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("the memory left is the machine's or, when less, that of the groups around the process") {
+TEST_CASE("available_memory: the machine's memory or the smaller rest of a control group") {
   const Machine machine;
   CHECK(machine.available() == 0);
   machine.write("proc/meminfo", "MemTotal: 4000 kB\nMemFree: 10 kB\nMemAvailable: 3000 kB\n");

@@ -37,7 +37,7 @@ std::string error_of(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("the header of an NPY file") {
+TEST_CASE("read_npy_header: versions, byte orders and shapes, the fields of the header") {
   const std::string text = dict("'<f4'", "False", "(3, 28, 28)");
   SUBCASE("of version 1") {
     const NpyHeader header = read_npy_header(file(text), "x.npy");
@@ -62,7 +62,7 @@ TEST_CASE("the header of an NPY file") {
   }
 }
 
-TEST_CASE("what is wrong with the header of an NPY file") {
+TEST_CASE("read_npy_header: a header that cannot be read, an error with the reason") {
   const auto says = [](const Bytes& bytes, const std::string& part) {
     const std::string error = error_of(bytes);
     CAPTURE(error);
@@ -85,7 +85,7 @@ TEST_CASE("what is wrong with the header of an NPY file") {
   }
 }
 
-TEST_CASE("an NPY header that was cut anywhere is an error") {
+TEST_CASE("read_npy_header: a file cut at any byte, an error") {
   const Bytes whole = file(dict("'<f4'", "False", "(3, 28, 28)"));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
@@ -93,7 +93,7 @@ TEST_CASE("an NPY header that was cut anywhere is an error") {
   }
 }
 
-TEST_CASE("a header that is written is read back, and the elements are aligned") {
+TEST_CASE("npy_header: any shape, read back and padded to 64 bytes") {
   for (const std::vector<std::int64_t>& dims :
        {std::vector<std::int64_t>{7}, {3, 5}, {100000, 7, 7, 2048}, {0, 4}}) {
     const std::string text = npy_header("<f4", dims);

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-TEST_CASE("partitions follow each other, cover all and differ by one at most") {
+TEST_CASE("partition: any count and parts, contiguous parts whose sizes differ by at most one") {
   for (const std::int64_t n : {0, 1, 5, 7, 64, 1000}) {
     for (const std::int64_t k : {1, 2, 3, 7, 8}) {
       CAPTURE(n);
@@ -25,7 +25,7 @@ TEST_CASE("partitions follow each other, cover all and differ by one at most") {
   }
 }
 
-TEST_CASE("a partition is made of those of twice as many takers") {
+TEST_CASE("partition: twice as many parts, two of them make one part") {
   for (std::int64_t i = 0; i < 3; ++i) {
     const Partition whole = partition(100, 3, i);
     const Partition left = partition(100, 6, 2 * i), right = partition(100, 6, 2 * i + 1);
@@ -35,7 +35,8 @@ TEST_CASE("a partition is made of those of twice as many takers") {
   }
 }
 
-TEST_CASE("aligned partitions start at multiples, and the last ones take what is left") {
+TEST_CASE(
+    "aligned_partition: parts start at multiples of the alignment, the last ones are shorter") {
   for (const std::int64_t n : {0, 1, 15, 16, 17, 64, 100, 1000}) {
     for (const std::int64_t k : {1, 2, 3, 8}) {
       CAPTURE(n);
@@ -55,7 +56,7 @@ TEST_CASE("aligned partitions start at multiples, and the last ones take what is
   CHECK(aligned_partition(20, 3, 2, 16).count == 0);
 }
 
-TEST_CASE("2^32 samples are cut without overflow") {
+TEST_CASE("partition: 2^32 samples, no overflow") {
   const std::int64_t n = std::int64_t{1} << 32;
   CHECK(partition(n, 1024, 1023).first == n / 1024 * 1023);
   CHECK(partition(n, 1024, 1023).count == n / 1024);

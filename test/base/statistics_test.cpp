@@ -4,7 +4,7 @@
 
 namespace trainer {
 
-TEST_CASE("the median is the middle value, the mean of two for an even count") {
+TEST_CASE("median: an odd count, the middle value, and an even count, the mean of two") {
   CHECK(median({5}) == 5);
   CHECK(median({9, 1, 4}) == 4);
   CHECK(median({8, 1, 2, 100}) == 5);

@@ -17,7 +17,7 @@ std::string printed(const Table& table, const std::string& indent = "") {
 
 }  // namespace
 
-TEST_CASE("a table has columns as wide as their widest cell, and no spaces at line ends") {
+TEST_CASE("Table: columns as wide as their widest cell, and no spaces at the ends of lines") {
   Table table({"name", "count", "note"}, {1});
   table.add({"a", "1,000", "long"});
   table.add({"largest", "2", ""});
@@ -28,14 +28,14 @@ TEST_CASE("a table has columns as wide as their widest cell, and no spaces at li
   CHECK(printed(table, "> ").starts_with("> name     count  note\n> a  "));
 }
 
-TEST_CASE("a table's letters count, not their bytes, and without names there is no header") {
+TEST_CASE("Table: widths count characters, not bytes, and a table without names has no header") {
   Table table({"", ""});
   table.add({"\xc3\xa4\xc3\xb6", "x"});
   table.add({"abc", "y"});
   CHECK(printed(table) == "\xc3\xa4\xc3\xb6   x\nabc  y\n");
 }
 
-TEST_CASE("numbers as people read them") {
+TEST_CASE("fixed and significant: the given digits, percent: a unit, grouped: commas") {
   CHECK(fixed(0.98149, 3) == "0.981");
   CHECK(fixed(-1.5, 0) == "-2");
   CHECK(significant(0.00123456, 3) == "0.00123");

@@ -9,7 +9,7 @@ TEST_CASE("to_lower: the letters of ASCII, and no other byte") {
   CHECK(to_lower("").empty());
 }
 
-TEST_CASE("a line of text is UTF-8 without control characters") {
+TEST_CASE("is_line_of_text: true for UTF-8 without control characters") {
   for (const char* text :
        {"", "cat", " two words ", "caf\u00e9", "\u732b", "\U0001F408", "a\\b\"c,d"}) {
     CAPTURE(text);
@@ -25,12 +25,12 @@ TEST_CASE("a line of text is UTF-8 without control characters") {
   CHECK_FALSE(is_line_of_text(std::string_view("a\0b", 3)));
 }
 
-TEST_CASE("bytes of a message are spelled out where they do not print") {
+TEST_CASE("escaped: bytes that are not printable ASCII, written as hexadecimal escapes") {
   CHECK(escaped("cat 1") == "cat 1");
   CHECK(escaped("caf\xe9\n") == "caf\\xe9\\x0a");
 }
 
-TEST_CASE("what a terminal would obey is spelled out, other characters stay") {
+TEST_CASE("printable: control characters, written as escapes, and other characters stay") {
   CHECK(printable("caf\xc3\xa9 \xe4\xb8\xad") == "caf\xc3\xa9 \xe4\xb8\xad");
   CHECK(printable("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
   CHECK(printable("a\nb\r", Controls::kLines) == "a\nb\\x0d");
@@ -39,7 +39,7 @@ TEST_CASE("what a terminal would obey is spelled out, other characters stay") {
   CHECK(printable("caf\xe9") == "caf\\xe9");
 }
 
-TEST_CASE("words are joined with a separator between them") {
+TEST_CASE("join: words with the separator between them, join_first: the first ones and a count") {
   CHECK(join({}) == "");
   CHECK(join({"a"}) == "a");
   CHECK(join({"a", "", "c"}) == "a, , c");

@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-TEST_CASE("the error that is rethrown is a cause, not what it has led to") {
+TEST_CASE("ThreadTeam: several members throw, the cause is rethrown and not MemberFailed") {
   ThreadTeam team(3);
   for (const int culprit : {0, 1, 2}) {
     std::atomic<bool> kept{false};
@@ -32,7 +32,7 @@ TEST_CASE("the error that is rethrown is a cause, not what it has led to") {
   }
 }
 
-TEST_CASE("cores: those that the thread may run on, narrowed for a while") {
+TEST_CASE("available_cores: the cores that the thread may run on, restricted and restored") {
   cpu_set_t allowed;
   REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
   const std::vector<int> all = available_cores();

@@ -98,7 +98,7 @@ TEST_CASE("topology: a quota of control groups limits the threads, not the proce
   CHECK(describe(system.read(2)) == "2 cores, 1 L3 domain, 1 NUMA node");
 }
 
-TEST_CASE("topology: what /sys does not tell is one domain of one node") {
+TEST_CASE("topology: files that /sys lacks or that have other content, one L3 domain per node") {
   const System system;
   CHECK(listed(system.read(3)) == "0/0/0 1/0/0 2/0/0");
   CHECK(describe(system.read(1)) == "1 core, 1 L3 domain, 1 NUMA node");

@@ -4,7 +4,7 @@
 
 namespace trainer {
 
-TEST_CASE("element sizes and names") {
+TEST_CASE("DType: sizes and names of the element types") {
   CHECK(size_of(DType::kFloat32) == 4);
   CHECK(size_of(DType::kBFloat16) == 2);
   CHECK(size_of(DType::kFloat16) == 2);
@@ -16,7 +16,7 @@ TEST_CASE("element sizes and names") {
   CHECK_FALSE(is_float(DType::kUInt8));
 }
 
-TEST_CASE("the elements of a batched shape are those of one sample") {
+TEST_CASE("Shape: elements() of a batched shape, those of one sample") {
   const Shape images{kBatch, 28, 28, 3};
   CHECK(images.batched());
   CHECK(images.elements() == 28 * 28 * 3);

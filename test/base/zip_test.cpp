@@ -121,7 +121,7 @@ std::vector<ZipMember> members_of_file(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("stored and deflated members of an archive are read") {
+TEST_CASE("zip_members: stored and deflated members, their names and contents") {
   const Bytes bytes = archive();
   const std::vector<ZipMember> members = zip_members(bytes, "x.zip");
   REQUIRE(members.size() == 2);
@@ -133,7 +133,7 @@ TEST_CASE("stored and deflated members of an archive are read") {
   CHECK(contents(bytes) == std::vector{kLetters, kWord});
 }
 
-TEST_CASE("zip_members: a file, the members of the same archive in memory") {
+TEST_CASE("zip_members: an archive in a file, the members of the same archive in memory") {
   Bytes padded = archive();  // a comment, longer than the part that is read first
   padded[padded.size() - 2] = padded[padded.size() - 1] = 0xFF;
   padded.resize(padded.size() + 0xFFFF, '-');
@@ -186,7 +186,7 @@ TEST_CASE("zip_members: headers of members beyond the end of the file, an error"
   }
 }
 
-TEST_CASE("sizes and places of zip64 are read, behind other fields") {
+TEST_CASE("zip_members: sizes and offsets in zip64 fields, also after other fields") {
   for (int bits = 0; bits < 16; ++bits) {
     CAPTURE(bits);
     const In64 in_64{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
@@ -200,7 +200,7 @@ TEST_CASE("sizes and places of zip64 are read, behind other fields") {
   }
 }
 
-TEST_CASE("an archive that was cut anywhere is an error") {
+TEST_CASE("zip_members: an archive cut at any byte, an error") {
   const Bytes whole = archive();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
@@ -209,7 +209,7 @@ TEST_CASE("an archive that was cut anywhere is an error") {
   }
 }
 
-TEST_CASE("no changed byte of an archive passes for content") {
+TEST_CASE("unzip: any changed byte, the content or an error") {
   const Bytes whole = archive();
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const int flipped : {0x01, 0x80, 0xFF}) {
@@ -229,7 +229,7 @@ TEST_CASE("no changed byte of an archive passes for content") {
   }
 }
 
-TEST_CASE("a member that claims more than can be packed takes no memory") {
+TEST_CASE("unzip: a member with a wrong size, checksum or method, an error and no allocation") {
   const Bytes bytes = archive();
   ZipMember member = zip_members(bytes, "x.zip").front();
   member.size = std::uint64_t{1} << 60;
@@ -251,7 +251,7 @@ TEST_CASE("a member that claims more than can be packed takes no memory") {
                        DataError);
 }
 
-TEST_CASE("zip: a small member that expands to hundreds of megabytes is refused") {
+TEST_CASE("zip_size: a small member that expands to more than 320 MiB, rejected") {
   const Bytes archive(400'100);
   ZipMember member;
   member.method = 8;
