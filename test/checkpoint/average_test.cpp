@@ -24,7 +24,8 @@ void save(Store& store, std::int64_t step, std::vector<float> kernel, float slot
 
 }  // namespace
 
-TEST_CASE("parameters, statistics and averages of the last checkpoints are averaged") {
+TEST_CASE(
+    "average_checkpoints: the last checkpoints, means of parameters, statistics and averages") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 5);
   save(store, 10, {1000, 1000}, 1);
@@ -48,7 +49,7 @@ TEST_CASE("parameters, statistics and averages of the last checkpoints are avera
         std::vector<float>{6, -3});
 }
 
-TEST_CASE("too few checkpoints, and those of other shapes, have no mean") {
+TEST_CASE("average_checkpoints: too few checkpoints or other shapes, an error") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 5);
   save(store, 10, {1, 2, 3}, 1);
@@ -63,7 +64,7 @@ TEST_CASE("too few checkpoints, and those of other shapes, have no mean") {
                        DataError);
 }
 
-TEST_CASE("a checkpoint that was removed leaves no mean, a damaged one is named") {
+TEST_CASE("average_checkpoints: a removed checkpoint, no mean, or a damaged one, an error") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 5);
   for (const std::int64_t step : {10, 20, 30}) save(store, step, {1, 2}, 1);
@@ -88,7 +89,7 @@ TEST_CASE("a checkpoint that was removed leaves no mean, a damaged one is named"
   }
 }
 
-TEST_CASE("a slot is told by the tensor that it is of") {
+TEST_CASE("is_slot: names below the name of another tensor are slots") {
   const std::set<std::string> names{"dense/kernel", "dense/kernel/m", "norm/moving_mean"};
   CHECK(is_slot("dense/kernel/m", names));
   CHECK(is_slot("dense/kernel/average", names));

@@ -139,7 +139,7 @@ constexpr unsigned kDeflate = 1, kShuffle = 2;
 
 }  // namespace
 
-TEST_CASE("HDF5 integers of every width sign and byte order") {
+TEST_CASE("HDF5 integers: every width, sign and byte order, the same numbers") {
   struct Row {
     Bytes bytes;
     float is_unsigned, is_signed, is_big_endian;
@@ -162,7 +162,8 @@ TEST_CASE("HDF5 integers of every width sign and byte order") {
   }
 }
 
-TEST_CASE("HDF5 floats: half bfloat16 single and double of both byte orders and no others") {
+TEST_CASE(
+    "HDF5 floats: half, bfloat16, single and double in both byte orders, others are an error") {
   const FloatType half{2, 0, 16, 10, 5, 0, 10, 15}, brain{2, 0, 16, 7, 8, 0, 7, 127}, single{},
       twice{8, 0, 64, 52, 11, 0, 52, 1023};
   struct Row {
@@ -191,7 +192,7 @@ TEST_CASE("HDF5 floats: half bfloat16 single and double of both byte orders and 
   }
 }
 
-TEST_CASE("HDF5 datatypes: versions and classes") {
+TEST_CASE("HDF5 datatypes: versions and classes, read or an error") {
   const auto changed = [](std::size_t at, std::uint8_t byte) {
     Bytes type = float_type();
     type[at] = byte;
@@ -215,7 +216,7 @@ TEST_CASE("HDF5 datatypes: versions and classes") {
   }
 }
 
-TEST_CASE("HDF5 dataspaces: versions ranks and sizes") {
+TEST_CASE("HDF5 dataspaces: versions, ranks and sizes, read or an error") {
   const Bytes data = Raw().floats(kFour);
   const Bytes layout = contiguous(kData, data.size());
   const auto shape_of = [&](const Bytes& space) { return read(four_floats(layout, space), data); };
@@ -253,7 +254,7 @@ TEST_CASE("HDF5 dataspaces: versions ranks and sizes") {
   refused(Raw().u8(1).u8(2).zeros(6).u64(4), "a dataspace is too short");
 }
 
-TEST_CASE("HDF5 layouts: contiguous and compact of versions 3 and 4") {
+TEST_CASE("HDF5 layouts: contiguous and compact in versions 3 and 4, read or an error") {
   const Bytes data = Raw().floats(kFour);
   for (const unsigned version : {3u, 4u}) {
     CHECK(read(four_floats(Raw().u8(version).u8(1).u64(kData).u64(16)), data).values == kFour);
@@ -278,7 +279,7 @@ TEST_CASE("HDF5 layouts: contiguous and compact of versions 3 and 4") {
   CHECK(read(four_floats(contiguous(kUndefined, 0), dataspace({0})), {}).shape == Shape{0});
 }
 
-TEST_CASE("HDF5 datasets lack a message or share it") {
+TEST_CASE("HDF5 datasets: a message that is missing or shared, an error") {
   const Bytes data = Raw().floats(kFour);
   const auto sound = with_filters(four_floats(chunked(kData, {4})), filters_v2({}));
   CHECK(read(sound, one_chunk(data)).values == kFour);
@@ -301,7 +302,7 @@ TEST_CASE("HDF5 datasets lack a message or share it") {
   refuses(elsewhere, one_chunk(data), "a dataset in another file");
 }
 
-TEST_CASE("HDF5 filters: versions names and numbers of values") {
+TEST_CASE("HDF5 filters: versions, names and numbers of values, read or an error") {
   const Bytes plain = Raw().floats(kFour);
   const Bytes both = deflated(shuffled(plain));
   CHECK(read_filtered(filters_v1({}), plain) == kFour);
@@ -331,7 +332,7 @@ TEST_CASE("HDF5 filters: versions names and numbers of values") {
           plain, "'d' has filters and no chunks");
 }
 
-TEST_CASE("HDF5 filters are undone from the last to the first and a chunk may skip some") {
+TEST_CASE("HDF5 filters: undone from the last to the first, except those that a chunk skips") {
   const Bytes plain = Raw().floats(kFour);
   const Bytes shuffle = filter_v2(kShuffle, 0), deflate = filter_v2(kDeflate, 0);
   CHECK(read_filtered(filters_v2({shuffle}), shuffled(plain)) == kFour);
@@ -360,7 +361,7 @@ TEST_CASE("HDF5 filters are undone from the last to the first and a chunk may sk
   refused({}, Raw().zeros(20), "'d' has an impossible chunk size");
 }
 
-TEST_CASE("HDF5 chunks of two dimensions under a tree of two levels") {
+TEST_CASE("HDF5 chunks: two dimensions in a tree of two levels, every value in its place") {
   // 3 x 5 elements in boxes of 2 x 3, which reach beyond both ends; element (y, x) is 10 y + x.
   Raw raw;
   std::vector<RawChunk> chunks;
@@ -423,7 +424,7 @@ TEST_CASE("HDF5 chunks of two dimensions under a tree of two levels") {
           "'d' claims 4 numbers, but holds 12 bytes");
 }
 
-TEST_CASE("an HDF5 chunk of equal numbers is small") {
+TEST_CASE("HDF5 chunks: equal numbers packed a hundredfold, read") {
   const std::vector<float> values(100000, 2);
   const Bytes bytes = Raw().floats(values);
   Bytes packed(bytes.size());
@@ -437,7 +438,7 @@ TEST_CASE("an HDF5 chunk of equal numbers is small") {
   CHECK(read(object, one_chunk(packed)).values == values);
 }
 
-TEST_CASE("HDF5 chunks: ranks and sizes") {
+TEST_CASE("HDF5 chunks: ranks and sizes, read or an error") {
   const Bytes stored = one_chunk(Raw().floats(kFour));
   const auto refused = [&](const std::vector<std::uint32_t>& box,
                            const std::vector<std::uint64_t>& extents, const char* why) {

@@ -91,7 +91,7 @@ void write_number(Bytes& bytes, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("every way in which h5py stores numbers and names is read") {
+TEST_CASE("read_weights: every way in which h5py stores numbers and names, the same tensors") {
   for (const char* name : {"plain.h5", "variable.h5", "packed.h5"}) {
     CAPTURE(name);
     const std::vector<Tensor> tensors = read_weights(file(name));
@@ -106,21 +106,21 @@ TEST_CASE("every way in which h5py stores numbers and names is read") {
   }
 }
 
-TEST_CASE("chunks that reach beyond a dataset are read") {
+TEST_CASE("read_weights: chunks that reach beyond an HDF5 dataset, the values inside") {
   const std::vector<Tensor> tensors = read_weights(file("chunked.h5"));
   REQUIRE(tensors.size() == 2);
   CHECK(tensors[0].values == values_of(0, 105, false));
   CHECK(tensors[1].values == values_of(1, 105, false));
 }
 
-TEST_CASE("a dataset has at most 32 dimensions") {
+TEST_CASE("read_weights: an HDF5 dataset of 32 dimensions, read") {
   const std::vector<Tensor> tensors = read_weights(file("ranks.h5"));
   REQUIRE(tensors.size() == 1);
   CHECK(tensors[0].shape.rank() == 32);
   CHECK(tensors[0].values == values_of(0, 105, false));
 }
 
-TEST_CASE("newer object headers, ordered groups and large groups are read") {
+TEST_CASE("read_weights: newer HDF5 object headers, ordered and large groups, the same tensors") {
   const std::vector<Tensor> ordered = read_weights(file("ordered.h5"));
   REQUIRE(ordered.size() == 2);
   CHECK(ordered[0].name == "a/kernel");
@@ -137,7 +137,7 @@ TEST_CASE("newer object headers, ordered groups and large groups are read") {
   CHECK(many[59].values == std::vector<float>{59.0f});
 }
 
-TEST_CASE("an HDF5 file that is written reads back, whatever its number of layers") {
+TEST_CASE("write_keras_h5: any number of layers, read back by read_weights()") {
   const TemporaryFolder folder;
   for (const int count : {1, 8, 9, 300, 2100}) {  // trees of one, two and three levels
     for (const KerasLayout layout : {KerasLayout::kApplications, KerasLayout::kKeras3}) {
@@ -161,7 +161,7 @@ TEST_CASE("an HDF5 file that is written reads back, whatever its number of layer
   }
 }
 
-TEST_CASE("HDF5 files that no Keras writes are refused with the reason") {
+TEST_CASE("read_weights: HDF5 files that Keras does not write, an error with the reason") {
   const auto refused = [](const char* name, const char* why) {
     CAPTURE(name);
     CHECK_THROWS_WITH_AS(read_weights(file(name)), doctest::Contains(why), DataError);
@@ -179,7 +179,7 @@ TEST_CASE("HDF5 files that no Keras writes are refused with the reason") {
   refused("text.h5", "'/layers/dense/vars/0' holds no numbers");
 }
 
-TEST_CASE("an HDF5 file with offsets or lengths of other than 8 bytes is refused") {
+TEST_CASE("read_weights: an HDF5 file whose offsets or lengths are not 8 bytes, an error") {
   const std::string sound = read_text_file(file("plain.h5"));
   REQUIRE(sound[8] == 0);  // the superblock's version: bytes 13 and 14 are the sizes
   for (const std::size_t at : {13, 14}) {
@@ -193,7 +193,7 @@ TEST_CASE("an HDF5 file with offsets or lengths of other than 8 bytes is refused
   }
 }
 
-TEST_CASE("datasets cannot share their bytes to become larger than the file") {
+TEST_CASE("read_keras_h5: datasets that overlap in the file, an error") {
   hdf5::Writer writer;
   writer.dataset("/layers/a/vars/0", Shape{10000}, std::vector<float>(10000, 1.0f));
   writer.dataset("/layers/b/vars/0", Shape{7}, std::vector<float>(7, 2.0f));
@@ -212,7 +212,7 @@ TEST_CASE("datasets cannot share their bytes to become larger than the file") {
                        DataError);
 }
 
-TEST_CASE("a truncated HDF5 file is refused") {
+TEST_CASE("read_keras_h5: a file cut at any byte, an error") {
   for (const char* name : {"plain.h5", "variable.h5", "ordered.h5", "latest.h5"}) {
     CAPTURE(name);
     const Bytes sound = read_file(file(name));
@@ -224,7 +224,7 @@ TEST_CASE("a truncated HDF5 file is refused") {
   }
 }
 
-TEST_CASE("no changed HDF5 file ends the process, holds it or takes its memory") {
+TEST_CASE("read_keras_h5: random changes of a file, read or an error in bounded time and memory") {
   KerasLayer layer = dense("d", 2);
   const TemporaryFolder folder;
   const Path own = folder.path() / "own.h5";

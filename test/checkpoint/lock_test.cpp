@@ -18,7 +18,8 @@
 
 namespace trainer::checkpoint {
 
-TEST_CASE("a second process is told who holds the run, and gets it when the first is killed") {
+TEST_CASE(
+    "RunLock: a second process, an error that names the first, and the lock once it is killed") {
   const TemporaryFolder folder;
   std::array<int, 2> pipe{};
   REQUIRE(::pipe(pipe.data()) == 0);
@@ -50,7 +51,7 @@ TEST_CASE("a second process is told who holds the run, and gets it when the firs
   ::close(pipe[1]);
 }
 
-TEST_CASE("the lock is given back, and makes the folder it needs") {
+TEST_CASE("RunLock: the folder is created, and the destructor releases the lock") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "runs" / "a";
   CHECK(!is_in_use(run));

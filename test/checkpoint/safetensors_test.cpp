@@ -41,7 +41,7 @@ std::string raw_bytes(std::initializer_list<T> values) {
 
 }  // namespace
 
-TEST_CASE("tensors and metadata come back bit by bit, in order") {
+TEST_CASE("write_safetensors: tensors and metadata, read back bit by bit in their order") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   const auto tensors = some_tensors();
@@ -62,7 +62,7 @@ TEST_CASE("tensors and metadata come back bit by bit, in order") {
   CHECK(file.metadata.count("trainer") == 1);
 }
 
-TEST_CASE("metadata of any text is written, and checked where the version says so") {
+TEST_CASE("read_safetensors: metadata of any text, checked as the version of the format requires") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, {{"w", Shape{2}, {1, 2}}}, {{"config", "path: caf\xe9\n"}});
@@ -82,7 +82,7 @@ TEST_CASE("metadata of any text is written, and checked where the version says s
                        DataError);
 }
 
-TEST_CASE("the file follows the published layout") {
+TEST_CASE("write_safetensors: a file, the published layout") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, {{"w", Shape{2}, {1, 2}}}, {});
@@ -97,7 +97,7 @@ TEST_CASE("the file follows the published layout") {
         std::string::npos);
 }
 
-TEST_CASE("half, bfloat16 and double tensors become float") {
+TEST_CASE("read_safetensors: float16, bfloat16 and double tensors, converted to float") {
   const TemporaryFolder folder;
   const std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[8,12]},)"
@@ -112,7 +112,7 @@ TEST_CASE("half, bfloat16 and double tensors become float") {
   CHECK(file.tensors[2].values == std::vector<float>{0.1f});
 }
 
-TEST_CASE("every flipped byte and every cut is noticed") {
+TEST_CASE("read_safetensors: any changed byte and any cut, an error") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, some_tensors(), {{"step", "7"}});
@@ -134,7 +134,8 @@ TEST_CASE("every flipped byte and every cut is noticed") {
   CHECK_THROWS_WITH_AS(read_safetensors(path), doctest::Contains("end at byte"), DataError);
 }
 
-TEST_CASE("wrong headers are refused, with what is wrong") {
+TEST_CASE(
+    "read_safetensors: headers that contradict themselves or the file, an error with the reason") {
   const TemporaryFolder folder;
   const auto refuses = [&](const std::string& header, const char* why) {
     CAPTURE(header);
@@ -194,7 +195,7 @@ TEST_CASE("read_checkpoint: a file without a checksum, an error") {
   }
 }
 
-TEST_CASE("a file of another kind is called what it is") {
+TEST_CASE("load: a file of another kind, an error that names the kind") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
   const auto is = [&](const char* name, std::string_view content, const char* kind) {
@@ -232,7 +233,7 @@ TEST_CASE("snake_case: names of Keras's classes, as Keras names their layers") {
   CHECK(snake_case(std::string(300'000, 'A')) == std::string(300'000, 'a'));
 }
 
-TEST_CASE("the digest of tensors depends on names' order and values, not on the list's order") {
+TEST_CASE("sha256_of: the order of the list does not matter, names and values do") {
   auto tensors = some_tensors();
   const std::string digest = sha256_of(tensors);
   std::swap(tensors[0], tensors[2]);
@@ -244,7 +245,7 @@ TEST_CASE("the digest of tensors depends on names' order and values, not on the 
         "e00e5eb9444182f352323374ef4e08ebcb784725fdd4fd612d7730540b3e0c8c");
 }
 
-TEST_CASE("safetensors: a header of more entries than any model has is refused") {
+TEST_CASE("safetensors: a header of more entries than any model has, an error") {
   const TemporaryFolder folder;
   const auto header_of = [](int count) {
     std::string header = "{";
@@ -259,7 +260,7 @@ TEST_CASE("safetensors: a header of more entries than any model has is refused")
                        doctest::Contains("more than 100000 tensors"), DataError);
 }
 
-TEST_CASE("safetensors: two tensors of a name are not written") {
+TEST_CASE("safetensors: two tensors of the same name, not written") {
   const TemporaryFolder folder;
   const Tensor tensor{"w", Shape{1}, {1}};
   CHECK_THROWS_AS(write_safetensors(folder.path() / "a.safetensors", {tensor, tensor}, {}),

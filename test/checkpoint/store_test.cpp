@@ -33,7 +33,7 @@ void damage(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("the newest are kept, and the best besides") {
+TEST_CASE("Store: run.keep, the newest checkpoints and the best one stay") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);
   std::vector<std::string> warnings;
@@ -58,7 +58,7 @@ TEST_CASE("the newest are kept, and the best besides") {
   CHECK_THROWS_WITH_AS(store.mark_best(100), doctest::Contains("step-00000100"), DataError);
 }
 
-TEST_CASE("steps beyond eight digits sort as numbers") {
+TEST_CASE("Store: steps of more than eight digits, sorted as numbers") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);
   save(store, 99999999);
@@ -66,7 +66,7 @@ TEST_CASE("steps beyond eight digits sort as numbers") {
   CHECK(steps(store) == std::vector<std::int64_t>{99999999, 100000000});
 }
 
-TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
+TEST_CASE("Store: a damaged newest checkpoint, a warning and the one before it is loaded") {
   const TemporaryFolder folder;
   Store store(folder.path(), 3);
   for (const int step : {1, 2, 3}) save(store, step);
@@ -87,7 +87,7 @@ TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
                        DataError);
 }
 
-TEST_CASE("what cannot be opened or listed is neither damaged nor absent") {
+TEST_CASE("Store: a file or folder that cannot be opened, an error and not a damaged checkpoint") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 3);
   for (const int step : {1, 2}) save(store, step);
@@ -103,7 +103,7 @@ TEST_CASE("what cannot be opened or listed is neither damaged nor absent") {
   CHECK_THROWS_WITH_AS(store.load_latest(warnings), doctest::Contains("cannot list"), DataError);
 }
 
-TEST_CASE("a checkpoint under the name of another step is not taken for it") {
+TEST_CASE("Store: a checkpoint under the name of another step, a warning and it is not loaded") {
   const TemporaryFolder folder;
   Store store(folder.path(), 3);
   const Path path = save(store, 1);
@@ -114,7 +114,7 @@ TEST_CASE("a checkpoint under the name of another step is not taken for it") {
   CHECK(warnings[0].find("step-00000009.safetensors: holds step 1") != std::string::npos);
 }
 
-TEST_CASE("a save after a resume from an older step removes the abandoned later ones") {
+TEST_CASE("Store: a save after a resume from an older step, later checkpoints are removed") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);
   for (const int step : {10, 20}) save(store, step);
@@ -126,7 +126,7 @@ TEST_CASE("a save after a resume from an older step removes the abandoned later 
   CHECK(warnings.empty());
 }
 
-TEST_CASE("a run folder and its checkpoints folder both name the run") {
+TEST_CASE("load: a run folder, its checkpoints folder or a file, the same checkpoint") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 2);
   const Path path = save(store, 5);
@@ -139,7 +139,8 @@ TEST_CASE("a run folder and its checkpoints folder both name the run") {
                        doctest::Contains("no such file"), DataError);
 }
 
-TEST_CASE("a run whose folder was moved writes nothing to another run's that has taken its place") {
+TEST_CASE(
+    "Store: a folder that was moved or replaced, an error and the new folder stays as it is") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "checkpoints";
   Store first(path, 2);
@@ -161,7 +162,7 @@ TEST_CASE("a run whose folder was moved writes nothing to another run's that has
   CHECK_THROWS_AS(save(second, 8), DataError);
 }
 
-TEST_CASE("leftovers of a killed write go when the store opens") {
+TEST_CASE("Store: temporary files of a killed process, removed when the store opens") {
   const TemporaryFolder folder;
   const Path leftover = folder.path() / "step-00000007.safetensors.tmp.4711";
   write_file_atomic(leftover, "half");
@@ -169,7 +170,7 @@ TEST_CASE("leftovers of a killed write go when the store opens") {
   CHECK_FALSE(std::filesystem::exists(leftover));
 }
 
-TEST_CASE("killed at any moment, a whole checkpoint is there") {
+TEST_CASE("Store: a process killed at any moment, a complete checkpoint can be loaded") {
   const TemporaryFolder folder;
   std::int64_t reached = 0;
   for (int round = 0; round < 12; ++round) {
