@@ -86,7 +86,7 @@ TEST_CASE("Communicator: unauthenticated peers at the ports between ranks, no ra
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("what listens in the place of a rank is not believed") {
+TEST_CASE("connect_peers: another process listens in the place of a rank, rejected with an error") {
   const ReservedPort port;
   std::string refusal;  // that rank 1 gives
   const auto messages = on_ranks(2, [&](int rank) {
@@ -115,7 +115,7 @@ TEST_CASE("what listens in the place of a rank is not believed") {
   CHECK(contains(refusal, "what listens in the place of rank 0 does not belong to this job"));
 }
 
-TEST_CASE("a listener takes the address that the cluster names, when it is this host's own") {
+TEST_CASE("listen_at: an address of this host, connections to it only, else to any address") {
   CHECK(own_address("127.0.0.1") == "127.0.0.1");
   CHECK(own_address("127.0.0.9") == "127.0.0.9");
   CHECK(own_address("192.0.2.1") == "");  // of nobody: a block for texts
@@ -131,7 +131,7 @@ TEST_CASE("a listener takes the address that the cluster names, when it is this 
   CHECK(connect_to({"127.0.0.1", other.number()}, limit, reason));
 }
 
-TEST_CASE("a connection that closes ends an exchange at once, through memory or sockets") {
+TEST_CASE("Transport: a connection that closes, exchange() over memory or sockets ends at once") {
   for (const bool shared : {false, true}) {
     CAPTURE(shared);
     const ReservedPort port;
@@ -159,7 +159,7 @@ TEST_CASE("a connection that closes ends an exchange at once, through memory or 
   }
 }
 
-TEST_CASE("a connection that is reset ends an exchange with the system's reason") {
+TEST_CASE("Transport: a connection that is reset, exchange() ends with the system's reason") {
   const ReservedPort port;
   std::string end;  // the error of rank 0
   const auto messages = on_ranks(2, [&](int rank) {
@@ -184,7 +184,8 @@ TEST_CASE("a connection that is reset ends an exchange with the system's reason"
   CHECK(contains(end, "receiving failed: Connection reset by peer"));
 }
 
-TEST_CASE("processes of one host find each other by a name, and hand over descriptors") {
+TEST_CASE(
+    "connect_locally: processes of one host, connected by a name and able to send descriptors") {
   const std::string name = concat("trainer test ", ::getpid());
   CHECK_FALSE(connect_locally(name));
   {

@@ -72,7 +72,7 @@ TEST_CASE("find_broken_connection: lost data is named before a connection that t
   check_names_1_and_2(find(all));
 }
 
-TEST_CASE("find_rank_that_left, find_rank_behind: one rank differs, it is named") {
+TEST_CASE("find_rank_that_left and find_rank_behind: one rank that differs, it is named") {
   std::vector<RankReport> all = waiting_ring();
   CHECK_FALSE(find_rank_that_left(all));
   CHECK_FALSE(find_rank_behind(all, 0, 7, milliseconds(4000)));

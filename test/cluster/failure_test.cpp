@@ -50,7 +50,7 @@ void expect_named(Processes& ranks, std::size_t victim, const std::string& what)
 
 }  // namespace
 
-TEST_CASE("a rank that is killed at a random moment is named by all others, rank 0 too") {
+TEST_CASE("Rendezvous: a rank killed at a random moment, all others name it") {
   std::random_device device;
   const unsigned seed = device();
   CAPTURE(seed);
@@ -81,7 +81,7 @@ TEST_CASE("a rank that is killed at a random moment is named by all others, rank
 }
 
 // The jobs run side by side, since each waits for most of its time.
-TEST_CASE("a rank that is stopped is named by all others within the deadline") {
+TEST_CASE("Rendezvous: a stopped rank, all others name it within the deadline") {
   constexpr std::size_t kRounds = 4;
   std::array<ReservedPort, kRounds> ports;
   std::array<Processes, kRounds> jobs;
@@ -104,7 +104,7 @@ TEST_CASE("a rank that is stopped is named by all others within the deadline") {
   }
 }
 
-TEST_CASE("a rank that lives but does not take part is named when the deadline is over") {
+TEST_CASE("Rendezvous: a rank that makes no calls, all others name it at the deadline") {
   std::array<ReservedPort, std::size(kWays)> ports;
   std::array<Processes, std::size(kWays)> jobs;
   for (std::size_t job = 0; job < jobs.size(); ++job) {
@@ -121,7 +121,7 @@ TEST_CASE("a rank that lives but does not take part is named when the deadline i
   }
 }
 
-TEST_CASE("a rank that fails tells the others its reason") {
+TEST_CASE("Rendezvous: a process that fails, all others report its reason") {
   const ReservedPort port;
   Processes ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -132,7 +132,7 @@ TEST_CASE("a rank that fails tells the others its reason") {
   expect_named(ranks, 1, "has failed: images/7.jpg: is damaged");
 }
 
-TEST_CASE("a rank whose thread fails inside a step tells the others its reason") {
+TEST_CASE("Rendezvous: a thread that fails inside a step, all other ranks report its reason") {
   const ReservedPort port;
   Processes ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -143,7 +143,7 @@ TEST_CASE("a rank whose thread fails inside a step tells the others its reason")
   expect_named(ranks, 1, "has failed: no memory for lane 1");
 }
 
-TEST_CASE("a rank that ends before the others is named") {
+TEST_CASE("Rendezvous: a rank that ends before the others, all others name it") {
   for (std::size_t round = 0; round < 4; ++round) {
     const std::size_t victim = round % 2;
     const Way& way = kWays[round / 2];
@@ -157,7 +157,8 @@ TEST_CASE("a rank that ends before the others is named") {
   }
 }
 
-TEST_CASE("a rank that comes after the deadline is told, and so are those that waited") {
+TEST_CASE(
+    "Rendezvous: a rank that starts after the deadline, it and the waiting rank report an error") {
   const ReservedPort port;
   Processes early;
   early.push_back(start_rank(0, 2, port.number(), {"--timeout", "500"}));
@@ -169,7 +170,7 @@ TEST_CASE("a rank that comes after the deadline is told, and so are those that w
   CHECK(late->err().find("cannot be reached") != std::string::npos);
 }
 
-TEST_CASE("a process that is killed while it waits for the others may come again") {
+TEST_CASE("Rendezvous: a rank killed before all have joined, a new process takes its place") {
   const ReservedPort port;
   Processes ranks;
   auto first = start_rank(1, 3, port.number(), {});

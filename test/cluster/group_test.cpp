@@ -20,7 +20,7 @@ void expect_done(Processes& ranks) {
 
 }  // namespace
 
-TEST_CASE("every call gives what it should, on two groups at once") {
+TEST_CASE("Communicator: every call on two groups at once, the expected values") {
   for (const int size : {2, 3, 4}) {
     for (const char* algorithm : {"ring", "bcube", "halving_doubling"}) {
       if (size == 3 && std::string(algorithm) == "halving_doubling") continue;
@@ -33,7 +33,7 @@ TEST_CASE("every call gives what it should, on two groups at once") {
   }
 }
 
-TEST_CASE("ranks of one host that share no memory, or some of which do not, sum over sockets") {
+TEST_CASE("Communicator: ranks of one host without shared memory, sums over sockets") {
   for (const int without : {1, 4}) {
     CAPTURE(without);
     const ReservedPort port;
@@ -47,8 +47,7 @@ TEST_CASE("ranks of one host that share no memory, or some of which do not, sum 
   }
 }
 
-TEST_CASE(
-    "halving_doubling adds in the order of a tree, every algorithm gives all ranks the same bits") {
+TEST_CASE("Communicator: any algorithm, the same bits on all ranks") {
   const std::vector<std::vector<std::string>> methods{
       {"--algorithm", "ring"},
       {"--algorithm", "bcube"},
@@ -96,7 +95,7 @@ TEST_CASE("open_gloo: halving_doubling over three ranks, an internal error") {
   }));
 }
 
-TEST_CASE("measuring gives all ranks the same table") {
+TEST_CASE("measure: two ranks, the same table on both") {
   const ReservedPort port;
   Processes ranks = start_ranks(2, port.number(), {"--mode", "measure"});
   expect_done(ranks);

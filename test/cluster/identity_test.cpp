@@ -27,14 +27,14 @@ const std::string kArticle = R"({"worker": ["localhost:12345", "localhost:23456"
 
 }  // namespace
 
-TEST_CASE("nothing set: one rank alone") {
+TEST_CASE("identify: no flags and variables, one rank alone") {
   const Identity identity = identify({}, {{"HOME", "/root"}});
   CHECK(identity.size == 1);
   CHECK(identity.rank == 0);
   CHECK(identity.role == Role::kChief);
 }
 
-TEST_CASE("the flags") {
+TEST_CASE("identify: --rank, --world-size and --master, the rank, or an error with the flag") {
   const Identity identity = identify({2, 4, "node1:29500"}, {});
   CHECK(identity.rank == 2);
   CHECK(identity.size == 4);
@@ -51,7 +51,7 @@ TEST_CASE("the flags") {
   CHECK(to_string(Address{"::1", 77}) == "[::1]:77");
 }
 
-TEST_CASE("TF_CONFIG: the first worker is chief when there is none") {
+TEST_CASE("TF_CONFIG: a cluster without a chief, the first worker is chief") {
   const Identity first = identify({}, tf_config(kArticle, R"({"type": "worker", "index": 0})"));
   CHECK(first.rank == 0);
   CHECK(first.size == 2);
@@ -62,7 +62,7 @@ TEST_CASE("TF_CONFIG: the first worker is chief when there is none") {
   CHECK(rank_name(second, 1) == "worker:1 at localhost:23456");
 }
 
-TEST_CASE("TF_CONFIG: chief, ps, workers, evaluator") {
+TEST_CASE("TF_CONFIG: chief, ps, workers and evaluator, the role and rank of each") {
   const std::string cluster = R"({"master": ["a:1"], "ps": ["b:1"], "worker": ["c:1", "d:1"]})";
   CHECK(identify({}, tf_config(cluster, R"({"type": "chief", "index": 0})")).rank == 0);
   const Identity worker = identify({}, tf_config(cluster, R"({"type": "worker", "index": 1})"));
@@ -77,7 +77,7 @@ TEST_CASE("TF_CONFIG: chief, ps, workers, evaluator") {
         Role::kEvaluator);
 }
 
-TEST_CASE("TF_CONFIG without a cluster means a process on its own, as in TensorFlow") {
+TEST_CASE("TF_CONFIG: no cluster, a single process as in TensorFlow") {
   for (const char* text :
        {"{}", R"({"cluster": {}})", R"({"task": {"type": "worker", "index": 0}})",
         R"({"cluster": {}, "task": {"type": "worker", "index": 0}})"}) {
@@ -89,7 +89,7 @@ TEST_CASE("TF_CONFIG without a cluster means a process on its own, as in TensorF
   }
 }
 
-TEST_CASE("TF_CONFIG: what is wrong is said") {
+TEST_CASE("TF_CONFIG: wrong values, an error with the reason") {
   const std::string task = R"({"type": "worker", "index": 0})";
   const auto error_of = [](const std::string& cluster, const std::string& who) {
     return message_of(tf_config(cluster, who));
@@ -122,7 +122,7 @@ TEST_CASE("TF_CONFIG: what is wrong is said") {
         std::string::npos);
 }
 
-TEST_CASE("torchrun's variables") {
+TEST_CASE("identify: torchrun's variables, the rank and job") {
   const Environment environment{{"RANK", "3"},
                                 {"WORLD_SIZE", "4"},
                                 {"LOCAL_RANK", "1"},
@@ -140,7 +140,7 @@ TEST_CASE("torchrun's variables") {
         "RANK: error: expected a number from 0, found 'x'");
 }
 
-TEST_CASE("Open MPI, PMI and Slurm") {
+TEST_CASE("identify: variables of Open MPI, PMI and Slurm, the rank and master") {
   const Environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},
                         {"OMPI_COMM_WORLD_SIZE", "2"},
                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -166,7 +166,7 @@ TEST_CASE("Open MPI, PMI and Slurm") {
   CHECK(identify({}, slurm).size == 1);
 }
 
-TEST_CASE("how many ranks are on this host, and which of them this is") {
+TEST_CASE("identify: ranks on this host, their number and this one's place") {
   const auto local = [](const Environment& environment, const IdentityFlags& flags = {}) {
     const Identity identity = identify(flags, environment);
     return std::pair(identity.local_rank, identity.local_size);
@@ -205,7 +205,8 @@ TEST_CASE("how many ranks are on this host, and which of them this is") {
   }
 }
 
-TEST_CASE("sources that disagree are an error, unless one launcher runs inside another's job") {
+TEST_CASE(
+    "identify: sources that disagree, an error unless one launcher runs inside another's job") {
   Environment both = tf_config(kArticle, R"({"type": "worker", "index": 0})");
   both.insert({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   CHECK(identify({}, both).source == "TF_CONFIG");
@@ -225,7 +226,7 @@ TEST_CASE("sources that disagree are an error, unless one launcher runs inside a
   CHECK(identify({}, nested).size == 4);
 }
 
-TEST_CASE("host lists of Slurm") {
+TEST_CASE("expand_nodelist: host lists of Slurm, the names, or an error") {
   using Names = std::vector<std::string>;
   CHECK(expand_nodelist("n1") == Names{"n1"});
   CHECK(expand_nodelist("n[1-3,7]") == Names{"n1", "n2", "n3", "n7"});
@@ -237,7 +238,7 @@ TEST_CASE("host lists of Slurm") {
   CHECK_THROWS_AS(expand_nodelist("a,,b"), ConfigError);
 }
 
-TEST_CASE("TF_CONFIG: numbers that no computer holds are an error of it") {
+TEST_CASE("TF_CONFIG: numbers out of range, an error that names TF_CONFIG") {
   for (const char* index : {"1e999", "-1e999"}) {
     CAPTURE(index);
     const std::string message =
@@ -246,7 +247,7 @@ TEST_CASE("TF_CONFIG: numbers that no computer holds are an error of it") {
   }
 }
 
-TEST_CASE("the secret comes from a file or the environment, never from an argument") {
+TEST_CASE("identify: a secret in a file or TRAINER_SECRET, the file takes precedence") {
   const TemporaryFolder folder;
   IdentityFlags flags{0, 2, "127.0.0.1:1"};
   CHECK(identify(flags, {}).secret.empty());
@@ -262,7 +263,8 @@ TEST_CASE("the secret comes from a file or the environment, never from an argume
   CHECK(message_of({}, flags).find("--secret-file: error: ") == 0);
 }
 
-TEST_CASE("who has no secret and listens beyond this host is open to strangers") {
+TEST_CASE(
+    "accepts_unauthenticated_peers: true if a process without a secret listens beyond its host") {
   const Environment secret{{"TRAINER_SECRET", std::string(32, 's')}};
   CHECK_FALSE(accepts_unauthenticated_peers(identify({}, {})));
   CHECK_FALSE(accepts_unauthenticated_peers(identify({0, 2, "127.0.0.1:1"}, {})));

@@ -82,7 +82,7 @@ class Link final : public Communicator {
 
 }  // namespace
 
-TEST_CASE("sums over ranks are the same bits on all, in a tree where there is one") {
+TEST_CASE("make_local_group: all_reduce over any number of ranks, the same bits on all ranks") {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     auto group = make_local_group(ranks);
     const bool tree = (ranks & (ranks - 1)) == 0;
@@ -162,7 +162,8 @@ TEST_CASE("all_reduce_tree: a rank with another number of roots is an error") {
                   std::logic_error);
 }
 
-TEST_CASE("doubles and integers, broadcast, gathering and duplicates") {
+TEST_CASE(
+    "make_local_group: doubles and integers, broadcast, all_gather and duplicate, their values") {
   auto group = make_local_group(3);
   on_all(group, [&](Communicator& mine) {
     const int rank = mine.rank();
@@ -193,7 +194,7 @@ TEST_CASE("doubles and integers, broadcast, gathering and duplicates") {
   });
 }
 
-TEST_CASE("many calls from two threads a rank, each on a group of its own") {
+TEST_CASE("make_local_group: many calls from two threads per rank on two groups, correct sums") {
   auto group = make_local_group(3);
   on_all(group, [&](Communicator& mine) {
     const auto other = mine.duplicate();
@@ -210,7 +211,7 @@ TEST_CASE("many calls from two threads a rank, each on a group of its own") {
   });
 }
 
-TEST_CASE("a rank that fails wakes the others, and is named") {
+TEST_CASE("make_local_group: a rank that fails, the others wake and name it") {
   for (const bool waits_long : {false, true}) {
     auto group = make_local_group(3);
     std::vector<std::string> messages(3);
@@ -234,7 +235,7 @@ TEST_CASE("a rank that fails wakes the others, and is named") {
   }
 }
 
-TEST_CASE("calls that do not fit together are found") {
+TEST_CASE("make_local_group: calls of different sizes, std::logic_error") {
   auto group = make_local_group(2);
   CHECK_THROWS_AS(on_all(group,
                          [](Communicator& mine) {
@@ -244,7 +245,8 @@ TEST_CASE("calls that do not fit together are found") {
                   std::logic_error);
 }
 
-TEST_CASE("ranks of several processes: memory first, then one call to the others") {
+TEST_CASE(
+    "make_local_group: ranks of several processes, sums in memory before one call between them") {
   Link link(1, 2);
   auto group = make_local_group(2, &link);
   on_all(group, [&](Communicator& mine) {
@@ -270,7 +272,7 @@ TEST_CASE("ranks of several processes: memory first, then one call to the others
   CHECK(link.aborted == "no memory");
 }
 
-TEST_CASE("a team gives the first error and wakes the rest") {
+TEST_CASE("ThreadTeam: a member that throws, its error is rethrown and the others wake") {
   ThreadTeam team(3);
   for (int run = 0; run < 50; ++run) {
     auto group = make_local_group(3);

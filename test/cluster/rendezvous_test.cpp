@@ -21,7 +21,7 @@ namespace trainer::cluster {
 
 using std::chrono::milliseconds;
 
-TEST_CASE("ranks meet, know each other and share a store") {
+TEST_CASE("Rendezvous: four ranks, their identities and a shared store") {
   const ReservedPort port;
   const auto messages = on_ranks(4, [&](int rank) {
     Rendezvous here(identity_of(rank, 4, port.number()), kPatient);
@@ -40,7 +40,7 @@ TEST_CASE("ranks meet, know each other and share a store") {
   for (const std::string& message : messages) CHECK(message.empty());
 }
 
-TEST_CASE("a value that differs is named with its rank and line") {
+TEST_CASE("Rendezvous: a value that differs, an error with the rank and line") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
     Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
@@ -52,7 +52,7 @@ TEST_CASE("a value that differs is named with its rank and line") {
   }
 }
 
-TEST_CASE("missing ranks are named when the time is over") {
+TEST_CASE("Rendezvous: missing ranks at the time-out, an error that names them") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Identity identity = identity_of(rank == 0 ? 0 : 2, 4, port.number());
@@ -64,7 +64,7 @@ TEST_CASE("missing ranks are named when the time is over") {
   }
 }
 
-TEST_CASE("without rank 0 its address is named") {
+TEST_CASE("Rendezvous: no rank 0, an error with its address") {
   const ReservedPort port;
   const auto messages = on_ranks(1, [&](int) {
     Rendezvous here(identity_of(1, 2, port.number()), {milliseconds(1'000), "1"});
@@ -74,7 +74,7 @@ TEST_CASE("without rank 0 its address is named") {
   CHECK(contains(messages[0], "Connection refused"));
 }
 
-TEST_CASE("another cluster, size or version is an error on all ranks") {
+TEST_CASE("Rendezvous: another cluster, size or version, an error on all ranks") {
   SUBCASE("cluster") {
     const ReservedPort port;
     const auto messages = on_ranks(2, [&](int rank) {
@@ -108,7 +108,7 @@ TEST_CASE("another cluster, size or version is an error on all ranks") {
   }
 }
 
-TEST_CASE("of two processes with one rank the second is refused, and the job goes on") {
+TEST_CASE("Rendezvous: two processes with one rank, the second is rejected and the job continues") {
   const ReservedPort port;
   std::promise<std::string> refusal;
   const auto messages = on_ranks(4, [&](int thread) {
@@ -128,7 +128,7 @@ TEST_CASE("of two processes with one rank the second is refused, and the job goe
   for (const std::string& message : messages) CHECK(message.empty());
 }
 
-TEST_CASE("a port in use is said at once") {
+TEST_CASE("Rendezvous: a port in use, an error at once") {
   const ReservedPort port;
   const Socket taken = listen_at({"127.0.0.1", port.number()});
   const auto messages =
@@ -137,7 +137,7 @@ TEST_CASE("a port in use is said at once") {
                                      " is in use")));
 }
 
-TEST_CASE("ranks of another start wait for their own rank 0") {
+TEST_CASE("Rendezvous: a rank of another job, it waits for its own rank 0 until the time-out") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Identity identity = identity_of(rank, 2, port.number());
@@ -149,7 +149,7 @@ TEST_CASE("ranks of another start wait for their own rank 0") {
   CHECK(contains(messages[1], "another job listens there: 'new', not 'old'"));
 }
 
-TEST_CASE("a rank that fails says why, and the others hear it") {
+TEST_CASE("Rendezvous: a rank that fails, the others report its reason and their phase") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
     Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
@@ -168,7 +168,7 @@ TEST_CASE("a rank that fails says why, and the others hear it") {
   }
 }
 
-TEST_CASE("a rank that sends what is no message is named, and heard of no more") {
+TEST_CASE("Rendezvous: a rank that sends an invalid message, named and disconnected") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     const Identity identity = identity_of(rank, 2, port.number());
@@ -216,7 +216,7 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
   CHECK(contains(messages[0], "4 rank 1 (on host, process 7) an unknown kind of message"));
 }
 
-TEST_CASE("a stranger does no harm") {
+TEST_CASE("Rendezvous: an HTTP request at the port of rank 0, the ranks join") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
@@ -234,7 +234,7 @@ TEST_CASE("a stranger does no harm") {
   for (const std::string& message : messages) CHECK(message.empty());
 }
 
-TEST_CASE("connections that say nothing are closed, named once, and the job starts and goes on") {
+TEST_CASE("Rendezvous: connections that send nothing, closed with one warning and the job runs") {
   const ReservedPort port;
   std::mutex mutex;
   std::vector<std::string> warnings;
@@ -289,7 +289,7 @@ TEST_CASE("connections that say nothing are closed, named once, and the job star
   CHECK(contains(warnings[0], "which is not a rank of this job"));
 }
 
-TEST_CASE("a greeting that never ends is not kept in memory") {
+TEST_CASE("Rendezvous: a greeting that never ends, the connection is closed") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
@@ -315,7 +315,7 @@ TEST_CASE("a greeting that never ends is not kept in memory") {
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("a rank without the secret of the job is refused, with it all meet") {
+TEST_CASE("Rendezvous: a rank without the secret of the job is rejected, with it all ranks join") {
   const ReservedPort port;
   RendezvousOptions with = kPatient, other = kPatient;
   with.secret = "a secret";

@@ -137,7 +137,8 @@ TEST_CASE("direct_ring: the bits of Gloo's ring for any number of ranks and valu
   }
 }
 
-TEST_CASE("Rendezvous, open_gloo_pair: a start, about 16 rounds") {
+TEST_CASE(
+    "Rendezvous and open_gloo_pair: the start of a job, at most about 16 rounds of messages") {
   const ReservedPort port;
   test::RoundNetwork rounds({"127.0.0.1", port.number()});
   std::array<int, 3> ends{};
