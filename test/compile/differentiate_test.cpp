@@ -12,7 +12,7 @@ using graph::ValueId;
 
 }  // namespace
 
-TEST_CASE("gradients: only what is wanted, in reverse order") {
+TEST_CASE("differentiate: gradients of trained parameters only, in reverse order") {
   CHECK(backward("conv: {filters: 2, activation: relu}, conv: {filters: 2}") ==
         "dense_backward_data dense_backward_weights reshape conv_backward_data "
         "conv_backward_weights activate_backward conv_backward_weights");
@@ -24,7 +24,7 @@ TEST_CASE("gradients: only what is wanted, in reverse order") {
   CHECK(ops(training_graph(frozen, sgd()), Phase::kBackward) == "dense_backward_weights");
 }
 
-TEST_CASE("what flows into a value that is used twice is summed") {
+TEST_CASE("differentiate: a value that is used twice, the sum of its gradients") {
   CHECK(backward("conv: {filters: 2, name: a}, conv: {filters: 2, padding: same, name: b}, "
                  "add: {inputs: [a, b]}") ==
         "dense_backward_data dense_backward_weights reshape conv_backward_data "

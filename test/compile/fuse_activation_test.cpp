@@ -13,7 +13,7 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE("activations fuse into the op before them") {
+TEST_CASE("fuse_activation: an activation behind a convolution or batch norm, fused") {
   CHECK(forward("conv: {filters: 2, activation: relu}") ==
         "preprocess conv reshape dense loss class_rank");
   CHECK(forward("conv: {filters: 2}, batch_norm, activation: relu") ==
@@ -22,7 +22,7 @@ TEST_CASE("activations fuse into the op before them") {
         "preprocess pool activate reshape dense loss class_rank");
 }
 
-TEST_CASE("what cannot fuse stays and does not keep the rest from it") {
+TEST_CASE("fuse_activation: an activation that cannot be fused, it stays and others are fused") {
   struct Row {
     const char* layers;
     const char* ops;  // between the preprocessing and the last layers
@@ -54,7 +54,8 @@ TEST_CASE("what cannot fuse stays and does not keep the rest from it") {
         "preprocess conv activate reshape dense loss");
 }
 
-TEST_CASE("activations that need their input fuse only where nothing is differentiated") {
+TEST_CASE(
+    "fuse_activation: an activation whose gradient needs its input, fused only without gradient") {
   CHECK(forward("conv: {filters: 2, activation: gelu}") ==
         "preprocess conv activate reshape dense loss class_rank");
   CHECK(evaluation("conv: {filters: 2, activation: gelu}") == "preprocess conv reshape dense loss");
@@ -64,7 +65,7 @@ TEST_CASE("activations that need their input fuse only where nothing is differen
         "preprocess conv reshape dense loss class_rank");
 }
 
-TEST_CASE("an activation stays apart when its input is used twice or the backend cannot fuse") {
+TEST_CASE("fuse_activation: an input that is used twice or no support in the backend, not fused") {
   CHECK(forward(
             "conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, "
             "b]}") == "preprocess conv activate add reshape dense loss class_rank");

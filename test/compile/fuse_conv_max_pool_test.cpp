@@ -7,7 +7,7 @@
 
 namespace trainer::compile {
 
-TEST_CASE("each branch of convolutions and poolings fuses for itself") {
+TEST_CASE("fuse_conv_max_pool: two branches, each is fused on its own") {
   Options options = sgd();
   options.capabilities.fuse_conv_max_pool = true;
   options.capabilities.conv_max_pool_channels = 2;  // as many as the images have
@@ -32,7 +32,8 @@ TEST_CASE("each branch of convolutions and poolings fuses for itself") {
   }
 }
 
-TEST_CASE("the first convolution and its pooling fuse where the backend has that") {
+TEST_CASE(
+    "fuse_conv_max_pool: the first convolution and its pooling, fused where the backend can") {
   Options options = sgd();
   options.capabilities.fuse_conv_max_pool = true;
   const auto fuses = [&](const std::string& layers) {

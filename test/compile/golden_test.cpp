@@ -63,19 +63,20 @@ Options momentum() {
 
 }  // namespace
 
-TEST_CASE("a CNN") {
+TEST_CASE("training_graph: a CNN, the golden graphs of training and evaluation") {
   check_golden(training_graph(cnn(), adam()), "cnn_training");
   check_golden(evaluation_graph(cnn(), adam()), "cnn_evaluation");
 }
 
-TEST_CASE("a CNN in bfloat16 with the fused first layers") {
+TEST_CASE("training_graph: a CNN in bfloat16 with ConvMaxPool, the golden graph") {
   Options options = adam();
   options.activations = DType::kBFloat16;
   options.capabilities.fuse_conv_max_pool = true;
   check_golden(training_graph(cnn(), options), "cnn_bf16_training");
 }
 
-TEST_CASE("a residual net with batch norm, penalties and averages") {
+TEST_CASE(
+    "training_graph: a residual net with batch norm, penalties and averages, the golden graphs") {
   check_golden(training_graph(residual(), momentum()), "residual_training");
   check_golden(evaluation_graph(residual(), momentum()), "residual_evaluation");
   check_golden(evaluation_graph(residual(), momentum(), true), "residual_prediction");

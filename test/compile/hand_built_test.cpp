@@ -42,7 +42,7 @@ graph::Conv same_conv() {
 
 }  // namespace
 
-TEST_CASE("gradients of a parameter that several nodes use are one sum, those of others none") {
+TEST_CASE("differentiate: a parameter that several nodes use, one sum of its gradients") {
   Built built;
   const ValueId x = built.value("x", {kBatch, 3}, Role::kInput);
   const ValueId labels = built.value("labels", {kBatch, 3}, Role::kInput);
@@ -76,7 +76,7 @@ TEST_CASE("gradients of a parameter that several nodes use are one sum, those of
         "dense activate add loss activate_backward add dense_backward_weights");
 }
 
-TEST_CASE("passes see a convolution that is the first node") {
+TEST_CASE("passes: a convolution that is the first node, changed as any other") {
   Built built;
   Graph& graph = built.graph;
   const ValueId x = built.image(), kernel = built.kernel();
@@ -123,7 +123,7 @@ TEST_CASE("passes see a convolution that is the first node") {
   }
 }
 
-TEST_CASE("nodes are removed where asked, and uses replaced everywhere") {
+TEST_CASE("remove_nodes and replace_uses: the given nodes are removed and all uses replaced") {
   Built built;
   Graph& graph = built.graph;
   const ValueId x = built.image();
@@ -146,7 +146,7 @@ TEST_CASE("nodes are removed where asked, and uses replaced everywhere") {
   CHECK(graph.nodes[1].name == "c");
 }
 
-TEST_CASE("batch norm finds what moves its statistics behind other users") {
+TEST_CASE("use_moving_statistics: other users of the batch statistics, UpdateStatistics is found") {
   Built built;
   Graph& graph = built.graph;
   const ValueId x = built.image();
@@ -164,7 +164,7 @@ TEST_CASE("batch norm finds what moves its statistics behind other users") {
   CHECK(graph.nodes[0].outputs == std::vector<ValueId>{outputs[0]});
 }
 
-TEST_CASE("every weight with a penalty that is trained has a term in the sum") {
+TEST_CASE("penalty: trained weights with a penalty, one term each in the sum") {
   Built built;
   Graph& graph = built.graph;
   const ValueId a = built.kernel("a/kernel"), b = built.kernel("b/kernel");

@@ -15,12 +15,12 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE("dropout trains and does not evaluate") {
+TEST_CASE("evaluation_graph: dropout, removed") {
   CHECK(forward("dropout: 0.5") == "preprocess dropout reshape dense loss class_rank");
   CHECK(evaluation("dropout: 0.5") == "preprocess reshape dense loss");
 }
 
-TEST_CASE("prediction has no labels and gives logits") {
+TEST_CASE("evaluation_graph: prediction, no labels and logits as output") {
   const Graph graph = evaluation_graph(model("max_pool"), sgd(), true);
   CHECK(graph.inputs.size() == 1);
   CHECK(graph.outputs.size() == 1);
@@ -28,7 +28,7 @@ TEST_CASE("prediction has no labels and gives logits") {
   CHECK(ops(graph, Phase::kForward) == "preprocess pool reshape dense");
 }
 
-TEST_CASE("layers still name their outputs when values are numbered anew") {
+TEST_CASE("tidy: values with new numbers, layers still name their outputs") {
   Graph whole = model("conv: {filters: 2}, batch_norm, activation: relu, dropout: 0.5, max_pool");
   whole.layers.emplace_back().name = "nothing";
   const Graph graph = evaluation_graph(whole, sgd());
@@ -42,7 +42,7 @@ TEST_CASE("layers still name their outputs when values are numbered anew") {
   }
 }
 
-TEST_CASE("tidy: what no output needs is removed, with the values that it alone reads") {
+TEST_CASE("tidy: nodes that no output needs, removed with the values that only they read") {
   const Graph whole = training_graph(model("max_pool"), sgd());
   Graph graph = whole;
   const ValueId unused =
@@ -54,7 +54,7 @@ TEST_CASE("tidy: what no output needs is removed, with the values that it alone 
   CHECK(left.values.size() == whole.values.size());
 }
 
-TEST_CASE("passes have names and print when asked to") {
+TEST_CASE("pass_names: unique names, and Options::print_after prints the graph after a pass") {
   const auto names = pass_names();
   CHECK(names.front() == "remove_loss");
   CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());

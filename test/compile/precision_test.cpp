@@ -14,8 +14,7 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE(
-    "bfloat16 is for activations and their gradients, not logits, loss, statistics, parameters") {
+TEST_CASE("precision: bfloat16 for activations and their gradients, float32 for all other values") {
   Options options = sgd();
   options.activations = DType::kBFloat16;
   const Graph graph =
@@ -35,7 +34,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("bfloat16 reaches what is behind a prepared node and not logits of other ops") {
+TEST_CASE("precision: bfloat16 behind a prepared node and for logits that Dense does not make") {
   Options options = sgd();
   options.activations = DType::kBFloat16;
   Graph frozen = model("conv: {filters: 2}, batch_norm, conv: {filters: 2}, flatten, dense: 3");

@@ -120,7 +120,7 @@ TEST_CASE("recompute: which ops are computed again, and where") {
         "conv2d_1 | | ");
 }
 
-TEST_CASE("recompute: a segment ends where one value is all that goes on") {
+TEST_CASE("recompute: a segment, it ends where one value is all that later nodes read") {
   // Four blocks of two convolutions around which their input goes, as ResNet's.
   std::string layers = "conv: {filters: 8, padding: same, name: x0}";
   for (const int i : {0, 1, 2, 3}) {
@@ -142,7 +142,7 @@ TEST_CASE("recompute: a segment ends where one value is all that goes on") {
   CHECK(ops == "a3 n3 g3 | | a2 n2 g2 | | a1 n1 g1 | | input x0 a0 n0 g0 | | | ");
 }
 
-TEST_CASE("recompute: a graph of one node has nothing to cut") {
+TEST_CASE("recompute: a graph of one node, nothing is cut") {
   Graph graph;
   graph::Value x;
   x.shape = {kBatch, 4};
@@ -154,7 +154,7 @@ TEST_CASE("recompute: a graph of one node has nothing to cut") {
   CHECK(recompute(graph, options).nodes.size() == 1);
 }
 
-TEST_CASE("recompute: moving statistics are moved once, by what forward took") {
+TEST_CASE("recompute: moving statistics, updated once with the statistics of forward") {
   const Graph graph = training(kNormalised, {16, 16, 3}, true);
   CHECK(again(graph) > 0);
   int updates = 0;
@@ -169,7 +169,7 @@ TEST_CASE("recompute: moving statistics are moved once, by what forward took") {
   CHECK(updates == 4);
 }
 
-TEST_CASE("recompute: a copy is of a forward node, with its attributes, and is used") {
+TEST_CASE("recompute: copies of forward nodes, with their attributes and used") {
   const Graph graph = training(kNormalised, {16, 16, 3}, true);
   const auto text = [](const Node& node) { return node.name + " " + describe(node.op); };
   std::multiset<std::string> forward;

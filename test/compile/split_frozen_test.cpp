@@ -24,7 +24,8 @@ const char* const kA = "conv: {filters: 2, padding: same, name: a}";
 
 }  // namespace
 
-TEST_CASE("the frozen start of a model ends at the last value that is all the rest reads") {
+TEST_CASE(
+    "split_frozen: frozen layers at the start, cut at the last value that is all the rest reads") {
   struct Row {
     std::string layers;
     std::set<std::string> frozen;
@@ -74,7 +75,7 @@ TEST_CASE("the frozen start of a model ends at the last value that is all the re
   }
 }
 
-TEST_CASE("a model without a frozen start is not cut") {
+TEST_CASE("split_frozen: no frozen layers at the start, not cut and the reason") {
   struct Row {
     std::string layers;
     std::set<std::string> frozen;
@@ -104,7 +105,7 @@ TEST_CASE("a model without a frozen start is not cut") {
   }
 }
 
-TEST_CASE("the parts of a cut model join at one value") {
+TEST_CASE("split_frozen: prefix and suffix, joined at one value") {
   Options options;
   options.activations = DType::kBFloat16;
   const Graph whole = model(std::string(kA) + ", conv: {filters: 3, name: b}", {"a"});
@@ -123,7 +124,7 @@ TEST_CASE("the parts of a cut model join at one value") {
   CHECK_NOTHROW(verify(split.suffix));
 }
 
-TEST_CASE("a value that nothing reads is no place to cut") {
+TEST_CASE("split_frozen: a value that nothing reads, no cut there") {
   Graph graph = model(std::string(kA) + ", conv: {filters: 2, name: b}", {"a"});
   const ValueId a = graph.nodes[1].outputs[0];
   graph.add(graph::Activate{{graph::Activation::Kind::kRelu}}, {a}, "unused", {});

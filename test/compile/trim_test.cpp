@@ -36,8 +36,7 @@ TEST_CASE("trim: pixels that a pooling drops are not computed, down to the first
   CHECK(output_of("conv_backward_data", 0) == Shape{kBatch, 12, 12, 32});
 }
 
-TEST_CASE(
-    "trim: nothing changes where every pixel is read, or where somebody else reads the rest") {
+TEST_CASE("trim: every pixel is read, by the pooling or by another node, nothing changes") {
   Options options = sgd();
   const Graph even =
       training_graph(model("conv: {filters: 4, padding: same}, max_pool", {28, 28, 1}), options);
@@ -56,7 +55,7 @@ TEST_CASE(
   CHECK(conv_output(shared) == Shape{kBatch, 26, 26, 4});
 }
 
-TEST_CASE("trim: how far padding and both axes let it") {
+TEST_CASE("trim: padding and both axes, as many pixels as they allow") {
   struct Row {
     const char* layers;
     Shape image, convolved;
@@ -83,7 +82,7 @@ TEST_CASE("trim: how far padding and both axes let it") {
   }
 }
 
-TEST_CASE("trim: what is pooled need not be a convolution's") {
+TEST_CASE("trim: a pooled value of another op than a convolution, trimmed") {
   // 49 numbers as an image, of which the pooling reads 6 x 6.
   const Graph graph =
       training_graph(model("flatten, dense: 49, reshape: [7, 7, 1], max_pool"), sgd());

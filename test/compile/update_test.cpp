@@ -14,7 +14,7 @@ using graph::Node;
 
 }  // namespace
 
-TEST_CASE("updates: one a parameter in the order of their gradients, with slots") {
+TEST_CASE("update: one update per parameter in the order of the gradients, with its slots") {
   Options options = sgd();
   options.update.rule = graph::AdamRule{};
   options.update.weight_decay = 0.5f;
@@ -45,7 +45,7 @@ TEST_CASE("updates: one a parameter in the order of their gradients, with slots"
   CHECK(graph[graph.outputs[3]].shape == Shape{1});
 }
 
-TEST_CASE("with averages, evaluation reads those of the trained parameters") {
+TEST_CASE("read_averages: optimizer.ema, evaluation reads the averages of the trained parameters") {
   Options options = sgd();
   options.update.ema = 0.9f;
   Graph frozen = model("conv: {filters: 2}, conv: {filters: 2}");
