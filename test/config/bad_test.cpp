@@ -42,7 +42,7 @@ void check_messages(const std::filesystem::path& file) {
   CHECK(read_text_file(golden) == found);
 }
 
-TEST_CASE("every bad config yields exactly its messages") {
+TEST_CASE("load_config: every config of test/bad, exactly its messages") {
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_file("test/bad"))) {
     if (entry.path().extension() == ".yaml") files.insert(entry.path());
@@ -53,7 +53,7 @@ TEST_CASE("every bad config yields exactly its messages") {
   }
 }
 
-TEST_CASE("a config with five mistakes yields five located errors") {
+TEST_CASE("load_config: five mistakes, five errors with their places") {
   const std::string file = test::source_file("test/bad/five_mistakes.yaml");
   try {
     load_config(file, {}, {});

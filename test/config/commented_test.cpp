@@ -9,7 +9,7 @@
 namespace trainer::config {
 namespace {
 
-TEST_CASE("a config with comments reads back to the same config") {
+TEST_CASE("commented_yaml: every shipped config, read back to the same values") {
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() != ".yaml") continue;

@@ -77,7 +77,7 @@ TEST_CASE("extends: a class_weight of more classes than a section has keys, merg
   CHECK(weight_of("last") == 4);
 }
 
-TEST_CASE("extends: of keys that exclude each other the own one is left") {
+TEST_CASE("extends: keys that exclude each other, the own key replaces the other") {
   const Files files;
   files.write("base.yaml", kSmall + "optimizer: sgd\nschedule: {step: {factor: 0.5}}\n");
   files.write("own.yaml",
@@ -94,7 +94,7 @@ TEST_CASE("extends: of keys that exclude each other the own one is left") {
   CHECK(std::holds_alternative<CosineSchedule>(config.schedule.kind));
 }
 
-TEST_CASE("extends: null takes back a key, not those that it excludes") {
+TEST_CASE("extends: null, it removes a key but not the keys that it excludes") {
   const Files files;
   files.write("base.yaml", kModel + kData + "train: {max_steps: 70}\n");
   files.write("own.yaml", "extends: base.yaml\ntrain: {epochs: null}\n");
@@ -113,7 +113,7 @@ TEST_CASE("extends: a chain over folders, each path from its own file") {
   CHECK(config.run.log_every.count == 3);
 }
 
-TEST_CASE("extends: mistakes name the file that wrote them") {
+TEST_CASE("extends: mistakes, errors that name the file that has them") {
   const Files files;
   files.write("base.yaml", kModel + kData + "train: {epochs: 1, bach_size: 3}\n");
   files.write("own.yaml", "extends: base.yaml\nrun: {keap: 3}\n");
@@ -138,7 +138,7 @@ TEST_CASE("extends: mistakes name the file that wrote them") {
   CHECK(files.mistakes("on_text.yaml").find("holds 'hello', expected a map") != std::string::npos);
 }
 
-TEST_CASE("extends: a circle is an error that shows it") {
+TEST_CASE("extends: a cycle, an error that shows it") {
   const Files files;
   files.write("a.yaml", "extends: b.yaml\n" + kSmall);
   files.write("b.yaml", "extends: a.yaml\n");
@@ -149,7 +149,7 @@ TEST_CASE("extends: a circle is an error that shows it") {
   CHECK(files.mistakes("self.yaml").find("a file cannot extend itself") != std::string::npos);
 }
 
-TEST_CASE("top-level keys x-... hold anchors and are no part of the config") {
+TEST_CASE("parse_config: top-level keys x-..., ignored except for their anchors") {
   const std::string text =
       "x-conv: &conv {kernel_size: 5, activation: relu}\n"
       "x-none:\n"
@@ -162,7 +162,7 @@ TEST_CASE("top-level keys x-... hold anchors and are no part of the config") {
         std::string::npos);
 }
 
-TEST_CASE("a mistake that a flag makes is reported at the flag") {
+TEST_CASE("--set: a value that makes the config invalid, the error is at the flag") {
   const std::string groups =
       "model: {layers: [conv: {filters: 4, groups: 2}, flatten, dense: 10]}\n" + kData + kTrain;
   CHECK(mistakes(groups, {set("model.layers[0].conv.filters", "3")})

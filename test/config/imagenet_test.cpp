@@ -37,7 +37,7 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("imagenet is the file of Keras in the first folder that has it") {
+TEST_CASE("weights imagenet: several folders, the file of Keras in the first folder that has it") {
   const Machine machine;
   const std::string keras = machine.add(std::string("home/.keras/models/") + kVgg16File);
   const Config config = machine.load("name: vgg16, weights: imagenet");
@@ -49,7 +49,7 @@ TEST_CASE("imagenet is the file of Keras in the first folder that has it") {
   CHECK(machine.load("name: vgg16").model.backbone->weights.empty());
 }
 
-TEST_CASE("alpha and include_top choose the file") {
+TEST_CASE("weights imagenet: alpha and include_top, the file of this variant") {
   const Machine machine;
   const std::string half =
       machine.add("mine/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_0.5_224.h5");
@@ -63,7 +63,8 @@ TEST_CASE("alpha and include_top choose the file") {
   CHECK(config.model.backbone->weights == half);
 }
 
-TEST_CASE("files have the names that keras.applications and torchvision give them") {
+TEST_CASE(
+    "imagenet_weight_file: each backbone, the file name of keras.applications or torchvision") {
   using Name = Backbone::Name;
   const auto file = [](Name name, bool top, double alpha = 1) {
     Backbone backbone;
@@ -90,7 +91,7 @@ TEST_CASE("files have the names that keras.applications and torchvision give the
   CHECK(file(Name::kResNet34, false) == "resnet34-b627a593.safetensors");
 }
 
-TEST_CASE("imagenet without a file says where it looked and what helps") {
+TEST_CASE("missing_imagenet_weights: no file, the folders searched and the remedy") {
   const Machine machine;
   const Backbone backbone = *machine.load("name: mobilenet_v2, weights: imagenet").model.backbone;
   CHECK(backbone.weights == "imagenet");
@@ -105,7 +106,7 @@ TEST_CASE("imagenet without a file says where it looked and what helps") {
   CHECK(half.find("Calling keras.applications.MobileNetV2 once fetches it") != std::string::npos);
 }
 
-TEST_CASE("weight_folders: a folder with two reasons to be searched, is named once") {
+TEST_CASE("weight_folders: a folder with two reasons to be searched, listed once") {
   const auto folders = [](const std::string& mine) {
     return weight_folders({{"HOME", "/home/u"}, {"WEIGHTS_DIR", mine}});
   };
@@ -120,7 +121,7 @@ TEST_CASE("weight_folders: a folder with two reasons to be searched, is named on
   }
 }
 
-TEST_CASE("torchvision's VGG16 in the cache of torch.hub comes with its own preprocessing") {
+TEST_CASE("weights imagenet: torchvision's VGG16 in the cache of torch.hub, preprocess torch") {
   Machine machine;
   const std::string pickle = machine.add("home/.cache/torch/hub/checkpoints/vgg16-397923af.pth");
   const std::string missing = missing_imagenet_weights(

@@ -8,7 +8,7 @@
 
 namespace trainer::config {
 
-TEST_CASE("the constants of config/keys.h are keys or sections of a config, each once") {
+TEST_CASE("config/keys.h: each constant, a key or section of a config, and no key twice") {
   const std::string text = read_text_file(test::source_file("lib/config/keys.h"));
   const std::vector<std::string> settable = settable_keys();
   const std::set<std::string> known(settable.begin(), settable.end());

@@ -56,7 +56,7 @@ TEST_CASE("config: wrong entries of a list, the first thousand errors are report
         kMaxDiagnostics + 1);
 }
 
-TEST_CASE("config: more values than any config has") {
+TEST_CASE("config: more values than any config has, an error") {
   CHECK(first_error("x-a: [" + repeated("1,", 250'000) + "]\n" + kSmall)
             .find("holds more than 200000 values") != std::string::npos);
   CHECK(first_error("x-a: [" + repeated("1,", 150'000) + "]\n" + kSmall).empty());
@@ -96,7 +96,7 @@ TEST_CASE("config: a NUL byte in a text, an error at its place") {
         "x.yaml:1:7: error: the text 'a\\x00b' holds a NUL byte; remove it");
 }
 
-TEST_CASE("config: more layers than the deepest models have, rounds included") {
+TEST_CASE("config: more layers than the deepest models have, rounds included, an error") {
   CHECK(first_error(layers(10'001) + kData + kTrain)
             .find("model.layers: has more than 10000 layers") != std::string::npos);
   CHECK(first_error(layers(10'000) + kData + kTrain).empty());
@@ -106,7 +106,7 @@ TEST_CASE("config: more layers than the deepest models have, rounds included") {
             .find("has more than 10000 layers") != std::string::npos);
 }
 
-TEST_CASE("config: a layer's name of more than 256 bytes") {
+TEST_CASE("config: a layer's name of more than 256 bytes, an error") {
   const auto named = [](std::size_t bytes) {
     return "model: {layers: [{flatten: {name: " + std::string(bytes, 'a') +
            "}}, dense: {units: 10}]}\n" + kData + kTrain;

@@ -22,7 +22,7 @@ std::string wrong(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("machine: a node with one L3 cache unless the file says more") {
+TEST_CASE("machine: keys that the file lacks, one node with one L3 cache") {
   const MachineShape small = parse_machine("cores_per_domain: 6\n", "m.yaml");
   CHECK(small.nodes == 1);
   CHECK(small.domains_per_node == 1);
@@ -39,7 +39,7 @@ TEST_CASE("machine: a node with one L3 cache unless the file says more") {
   CHECK(large.l3_kib == 32768);
 }
 
-TEST_CASE("machine: mistakes are told with file, line and key") {
+TEST_CASE("machine: mistakes, errors with file, line and key") {
   CHECK(contains(wrong(""), "missing required key 'cores_per_domain'"));
   CHECK(wrong("cores_per_domain: 8\nnode: 2\n")
             .starts_with("m.yaml:2:1: error: unknown key 'node', did you mean 'nodes'?"));

@@ -10,7 +10,7 @@
 namespace trainer::config {
 namespace {
 
-TEST_CASE("sections and layers know where they stand") {
+TEST_CASE("parse_config: sections and layers, their lines and columns") {
   const Config config = parse(
                             "name: n\n"
                             "model:\n"
@@ -26,12 +26,12 @@ TEST_CASE("sections and layers know where they stand") {
   CHECK(to_string(config.train.loc) == "x.yaml:7:1");
 }
 
-TEST_CASE("the name is the file's unless it is given") {
+TEST_CASE("parse_config: name, as given or the name of the file") {
   CHECK(parse_config(kSmall, "some/where/run_7.yaml", {}, {}).config.name == "run_7");
   CHECK(parse_config("name: a\n" + kSmall, "b.yaml", {}, {}).config.name == "a");
 }
 
-TEST_CASE("empty sections keep the defaults") {
+TEST_CASE("parse_config: empty sections, the defaults") {
   const Config config =
       parse(kSmall + "optimizer:\nschedule:\nparallel: {}\nevaluate:\nrun:\n").config;
   CHECK(std::holds_alternative<Adam>(config.optimizer.kind));
@@ -39,7 +39,7 @@ TEST_CASE("empty sections keep the defaults") {
   CHECK(config.evaluate.top_k == 5);
 }
 
-TEST_CASE("origins tell files from defaults") {
+TEST_CASE("parse_config: origins of keys, the place in the file or the default") {
   const LoadedConfig loaded = parse(kModel + kData + "train: {epochs: 1, batch_size: 8}\n");
   CHECK(loaded.origins.at("train.batch_size").kind == Origin::Kind::kFile);
   CHECK(to_string(loaded.origins.at("train.batch_size").loc) == "x.yaml:3:32");
@@ -51,7 +51,7 @@ TEST_CASE("origins tell files from defaults") {
   }
 }
 
-TEST_CASE("merge keys take over what the map does not give") {
+TEST_CASE("parse_config: merge keys, values for keys that the map lacks") {
   const auto layers = parse(
                           "model:\n"
                           "  layers:\n"
@@ -68,14 +68,14 @@ TEST_CASE("merge keys take over what the map does not give") {
   CHECK(std::get<ConvLayer>(layers[2].kind).kernel_size == Pair{5, 5});
 }
 
-TEST_CASE("an aliased mistake is reported where the alias stands") {
+TEST_CASE("parse_config: a mistake in an aliased value, an error at the alias") {
   CHECK(mistakes("model: {layers: [dense: &d {units: 1}, dense: *d]}\n" + kData +
                  "train: {epochs: 1, early_stop: &e [x]}\n"
                  "evaluate: *e\n")
             .find("x.yaml:4:11: error: evaluate: expected a map") != std::string::npos);
 }
 
-TEST_CASE("aliases cannot blow the reader up") {
+TEST_CASE("parse_config: aliases that multiply, an error") {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
     text += concat("a", i, ": &a", i, " [");
@@ -87,7 +87,7 @@ TEST_CASE("aliases cannot blow the reader up") {
   CHECK(!mistakes(std::string(100000, '[')).empty());
 }
 
-TEST_CASE("a document marker, a byte order mark and DOS line ends do no harm") {
+TEST_CASE("parse_config: a document marker, a byte order mark and DOS line ends, accepted") {
   CHECK(mistakes("---\n" + kSmall).empty());
   CHECK(mistakes("\xEF\xBB\xBF" + kSmall).empty());
   CHECK(mistakes("model: {layers: [flatten]}\r\ndata: {format: digits, path: d}\r\ntrain: {epochs: "
@@ -95,7 +95,7 @@ TEST_CASE("a document marker, a byte order mark and DOS line ends do no harm") {
             .empty());
 }
 
-TEST_CASE("every byte sequence is a config or a ConfigError") {
+TEST_CASE("parse_config: cut and changed texts, a config or a ConfigError with a place") {
   const std::string text = rich_config();
   const Environment environment{{"SET", "s"}};
   for (std::size_t i = 0; i < text.size(); i += 7) {
@@ -114,14 +114,14 @@ TEST_CASE("every byte sequence is a config or a ConfigError") {
   }
 }
 
-TEST_CASE("a missing file is named") {
+TEST_CASE("load_config: a missing file, an error with its path") {
   CHECK_THROWS_WITH_AS(load_config("no/such.yaml", {}, {}),
                        "no/such.yaml: error: no such file; expected a YAML config, a folder of "
                        "images or a list of images (CSV)",
                        ConfigError);
 }
 
-TEST_CASE("a file is read with its path as written") {
+TEST_CASE("load_config: a file, its name and relative paths as written") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "tiny.yaml";
   write_file_atomic(path, kSmall);
@@ -131,7 +131,7 @@ TEST_CASE("a file is read with its path as written") {
   CHECK(loaded.config.data.loc.file == path);
 }
 
-TEST_CASE("parse_config: lines, keys and values of 300 KB, an answer like any other") {
+TEST_CASE("parse_config: lines, keys and values of 300 KB, read or reported like shorter ones") {
   const std::string text(300'000, 'a');
   CHECK(parse("name: " + text + "\n" + kSmall).config.name == text);
   CHECK(mistakes(kSmall + "run: {dir: [\n" + text + ":b\n").find("not valid YAML") !=
@@ -146,7 +146,7 @@ TEST_CASE("parse_config: lines, keys and values of 300 KB, an answer like any ot
   }
 }
 
-TEST_CASE("a config may come through a pipe") {
+TEST_CASE("load_config: a pipe, read up to 16 MB") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "pipe.yaml";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);

@@ -26,12 +26,12 @@ std::vector<std::string> changes(const std::string& text, const std::vector<Over
 
 using Lines = std::vector<std::string>;
 
-TEST_CASE("nothing changes between equal configs") {
+TEST_CASE("resume_changes: equal configs, no changes") {
   CHECK(changes(kBackbone, {}, {}).empty());
   CHECK(changes(rich_config(), {}, {}).empty());
 }
 
-TEST_CASE("each key says whether it may change on resume") {
+TEST_CASE("resume_changes: each key, free, a warning or an error") {
   struct Row {
     std::string key, value;
     std::string severity;  // "" for a free one
@@ -93,16 +93,14 @@ TEST_CASE("each key says whether it may change on resume") {
   }
 }
 
-TEST_CASE(
-    "resume_changes: threads and lanes do not matter to ordered sums, only if both runs have "
-    "them") {
+TEST_CASE("resume_changes: threads and lanes with ordered sums in both runs, no changes") {
   const Override ordered = set("parallel.reduction", "ordered");
   const Override threads = set("parallel.threads", "2"), lanes = set("parallel.lanes", "2");
   CHECK(changes(kBackbone, {ordered}, {ordered, threads, lanes}).empty());
   CHECK(changes(kBackbone, {}, {ordered, threads}) == Lines{"parallel.threads null 2 warning"});
 }
 
-TEST_CASE("another optimizer is one change, and a slot may not come or go") {
+TEST_CASE("resume_changes: another optimizer, one change, and a slot more or less, an error") {
   const auto sgd = [](const char* momentum) {
     return std::vector<Override>{set("optimizer.sgd.momentum", momentum)};
   };
@@ -115,7 +113,7 @@ TEST_CASE("another optimizer is one change, and a slot may not come or go") {
         Lines{"optimizer.sgd.momentum 0.8 0.9 warning"});
 }
 
-TEST_CASE("of keys that belong together only the changed one is named") {
+TEST_CASE("resume_changes: keys that belong together, only the changed one") {
   const Override crop = set("data.fit", "crop");
   CHECK(changes(kBackbone, {crop}, {crop, set("data.crop_fraction", "0.5")}) ==
         Lines{"data.crop_fraction 1 0.5 error"});
@@ -127,7 +125,7 @@ TEST_CASE("resume_changes: the order of validation_split, an error") {
         Lines{"data.validation_split_order stratified last error"});
 }
 
-TEST_CASE("another schedule may be taken, key by key") {
+TEST_CASE("resume_changes: another schedule, a warning for each key") {
   CHECK(changes(kBackbone, {}, {set("schedule", "cosine")}) ==
         Lines{"schedule.constant {} absent warning", "schedule.cosine.alpha absent 0 warning",
               "schedule.cosine.decay_over absent null warning"});

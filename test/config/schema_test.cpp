@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST_CASE("the schema is closed and names every key of a config") {
+TEST_CASE("json_schema: sections, all are named and no other keys are allowed") {
   const Json file = Json::parse(json_schema()), schema = file["else"];
   CHECK(file["$schema"] == "https://json-schema.org/draft/2020-12/schema");
   CHECK(schema["additionalProperties"] == false);
@@ -32,7 +32,7 @@ TEST_CASE("the schema is closed and names every key of a config") {
 }
 
 TEST_CASE(
-    "--set can name the keys of alternatives and of sections left out, and takes what is named") {
+    "settable_keys: keys of alternatives and optional sections, listed and accepted by --set") {
   const std::vector<std::string> keys = settable_keys();
   const std::set<std::string> names(keys.begin(), keys.end());
   CHECK(names.size() == keys.size());
@@ -53,7 +53,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a default stands in the struct alone, and the schema shows it") {
+TEST_CASE("json_schema: defaults, those of the structs and not repeated in help texts") {
   const auto check = [](const auto& self, const Schema& schema) -> void {
     for (const Field& field : schema.fields) {
       CAPTURE(field.key);
@@ -93,14 +93,15 @@ void check_node(const Json& node, const Json& definitions, int& maps) {
   }
 }
 
-TEST_CASE("every part of the schema is closed and described") {
+TEST_CASE("json_schema: every part, described and without other keys") {
   const Json schema = Json::parse(json_schema());
   int maps = 0;
   check_node(schema, schema["$defs"], maps);
   CHECK(maps > 30);
 }
 
-TEST_CASE("configs/schema.json is the schema, and every config names it to editors") {
+TEST_CASE(
+    "json_schema: configs/schema.json, the same text, and every shipped config refers to it") {
   const Path file = test::source_file("configs/schema.json");
   const std::string text = json_schema() + "\n";
   if (std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr) write_file_atomic(file, text);
@@ -118,7 +119,7 @@ TEST_CASE("configs/schema.json is the schema, and every config names it to edito
 }
 
 // valid/ must all pass and invalid/ must all fail in check_schema.py.
-TEST_CASE("a validator from outside agrees with the reader") {
+TEST_CASE("json_schema: a validator of another project, the same valid and invalid configs") {
   const TemporaryFolder folder;
   const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";
   std::filesystem::create_directories(valid);

@@ -18,7 +18,7 @@ std::vector<std::string> shipped() {
   return paths;
 }
 
-TEST_CASE("the number of devices and the batch size of every config come from the environment") {
+TEST_CASE("shipped configs: NUM_GPUS, BATCH_SIZE and DEVICE, used by every config") {
   REQUIRE(shipped().size() >= 16);
   for (const std::string& path : shipped()) {
     INFO(path);
