@@ -169,7 +169,7 @@ void print_answers(const Case& one, std::ostream& out) {
 
 }  // namespace
 
-TEST_CASE("every op: what follows from one changed input") {
+TEST_CASE("infer: one changed input of each op, the golden shapes and errors") {
   std::ostringstream printed;
   for (const auto& cases : {windows(), rows_and_elements(), normalizations_and_updates()}) {
     for (const Case& one : cases) print_answers(one, printed);

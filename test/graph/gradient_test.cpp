@@ -57,7 +57,7 @@ const Shape kImage{kBatch, 6, 6, 4};
 
 }  // namespace
 
-TEST_CASE("convolution: the activation first, then data, then weights") {
+TEST_CASE("differentiate: Conv, nodes for the activation, then data, then weights") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   const ValueId kernel = rule.parameter("layer/kernel", {3, 3, 4, 8});
@@ -90,7 +90,7 @@ TEST_CASE("convolution: the activation first, then data, then weights") {
   }
 }
 
-TEST_CASE("dense: gradients of weights are float32, of x have its type") {
+TEST_CASE("differentiate: Dense, gradients of weights in float32 and of x in its type") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5}, Role::kActivation, DType::kBFloat16);
   const ValueId kernel = rule.parameter("layer/kernel", {5, 3});
@@ -103,7 +103,7 @@ TEST_CASE("dense: gradients of weights are float32, of x have its type") {
   CHECK(rule.graph[rule.gradients[1]].type == DType::kFloat32);
 }
 
-TEST_CASE("pooling: max keeps its index for the gradient, average does not") {
+TEST_CASE("differentiate: Pool, an index for max and none for average") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   Pool pool{Pool::Kind::kMax, {{2, 2}, {2, 2}}, false};
@@ -139,7 +139,7 @@ TEST_CASE("pooling: max keeps its index for the gradient, average does not") {
   }
 }
 
-TEST_CASE("the fused convolution and pooling has gradients of weights only") {
+TEST_CASE("differentiate: ConvMaxPool, gradients of weights only") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 6, 6, 1});
   const ValueId kernel = rule.parameter("layer/kernel", {3, 3, 1, 8});
@@ -150,7 +150,7 @@ TEST_CASE("the fused convolution and pooling has gradients of weights only") {
   CHECK(rule.graph[rule.gradients[2]].name == "layer/bias/gradient");
 }
 
-TEST_CASE("an activation is differentiated at its output, or at its input when it has to be") {
+TEST_CASE("differentiate: Activate, from its output where possible and else from its input") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});
   SUBCASE("relu") {
@@ -164,13 +164,13 @@ TEST_CASE("an activation is differentiated at its output, or at its input when i
   CHECK(rule.emitted() == "activate_backward");
 }
 
-TEST_CASE("softmax") {
+TEST_CASE("differentiate: Softmax, one node") {
   Rule rule;
   rule.run(Softmax{}, {rule.value("x", {kBatch, 5})});
   CHECK(rule.emitted() == "softmax_backward");
 }
 
-TEST_CASE("batch norm: one node for all three, with y where an activation is fused") {
+TEST_CASE("differentiate: BatchNorm, one node for three gradients, with y for a fused activation") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   const ValueId gamma = rule.parameter("layer/gamma", {4});
@@ -201,7 +201,7 @@ TEST_CASE("batch norm: one node for all three, with y where an activation is fus
   }
 }
 
-TEST_CASE("dropout draws the same mask backwards") {
+TEST_CASE("differentiate: Dropout, the same rate, layer and seed backward") {
   Rule rule;
   rule.run(Dropout{0.25f, 3, 17}, {rule.value("x", {kBatch, 5})});
   const auto& op = std::get<Dropout>(rule.graph.nodes[1].op);
@@ -210,7 +210,7 @@ TEST_CASE("dropout draws the same mask backwards") {
   CHECK(op.seed == 17);
 }
 
-TEST_CASE("ops that move values move gradients back") {
+TEST_CASE("differentiate: Add, Concat, Reshape and ZeroPad, gradients are moved back") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   SUBCASE("add") {
@@ -237,7 +237,8 @@ TEST_CASE("ops that move values move gradients back") {
   }
 }
 
-TEST_CASE("gradients of products, biases, groups and transposed convolutions") {
+TEST_CASE(
+    "differentiate: Multiply, AddBias, GroupNorm, UpSample and ConvBackwardData, their nodes") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   SUBCASE("multiply") {
@@ -268,7 +269,7 @@ TEST_CASE("gradients of products, biases, groups and transposed convolutions") {
   }
 }
 
-TEST_CASE("the loss gives the gradient of its logits itself") {
+TEST_CASE("differentiate: Loss, the gradient of the logits as its second output") {
   Graph graph;
   Value logits, labels;
   logits.shape = {kBatch, 10};
@@ -283,7 +284,7 @@ TEST_CASE("the loss gives the gradient of its logits itself") {
   CHECK(gradients == std::vector<ValueId>{graph.nodes[0].outputs[1], kNoValue});
 }
 
-TEST_CASE("nothing flows back where no gradient comes in") {
+TEST_CASE("differentiate: no gradient of the output, no node and no gradient") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});
   rule.graph.add1(Activate{kRelu}, {x}, "layer", {});
@@ -291,7 +292,7 @@ TEST_CASE("nothing flows back where no gradient comes in") {
   CHECK(rule.graph.nodes.size() == 1);
 }
 
-TEST_CASE("ops of the backward pass have no gradient") {
+TEST_CASE("differentiate: ops of the backward pass, std::logic_error") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});
   CHECK_THROWS_AS(rule.run(Slice{0, 2}, {x}), std::logic_error);
@@ -299,7 +300,7 @@ TEST_CASE("ops of the backward pass have no gradient") {
   CHECK_THROWS_AS(other.run(L2Penalty{1}, {other.parameter("w", {3})}), std::logic_error);
 }
 
-TEST_CASE("no gradient is emitted where none arrives, or none is wanted") {
+TEST_CASE("differentiate: each op without a gradient of its output or a wanted input, no node") {
   const Window two{{2, 2}, {2, 2}};
   const Op ops[] = {Activate{kRelu},
                     Pool{Pool::Kind::kMax, two, false},

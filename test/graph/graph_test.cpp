@@ -31,7 +31,7 @@ struct Small {
 
 }  // namespace
 
-TEST_CASE("producers, consumers and names") {
+TEST_CASE("Graph: producer(), consumers() and find(), the nodes and values") {
   Small s;
   CHECK(s.graph.producer(s.y) == 0);
   CHECK(s.graph.producer(s.x) == -1);
@@ -43,7 +43,7 @@ TEST_CASE("producers, consumers and names") {
   CHECK(s.graph[s.y].shape == Shape{kBatch, 2});
 }
 
-TEST_CASE("a wrong node names the layer and the place") {
+TEST_CASE("Graph: add() of a node with a wrong input, an error with the layer and its place") {
   Small s;
   try {
     s.graph.add1(Conv{}, {s.z, s.kernel}, "conv2d", {"m.yaml", 3, 5});
@@ -54,9 +54,9 @@ TEST_CASE("a wrong node names the layer and the place") {
   CHECK_THROWS_AS(s.graph.add1(BatchNorm{}, {s.z}, "norm", {}), std::logic_error);
 }
 
-TEST_CASE("verify accepts a graph as add() makes it") { CHECK_NOTHROW(verify(Small().graph)); }
+TEST_CASE("verify: a graph made by add(), accepted") { CHECK_NOTHROW(verify(Small().graph)); }
 
-TEST_CASE("verify finds broken invariants") {
+TEST_CASE("verify: broken invariants, std::logic_error") {
   Small s;
   SUBCASE("use before production") { std::swap(s.graph.nodes[0], s.graph.nodes[1]); }
   SUBCASE("two producers") { s.graph.nodes[1].outputs = {s.y}; }
@@ -71,13 +71,13 @@ TEST_CASE("verify finds broken invariants") {
   CHECK_THROWS_AS(verify(s.graph), std::logic_error);
 }
 
-TEST_CASE("activations may have either floating-point type") {
+TEST_CASE("verify: an activation in bfloat16, accepted") {
   Small s;
   s.graph[s.y].type = DType::kBFloat16;
   CHECK_NOTHROW(verify(s.graph));
 }
 
-TEST_CASE("flops are twice the multiply-accumulates of a sample") {
+TEST_CASE("flops: Conv, Dense and their gradients, twice the multiply-accumulates of a sample") {
   Graph graph;
   const ValueId x = graph.add_value(value("x", {kBatch, 8, 8, 4}, Role::kInput));
   const ValueId kernel = graph.add_value(value("k", {3, 3, 2, 6}, Role::kParameter));
@@ -94,7 +94,7 @@ TEST_CASE("flops are twice the multiply-accumulates of a sample") {
   CHECK(flops(graph, graph.nodes[4]) == conv);
 }
 
-TEST_CASE("a printed graph shows values, attributes and layers") {
+TEST_CASE("print: a graph, its values, attributes and layers") {
   std::ostringstream out;
   print(Small().graph, out);
   CHECK(out.str() ==

@@ -46,7 +46,7 @@ const Activation kRelu{Activation::Kind::kRelu, 0};
 
 }  // namespace
 
-TEST_CASE("the output of a window is rounded down and 0 where it does not fit") {
+TEST_CASE("Window: output(), rounded down, and 0 where the window does not fit") {
   CHECK(window(3).output(8, 0) == 6);
   CHECK(window(3, 2).output(8, 0) == 3);
   CHECK(window(3, 2, 1).output(8, 0) == 4);
@@ -60,13 +60,13 @@ TEST_CASE("the output of a window is rounded down and 0 where it does not fit") 
   CHECK(dilated.output(8, 1) == 3);
 }
 
-TEST_CASE("preprocess gives float32 images") {
+TEST_CASE("infer: Preprocess, float32 images") {
   const Preprocess op{1, {0, 0, 0}, {1, 1, 1}};
   CHECK(shape(op, {u8({kBatch, 4, 5, 3})}) == "[batch, 4, 5, 3] float32");
   CHECK(shape(op, {f32({kBatch, 4, 5, 3})}) == "[batch, 4, 5, 3] float32");
 }
 
-TEST_CASE("convolution shapes, forward and backward") {
+TEST_CASE("infer: Conv, shapes forward and backward") {
   const Conv op{window(3, 2, 1), 2, true, kRelu};
   const Typed kernel = f32({3, 3, 2, 6}), bias = f32({6}), y = f32({kBatch, 4, 5, 6});
   CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 4, 5, 6] float32");
@@ -81,7 +81,7 @@ TEST_CASE("convolution shapes, forward and backward") {
         "[3, 3, 2, 6] float32");
 }
 
-TEST_CASE("the fused convolution and max pooling gives an index of bytes") {
+TEST_CASE("infer: ConvMaxPool, an index of bytes") {
   const ConvMaxPool op{{window(3), 1, true, kRelu}, window(2, 2)};
   const Typed kernel = f32({3, 3, 4, 6}), bias = f32({6}), y = f32({kBatch, 3, 3, 6});
   CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 3, 3, 6] float32 [batch, 3, 3, 6] uint8");
@@ -89,14 +89,14 @@ TEST_CASE("the fused convolution and max pooling gives an index of bytes") {
               {kImage, y, y, u8(y.shape)}) == "[3, 3, 4, 6] float32 [6] float32");
 }
 
-TEST_CASE("dense shapes keep the type of the input, gradients of weights are float32") {
+TEST_CASE("infer: Dense, the type of the input, and float32 for gradients of weights") {
   const Typed x = bf16({kBatch, 5}), kernel = f32({5, 3}), dy = f32({kBatch, 3});
   CHECK(shape(Dense{true, {}}, {x, kernel, f32({3})}) == "[batch, 3] bfloat16");
   CHECK(shape(DenseBackwardData{5}, {dy, kernel}) == "[batch, 5] float32");
   CHECK(shape(DenseBackwardWeights{true}, {x, dy}) == "[5, 3] float32 [3] float32");
 }
 
-TEST_CASE("pooling shapes") {
+TEST_CASE("infer: Pool and GlobalPool, shapes forward and backward") {
   const Pool max{Pool::Kind::kMax, window(3, 2, 1), true};
   const Typed y = f32({kBatch, 4, 5, 4});
   CHECK(shape(max, {kImage}) == "[batch, 4, 5, 4] float32 [batch, 4, 5, 4] uint8");
@@ -113,7 +113,7 @@ TEST_CASE("pooling shapes") {
               {f32({kBatch, 4}), kImage, f32({kBatch, 4})}) == "[batch, 8, 9, 4] float32");
 }
 
-TEST_CASE("a factor or bias is repeated for what it lacks") {
+TEST_CASE("infer: Multiply and AddBias, a factor or bias is repeated along axes that it lacks") {
   const Typed channels = f32({kBatch, 1, 1, 4}), vector = f32({4}), pixels = f32({8, 9, 4});
   for (const Typed& factor : {kImage, channels, vector, pixels}) {
     CHECK(shape(Multiply{}, {kImage, factor}) == "[batch, 8, 9, 4] float32");
@@ -132,7 +132,7 @@ TEST_CASE("a factor or bias is repeated for what it lacks") {
   CHECK(wrong(AddBias{}, {kImage, f32({5})}).find("bias is [5]") != std::string::npos);
 }
 
-TEST_CASE("groups divide the channels") {
+TEST_CASE("infer: GroupNorm, the groups must divide the channels") {
   const Typed gamma = f32({4});
   CHECK(shape(GroupNorm{2}, {bf16(kImage.shape), gamma, gamma}) == "[batch, 8, 9, 4] bfloat16");
   CHECK(shape(GroupNorm{1, true}, {f32({kBatch, 4}), gamma, gamma}) == "[batch, 4] float32");
@@ -144,7 +144,7 @@ TEST_CASE("groups divide the channels") {
   }
 }
 
-TEST_CASE("enlarged images") {
+TEST_CASE("infer: UpSample, the enlarged image, or an error") {
   const UpSample op{UpSample::Kind::kBilinear, 2, 3};
   CHECK(shape(op, {kImage}) == "[batch, 16, 27, 4] float32");
   CHECK(shape(UpSampleBackward{op.kind, 2, 3}, {f32({kBatch, 16, 27, 4})}) ==
@@ -156,7 +156,7 @@ TEST_CASE("enlarged images") {
   CHECK_FALSE(wrong(UpSampleBackward{op.kind, 3, 3}, {kImage}).empty());
 }
 
-TEST_CASE("element-wise ops keep the shape") {
+TEST_CASE("infer: element-wise ops, the shape and type of the input") {
   const Typed x = bf16({kBatch, 7});
   for (const Op& op : {Op{Activate{kRelu}}, Op{Softmax{}}, Op{Dropout{}}}) {
     CHECK(shape(op, {x}) == "[batch, 7] bfloat16");
@@ -166,7 +166,7 @@ TEST_CASE("element-wise ops keep the shape") {
   }
 }
 
-TEST_CASE("batch norm shapes, of images and of rows") {
+TEST_CASE("infer: BatchNorm, shapes of images and of rows") {
   const Typed x = bf16({kBatch, 8, 9, 4}), c = f32({4});
   CHECK(shape(BatchNorm{}, {x, c, c}) == "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
   CHECK(shape(BatchNorm{}, {f32({kBatch, 4}), c, c}) ==
@@ -185,7 +185,7 @@ TEST_CASE("batch norm shapes, of images and of rows") {
         "[3, 3, 2, 4] float32 [4] float32");
 }
 
-TEST_CASE("shapes of ops that move values") {
+TEST_CASE("infer: Concat, Slice, Reshape, ZeroPad and Crop, their shapes") {
   const Typed narrow = f32({kBatch, 8, 9, 2});
   CHECK(shape(Concat{}, {kImage, narrow, narrow}) == "[batch, 8, 9, 8] float32");
   CHECK(shape(Slice{1, 3}, {kImage}) == "[batch, 8, 9, 2] float32");
@@ -194,7 +194,7 @@ TEST_CASE("shapes of ops that move values") {
   CHECK(shape(Crop{1, 2, 3, 4}, {kImage}) == "[batch, 5, 2, 4] float32");
 }
 
-TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
+TEST_CASE("infer: Loss, float32, and its gradient in the type of the logits") {
   const Typed logits = bf16({kBatch, 10});
   CHECK(shape(Loss{}, {logits, i32({kBatch})}) == "[batch] float32");
   CHECK(shape(Loss{LossKind::kMeanSquaredError, 0, true}, {logits, f32({kBatch, 10})}) ==
@@ -207,7 +207,7 @@ TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
         "layer: the label is [batch, 4], expected [batch, 6]");
 }
 
-TEST_CASE("an update gives the parameter and its slots") {
+TEST_CASE("infer: Update, the parameter and its slots") {
   const Typed w = f32({3, 2});
   CHECK(shape(Update{SgdRule{}, {}, 0, 0, 1, 0, 0}, {w, w}) == "[3, 2] float32");
   CHECK(infer(Update{SgdRule{0.9f, true}, {}, 0, 0, 1, 0, 0}, {w, w, w}, "u", kLoc).size() == 2);
@@ -216,7 +216,7 @@ TEST_CASE("an update gives the parameter and its slots") {
                   std::logic_error);
 }
 
-TEST_CASE("shape errors say what was expected and what to do") {
+TEST_CASE("infer: wrong shapes, errors with what was expected and what to do") {
   const Typed flat = f32({kBatch, 10}), tiny = f32({kBatch, 3, 3, 64});
   CHECK(wrong(Conv{window(5), 1, false, {}}, {tiny, f32({5, 5, 64, 8})}) ==
         "layer: window 5x5 does not fit into 3x3 (input [batch, 3, 3, 64]); use a smaller window, "
