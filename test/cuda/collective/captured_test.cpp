@@ -68,7 +68,8 @@ class Step {
 
 }  // namespace
 
-TEST_CASE("captured sums are those of each replay, between others and in every order of work") {
+TEST_CASE(
+    "NcclCollective: captured sums, replays between other sums give the values of each replay") {
   for (const int ranks : {2, 4}) {
     for (int seed = 1; seed <= 10; ++seed) {
       CAPTURE(ranks);
@@ -92,7 +93,8 @@ TEST_CASE("captured sums are those of each replay, between others and in every o
   }
 }
 
-TEST_CASE("a replay that waits for a rank ends with its host and step, graphs and all") {
+TEST_CASE(
+    "NcclCollective: a replay that waits for a rank, ends with the rank's host and the step") {
   for (const int ranks : {2, 4}) {
     const FakeMachine machine;
     std::latch others_ended(ranks - 1);
@@ -127,7 +129,8 @@ TEST_CASE("a replay that waits for a rank ends with its host and step, graphs an
   }
 }
 
-TEST_CASE("a rank that fails ends the replays of the others, and its own captures") {
+TEST_CASE(
+    "NcclCollective: a rank that fails, replays of the others and captures end with its reason") {
   for (int seed = 1; seed <= 10; ++seed) {
     const FakeMachine machine(seed);
     const auto outcomes = run_ranks({own_devices(4)}, [&](Rank& rank) {
@@ -149,7 +152,7 @@ TEST_CASE("a rank that fails ends the replays of the others, and its own capture
   }
 }
 
-TEST_CASE("errors of NCCL in a capture or of a replay name the rank, its host and the step") {
+TEST_CASE("NcclCollective: errors of NCCL in captures and replays, with the rank, host and step") {
   struct Fault {
     const char* function;
     int call;
@@ -208,7 +211,7 @@ class ShortDeadlock {
 
 // In the next two tests the other rank of this process waits for the first one too, so that only
 // the watch can end the waits.
-TEST_CASE("NcclCollective: a launch that a full queue blocks, ends after parallel.timeout") {
+TEST_CASE("NcclCollective: a launch that a full queue blocks, it ends after parallel.timeout") {
   const ShortDeadlock deadlock;
   // Each length of the queue lets another call of a replay be the one that blocks.
   for (const char* queue : {"6", "7", "8", "9"}) {

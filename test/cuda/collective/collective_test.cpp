@@ -152,7 +152,7 @@ TEST_CASE("CudaStream: a wait for another rank, blocks, and only the watch of th
   CHECK(fake::count_calls("cudaStreamQuery") == 0);
 }
 
-TEST_CASE("buffers, streams, events and graphs: freed on a fresh thread, no context on GPU 0") {
+TEST_CASE("runtime handles: destroyed on a thread without a device, no context on GPU 0") {
   const FakeMachine machine;
   std::thread([] {
     const DeviceGuard guard(1);
@@ -181,7 +181,7 @@ TEST_CASE("buffers, streams, events and graphs: freed on a fresh thread, no cont
   CHECK(fake::devices_with_context() == std::set<int>{1});
 }
 
-TEST_CASE("the watch of a group: contexts on the devices of its ranks alone") {
+TEST_CASE("PeerWatch: contexts only on the devices of the ranks of the group") {
   const FakeMachine machine;
   // The ranks end on a thread that has chosen no device.
   std::thread([] {
@@ -198,7 +198,7 @@ TEST_CASE("the watch of a group: contexts on the devices of its ranks alone") {
   CHECK(fake::devices_with_context() == std::set<int>{1, 2});
 }
 
-TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' work") {
+TEST_CASE("CudaCollective: all_reduce in every order of device work, the same bits on all ranks") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     for (const std::size_t count : {1, 5, 64, 65, 1000, 20011}) {
@@ -221,7 +221,7 @@ TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' 
   }
 }
 
-TEST_CASE("a gather has the values of all ranks in rank order") {
+TEST_CASE("CudaCollective: all_gather, the values of all ranks in rank order") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     for (const std::size_t count : {1, 3, 1000}) {
@@ -244,7 +244,7 @@ TEST_CASE("a gather has the values of all ranks in rank order") {
   }
 }
 
-TEST_CASE("calls follow each other without a wait, between work of each rank's own") {
+TEST_CASE("CudaCollective: calls between other work of each rank without a wait, correct values") {
   constexpr std::size_t kCount = 777;
   for (const Way& way : ways()) {
     CAPTURE(way.name);
@@ -280,7 +280,7 @@ TEST_CASE("calls follow each other without a wait, between work of each rank's o
   }
 }
 
-TEST_CASE("a rank alone keeps its values, and sums of nothing are nothing") {
+TEST_CASE("CudaCollective: one rank, its own values, and calls of 0 values, no work") {
   const FakeMachine machine;
   check_all_done(run_ranks({{2}}, [](Rank& rank) {
     float* values = rank.upload({1, 2, 3});
@@ -310,7 +310,7 @@ void rank_1_fails(Rank& rank) {
   rank.download(values, 100);
 }
 
-TEST_CASE("a rank that fails ends the others' sums with its reason") {
+TEST_CASE("CudaCollective: a rank that fails, sums of the others end with its reason") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     const FakeMachine machine;
@@ -324,7 +324,8 @@ TEST_CASE("a rank that fails ends the others' sums with its reason") {
   }
 }
 
-TEST_CASE("ranks of one GPU: after another rank's failure each waits for who reads its values") {
+TEST_CASE(
+    "SharedDeviceCollective: a rank that fails, each rank waits for the readers of its values") {
   // How far each rank has come when another fails is the host's choice: many turns for all of them.
   for (int turn = 0; turn < turns(300); ++turn) {
     CAPTURE(turn);
@@ -334,7 +335,7 @@ TEST_CASE("ranks of one GPU: after another rank's failure each waits for who rea
   }
 }
 
-TEST_CASE("memory that is not pinned holds what was downloaded when the call returns") {
+TEST_CASE("CudaStream: download() to memory that is not pinned, complete when the call returns") {
   // The seed decides whether CUDA's copy to such memory has ended when it returns.
   for (int turn = 0; turn < 20; ++turn) {
     CAPTURE(turn);
@@ -351,8 +352,7 @@ TEST_CASE("memory that is not pinned holds what was downloaded when the call ret
   }
 }
 
-TEST_CASE(
-    "ranks of one GPU: a call of CUDA that fails in a sum ends all sums before memory is freed") {
+TEST_CASE("SharedDeviceCollective: a CUDA error in a sum, all sums end before memory is freed") {
   const auto sum_and_free = [](Rank& rank) {
     float* values = rank.upload(Values(1000, 1.0f));
     try {
@@ -387,7 +387,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a rank that never comes is named when the time is over, and ends when it does come") {
+TEST_CASE("CudaCollective: a rank that is late, an error that names it on all ranks") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     const FakeMachine machine;
@@ -425,7 +425,7 @@ TEST_CASE("a rank that never comes is named when the time is over, and ends when
   }
 }
 
-TEST_CASE("errors of NCCL name the rank, its host and the call") {
+TEST_CASE("NcclCollective: errors of NCCL, with the rank, its host and the call") {
   struct Fault {
     const char* function;
     const char* error;
@@ -464,7 +464,7 @@ TEST_CASE("errors of NCCL name the rank, its host and the call") {
   }
 }
 
-TEST_CASE("a group in which only some ranks share a GPU is rejected on all ranks") {
+TEST_CASE("make_cuda_collective: only some ranks share a GPU, an error on all ranks") {
   const FakeMachine machine;
   for (const std::vector<int>& devices : {std::vector{0, 0, 1}, std::vector{0, 1, 2, 1}}) {
     const auto outcomes = run_ranks({devices}, [](Rank&) {});
@@ -476,7 +476,7 @@ TEST_CASE("a group in which only some ranks share a GPU is rejected on all ranks
   }
 }
 
-TEST_CASE("ranks that sum different numbers of values are an internal error, not a wait") {
+TEST_CASE("SharedDeviceCollective: ranks that sum different numbers of values, an internal error") {
   const FakeMachine machine;
   const auto outcomes = run_ranks({one_device(2)}, [](Rank& rank) {
     float* values = rank.upload(Values(10, 1.0f));

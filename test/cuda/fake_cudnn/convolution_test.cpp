@@ -118,7 +118,7 @@ TEST_CASE("convolution: tensor cores where they are allowed and worth it") {
   }
 }
 
-TEST_CASE("convolution: a workspace above the limit is the last resort") {
+TEST_CASE("convolution: no engine within the workspace limit, the one with the least workspace") {
   ConvolutionProblem problem = wide_problem();
   problem.type = DType::kBFloat16;
   backend::cuda::PlannerOptions options;
@@ -132,7 +132,7 @@ TEST_CASE("convolution: a workspace above the limit is the last resort") {
   CHECK(convolution_error(*planner, problem) <= kRounding);
 }
 
-TEST_CASE("convolution: extents that do not fit together are refused") {
+TEST_CASE("convolution: extents that do not fit together, an error") {
   const auto planner = make_convolution_planner();
   const auto refused = [&](const char* why, const auto& change) {
     ConvolutionProblem problem = convolution_table()[3].problem;
@@ -153,7 +153,7 @@ TEST_CASE("convolution: extents that do not fit together are refused") {
   });
 }
 
-TEST_CASE("convolution: without an engine the message says why each was left out") {
+TEST_CASE("convolution: no engine, an error with the reason for each that was left out") {
   const fake::KeepSettings keep;
   const auto planner = make_convolution_planner();
   fake::settings().before_finalize = [](fake::OpenDescriptor& d) {
@@ -174,7 +174,7 @@ TEST_CASE("convolution: without an engine the message says why each was left out
   CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains("no plans today"), DeviceError);
 }
 
-TEST_CASE("convolution: a plan for a device that is not here cannot run") {
+TEST_CASE("convolution: a plan for a GPU model without the GPU, it cannot run") {
   backend::cuda::PlannerOptions options;
   options.device_properties = R"({"deviceName":"none"})";
   const auto planner = make_convolution_planner(options);
@@ -183,7 +183,7 @@ TEST_CASE("convolution: a plan for a device that is not here cannot run") {
   CHECK_THROWS_AS(convolution_error(*planner, problem), DeviceError);
 }
 
-TEST_CASE("convolution: nothing is left over") {
+TEST_CASE("convolution: planners and plans that are destroyed, no objects of cuDNN are left") {
   const std::size_t before = fake::live_objects();
   {
     const auto planner = make_convolution_planner();
@@ -196,7 +196,7 @@ TEST_CASE("convolution: nothing is left over") {
 
 // ---- Plans on disk ------------------------------------------------------------------------------
 
-TEST_CASE("plan cache: a plan is chosen once and read after that") {
+TEST_CASE("plan cache: a second request for a plan, read from the cache") {
   const TemporaryFolder folder;
   backend::cuda::PlannerOptions options;
   options.cache = folder.path();
@@ -233,7 +233,7 @@ TEST_CASE("plan cache: a plan is chosen once and read after that") {
   CHECK(run_all().first == problems.size());
 }
 
-TEST_CASE("plan cache: another limit, device or problem is another plan") {
+TEST_CASE("plan cache: another limit, device or problem, another plan") {
   const TemporaryFolder folder;
   const auto chosen = [&](const ConvolutionProblem& problem, const auto& change) {
     backend::cuda::PlannerOptions options;
@@ -289,7 +289,7 @@ TEST_CASE("plan cache: another limit, device or problem is another plan") {
   }
 }
 
-TEST_CASE("plan cache: a damaged file is replaced") {
+TEST_CASE("plan cache: a damaged file, replaced") {
   const TemporaryFolder folder;
   backend::cuda::PlannerOptions options;
   options.cache = folder.path();

@@ -51,7 +51,7 @@ TEST_CASE("matrix product: TF32 rounds when asked and not otherwise") {
   CHECK(matmul_error(*planner, problem) <= 1);
 }
 
-TEST_CASE("matrix product: without an algorithm the message names the problem") {
+TEST_CASE("matrix product: no algorithm, an error that names the problem") {
   const fake::KeepSettings keep;
   fake::settings().before_matmul_attribute = [](auto name, std::int32_t& value) {
     if (name == CUBLASLT_MATMUL_DESC_TRANSA) value = CUBLAS_OP_T;
@@ -67,7 +67,7 @@ TEST_CASE("matrix product: without an algorithm the message names the problem") 
       DeviceError);
 }
 
-TEST_CASE("matrix product: what cannot be computed is refused") {
+TEST_CASE("matrix product: a problem that cannot be computed, an error") {
   const auto planner = make_matmul_planner();
   MatmulProblem problem;
   problem.m = problem.n = problem.k = 4;
@@ -81,7 +81,8 @@ TEST_CASE("matrix product: what cannot be computed is refused") {
   CHECK_THROWS_AS(planner->plan(problem), DeviceError);
 }
 
-TEST_CASE("matrix product: nothing is left over") {
+TEST_CASE(
+    "matrix product: planners and plans that are destroyed, no objects of cuBLASLt are left") {
   const std::size_t before = fake::live_objects();
   {
     const auto planner = make_matmul_planner();

@@ -42,7 +42,7 @@ Findings run_table() {
 
 constexpr int kRows = 16 * 3;
 
-TEST_CASE("mistakes: without one, nothing is found") {
+TEST_CASE("mistakes: correct plans, no mistake is found") {
   const Findings findings = run_table();
   CHECK(findings.wrong + findings.refused == 0);
   CHECK(findings.unnoticed == kRows);

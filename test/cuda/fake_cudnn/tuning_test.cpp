@@ -118,7 +118,7 @@ TEST_CASE("tuning: the fastest candidate, the first of equals, none that fails")
   CHECK(fastest({candidate("a")}, timer) == 0);
 }
 
-TEST_CASE("tuning: of a convolution's engines, those that may be used are timed") {
+TEST_CASE("tuning: engines of a convolution, only those that may be used are timed") {
   for (const char* engine : {"engine 28,", "engine 41,", "engine 0,"}) {
     CAPTURE(engine);
     Tuned tuned;
@@ -158,7 +158,7 @@ TEST_CASE("tuning: without a faster candidate the heuristics' choice stays") {
   CHECK(tuned.product(usual_product()) == "cublasLt, timed, 4 KiB");
 }
 
-TEST_CASE("tuning: a bias and relu count, in the engine or as kernels after it") {
+TEST_CASE("tuning: bias and relu, their time counts in the engine or as kernels after it") {
   ConvolutionProblem problem = usual_convolution();
   problem.bias = problem.relu = true;
   for (const bool fused : {true, false}) {
@@ -267,7 +267,7 @@ TEST_CASE("tuning: planners of two devices without a folder, one choice") {
   CHECK(convolve(nullptr) != first_engine);
 }
 
-TEST_CASE("tuning: files that are damaged or of something else are ignored, named and replaced") {
+TEST_CASE("tuning: damaged files and files of something else, named, ignored and replaced") {
   const auto only_file = [](const Tuned& tuned) {
     return std::filesystem::directory_iterator(tuned.folder.path())->path();
   };
@@ -312,7 +312,7 @@ TEST_CASE("tuning: files that are damaged or of something else are ignored, name
   }
 }
 
-TEST_CASE("tuning: what a timer chose is not what heuristics choose, nor the other way round") {
+TEST_CASE("tuning: choices by a timer and by heuristics, kept apart") {
   Tuned tuned;
   tuned.timer->fast = "engine 0,";
   tuned.convolution(usual_convolution());

@@ -144,7 +144,8 @@ TEST_CASE("cuda batch norm: a mean far from zero costs no digits of the variance
   check_close(s.inverse_std, want[2], 1e-3);
 }
 
-TEST_CASE("cuda batch norm: the moments of ranks combine to those of all, empty ranks apart") {
+TEST_CASE(
+    "cuda batch norm: moments of several ranks, combined to those of all except empty ranks") {
   const std::int64_t c = 37;
   const std::vector<std::int64_t> rows = {0, 40, 0, 1, 300};
   Array x = Array::random(kF32, {341, c}, 1, -2, 5);

@@ -69,7 +69,7 @@ TEST_CASE("cuda clock: sums are hidden until the wait for them begins") {
   CHECK(same(times.all_reduce_hidden, 30 * kTick));
 }
 
-TEST_CASE("cuda clock: a start leaves out what was before, and forgets it when asked") {
+TEST_CASE("cuda clock: a start, the time before it does not count, and earlier laps only if kept") {
   for (const bool forget : {false, true}) {
     Clocked device;
     Clocked::at(1000);
@@ -82,7 +82,7 @@ TEST_CASE("cuda clock: a start leaves out what was before, and forgets it when a
   }
 }
 
-TEST_CASE("cuda clock: what is handed over is counted once, and time goes on") {
+TEST_CASE("cuda clock: laps passed to another clock, counted once, and the time goes on") {
   Clocked stream, call;
   call.clock->sums[0] = 77;  // of an earlier call
   Clocked::at(1000);

@@ -262,7 +262,7 @@ TEST_CASE("cuda copy_box: concat, slice, crop and padding of any width and align
   }
 }
 
-TEST_CASE("cuda copy_box: whole images in one piece, and nothing") {
+TEST_CASE("cuda copy_box: whole images are copied at once, and 0 elements not at all") {
   Array x = Array::random(DType::kUInt8, {2, 3, 4, 32}, 1, 0, 256);
   Array y(DType::kUInt8, Shape{2, 3, 4, 32});
   const cuda::BoxPitch pitch{384, 128, 32};

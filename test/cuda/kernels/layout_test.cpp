@@ -93,7 +93,7 @@ TEST_CASE("cuda sum_rows: any rows and channels, the same bits in any order") {
   }
 }
 
-TEST_CASE("cuda add_bias: whole and broken vectors") {
+TEST_CASE("cuda add_bias: counts that are and are not a multiple of a vector") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t c : {1, 5, 8, 48, 520}) {
       for (const std::int64_t shift : {0, 1}) {

@@ -268,7 +268,7 @@ TEST_CASE("cuda add_numbers: sums parts of a call in sample order") {
   }
 }
 
-TEST_CASE("cuda add_numbers: a loss that is not finite stays seen and null is not counted") {
+TEST_CASE("cuda add_numbers: a loss that is not finite, noted, and null arrays are not counted") {
   Array losses = Array::random(kF32, {300}, 1, 0, 3);
   losses.set(299, std::numeric_limits<double>::infinity());
   Device<cuda::StepNumbers> numbers({});

@@ -81,7 +81,7 @@ TEST_CASE("cuda multiply_repeated: a factor for a sample's channels, and its gra
   }
 }
 
-TEST_CASE("cuda multiply_repeated, add_repeated: parameters, and their gradients") {
+TEST_CASE("cuda multiply_repeated and add_repeated: parameters, outputs and gradients") {
   for (const DType type : kFloatTypes) {
     for (const Shape& image : images()) {
       for (const Shape& part : parameters(image)) {

@@ -173,7 +173,7 @@ TEST_CASE("cuda global pooling: averages and maxima, forward and backward") {
   }
 }
 
-TEST_CASE("cuda pool: more pixels than 32 bits count are refused") {
+TEST_CASE("cuda pool: more pixels than 32 bits can count, an error") {
   Window window;
   const cuda::PoolShape shape{1 << 16, 1 << 8, 1 << 8, 1, window};
   CHECK_THROWS_WITH_AS(

@@ -203,7 +203,7 @@ TEST_CASE("cuda update: every rule with every option, segments of any size, thre
   }
 }
 
-TEST_CASE("cuda update: nothing changes unless the state says so") {
+TEST_CASE("cuda update: a state without updates, no value changes") {
   Flat flat({graph::Update{graph::SgdRule{0.9f, false}, {}, 0, 0.1f, 1, 0.5f, 0}}, {1000});
   Device<cuda::StepState> state(ready_state());
   state->updates_now = 0;
@@ -308,7 +308,7 @@ TEST_CASE("cuda update: LAMB's steps are as long as their whole parameters, clip
   flat.check();
 }
 
-TEST_CASE("cuda update: LAMB leaves all as it is unless the state says so") {
+TEST_CASE("cuda update: LAMB and a state without updates, no value changes") {
   graph::Update update;
   update.rule = graph::LambRule{};
   Flat flat({update}, {1000});
@@ -323,7 +323,7 @@ TEST_CASE("cuda update: LAMB leaves all as it is unless the state says so") {
   for (const std::size_t i : {0, 2, 3, 4, 5}) check_equal(flat.buffers[i], flat.want[i]);
 }
 
-TEST_CASE("cuda check_gradients: finds the one that is not finite") {
+TEST_CASE("cuda check_gradients: one gradient that is not finite, found") {
   for (const std::int64_t count : {1, 1000, 5003}) {
     for (const std::int64_t shift : {0, 1}) {
       Array g = Array::random(kF32, {count}, 1, -1, 1, shift);
@@ -344,7 +344,7 @@ TEST_CASE("cuda check_gradients: finds the one that is not finite") {
   }
 }
 
-TEST_CASE("cuda settle_finite: this call, those it accumulates, and a stop before") {
+TEST_CASE("cuda settle_finite: this call, accumulated calls and an earlier stop, finite or not") {
   struct Case {
     std::uint32_t numbers, accumulate, before, stopped, finite, all_finite;
   };
@@ -405,7 +405,7 @@ TEST_CASE("cuda decide_update: calls after a stop change nothing and are not fin
   CHECK(state.stopped == 1);
 }
 
-TEST_CASE("cuda decide_update: a call that only accumulates answers for itself") {
+TEST_CASE("cuda decide_update: a call that only accumulates, finite if it is finite itself") {
   cuda::StepScalars scalars = {};
   cuda::StepState state = ready_state();
   state.all_finite = 0;  // of an earlier call

@@ -69,7 +69,7 @@ TEST_CASE("fake copies: to pageable memory may be done on return or not, to pinn
   CHECK(done < 64);
 }
 
-TEST_CASE("fake copies: between devices, and by the kind that the addresses say") {
+TEST_CASE("fake copies: between devices, and cudaMemcpyDefault by the kinds of the addresses") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   float* from = device_values(8);
@@ -110,7 +110,7 @@ TEST_CASE("fake copies: a fill sets bytes") {
   CHECK(std::isnan(values[2]));
 }
 
-TEST_CASE("fake copies: what is copied is in device memory for whoever asks") {
+TEST_CASE("fake copies: is_device_memory(), true for allocated ranges of that device") {
   const FreshFake fake;
   float* device = device_values(4);
   CHECK(fake::is_device_memory(device, 16));

@@ -4,7 +4,7 @@
 
 namespace trainer::test {
 
-TEST_CASE("fake devices: as many as asked for, each thread begins with device 0") {
+TEST_CASE("fake devices: the number that the environment sets, each thread begins with device 0") {
   const FreshFake fake("DEVICES", "3");
   int count = 0, device = -1;
   CUDA_CHECK(cudaGetDeviceCount(&count));
@@ -18,7 +18,7 @@ TEST_CASE("fake devices: as many as asked for, each thread begins with device 0"
   CHECK(cudaSetDevice(-1) == cudaErrorInvalidDevice);
 }
 
-TEST_CASE("fake devices: none is an error") {
+TEST_CASE("fake devices: no device, an error") {
   const FreshFake fake("DEVICES", "0");
   int count = -1;
   CHECK(cudaGetDeviceCount(&count) == cudaErrorNoDevice);

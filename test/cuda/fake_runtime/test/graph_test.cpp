@@ -140,7 +140,7 @@ TEST_CASE("fake graphs: a launch into a queue that a collective blocks, waits fo
   });
 }
 
-TEST_CASE("fake graphs: an empty graph is a launch too") {
+TEST_CASE("fake graphs: an empty graph, launched like any other") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   const cudaGraphExec_t graph = captured(stream, [] {});

@@ -6,7 +6,7 @@
 
 namespace trainer::test {
 
-TEST_CASE("fake memory: is aligned, starts as NaN and is inaccessible to the host") {
+TEST_CASE("fake memory: new memory, aligned, filled with NaN and inaccessible to the host") {
   const FreshFake fake;
   float* values = device_values(100);
   CHECK(reinterpret_cast<std::uintptr_t>(values) % 256 == 0);
@@ -19,7 +19,7 @@ TEST_CASE("fake memory: is aligned, starts as NaN and is inaccessible to the hos
 #endif
 }
 
-TEST_CASE("fake memory: is inaccessible to the host after an operation used it") {
+TEST_CASE("fake memory: memory after an operation used it, inaccessible to the host") {
   const FreshFake fake;
   float* values = device_values(10);
   const cudaStream_t stream = make_stream();
@@ -28,7 +28,8 @@ TEST_CASE("fake memory: is inaccessible to the host after an operation used it")
   CHECK_FALSE(run_in_child([values] { static_cast<volatile float*>(values)[3] = 1; }).normally);
 }
 
-TEST_CASE("fake memory: an operation may not touch another device, freed memory or what is next") {
+TEST_CASE(
+    "fake memory: an operation on another device, freed memory or the next buffer, an error") {
   const FreshFake fake;
   float* mine = device_values(64);
   float* freed = device_values(64);
@@ -54,7 +55,7 @@ TEST_CASE("fake memory: an operation may not touch another device, freed memory 
   CHECK_FALSE(ends_normally(other, 0));
 }
 
-TEST_CASE("fake memory: each device has as much as asked for") {
+TEST_CASE("fake memory: the size of each device, as the environment sets it") {
   const FreshFake fake("MEMORY", "1048576");
   std::size_t free = 0, total = 0;
   float* values = device_values(200'000);
@@ -73,7 +74,7 @@ TEST_CASE("fake memory: each device has as much as asked for") {
   CUDA_CHECK(cudaMalloc(&more, 300'000));
 }
 
-TEST_CASE("fake memory: what is not allocated is not freed") {
+TEST_CASE("fake memory: a free of memory that is not allocated, an error") {
   const FreshFake fake;
   float* values = device_values(10);
   float* pinned = pinned_values(10);
@@ -88,7 +89,7 @@ TEST_CASE("fake memory: what is not allocated is not freed") {
   CUDA_CHECK(cudaFreeHost(nullptr));
 }
 
-TEST_CASE("fake memory: cudaFree may wait for the device or not, as the seed says") {
+TEST_CASE("fake memory: cudaFree, the seed decides whether it waits for the device") {
   const FreshFake fake;
   int waited = 0;
   for (int i = 0; i < 64; ++i) {
@@ -122,7 +123,7 @@ TEST_CASE("fake memory: left_over counts what was not freed") {
   CHECK(fake::left_over() == 0);
 }
 
-TEST_CASE("fake memory: a program that leaves something ends with a message if asked") {
+TEST_CASE("fake memory: memory that a program does not free, a message at its end if asked for") {
   const FreshFake fake("CHECK", "1");
   const auto program = [](bool frees) {
     return run_in_child([frees] {

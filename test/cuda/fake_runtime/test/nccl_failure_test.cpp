@@ -41,7 +41,7 @@ TEST_CASE("fake NCCL failures: calls that do not fit each other are reported") {
   }
 }
 
-TEST_CASE("fake NCCL failures: a rank that does not come is a deadlock with a report") {
+TEST_CASE("fake NCCL failures: a rank that does not come, a deadlock with a report") {
   const FreshFake fake("DEADLOCK_MS", "50");
   on_ranks_of_one_thread([](const Communicators& comms) {
     const cudaStream_t stream = make_stream();
@@ -60,7 +60,7 @@ TEST_CASE("fake NCCL failures: a rank that does not come is a deadlock with a re
   });
 }
 
-TEST_CASE("fake NCCL failures: a deadlock ends a thread that asks again and again") {
+TEST_CASE("fake NCCL failures: a deadlock, repeated queries of a thread end with an error") {
   const FreshFake fake("DEADLOCK_MS", "50");
   on_ranks_of_one_thread([](const Communicators& comms) {
     const cudaStream_t stream = make_stream();
@@ -79,7 +79,7 @@ TEST_CASE("fake NCCL failures: a deadlock ends a thread that asks again and agai
   });
 }
 
-TEST_CASE("fake NCCL failures: waits of other threads are no deadlock while one works") {
+TEST_CASE("fake NCCL failures: waits while another thread works, not a deadlock") {
   const FreshFake fake("DEADLOCK_MS", "300");
   on_ranks(2, [](int rank, ncclComm_t comm) {
     const cudaStream_t stream = make_stream();
@@ -191,7 +191,7 @@ TEST_CASE("fake NCCL failures: destroying waits for the other ranks") {
   });
 }
 
-TEST_CASE("fake NCCL failures: a device is in a communicator once, and a rank too") {
+TEST_CASE("fake NCCL failures: a device or a rank twice in a communicator, an error") {
   const FreshFake fake;
   const ncclUniqueId id = unique_id();
   ncclComm_t comm = nullptr, other = nullptr;
@@ -229,7 +229,7 @@ TEST_CASE("fake NCCL failures: buffers must be memory of the communicator's devi
   });
 }
 
-TEST_CASE("fake NCCL failures: a test can ask for any of them") {
+TEST_CASE("fake NCCL failures: errors that a test asks for, returned") {
   const FreshFake fake("FAIL", "ncclGetUniqueId:1:ncclSystemError");
   ncclUniqueId id;
   CHECK(ncclGetUniqueId(&id) == ncclSystemError);

@@ -154,7 +154,7 @@ TEST_CASE("fake NCCL: one thread leads several ranks by groups") {
   CHECK(ncclGroupEnd() == ncclInvalidUsage);
 }
 
-TEST_CASE("fake NCCL: a communicator that does not block is to be asked until it is ready") {
+TEST_CASE("fake NCCL: a communicator that does not block, ncclInProgress until it is ready") {
   const FreshFake fake;
   const ncclUniqueId id = unique_id();
   const auto wait_until_ready = [](ncclComm_t comm) {
