@@ -68,7 +68,7 @@ TEST_CASE("http::Client: credentials, Basic for a user and else Bearer") {
   CHECK(echo.receive({"", "", "t"})["headers"]["Authorization"] == "Bearer t");
 }
 
-TEST_CASE("http::Client: an error status, is answered with its body") {
+TEST_CASE("http::Client: an error status, returned with its body") {
   const Echo echo;
   Client client;
   for (const auto& [status, is_transient] :
@@ -88,7 +88,7 @@ TEST_CASE("http::Client: an error status, is answered with its body") {
   }
 }
 
-TEST_CASE("http::Client: a redirect, is followed where the request allows it") {
+TEST_CASE("http::Client: a redirect, followed if the request allows it") {
   const Echo echo;
   Request request = echo.request("/redirect");
   CHECK(Client().send(request).status == 307);
@@ -103,7 +103,8 @@ TEST_CASE("http::Client: a large answer, its first megabyte") {
   CHECK(response.body.size() == 1 << 20);
 }
 
-TEST_CASE("http::Client: a slow server, the request ends where it is told to") {
+TEST_CASE(
+    "http::Client: a slow server, the request ends at max_duration or if proceed returns false") {
   const Echo echo;
   Request request = echo.request("/slow");
   const Clock::time_point start = Clock::now();
@@ -130,7 +131,7 @@ TEST_CASE("http::Client: no server, an error without a status") {
   CHECK_FALSE(response.error.empty());
 }
 
-TEST_CASE("http::Client: another scheme, is not opened") {
+TEST_CASE("http::Client: another scheme, not opened") {
   Request request;
   request.url = "file:///etc/hostname";
   const Response response = Client().send(request);
