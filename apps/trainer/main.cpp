@@ -2,8 +2,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -16,13 +14,12 @@
 #include "base/error.h"
 #include "base/files/output_buffer.h"
 #include "base/process/process.h"
-#include "base/process/shell.h"
 #include "base/system_error.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
-#include "commands.h"
-#include "config/values.h"
-#include "examples.h"
+#include "options/commands.h"
+#include "line/examples.h"
+#include "line/hints.h"
 #include "train/signals.h"
 
 namespace trainer::app {
@@ -50,117 +47,6 @@ void warn(const Notice& notice) {
 
 namespace {
 
-// The nearest command's name is what a mistyped one needs; CLI11 would complain of its arguments.
-void check_command(const std::vector<CommandDescription>& commands, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CommandDescription& command : commands) names.push_back(command.name);
-  if (std::ranges::find(names, argv[1]) != names.end()) return;
-  if (std::filesystem::exists(argv[1])) {
-    throw ConfigError(
-        {}, concat("'", argv[1], "' is not a command; `trainer train ", shell_word(argv[1]),
-                   "` trains with it, `trainer help` shows more"));
-  }
-  throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
-}
-
-// Options of other programs, with what to write instead.
-constexpr struct {
-  const char* name;
-  const char* instead;
-} kOtherNames[] = {
-    {"--lr", "--set optimizer.adam.learning_rate=1e-4, with the optimizer of the config"},
-    {"--learning-rate",
-     "--set optimizer.adam.learning_rate=1e-4, with the optimizer of the config"},
-    {"--optimizer", "--set 'optimizer={sgd: {learning_rate: 0.01}}'"},
-    {"--device", "--set parallel.device=cuda, or =cpu; --gpus 1 sets their number"},
-    {"--batch", "--batch-size 32"},
-    {"--gpu", "--gpus 1"},
-    {"--imgsz", "--set 'data.resize=[224, 224]' --set 'model.input=[224, 224, 3]'"},
-    {"--workers", "--set data.threads=4"},
-    {"--num-workers", "--set data.threads=4"},
-    {"--data", "--set data.path=FOLDER"},
-    {"--data-path", "--set data.path=FOLDER"},
-    {"--pretrained", "--set model.backbone.weights=imagenet"},
-    {"--weights", "--set model.weights=FILE"},
-    {"--amp", "--set train.precision=bfloat16"},
-    {"--patience", "--set train.early_stop.patience=5"},
-    {"--name", "--set name=NAME"},
-    {"--output-dir", "--run-dir FOLDER"},
-    {"--model", "--set model.backbone.name=resnet50"},
-    {"--freeze", "--set model.backbone.freeze=all"},
-    {"--dropout", "dropout: 0.5 as a layer of model.head or model.layers of the config"},
-    {"--cpu", "--set parallel.device=cpu"},
-};
-// Names that have no meaning in a command without the option that stands for them.
-constexpr struct {
-  std::string_view name, option, value;
-} kShortNames[] = {
-    {"-o", "--output", " FILE"},
-    {"--out", "--output", " FILE"},
-    {"-b", "--batch-size", " 32"},
-    {"-e", "--epochs", " 5"},
-    {"-j", "--json", ""},
-    {"-q", "--quiet", ""},
-    {"-f", "--overwrite", ""},
-    {"--force", "--overwrite", ""},
-    {"--exist-ok", "--overwrite", ""},
-    {"--save-dir", "--run-dir", " FOLDER"},
-    {"--project", "--run-dir", " FOLDER"},
-    {"--conf", "--abstain", " 0.05, the share of wrong predictions that is allowed"},
-};
-
-// Returns what to write instead of an unknown option of a command; "" if unknown.
-std::string find_other_name(const std::string& name, const std::vector<std::string>& names) {
-  for (const auto& other : kShortNames) {
-    if (name != other.name) continue;
-    if (std::ranges::find(names, other.option) == names.end()) continue;
-    return concat("; write ", other.option, other.value);
-  }
-  if (std::ranges::find(names, "--set") == names.end()) return "";
-  for (const auto& other : kOtherNames) {
-    if (name == other.name) return concat("; write ", other.instead);
-  }
-  return "";
-}
-
-// CLI11 does not suggest the option that a mistyped one was meant to be.
-void check_options(const std::vector<CommandDescription>& commands, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CommandDescription& command : commands) {
-    if (command.name != argv[1]) continue;
-    for (const OptionDescription& option : command.options) {
-      for (const std::string& name : option.long_names) names.push_back("--" + name);
-      for (const std::string& name : option.short_names) names.push_back("-" + name);
-    }
-  }
-  for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-    const std::string argument = argv[i];
-    const std::string name = argument.substr(0, argument.find('='));
-    const bool is_short =
-        name.size() == 2 && name[0] == '-' && std::isalpha(static_cast<unsigned char>(name[1]));
-    if (!name.starts_with("--") && !is_short) continue;
-    if (std::ranges::find(names, name) != names.end()) continue;
-    std::string guess = find_other_name(name, names);
-    if (guess.empty() && !is_short) guess = config::suggestion(name, names);
-    if (guess.empty()) guess = concat("; `trainer ", argv[1], " --help` lists them");
-    throw ConfigError({}, concat("unknown option '", name, "' of ", argv[1], guess));
-  }
-}
-
-// A second KEY=VALUE behind one --set would be taken for a file.
-void check_settings(int argc, char** argv) {
-  for (int i = 3; i < argc; ++i) {
-    const std::string_view setting = argv[i], before = argv[i - 1], option = argv[i - 2];
-    if (option != "--set" || setting.starts_with("-")) continue;
-    const std::string_view key = setting.substr(0, setting.find('='));
-    if (key == setting || key.empty() || std::filesystem::exists(setting)) continue;
-    throw ConfigError(
-        {}, concat("--set takes one KEY=VALUE; write --set ", before, " --set ", setting));
-  }
-}
-
 // Where choices of parallel.autotune are kept; "" without a home.
 std::string tuning_cache(const config::Environment& variables) {
   const auto folder = [&](const char* name, const char* inner) -> std::string {
@@ -176,7 +62,7 @@ std::string tuning_cache(const config::Environment& variables) {
   return "";
 }
 
-int run(int argc, char** argv) {
+int run(std::vector<std::string> words) {
   CommandLine line("trainer", "Trains, evaluates and applies image classifiers from a YAML file.",
                    version(),
                    "Print the version and exit; with --verbose also that of every library");
@@ -208,7 +94,6 @@ int run(int argc, char** argv) {
   add_devices(line);
   add_examples(line);
 
-  const std::vector<std::string> words(argv + 1, argv + argc);
   if (words == std::vector<std::string>{"--version", "--verbose"}) {
     std::cout << version() << "\n\n";
     print_libraries(std::cout);
@@ -223,16 +108,9 @@ int run(int argc, char** argv) {
       print_first_steps(std::cout);
       return kExitOk;
     }
-    // `help COMMAND` is `COMMAND --help`.
-    static char option[] = "--help";
-    argv[1] = argv[2];
-    argv[2] = option;
-    argc = 3;
+    words = {words[1], "--help"};  // `help COMMAND` is `COMMAND --help`
   }
-  const std::vector<CommandDescription> commands = line.commands();
-  check_command(commands, argc, argv);
-  check_options(commands, argc, argv);
-  check_settings(argc, argv);
+  check_words(line.commands(), words);
   const config::Environment variables = environment();
   if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
     backend::use_cuda_plugin(plugin->second);
@@ -241,7 +119,7 @@ int run(int argc, char** argv) {
     backend::use_cuda_plan_cache(cache->second);
   }
   backend::use_cuda_tuning_cache(tuning_cache(variables));
-  return line.run(argc, argv);
+  return line.run(std::move(words));
 }
 
 // Files of features and of decoded images are mapped; nothing else here meets this signal.
@@ -267,7 +145,7 @@ int main(int argc, char** argv) {
   const trainer::StandardOutput output(
       [&] { return is_interrupted || trainer::train::SignalWatch::received() != nullptr; });
   try {
-    const int code = trainer::app::run(argc, argv);
+    const int code = trainer::app::run({argv + 1, argv + argc});
     is_interrupted = code == trainer::kExitInterrupted;
     trainer::finish_output();
     if (std::cout) return code;

@@ -1,4 +1,4 @@
-#include "commands.h"
+#include "options/commands.h"
 
 namespace trainer::app {
 

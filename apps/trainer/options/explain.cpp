@@ -1,0 +1,29 @@
+#include "commands/explain/explain.h"
+
+#include <iostream>
+
+#include "base/error.h"
+#include "options/commands.h"
+#include "commands/explain/reference.h"
+
+namespace trainer::app {
+
+void add_explain(CommandLine& line) {
+  struct Arguments {
+    std::string key;
+    bool all = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  const Command command = line.add_command("explain", "What a key of a config means");
+  command.add_option(
+      "key", arguments->key,
+      "A key such as optimizer.adam, its end, or a part of it, which lists all keys that "
+      "contain it; the sections when left out");
+  command.add_flag("--all", arguments->all, "The whole reference, as Markdown");
+  command.run([arguments] {
+    std::cout << (arguments->all ? commands::reference() : commands::explain(arguments->key));
+    return kExitOk;
+  });
+}
+
+}  // namespace trainer::app
