@@ -1,5 +1,4 @@
 // The command line: a list of commands, one file each, and the exit codes of what they throw.
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,38 +16,17 @@
 #include "base/system_error.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
-#include "options/commands.h"
+#include "context.h"
 #include "line/examples.h"
 #include "line/hints.h"
+#include "options/commands.h"
 #include "train/signals.h"
 
 namespace trainer::app {
-
-config::Environment environment() { return environment_variables(); }
-
-bool is_terminal() {
-  const config::Environment variables = environment();
-  const auto kind = variables.find("TERM");
-  return ::isatty(STDOUT_FILENO) == 1 && (kind == variables.end() || kind->second != "dumb");
-}
-
-int terminal_columns() {
-  constexpr int kDefaultColumns = 80;
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kDefaultColumns;
-}
-
-void warn(const Notice& notice) {
-  if (notice.text.empty()) return;
-  const char* kind = notice.kind == Notice::Kind::kNote ? "note: " : "warning: ";
-  std::cerr << kind << trainer::printable(notice.text, trainer::Controls::kLines) << '\n';
-}
-
 namespace {
 
 // Where choices of parallel.autotune are kept; "" without a home.
-std::string tuning_cache(const config::Environment& variables) {
+std::string tuning_cache(const Environment& variables) {
   const auto folder = [&](const char* name, const char* inner) -> std::string {
     const auto found = variables.find(name);
     if (found == variables.end() || found->second.empty()) return "";
@@ -111,7 +89,7 @@ int run(std::vector<std::string> words) {
     words = {words[1], "--help"};  // `help COMMAND` is `COMMAND --help`
   }
   check_words(line.commands(), words);
-  const config::Environment variables = environment();
+  const Environment variables = environment_variables();
   if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
     backend::use_cuda_plugin(plugin->second);
   }

@@ -1,4 +1,4 @@
-#include "options/commands.h"
+#include "context.h"
 
 namespace trainer::app {
 

@@ -98,8 +98,8 @@ Option Option::excludes(const Option& other) const {
   return *this;
 }
 
-Option Option::excludes(const std::string& name) const {
-  option_->excludes(name);
+Option Option::excludes(std::initializer_list<const char*> names) const {
+  for (const char* name : names) option_->excludes(name);
   return *this;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ class Option {
   Option not_negative() const;
   Option positive() const;
   Option excludes(const Option& other) const;
-  Option excludes(const std::string& name) const;
+  Option excludes(std::initializer_list<const char*> names) const;
   Option needs(const Option& other) const;
   // Accepts `low` to `high` values.
   Option expected(int low, int high) const;

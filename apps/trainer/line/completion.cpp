@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "options/commands.h"
 #include "config/describe/schema.h"
+#include "options/commands.h"
 
 namespace trainer::app {
 namespace {

@@ -3,8 +3,9 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "options/commands.h"
 #include "commands/explain/explain.h"
+#include "context.h"
+#include "options/commands.h"
 
 namespace trainer::app {
 namespace {

@@ -1,81 +1,13 @@
 #include "commands/crossval/crossval.h"
 
-#include <algorithm>
-#include <iostream>
-
 #include "base/error.h"
-#include "options/commands.h"
-#include "commands/evaluate/decision_options.h"
-#include "commands/report/html.h"
-#include "commands/sweep/sweep_print.h"
-#include "commands/sweep/table.h"
+#include "commands/crossval/command.h"
 #include "options/options.h"
 
 namespace trainer::app {
-namespace {
-
-using commands::PointState;
-
-struct CrossvalArguments : ConfigArguments {
-  std::optional<std::int64_t> folds;
-  std::string folder;
-  bool collect = false;
-  bool best = false;
-  commands::DecisionOptions decisions;
-};
-
-int crossval(const CrossvalArguments& arguments) {
-  const commands::SweepPlan plan = commands::plan_crossval(
-      find_config(arguments.path, arguments.overrides), arguments.folds, arguments.overrides,
-      environment(), arguments.folder, arguments.decisions);
-  const Path program = std::filesystem::read_symlink("/proc/self/exe");
-  if (arguments.collect) {
-    commands::check_runs(plan);
-  } else {
-    commands::write_plan(plan);
-  }
-  commands::SweepPrinter printer({arguments.json, arguments.quiet, is_terminal()},
-                                 plan.points.size(), std::cout);
-  std::vector<PointState> points =
-      arguments.collect ? commands::collect(plan) : commands::run_sweep(plan, program, printer);
-  const auto missing =
-      std::ranges::count_if(points, [](const PointState& point) { return !point.is_done(); });
-  const int code = commands::find_exit_code(points);
-  const commands::Summary summary = commands::summarize(
-      plan, std::move(points), std::nullopt,
-      arguments.best ? commands::ScoredCheckpoint::kBest : commands::ScoredCheckpoint::kLast);
-  commands::write_tables(summary, plan.folder);
-  const Path report = plan.folder / "report.html";
-  if (missing > 0) {
-    commands::write_sweep_report(summary, plan.folder, report);
-    if (!arguments.json) {
-      std::cout << '\n';
-      commands::print_summary(summary, plan.folder, std::cout);
-    }
-    warn(concat(
-        missing, " of ", plan.points.size(), " folds have no results; ",
-        arguments.collect ? "give the same command without --collect to train them"
-                          : "give the same command again to go on",
-        commands::has_damaged(summary.points) ? ", after you removed the damaged ones" : ""));
-    return code;
-  }
-  const commands::CrossvalResult result = commands::collect_folds(
-      plan, arguments.best ? commands::CheckpointChoice::kBest : commands::CheckpointChoice::kLast,
-      arguments.decisions, warn);
-  commands::write_crossval_report(summary, {}, plan.folder, report);
-  if (arguments.json) {
-    std::cout << commands::crossval_json(result) << std::endl;
-  } else {
-    if (!arguments.quiet && !arguments.collect) std::cout << '\n';
-    commands::print_crossval(result, plan.folder, arguments.quiet, std::cout);
-  }
-  return kExitOk;
-}
-
-}  // namespace
 
 void add_crossval(CommandLine& line) {
-  const auto arguments = std::make_shared<CrossvalArguments>();
+  const auto arguments = std::make_shared<commands::CrossvalArguments>();
   const Command command = line.add_command(
       "crossval", "Train a run per fold and predict each sample by a run that has not seen it");
   command.add_option("config", arguments->path, kConfigHelp).required();
@@ -104,12 +36,9 @@ void add_crossval(CommandLine& line) {
                   "The class of the curves and of --operating-point; of two classes the second "
                   "when left out")
       .type_name("CLASS");
-  add_overrides(command, arguments->overrides);
+  add_settings(command, *arguments);
   command.remove_option("--run-dir");  // each fold has a folder of its own in --dir
-  command.add_flag("--json", arguments->json,
-                   "One JSON object per line on standard output, nothing else");
-  command.add_flag("--quiet", arguments->quiet, "No progress");
-  command.run([arguments] { return crossval(*arguments); });
+  command.run([arguments] { return commands::execute(*arguments, context()); });
 }
 
 }  // namespace trainer::app

@@ -3,8 +3,8 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "options/commands.h"
 #include "commands/explain/reference.h"
+#include "options/commands.h"
 
 namespace trainer::app {
 

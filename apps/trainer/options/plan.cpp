@@ -1,99 +1,16 @@
-#include <iostream>
-
 #include "backend/gpu_model.h"
-#include "base/error.h"
-#include "base/files/files.h"
-#include "base/process/memory.h"
-#include "options/commands.h"
-#include "commands/plan/plan_report.h"
-#include "commands/plan/rate_plot.h"
-#include "commands/plan/resolved.h"
-#include "commands/plan/simulate.h"
-#include "config/machine.h"
-#include "model/files/import.h"
+#include "commands/plan/command.h"
 #include "options/options.h"
-#include "train/host_memory.h"
-#include "train/process_group.h"
-#include "train/resolve_batch_size.h"
-#include "train/warnings.h"
 
 namespace trainer::app {
 namespace {
 
-struct PlanArguments : ConfigArguments {
-  std::string print_after;        // a compiler pass, or "all"
-  bool all = false;               // the config's defaults too
-  bool layers = false;            // each layer of a backbone
-  bool program = false;           // also what the backend runs, step by step
-  std::string plot;               // write the learning-rate curve to this SVG file
-  bool overwrite = false;         // a plot that exists
-  std::optional<int> world_size;  // plan for so many processes; else the environment has it
-  commands::SimulationRequest simulation;
-  std::string device;   // a GPU model to plan for
-  std::string machine;  // a file with the shape of a machine to plan for
-  std::string gpus;     // workers to simulate when a link is given, else parallel.gpus
+struct PlanOptions : commands::PlanArguments {
+  std::string gpus;  // workers to simulate when a link is given, else parallel.gpus
 };
 
-int plan(const PlanArguments& arguments) {
-  commands::check_pass(arguments.print_after);
-  if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
-  backend::plan_for_gpu(arguments.device);
-  if (!arguments.machine.empty()) {
-    backend::plan_for_machine(simulate_topology(config::load_machine(arguments.machine)));
-  }
-  config::LoadedConfig loaded = load(arguments);
-  const config::Config& config = loaded.config;
-  const cluster::Identity who = arguments.world_size
-                                    ? commands::planned_workers(*arguments.world_size)
-                                    : cluster::identify({}, environment());
-  train::check_workers(config, who);
-  warn(backend::device_warning(engine::device_options(config.parallel)));
-  const commands::PlannedData data = commands::plan_data(loaded.config);
-  const std::optional<graph::Graph> model = commands::plan_model(config, data);
-  if (model) warn(train::resolve_batch_size(loaded.config, *model, data.size(Split::kTrain)));
-  commands::PlanReport report = commands::make_plan(loaded, data, model, who);
-  for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
-    warn(line);
-  }
-  warn(model::missing_weights(config.model, environment()));
-  if (!arguments.plot.empty()) {
-    if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
-    write_file_atomic(arguments.plot, commands::rate_plot(config, *report.steps));
-  }
-  std::optional<commands::Simulation> simulation;
-  if (arguments.simulation.workers > 0) {
-    simulation = commands::simulate(arguments.simulation, config, model);
-  }
-  const commands::DevicePlan device =
-      commands::plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
-  if (model && !device.machine.empty() && arguments.machine.empty()) {
-    warn(train::host_memory_warning(*model, config, device.memory, available_memory()));
-  }
-  commands::fill_in(report.settings, commands::resolve_on_machine(config, device));
-  if (arguments.json) {
-    commands::print_plan_json(report, device, std::cout);
-  } else {
-    commands::print_plan(
-        report, std::cout, arguments.all ? commands::Values::kAll : commands::Values::kGiven,
-        arguments.layers ? commands::LayerRows::kAll : commands::LayerRows::kBlocks);
-    commands::print_device(report, device, std::cout);
-  }
-  if (simulation) {
-    (arguments.json ? commands::print_simulation_json : commands::print_simulation)(*simulation,
-                                                                                    std::cout);
-  }
-  // Standard output holds nothing but JSON when that was asked for.
-  std::ostream& text = arguments.json ? std::cerr : std::cout;
-  if (model && !arguments.print_after.empty()) {
-    commands::print_graphs(*model, config, *engine::open_backends(config).front(),
-                           arguments.print_after, text);
-  }
-  if (device.engine && arguments.program) commands::print_programs(*device.engine, text);
-  return kExitOk;
-}
-
 // What --gpus means is known when all options are.
-void take_gpus(PlanArguments& arguments) {
+void take_gpus(PlanOptions& arguments) {
   if (arguments.simulation.link.empty()) {
     if (!arguments.gpus.empty()) {
       arguments.overrides.push_back(gpus_override(arguments.gpus));
@@ -108,7 +25,7 @@ void take_gpus(PlanArguments& arguments) {
   if (arguments.simulation.workers == 0) reject_missing("--link", "--workers or --gpus");
 }
 
-void add_simulation(const Command& command, PlanArguments& arguments) {
+void add_simulation(const Command& command, PlanOptions& arguments) {
   commands::SimulationRequest& request = arguments.simulation;
   command.remove_option("--gpus");
   const Option workers =
@@ -144,7 +61,7 @@ void add_simulation(const Command& command, PlanArguments& arguments) {
 }  // namespace
 
 void add_plan(CommandLine& line) {
-  const auto arguments = std::make_shared<PlanArguments>();
+  const auto arguments = std::make_shared<PlanOptions>();
   const Command command = line.add_command(
       "plan", "What a config means: values and their origins, layers, steps, memory");
   add_config(command, *arguments);
@@ -176,7 +93,7 @@ void add_plan(CommandLine& line) {
   add_simulation(command, *arguments);
   command.run([arguments] {
     take_gpus(*arguments);
-    return plan(*arguments);
+    return commands::execute(*arguments, context());
   });
 }
 

@@ -16,9 +16,13 @@
 #include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "commands/measure/batches.h"
+#include "commands/measure/measured.h"
 #include "engine/evaluate.h"
+#include "model/build_model.h"
+#include "model/table.h"
 #include "optim/optim.h"
 #include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::commands {
 namespace {
@@ -280,6 +284,32 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
   }
   result.batch_size = config.train.batch_size;
   return result;
+}
+
+int execute(const BenchmarkArguments& arguments, const Context& context) {
+  config::Config config = load_for_devices(arguments, context).config;
+  if (arguments.synthetic) use_synthetic_data(config);
+  context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
+  Throughput result;
+  if (arguments.input_only) {
+    result = measure_input(*data.train, config, arguments.seconds, arguments.normalize);
+  } else {
+    const graph::Graph model =
+        model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+    context.warn(train::resolve_batch_size(config, model, data.train->size()));
+    using Use = engine::Engine::Use;
+    engine::Replicas engine(model, config, engine::open_backends(config),
+                            arguments.predict ? Use::kPredict : Use::kTrain);
+    engine.initialise(config.seed);
+    const auto measured = arguments.predict ? measure_prediction : measure_training;
+    result = measured(engine, *data.train, config, arguments.seconds);
+    if (!arguments.predict) {
+      result.measured = measured_keys(model::layer_table(model), config);
+    }
+  }
+  (arguments.json ? print_throughput_json : print_throughput)(result, context.out);
+  return kExitOk;
 }
 
 }  // namespace trainer::commands

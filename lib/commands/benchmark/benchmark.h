@@ -5,6 +5,7 @@
 #include <ostream>
 #include <string>
 
+#include "commands/load_config/load_config.h"
 #include "commands/measure/measured.h"
 #include "data/dataset.h"
 #include "engine/replicas.h"
@@ -43,5 +44,14 @@ Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dat
 // the first layer reads, as pipelines of other programs do.
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize);
+
+struct BenchmarkArguments : ConfigArguments {
+  double seconds = 5;       // measured time, after a warm-up
+  bool input_only = false;  // the input pipeline alone
+  bool predict = false;     // forward passes alone
+  bool normalize = false;   // input_only: to the numbers that the model's first layer reads
+  bool synthetic = false;   // synthetic data of the config's shape in place of its own
+};
+int execute(const BenchmarkArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

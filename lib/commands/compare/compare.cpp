@@ -6,6 +6,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "commands/compare/diff.h"
+#include "commands/open_model/source.h"
 
 namespace trainer::commands {
 namespace {
@@ -140,6 +142,37 @@ Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred
   }
   compare_pairs(runs, predict, comparison);
   return comparison;
+}
+
+namespace {
+
+std::vector<RunFiles> read_runs(const std::vector<std::string>& folders) {
+  std::vector<RunFiles> runs;
+  for (const std::string& folder : folders) {
+    check_is_run(folder);
+    runs.push_back(read_run(folder));
+  }
+  return runs;
+}
+
+}  // namespace
+
+int execute(const CompareArguments& arguments, const Context& context) {
+  const std::vector<RunFiles> runs = read_runs(arguments.runs);
+  const auto checkpoint = arguments.last ? ScoredCheckpoint::kLast : ScoredCheckpoint::kBest;
+  const Comparison comparison =
+      compare(runs, checkpoint, arguments.to_accuracy, [&](const Path& run) {
+        return predict_run(run, checkpoint, arguments.seconds, context.environment, context.warn);
+      });
+  (arguments.json ? print_comparison_json : print_comparison)(comparison, context.out);
+  return kExitOk;
+}
+
+int execute(const DiffArguments& arguments, const Context& context) {
+  const std::vector<RunFiles> runs = read_runs(arguments.runs);
+  const RunDiff found = diff(runs[0], runs[1]);
+  (arguments.json ? print_diff_json : print_diff)(found, context.out);
+  return found.step ? kExitCheck : kExitOk;
 }
 
 }  // namespace trainer::commands

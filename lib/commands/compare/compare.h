@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/compare/predict_run.h"
+#include "commands/context/context.h"
 #include "commands/run_files/run_files.h"
 #include "engine/metrics/metrics.h"
 
@@ -61,5 +62,21 @@ Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred
 void print_comparison(const Comparison& comparison, std::ostream& out);
 // {"event":"compared",...}, one line.
 void print_comparison_json(const Comparison& comparison, std::ostream& out);
+
+struct CompareArguments {
+  std::vector<std::string> runs;
+  std::optional<double> to_accuracy;
+  double seconds = 60;  // to predict the images of a run
+  bool last = false;
+  bool json = false;
+};
+int execute(const CompareArguments& arguments, const Context& context);
+
+struct DiffArguments {
+  std::vector<std::string> runs;  // two
+  bool json = false;
+};
+// Returns kExitCheck for runs that differ.
+int execute(const DiffArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

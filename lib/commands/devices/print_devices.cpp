@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "backend/open.h"
 #include "base/error.h"
 #include "base/formats/json.h"
 
@@ -11,9 +12,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+std::string describe_cpu() {
+  backend::DeviceOptions options;
+  options.kind = DeviceKind::kCpu;
+  return backend::open_backends(options).front()->describe();
+}
+
 }  // namespace
 
-void print_devices_json(const std::string& cpu, const backend::GpuList& list, std::ostream& out) {
+void print_devices_json(std::ostream& out) {
+  const backend::GpuList list = backend::list_gpus();
   Json gpus = Json::array();
   for (const backend::Gpu& gpu : list.gpus) {
     gpus.push_back({{"index", gpus.size()},
@@ -22,14 +30,15 @@ void print_devices_json(const std::string& cpu, const backend::GpuList& list, st
                     {"multiprocessors", gpu.multiprocessors},
                     {"memory_bytes", gpu.memory_bytes}});
   }
-  Json event{{"event", "devices"}, {"cpu", cpu}, {"gpus", gpus}, {"no_gpu", nullptr}};
+  Json event{{"event", "devices"}, {"cpu", describe_cpu()}, {"gpus", gpus}, {"no_gpu", nullptr}};
   if (gpus.empty()) event["no_gpu"] = list.reason;
   write_event(out, event);
 }
 
-void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out) {
+void print_devices(std::ostream& out) {
+  const backend::GpuList list = backend::list_gpus();
   constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
-  out << cpu << '\n';
+  out << describe_cpu() << '\n';
   for (std::size_t i = 0; i < list.gpus.size(); ++i) {
     const backend::Gpu& gpu = list.gpus[i];
     out << "GPU " << i << ": " << gpu.name << ", compute capability " << gpu.major << '.'

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -331,6 +332,44 @@ int launch(const LaunchOptions& options) {
     network->sleep(pause);
     now.command = options.restart_command;
   }
+}
+
+namespace {
+
+// Any other command would run as copies without connections between them.
+void check_is_joint(const std::string& command) {
+  if (command == "train" || command == "plan") return;
+  throw ConfigError(
+      {}, concat("launch: '", command,
+                 "' is not a command that several processes run together, which train is (and "
+                 "plan, which shows each its place); run it by itself, with --replicas for several "
+                 "copies of the model"));
+}
+
+// The command, so that it goes on with the run that it has begun.
+std::vector<std::string> resuming(std::vector<std::string> command) {
+  std::erase(command, "--overwrite");
+  if (std::ranges::find(command, "--resume") == command.end()) {
+    command.emplace_back("--resume");
+  }
+  return command;
+}
+
+}  // namespace
+
+int execute(const LaunchArguments& arguments) {
+  check_is_joint(arguments.command.front());
+  LaunchOptions options;
+  options.workers = arguments.workers;
+  options.servers = arguments.servers;
+  options.evaluator = arguments.evaluator;
+  // When a server has died, the chief saves what it has.
+  if (options.servers > 0) options.after_term = std::chrono::minutes(1);
+  options.command = {std::filesystem::read_symlink("/proc/self/exe")};
+  options.command.insert(options.command.end(), arguments.command.begin(), arguments.command.end());
+  options.restarts = arguments.restarts;
+  options.restart_command = resuming(options.command);
+  return launch(options);
 }
 
 }  // namespace trainer::commands

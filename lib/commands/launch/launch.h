@@ -51,4 +51,13 @@ struct LaunchOptions {
 // Throws ConfigError or DeviceError.
 int launch(const LaunchOptions& options);
 
+struct LaunchArguments {
+  int workers = 0, servers = 0, restarts = 0;
+  bool evaluator = false;
+  std::vector<std::string> command;  // arguments of this program, such as train CONFIG
+};
+// Starts this program with the command as the processes of a job; see launch(). Throws ConfigError
+// for a command that several processes do not run together.
+int execute(const LaunchArguments& arguments);
+
 }  // namespace trainer::commands

@@ -4,6 +4,7 @@
 
 #include "base/formats/json_number.h"
 #include "config/paths.h"
+#include "train/run_dir.h"
 
 namespace trainer::commands {
 
@@ -26,6 +27,15 @@ std::string read_base(const Path& run) {
   if (!json.is_object()) return "";
   const auto base = json.find("base");
   return base != json.end() && base->is_string() ? base->get<std::string>() : "";
+}
+
+config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
+                                   const config::Environment& environment) {
+  const std::string file = train::config_file(run).string();
+  config::LoadedConfig loaded =
+      config::parse_recorded_config(read_text_file(file), file, overrides, environment);
+  find_recorded_paths(loaded, run, read_base(run));
+  return loaded;
 }
 
 }  // namespace trainer::commands

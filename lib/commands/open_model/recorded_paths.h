@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/files/files.h"
 #include "config/config.h"
@@ -17,5 +18,11 @@ void find_recorded_paths(config::LoadedConfig& loaded, const Path& run, const st
 
 // Returns the base that run.json records for config.yaml beside it, or "".
 std::string read_base(const Path& run);
+
+// Returns the config that a run folder records, whose author is not trusted: see
+// config::parse_recorded_config(), with its paths as find_recorded_paths() finds them. The
+// overrides are the user's own. Throws ConfigError.
+config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
+                                   const config::Environment& environment);
 
 }  // namespace trainer::commands

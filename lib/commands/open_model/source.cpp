@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/process/install.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "commands/open_model/open_model.h"
@@ -64,6 +65,8 @@ SourceKind find_source_kind(const Path& path) {
       "images per class, a zip archive of these, or a list of images and classes (CSV)");
 }
 
+bool is_run(const Path& path) { return find_source_kind(path) == SourceKind::kRun; }
+
 void reject_images(const Path& path) {
   std::error_code error;
   const bool exists = fs::exists(path, error) || data::is_folder(path);
@@ -91,6 +94,16 @@ void check_is_run(const Path& path) {
                   is_config(path.string())
                       ? concat("is a config, not a run; `trainer train ", word, "` makes a run")
                       : "is a file; expected the folder of a run, as `trainer train` leaves it");
+}
+
+void reject_installed_elsewhere(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return;
+  const Path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const Path installed = find_installed_file(program, path);
+  if (installed.empty()) return;
+  throw ConfigError(SourceLoc{path, 0, 0}, concat("no such file; the installed one is ",
+                                                  printable(shell_word(installed.string()))));
 }
 
 }  // namespace trainer::commands

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
@@ -302,6 +303,26 @@ void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mo
     if (!old.skipped.empty()) event["skipped"] = old.skipped;
     write_event(out, event);
   }
+}
+
+int execute(const RunsArguments& arguments, const Context& context) {
+  // A user who has not trained yet has no folder `runs`; one that is named must exist.
+  std::vector<Path> folders = arguments.folders;
+  if (folders.empty() && std::filesystem::is_directory("runs")) folders.emplace_back("runs");
+  const std::vector<RunRow> rows = list_runs(folders);
+  if (!arguments.clean) {
+    const auto columns = context.is_terminal ? std::optional(context.columns()) : std::nullopt;
+    if (arguments.json) {
+      print_runs_json(rows, context.out);
+    } else {
+      print_runs(rows, columns, context.out);
+    }
+    return kExitOk;
+  }
+  const auto mode = arguments.dry_run ? CleanMode::kDryRun : CleanMode::kRemove;
+  const std::vector<OldCheckpoints> cleaned = clean_runs(rows, mode);
+  (arguments.json ? print_cleaned_json : print_cleaned)(cleaned, mode, context.out);
+  return kExitOk;
 }
 
 }  // namespace trainer::commands

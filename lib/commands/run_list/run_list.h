@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "commands/context/context.h"
 
 namespace trainer::commands {
 
@@ -61,5 +62,13 @@ void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, s
 // One line for each run: {"event": "cleaned", "folder": ..., "files": [...], ...}.
 void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
                         std::ostream& out);
+
+struct RunsArguments {
+  std::vector<Path> folders;  // `runs` if it exists when empty
+  bool clean = false;         // removes old checkpoints
+  bool dry_run = false;       // only lists what would be removed
+  bool json = false;
+};
+int execute(const RunsArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

@@ -1,10 +1,12 @@
 #include "commands/suspects/suspects.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/formats/csv.h"
 #include "base/text.h"
 #include "base/threads/parallel.h"
@@ -200,6 +202,39 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
                   Path(image.path).filename().string()};
   }
   write_file_atomic(path, draw_tiles(images.spec().image_shape, tiles));
+}
+
+int find_suspects(const DataArguments& arguments, const Context& context) {
+  const config::Config config = load(arguments, context).config;
+  check_output_path("--output", arguments.output, arguments.overwrite);
+  std::error_code error;
+  if (!config.data.relabel.empty() &&
+      std::filesystem::equivalent(arguments.output, config.data.relabel, error)) {
+    throw ConfigError({}, concat("--output: ", printable(arguments.output),
+                                 " is the file of data.relabel, whose corrections would be lost; "
+                                 "give another file"));
+  }
+  if (!arguments.sheet.empty()) {
+    check_output_path("--sheet", arguments.sheet, arguments.overwrite);
+  }
+  const JudgingRuns runs = find_judging_runs(arguments.suspects);
+  const LabelledImages images(config);
+  const Suspects suspects = find_suspects(images, runs, context.environment, context.warn);
+  write_suspects(suspects, images, arguments.output);
+  if (!arguments.sheet.empty()) {
+    write_suspect_sheet(suspects, images, arguments.samples, arguments.sheet);
+  }
+  if (arguments.json) {
+    context.out << to_json(suspects, images);
+    if (!arguments.sheet.empty()) context.out << sheet_json(arguments.sheet);
+    return kExitOk;
+  }
+  context.out << to_text(suspects, images);
+  if (!arguments.sheet.empty()) context.out << "wrote " << printable(arguments.sheet) << '\n';
+  context.out << "wrote " << printable(arguments.output)
+              << ": correct its labels, empty those of images to leave out, and name the file in "
+                 "data.relabel\n";
+  return kExitOk;
 }
 
 }  // namespace trainer::commands

@@ -10,6 +10,7 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
+#include "commands/data/command.h"
 #include "commands/suspects/feature_outliers.h"
 #include "commands/suspects/judged.h"
 #include "commands/suspects/labelled_images.h"
@@ -63,5 +64,8 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
 std::string to_text(const Suspects& suspects, const LabelledImages& images);
 // Returns {"event":"suspect",...} for each suspect, then {"event":"suspects",...}.
 std::string to_json(const Suspects& suspects, const LabelledImages& images);
+
+// Writes the suspects and, if it is asked for, their sheet. Returns the exit code. Throws Error.
+int find_suspects(const DataArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

@@ -13,7 +13,10 @@
 #include "base/formats/table.h"
 #include "checkpoint/safetensors.h"
 #include "config/derived.h"
+#include "model/build_model.h"
 #include "train/loop.h"
+#include "train/open.h"
+#include "train/resolve_batch_size.h"
 
 namespace trainer::commands {
 namespace {
@@ -276,6 +279,25 @@ void print_verification_json(const Verification& verification, std::ostream& out
   write_event(
       out,
       Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}});
+}
+
+int execute(const VerifyArguments& arguments, const Context& context) {
+  config::Config config = load(arguments, context).config;
+  const data::Datasets data = train::open_training_data(config);
+  context.warn(train::resolve_normalize(config, data));
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  context.warn(train::resolve_batch_size(config, model, data.train->size()));
+  const VerifyOptions options{arguments.replicas, arguments.steps};
+  const Verification verification = arguments.what == "replicas"
+                                        ? verify_replicas(config, data, model, options)
+                                        : verify_resume(config, data, model, options);
+  if (arguments.json) {
+    print_verification_json(verification, context.out);
+  } else {
+    print_verification(verification, context.out);
+  }
+  return verification.holds() ? kExitOk : kExitCheck;
 }
 
 }  // namespace trainer::commands

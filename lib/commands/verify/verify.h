@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "commands/load_config/load_config.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "graph/graph.h"
@@ -49,5 +50,13 @@ Verification verify_resume(const config::Config& config, const data::Datasets& d
 void print_verification(const Verification& verification, std::ostream& out);
 // Prints one line per row, {"event":"verify",...}, and one {"event":"verified","holds":...}.
 void print_verification_json(const Verification& verification, std::ostream& out);
+
+struct VerifyArguments : ConfigArguments {
+  std::string what;  // replicas or resume
+  std::vector<std::int64_t> replicas{1, 2, 4};
+  std::int64_t steps = 200;
+};
+// Returns kExitCheck if what should hold does not.
+int execute(const VerifyArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/formats/json.h"
@@ -158,6 +159,79 @@ void print_weights_json(std::ostream& out, const config::Environment& environmen
   write_event(out, {{"event", "weights"},
                     {"folder", config::download_folder(environment)},
                     {"files", std::move(files)}});
+}
+
+namespace {
+
+// Rewrites a line of a terminal.
+class ProgressLine {
+ public:
+  ProgressLine(std::string name, std::ostream& out) : name_(std::move(name)), out_(out) {}
+  ~ProgressLine() {
+    if (last_ >= 0) out_ << '\n';
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(std::int64_t bytes, std::int64_t total) {
+    const std::int64_t percent = bytes * 100 / total;
+    if (percent == last_) return;
+    last_ = percent;
+    out_ << '\r' << name_ << ": " << std::fixed << std::setprecision(1)
+         << static_cast<double>(bytes) / 1e6 << " of " << static_cast<double>(total) / 1e6
+         << " MB, " << percent << " %  " << std::flush;
+  }
+
+ private:
+  std::string name_;
+  std::ostream& out_;
+  std::int64_t last_ = -1;
+};
+
+void print_downloaded(const WeightFile& weights, const Downloaded& result, bool json,
+                      std::ostream& out) {
+  if (!json) {
+    out << describe(result) << '\n';
+    return;
+  }
+  write_event(out, {{"event", "downloaded"},
+                    {"name", weights.name},
+                    {"file", result.file.string()},
+                    {"bytes", result.bytes},
+                    {"was_there", result.was_there}});
+}
+
+}  // namespace
+
+Downloaded download_weights(const WeightFile& weights, const Context& context) {
+  ProgressLine line(weights.name, context.errors);
+  DownloadProgress progress;
+  if (context.errors_are_terminal) {
+    progress = [&](std::int64_t bytes, std::int64_t total) { line.show(bytes, total); };
+  }
+  return download_weights(weights, context.environment, progress);
+}
+
+std::string describe(const Downloaded& result) {
+  const std::string file = result.file.string();
+  if (result.was_there) return concat(file, ": already there");
+  std::string text = concat(file, ": downloaded");
+  if (result.resumed > 0) text += concat(", continued after ", result.resumed, " bytes");
+  if (!result.sha256.empty()) {
+    text += concat("; its publisher gives no checksum, its SHA-256 ", result.sha256,
+                   " is recorded in ", result.file.filename().string(), ".sha256");
+  }
+  return text;
+}
+
+int execute(const WeightsArguments& arguments, const Context& context) {
+  if (arguments.names.empty()) {
+    (arguments.json ? print_weights_json : print_weights)(context.out, context.environment);
+  }
+  for (const std::string& name : arguments.names) {
+    const WeightFile weights = find_weight_file(name, context.environment);
+    print_downloaded(weights, download_weights(weights, context), arguments.json, context.out);
+  }
+  return kExitOk;
 }
 
 }  // namespace trainer::commands

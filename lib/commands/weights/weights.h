@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "commands/context/context.h"
 #include "commands/weights/download.h"
 #include "config/config.h"
 
@@ -33,5 +34,16 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
 void print_weights(std::ostream& out, const config::Environment& environment);
 // One JSON object.
 void print_weights_json(std::ostream& out, const config::Environment& environment);
+
+struct WeightsArguments {
+  std::vector<std::string> names;  // backbones whose weights to download; a list of all when empty
+  bool json = false;
+};
+int execute(const WeightsArguments& arguments, const Context& context);
+
+// Does what `weights NAME` does, with progress on a terminal.
+Downloaded download_weights(const WeightFile& weights, const Context& context);
+// Returns "weights/x.h5: downloaded; ...".
+std::string describe(const Downloaded& result);
 
 }  // namespace trainer::commands

@@ -1,0 +1,50 @@
+#include "context.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "base/process/process.h"
+#include "base/text.h"
+
+namespace trainer::app {
+namespace {
+
+bool is_rewritable(const Environment& variables) {
+  return ::isatty(STDOUT_FILENO) == 1 && read_variable(variables, "TERM") != "dumb";
+}
+
+int terminal_columns() {
+  constexpr int kDefaultColumns = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kDefaultColumns;
+}
+
+void warn(const Notice& notice) {
+  if (notice.text.empty()) return;
+  const char* kind = notice.kind == Notice::Kind::kNote ? "note: " : "warning: ";
+  std::cerr << kind << printable(notice.text, Controls::kLines) << '\n';
+}
+
+bool ask_yes(const std::string& question) {
+  std::cerr << question << " [Y/n] " << std::flush;
+  std::string answer;
+  if (!std::getline(std::cin, answer)) return false;
+  return answer.empty() || answer[0] == 'y' || answer[0] == 'Y';
+}
+
+}  // namespace
+
+commands::Context context() {
+  commands::Context context{environment_variables(), version(), std::cout, std::cerr};
+  context.is_terminal = is_rewritable(context.environment);
+  context.errors_are_terminal = ::isatty(STDERR_FILENO) == 1;
+  context.columns = terminal_columns;
+  context.warn = warn;
+  if (::isatty(STDIN_FILENO) == 1 && context.errors_are_terminal) context.ask = ask_yes;
+  return context;
+}
+
+}  // namespace trainer::app

@@ -1,0 +1,29 @@
+// What a command uses of the process that runs it. A command of the program is a struct of
+// arguments with a function execute(), which returns the exit code of the process, and throws Error
+// for what the user must know.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "base/notice.h"
+#include "base/process/environment.h"
+
+namespace trainer::commands {
+
+struct Context {
+  Environment environment;
+  std::string version;  // the version of the program: "trainer 0.1.0 (commit ...)"
+  std::ostream& out;    // standard output: results
+  std::ostream& errors;
+  bool is_terminal = false;  // `out` is a terminal that can rewrite a line
+  bool errors_are_terminal = false;
+  std::function<int()> columns = {};  // returns the width of the terminal
+  // Shows the user a line beside the results; nothing for an empty text.
+  std::function<void(const Notice&)> warn = {};
+  // Asks the user and returns whether the answer is yes; null if nobody can answer.
+  std::function<bool(const std::string& question)> ask = {};
+};
+
+}  // namespace trainer::commands

@@ -1,0 +1,125 @@
+#include "commands/evaluate/command.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/output_buffer.h"
+#include "commands/ensemble/ensemble.h"
+#include "commands/evaluate/decisions.h"
+#include "commands/evaluate/evaluation_report.h"
+#include "commands/evaluate/follow.h"
+#include "commands/evaluate/thresholds.h"
+#include "commands/open_model/run_archive.h"
+#include "engine/evaluate.h"
+#include "hooks/data_report.h"
+#include "model/build_model.h"
+#include "train/open.h"
+#include "train/signals.h"
+
+namespace trainer::commands {
+namespace {
+
+int follow_run(const EvaluateArguments& arguments, const Context& context) {
+  const train::StartupSignals signals;
+  const FinishOutput output;  // while a signal still ends with kExitInterrupted
+  if (is_config(arguments.model)) {
+    throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
+                                 "place of ",
+                                 arguments.model));
+  }
+  FollowOptions options{
+      arguments.model, parse_split(arguments.split), arguments.overrides, context.environment, {},
+      context.warn};
+  const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
+  if (arguments.json) {
+    options.hooks.push_back(
+        hooks::make_json_hook(context.out, never, std::chrono::system_clock::now));
+  } else {
+    options.hooks.push_back(hooks::make_progress_hook(context.out, false, arguments.quiet, never,
+                                                      {{}, std::chrono::system_clock::now, {}}));
+  }
+  const Followed followed = follow(std::move(options));
+  print_followed(followed, arguments.model, arguments.json, context.out);
+  return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
+}
+
+int evaluate_model(const EvaluateArguments& arguments, const Context& context) {
+  if (arguments.follow) return follow_run(arguments, context);
+  const OpenedModel opened = open_model(arguments, context);
+  std::optional<engine::ThresholdGoal> goal;
+  if (!arguments.thresholds.empty()) {
+    goal = parse_thresholds(arguments.thresholds, opened, arguments.split);
+  }
+  const OpenedSplit split =
+      open_split_or_default(opened, goal ? Split::kValidation : parse_split(arguments.split));
+  context.warn(hooks::left_out(split.files(), split.split));
+  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
+                                                train::sample_spec(split.data), opened.config.seed);
+  engine::Replicas engine(model, opened.config, engine::open_backends(opened.config),
+                          engine::Engine::Use::kEvaluate);
+  engine.load(opened.file, opened.path);
+  engine::EvaluateOptions options = engine::evaluate_options(opened.config);
+  options.flip = arguments.flip;
+  Decisions decisions(arguments.decisions, opened, engine, options, split.split, split.dataset());
+  options = decisions.evaluate_options();
+  LabelThresholds thresholds;
+  const std::optional<engine::Metrics> metrics =
+      opened.is_multi_label() ? evaluate_labels(engine, split.dataset(), opened, goal, options,
+                                                thresholds, context.warn)
+                              : engine::evaluate(engine, split.dataset(), options);
+  context.warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
+  context.warn(note_on_predictions(opened));
+  const EvaluationReport report{arguments.model,    opened.step, opened.checkpoint, split.split,
+                                split.data.classes, *metrics,    thresholds};
+  if (arguments.json) {
+    print_report_json(report, context.out);
+  } else {
+    print_report(report, arguments.quiet, context.out);
+  }
+  decisions.print({arguments.model, arguments.json, arguments.quiet, context.out});
+  return kExitOk;
+}
+
+int evaluate_mean(const EvaluateArguments& arguments, const Context& context) {
+  const EnsembleScores scores =
+      evaluate_ensemble(open_models(arguments, arguments.ensemble, context),
+                        parse_split(arguments.split), arguments.flip, context.warn);
+  if (arguments.json) {
+    context.out << ensemble_json(scores) << std::endl;
+  } else {
+    print_ensemble(scores, arguments.quiet, context.out);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int execute(const EvaluateArguments& arguments, const Context& context) {
+  const std::vector<std::string>& runs = arguments.runs;
+  if (arguments.follow && runs.size() > 1) {
+    throw ConfigError({}, concat("--follow waits for the checkpoints of one run; evaluate ",
+                                 runs[1], " by a command of its own"));
+  }
+  EvaluateArguments each = arguments;
+  if (!arguments.ensemble.empty()) {
+    if (runs.size() > 1) {
+      throw ConfigError({}, concat("--ensemble: give one run before it, and ", runs[1],
+                                   " in its list, with commas between"));
+    }
+    each.model = runs[0];
+    return evaluate_mean(each, context);
+  }
+  // One after another, each below its name where there are several.
+  for (const std::string& run : runs) {
+    if (runs.size() > 1 && !arguments.json) {
+      context.out << (&run == &runs.front() || arguments.quiet ? "" : "\n") << run << ":\n";
+    }
+    each.model = run;
+    if (const int code = evaluate_model(each, context); code != kExitOk) return code;
+  }
+  return kExitOk;
+}
+
+}  // namespace trainer::commands

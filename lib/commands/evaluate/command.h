@@ -1,0 +1,28 @@
+// The command `evaluate`. A task of `train` that evaluates the training of others has its arguments
+// too.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "commands/evaluate/decision_options.h"
+#include "commands/open_model/arguments.h"
+
+namespace trainer::commands {
+
+struct EvaluateArguments : ModelArguments {
+  // Runs, checkpoints or configs, which are evaluated one after another in place of `model`.
+  std::vector<std::string> runs;
+  // If empty: test, or validation where there is no test split. With follow, validation is first.
+  std::string split;
+  bool flip = false;       // true: adds the outputs for mirror images
+  std::string thresholds;  // how to find the labels' thresholds: f1, sensitivity=S, ...
+  std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
+  bool follow = false;     // evaluates new checkpoints until the run ends
+  DecisionOptions decisions;
+  bool json = false;
+  bool quiet = false;
+};
+int execute(const EvaluateArguments& arguments, const Context& context);
+
+}  // namespace trainer::commands

@@ -1,0 +1,70 @@
+#include "commands/export/command.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "commands/evaluate/thresholds.h"
+#include "commands/export/export_json.h"
+#include "commands/open_model/calibration_file.h"
+#include "commands/open_model/operating_point_file.h"
+#include "commands/open_model/run_archive.h"
+#include "model/files/export.h"
+#include "model/files/onnx.h"
+#include "model/files/scale_logits.h"
+
+namespace trainer::commands {
+namespace {
+
+// Returns the part of the output line about the temperature.
+std::string temperature_text(const std::string& format, const ExportedTemperature& temperature) {
+  if (temperature.value == 1) return "";
+  const std::string value = fixed(temperature.value, 4);
+  if (temperature.is_applied) return concat("; logits are divided by the temperature ", value);
+  return concat("; not calibrated: divide the logits by the temperature ", value,
+                format == "safetensors" ? ", which its metadata has" : "");
+}
+
+}  // namespace
+
+int execute(const ExportArguments& arguments, const Context& context) {
+  model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
+  OpenedModel opened = open_model(arguments, context);
+  ExportedTemperature temperature;
+  if (!arguments.uncalibrated) temperature.value = find_temperature(opened, false, context.warn);
+  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
+                                                sample_spec(opened), opened.config.seed);
+  if (arguments.format == "keras_h5") {
+    const config::Model& config = opened.config.model;
+    if (temperature.value != 1) {
+      temperature.is_applied = model::divide_logits(model, temperature.value, opened.file.tensors);
+    }
+    model::export_keras_h5(model, config, opened.file.tensors, arguments.output, opened.classes);
+    if (!arguments.quiet) context.warn(model::keras_note(model, config));
+  } else if (arguments.format == "safetensors") {
+    // Its parameters stay those of training, because training starts from such files too.
+    temperature.is_applied = false;
+    model::export_safetensors(model, opened.file.tensors, arguments.output, opened.classes,
+                              temperature.value);
+  } else {
+    std::vector<std::pair<std::string, std::string>> metadata = onnx_metadata(opened);
+    if (opened.is_multi_label()) add_thresholds(opened, metadata);
+    add_operating_point(opened, temperature.value, metadata);
+    model::export_onnx(model, opened.file.tensors, metadata, arguments.output, temperature.value);
+  }
+  if (arguments.json) {
+    print_exported_json(opened, arguments.format, arguments.output, temperature, context.out);
+  } else if (!arguments.quiet) {
+    const bool is_best = opened.checkpoint == CheckpointChoice::kBest;
+    const std::string what =
+        is_config(arguments.model)
+            ? "the untrained model"
+            : concat("step ", opened.step, is_best ? " (the best checkpoint)" : "");
+    context.out << arguments.output << ": " << what << " of " << arguments.model << ", as "
+                << arguments.format << temperature_text(arguments.format, temperature) << '\n';
+  }
+  return kExitOk;
+}
+
+}  // namespace trainer::commands

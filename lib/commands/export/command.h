@@ -1,0 +1,20 @@
+// The command `export`.
+#pragma once
+
+#include <string>
+
+#include "commands/open_model/arguments.h"
+
+namespace trainer::commands {
+
+struct ExportArguments : ModelArguments {
+  std::string format;  // keras_h5, safetensors, onnx
+  std::string output;
+  bool overwrite = false;  // an output that exists
+  bool json = false;
+  bool quiet = false;
+  bool uncalibrated = false;  // without the temperature of the run
+};
+int execute(const ExportArguments& arguments, const Context& context);
+
+}  // namespace trainer::commands

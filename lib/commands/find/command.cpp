@@ -1,0 +1,53 @@
+#include "commands/find/command.h"
+
+#include "base/error.h"
+#include "base/files/files.h"
+#include "commands/find/find_chart.h"
+#include "commands/sweep/grid.h"
+#include "model/build_model.h"
+#include "model/files/import.h"
+#include "train/open.h"
+#include "train/resolve_batch_size.h"
+
+namespace trainer::commands {
+namespace {
+
+RangeTest test_rates(const FindArguments& arguments, config::Config config,
+                     const Context& context) {
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
+  context.warn(train::resolve_normalize(config, data));
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  context.warn(train::resolve_batch_size(config, model, data.train->size()));
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
+  engine.initialise(config.seed);
+  engine.write(model::import_weights(engine.model(), config.model).tensors);
+  return test_learning_rates(engine, *data.train, config, arguments.rates);
+}
+
+}  // namespace
+
+int execute(const FindArguments& arguments, const Context& context) {
+  if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
+  if (!(arguments.rates.low < arguments.rates.high)) {
+    throw ConfigError({}, "--low must be less than --high");
+  }
+  const config::Config config = load(arguments, context).config;
+  context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  Chart chart;
+  if (arguments.what == "learning-rate") {
+    const RangeTest test = test_rates(arguments, config, context);
+    const std::string key = learning_rate_key(config);
+    (arguments.json ? print_range_test_json : print_range_test)(test, key, context.out);
+    chart = make_chart(test);
+  } else {
+    const BatchSizes sizes = find_batch_sizes(config, arguments.sizes);
+    (arguments.json ? print_batch_sizes_json : print_batch_sizes)(sizes, context.out);
+    chart = make_chart(sizes);
+  }
+  if (!arguments.plot.empty()) write_file_atomic(arguments.plot, svg_document(chart));
+  return kExitOk;
+}
+
+}  // namespace trainer::commands

@@ -1,0 +1,36 @@
+#include "commands/load_config/load_config.h"
+
+#include "backend/open.h"
+#include "commands/new/image_config.h"
+#include "commands/open_model/recorded_paths.h"
+#include "commands/open_model/source.h"
+
+namespace trainer::commands {
+
+config::LoadedConfig load(const ConfigArguments& arguments, const Context& context) {
+  if (is_run(arguments.path))
+    return load_recorded(arguments.path, arguments.overrides, context.environment);
+  return config::load_config(find_config(arguments.path, arguments.overrides, context),
+                             arguments.overrides, context.environment);
+}
+
+config::LoadedConfig load_for_devices(const ConfigArguments& arguments, const Context& context,
+                                      int local_size) {
+  ConfigArguments every = arguments;
+  if (!is_run(every.path)) every.path = find_config(arguments.path, arguments.overrides, context);
+  config::LoadedConfig loaded = load(every, context);
+  const config::Parallel& parallel = loaded.config.parallel;
+  if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||
+      parallel.strategy ==
+          config::Parallel::Strategy::kParameterServer ||  // one replica per process
+      loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
+    return loaded;
+  }
+  const std::size_t gpus = backend::list_gpus().gpus.size() / static_cast<std::size_t>(local_size);
+  if (gpus < 2) return loaded;
+  // Read anew, so that the rules for several replicas are checked.
+  every.overrides.push_back({"parallel.replicas", std::to_string(gpus), "parallel.gpus: all"});
+  return load(every, context);
+}
+
+}  // namespace trainer::commands

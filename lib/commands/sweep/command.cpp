@@ -1,0 +1,64 @@
+#include "commands/sweep/command.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "commands/new/image_config.h"
+#include "commands/report/html.h"
+#include "commands/sweep/launchers.h"
+#include "commands/sweep/sweep_print.h"
+#include "commands/sweep/table.h"
+
+namespace trainer::commands {
+namespace {
+
+SweepPlan plan_points(const SweepArguments& arguments, const Context& context) {
+  const std::string file = find_config(arguments.path, arguments.overrides, context);
+  std::vector<Axis> axes;
+  for (const std::string& text : arguments.over) axes.push_back(parse_axis(text));
+  const config::Environment& variables = context.environment;
+  std::vector<config::Override> overrides = arguments.overrides;
+  if (const std::string device = read_variable(variables, "DEVICE"); !device.empty()) {
+    overrides.insert(overrides.begin(), {"parallel.device", device, "$DEVICE"});
+  }
+  // Only its kind of optimizer and schedule matters here; lists would be no values of a run.
+  config::Environment plain = variables;
+  for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) plain.erase(name);
+  const config::Config config = config::load_config(file, overrides, plain).config;
+  for (auto& axis : axes_of_environment(variables, axes, learning_rate_key(config))) {
+    axes.push_back(std::move(axis));
+  }
+  return plan_sweep(file, std::move(axes), overrides, variables, arguments.folder,
+                    arguments.max_points);
+}
+
+}  // namespace
+
+int execute(const SweepArguments& arguments, const Context& context) {
+  const SweepPlan plan = plan_points(arguments, context);
+  if (arguments.launcher != "local" || !arguments.collect) write_plan(plan);
+  if (arguments.launcher == "slurm") {
+    context.out << slurm_script(plan, find_program());
+    return kExitOk;
+  }
+  if (arguments.launcher == "kubernetes") {
+    context.out << kubernetes_jobs(plan, arguments.image);
+    return kExitOk;
+  }
+  const auto checkpoint = arguments.last ? ScoredCheckpoint::kLast : ScoredCheckpoint::kBest;
+  std::vector<PointState> points = train_points(arguments, plan, checkpoint, context);
+  const int collected = has_damaged(points) ? kExitData : kExitOk;
+  const int code = arguments.collect ? collected : find_exit_code(points);
+  const Summary summary = summarize(plan, std::move(points), arguments.to_accuracy, checkpoint);
+  write_tables(summary, plan.folder);
+  write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  if (arguments.json) {
+    context.out << table_json(summary) << std::endl;
+  } else {
+    context.out << '\n';
+    print_summary(summary, plan.folder, context.out);
+  }
+  return code;
+}
+
+}  // namespace trainer::commands

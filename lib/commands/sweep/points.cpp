@@ -1,0 +1,19 @@
+#include "commands/sweep/points.h"
+
+#include <filesystem>
+
+#include "commands/sweep/sweep_print.h"
+
+namespace trainer::commands {
+
+Path find_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::vector<PointState> train_points(const PointsArguments& arguments, const SweepPlan& plan,
+                                     ScoredCheckpoint checkpoint, const Context& context) {
+  if (arguments.collect) return collect(plan);
+  SweepPrinter printer({arguments.json, arguments.quiet, context.is_terminal, checkpoint},
+                       plan.points.size(), context.out);
+  return run_sweep(plan, find_program(), printer);
+}
+
+}  // namespace trainer::commands

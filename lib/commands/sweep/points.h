@@ -1,0 +1,25 @@
+// Trains or reads the points of a plan: what `sweep` and `crossval` have in common.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "commands/load_config/load_config.h"
+#include "commands/sweep/sweep.h"
+
+namespace trainer::commands {
+
+// The arguments of both commands.
+struct PointsArguments : ConfigArguments {
+  std::string folder;    // the folder of the points; see plan_sweep() and plan_crossval()
+  bool collect = false;  // reads what has been trained, and trains nothing
+};
+
+// Returns the path of this program.
+Path find_program();
+// Returns the points of the plan, which has been written. Prints their progress with the accuracy
+// of `checkpoint`.
+std::vector<PointState> train_points(const PointsArguments& arguments, const SweepPlan& plan,
+                                     ScoredCheckpoint checkpoint, const Context& context);
+
+}  // namespace trainer::commands

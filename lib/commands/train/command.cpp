@@ -1,0 +1,162 @@
+#include "commands/train/command.h"
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/output_buffer.h"
+#include "base/process/shell.h"
+#include "commands/evaluate/command.h"
+#include "commands/open_model/source.h"
+#include "commands/train/origin.h"
+#include "commands/train/training.h"
+#include "model/build_model.h"
+#include "train/open.h"
+#include "train/process_group.h"
+#include "train/resolve_batch_size.h"
+#include "train/run_dir.h"
+#include "train/servers/asynchronous.h"
+#include "train/servers/server_loop.h"
+#include "train/signals.h"
+
+namespace trainer::commands {
+namespace {
+
+int to_exit_code(hooks::FinishReason reason) {
+  return reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
+}
+
+int follow_training(const TrainArguments& arguments, const config::Config& config,
+                    const Context& context) {
+  EvaluateArguments follower;
+  follower.runs = {train::run_folder(config).string()};
+  follower.follow = true;
+  follower.overrides = arguments.overrides;
+  follower.json = arguments.json;
+  follower.quiet = arguments.quiet;
+  return execute(follower, context);
+}
+
+void check_batch_size(const config::Config& config, const cluster::Identity& who) {
+  if (!config.train.batch_size.is_automatic()) return;
+  if (who.size > 1 || train::has_parameter_servers(who)) {
+    throw ConfigError(
+        config.train.loc,
+        "train.batch_size: auto is for one process, since all processes must take the "
+        "same; give a number, such as trainer find batch-size suggests");
+  }
+}
+
+// Resolves `auto`. A resumed run keeps the batch size that its first session chose.
+void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
+                        const data::Datasets& data, const graph::Graph& model,
+                        const Context& context) {
+  if (!config.train.batch_size.is_automatic()) return;
+  const Path stored = train::config_file(train::run_folder(config));
+  if (arguments.resume && std::filesystem::exists(stored)) {
+    config.train.batch_size = config::parse_recorded_config(read_text_file(stored), stored.string())
+                                  .config.train.batch_size;
+    return;
+  }
+  context.warn(train::resolve_batch_size(config, model, data.train->size()));
+}
+
+// Opens the data, builds the model and trains. `rendezvous` is null unless the processes train in
+// step.
+int open_and_train(const TrainArguments& arguments, config::Config& config, bool has_log_every,
+                   const cluster::Identity& who,
+                   const std::shared_ptr<cluster::Rendezvous>& rendezvous, const Context& context) {
+  const data::Datasets data = train::open_training_data(config);
+  const Notice normalize = train::resolve_normalize(config, data);
+  if (who.rank == 0) {
+    for (const Notice& notice : list_notices(data)) context.warn(notice);
+    context.warn(normalize);
+  }
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  train::check_trainable(config, model);
+  resolve_batch_size(arguments, config, data, model, context);
+  const Training training{arguments, config, data, model, has_log_every, context};
+  if (rendezvous) return to_exit_code(train_in_step(training, rendezvous));
+  if (train::has_parameter_servers(who)) return to_exit_code(train_with_servers(training, who));
+  if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
+    make_printer(arguments, context)(
+        "parallel.strategy: parameter_server, but no cluster: this process alone");
+  }
+  return to_exit_code(train_alone(training));
+}
+
+// Joins before the data is opened, so that the other ranks wait for a rank with slow storage and
+// get the reason when it fails.
+int join_and_train(const TrainArguments& arguments, config::Config& config, bool has_log_every,
+                   const cluster::Identity& who, const Context& context) {
+  const std::shared_ptr<cluster::Rendezvous> rendezvous =
+      train::join_job(who, config, context.warn);
+  try {
+    return open_and_train(arguments, config, has_log_every, who, rendezvous, context);
+  } catch (const PeerError&) {
+    throw;  // all ranks have this error
+  } catch (const std::exception& error) {
+    rendezvous->fail(error.what());
+    throw;
+  }
+}
+
+// Throws ConfigError if `run`, a run folder that was copied, moved or reached from another folder,
+// is not the folder that its config names.
+void check_is_own_folder(const Path& run, const config::LoadedConfig& loaded) {
+  using Kind = config::Origin::Kind;
+  const Kind kind = loaded.origins.at("run.dir").kind;
+  if (kind == Kind::kSet || kind == Kind::kEnvironment) return;
+  const Path named = train::run_folder(loaded.config);
+  std::error_code error;
+  if (std::filesystem::equivalent(named, run, error)) return;
+  throw ConfigError(
+      {}, concat(run.string(), ": the config of this run names the folder ", named.string(),
+                 "; give --run-dir with the folder to train in, e.g. ",
+                 shell_word("--run-dir=" + run.string())));
+}
+
+// Warns of a job that whoever reaches its ports can join.
+void warn_without_secret(const cluster::Identity& who, const Context& context) {
+  if (!cluster::accepts_unauthenticated_peers(who) || who.rank > 0) return;
+  const std::vector<cluster::Address>& servers = who.cluster.ps;
+  const bool serves = who.role == cluster::Role::kParameterServer;
+  const cluster::Address& open =
+      servers.empty() ? who.master : servers[serves ? static_cast<std::size_t>(who.index) : 0];
+  context.warn(concat(
+      "this job has no secret: whoever reaches its ports (the first is ", cluster::to_string(open),
+      ") can read its weights, change or end it; give all its processes the same one ",
+      "(TRAINER_SECRET, or --secret-file FILE)"));
+}
+
+}  // namespace
+
+int execute(const TrainArguments& arguments, const Context& context) {
+  const train::StartupSignals signals;
+  const FinishOutput output;  // while a signal still ends with kExitInterrupted
+  cluster::Identity who = cluster::identify(arguments.identity, context.environment);
+  who.build = context.version;
+  config::LoadedConfig loaded = load_for_devices(arguments, context, find_place(who).size);
+  const bool is_of_run = is_run(arguments.path);
+  if (is_of_run) check_is_own_folder(arguments.path, loaded);
+  // The config of a run gives every value, also those that nobody has set.
+  const config::Origin::Kind log_every = loaded.origins.at("run.log_every").kind;
+  const bool has_log_every = log_every != config::Origin::Kind::kDefault &&
+                             !(is_of_run && log_every == config::Origin::Kind::kFile);
+  config::Config config = std::move(loaded.config);
+  train::check_workers(config, who);
+  warn_without_secret(who, context);
+  if (who.role == cluster::Role::kEvaluator) return follow_training(arguments, config, context);
+  if (who.role == cluster::Role::kParameterServer) {
+    return to_exit_code(train::serve(config, who, make_printer(arguments, context)));
+  }
+  if (who.rank == 0) context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  check_batch_size(config, who);
+  const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
+  return in_step ? join_and_train(arguments, config, has_log_every, who, context)
+                 : open_and_train(arguments, config, has_log_every, who, nullptr, context);
+}
+
+}  // namespace trainer::commands

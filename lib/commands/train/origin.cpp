@@ -1,0 +1,71 @@
+#include "commands/train/origin.h"
+
+#include <gnu/libc-version.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "base/process/process.h"
+#include "base/text.h"
+#include "base/threads/topology.h"
+#include "commands/run_files/data_name.h"
+#include "data/samples/splits.h"
+#include "hooks/data_report.h"
+#include "train/run_dir.h"
+
+namespace trainer::commands {
+
+std::vector<Notice> list_notices(const data::Datasets& data) {
+  std::vector<Notice> notices{data.range_notice, data.relabel_notice};
+  notices.insert(notices.end(), data.group_notices.begin(), data.group_notices.end());
+  std::erase_if(notices, [](const Notice& notice) { return notice.text.empty(); });
+  return notices;
+}
+
+hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
+  hooks::RunOrigin origin;
+  origin.program = job.build;
+  origin.compiler = __VERSION__;
+  origin.libc = concat("glibc ", ::gnu_get_libc_version());
+  origin.device = job.engine.describe();
+  origin.processor = processor_name();
+  const Topology machine = backend::machine_topology();
+  origin.cores = std::ssize(machine.processors);
+  origin.machine = describe(machine);
+  origin.model = model::describe_model(job.config.model, layers);
+  origin.data_fingerprint = job.data.train->fingerprint();
+  const backend::MemoryReport memory = job.engine.memory();
+  const auto replicas = static_cast<std::int64_t>(job.engine.count());
+  origin.memory = {{"parameters and state", (memory.variables + memory.derived) / replicas},
+                   {"gradients", memory.gradients / replicas},
+                   {"activations", memory.activations / replicas},
+                   {"staging and tables", (memory.staging + memory.tables) / replicas}};
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = job.data.dataset(split).get();
+    if (dataset == nullptr) continue;
+    origin.splits.push_back(
+        {split, dataset->size(), data::class_counts(*dataset, job.data.num_classes)});
+  }
+  origin.data_notices = list_notices(job.data);
+  for (const std::string& warning : hooks::data_warnings(job.data)) {
+    origin.data_notices.emplace_back(warning);
+  }
+  origin.base = train::find_base(job.run);
+  origin.on_cpu = job.engine.reads_host_memory();
+  origin.price_per_hour = job.config.run.price_per_hour;
+  return origin;
+}
+
+std::string describe_session(const train::Job& job) {
+  std::vector<std::string> samples;
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = job.data.dataset(split).get();
+    if (dataset != nullptr)
+      samples.push_back(concat(to_string(split), ' ', grouped(dataset->size())));
+  }
+  return concat(job.engine.describe(), "; ", job.build, " on ", host_name(), ", process ",
+                ::getpid(), "; samples of ", find_data_name(config::leaves(job.config)), ": ",
+                join(samples));
+}
+
+}  // namespace trainer::commands
