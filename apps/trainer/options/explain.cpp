@@ -1,9 +1,12 @@
+// What a config may have: its keys, their schema, and the backbones.
 #include "commands/explain/explain.h"
 
 #include <iostream>
 
 #include "base/error.h"
 #include "commands/explain/reference.h"
+#include "commands/models/models.h"
+#include "config/config.h"
 #include "options/commands.h"
 
 namespace trainer::app {
@@ -22,6 +25,24 @@ void add_explain(CommandLine& line) {
   command.add_flag("--all", arguments->all, "The whole reference, as Markdown");
   command.run([arguments] {
     std::cout << (arguments->all ? commands::reference() : commands::explain(arguments->key));
+    return kExitOk;
+  });
+}
+
+void add_schema(CommandLine& line) {
+  line.add_command("schema", "JSON Schema of a config").run([] {
+    std::cout << config::json_schema() << '\n';
+    return kExitOk;
+  });
+}
+
+void add_models(CommandLine& line) {
+  const Command command =
+      line.add_command("models", "The backbones, with parameters, FLOP and weights");
+  const auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "One JSON object");
+  command.run([json] {
+    (*json ? commands::print_backbones_json : commands::print_backbones)(std::cout);
     return kExitOk;
   });
 }

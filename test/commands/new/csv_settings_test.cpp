@@ -32,10 +32,10 @@ TEST_CASE("is_of_csv: data.csv and its keys, no other key") {
 }
 
 TEST_CASE("read_csv_settings: keys and the whole map, without the settings of other keys") {
-  const config::Csv by_key = read_csv_settings(
-      {setting("data.csv.image_column", "image"), setting("train.epochs", "9"),
-       setting("no.such.key", "1"), setting("data.csv.separator", "';'")},
-      {});
+  const config::Csv by_key =
+      read_csv_settings({setting("data.csv.image_column", "image"), setting("train.epochs", "9"),
+                         setting("no.such.key", "1"), setting("data.csv.separator", "';'")},
+                        {});
   CHECK(by_key.image_column == "image");
   CHECK(by_key.separator == ";");
   const config::Csv map = read_csv_settings({setting("data.csv", "{image_column: image}")}, {});
@@ -44,8 +44,8 @@ TEST_CASE("read_csv_settings: keys and the whole map, without the settings of ot
 }
 
 TEST_CASE("read_csv_settings: a variable, that of the environment") {
-  CHECK(read_csv_settings({setting("data.csv.image_column", "${COLUMN}")}, {{"COLUMN", "file"}}).image_column ==
-        "file");
+  CHECK(read_csv_settings({setting("data.csv.image_column", "${COLUMN}")}, {{"COLUMN", "file"}})
+            .image_column == "file");
 }
 
 TEST_CASE("read_csv_settings: an unknown key, an error that names it") {

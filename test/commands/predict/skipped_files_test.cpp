@@ -40,8 +40,8 @@ TEST_CASE("SkippedFiles: files, named and counted, the code of a data error") {
   CHECK(skipped.exit_code(make_inputs(0)) == kExitData);
   skipped.add("skipped: b.png");
   CHECK(skipped.exit_code(make_inputs(0)) == kExitData);
-  CHECK(recorded.lines == Lines{"skipped: a.png", "1 file was skipped", "skipped: b.png",
-                                "2 files were skipped"});
+  CHECK(recorded.lines ==
+        Lines{"skipped: a.png", "1 file was skipped", "skipped: b.png", "2 files were skipped"});
 }
 
 TEST_CASE("SkippedFiles: quiet, the number alone") {
