@@ -8,9 +8,8 @@ namespace {
   for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
 
 template <class T>
-__attribute__((target("avx512f,prefer-vector-width=512"))) void add_avx512(T* sum, const T* a,
-                                                                           const T* b,
-                                                                           std::size_t count) {
+__attribute__((target("avx512f"))) void add_avx512(T* sum, const T* a, const T* b,
+                                                   std::size_t count) {
   TRAINER_ADD_LOOP
 }
 template <class T>

@@ -6,6 +6,8 @@
 
 #include <immintrin.h>
 
+#include <utility>  // std::index_sequence, which has no code
+
 #define TRAINER_BLOCK 16
 
 namespace trainer::backend::cpu::simd::amx {

@@ -88,22 +88,22 @@ inline void store_first(float* p, V v, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
+// Exchanges, of each two neighbouring groups of D numbers, the second one of a with the first one of b.
+template <int D, std::size_t... J>
+inline void swap_groups(V& a, V& b, std::index_sequence<J...>) {
+  constexpr int kBlock = TRAINER_BLOCK;
+  const V low = __builtin_shufflevector(a, b, ((J & D) == 0 ? static_cast<int>(J) : kBlock + static_cast<int>(J) - D)...);
+  b = __builtin_shufflevector(a, b, ((J & D) == 0 ? static_cast<int>(J) + D : kBlock + static_cast<int>(J))...);
+  a = low;
+}
+
 // Swaps the rows and columns of B x B numbers.
 template <int D>
 inline void transpose_step(V (&v)[B]) {
   if constexpr (D < B) {
-    I low{}, high{};
-#pragma GCC unroll 16
-    for (int j = 0; j < B; ++j) {
-      low[j] = (j & D) == 0 ? j : B + j - D;
-      high[j] = (j & D) == 0 ? j + D : B + j;
-    }
 #pragma GCC unroll 16
     for (int i = 0; i < B; ++i) {
-      if ((i & D) != 0) continue;
-      const V a = v[i], b = v[i + D];
-      v[i] = __builtin_shuffle(a, b, low);
-      v[i + D] = __builtin_shuffle(a, b, high);
+      if ((i & D) == 0) swap_groups<D>(v[i], v[i + D], std::make_index_sequence<B>());
     }
     transpose_step<2 * D>(v);
   }
