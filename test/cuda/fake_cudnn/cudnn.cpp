@@ -224,8 +224,8 @@ void run_plan(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pa
 
 }  // namespace
 
-Settings& settings() {
-  static auto& all = *new Settings;
+LibrarySettings& settings() {
+  static auto& all = *new LibrarySettings;
   return all;
 }
 

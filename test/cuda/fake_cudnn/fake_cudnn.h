@@ -32,7 +32,7 @@ class OpenDescriptor {
 };
 
 // How the libraries behave. Tests change it while nothing else runs, and put it back.
-struct Settings {
+struct LibrarySettings {
   std::size_t cudnn_version = 91900;
   std::size_t cublas_version = 130000;
   // Whether precompiled engines take convolutions with a bias, and algorithms take epilogues.
@@ -45,11 +45,11 @@ struct Settings {
   std::function<void(OpenDescriptor&)> before_finalize;
   std::function<void(cublasLtMatmulDescAttributes_t, std::int32_t&)> before_matmul_attribute;
 };
-Settings& settings();
+LibrarySettings& settings();
 
 // Puts the settings back at the end of a test.
 struct KeepSettings {
-  Settings before = settings();
+  LibrarySettings before = settings();
   ~KeepSettings() { settings() = before; }
 };
 
