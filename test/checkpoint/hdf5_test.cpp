@@ -31,8 +31,8 @@ std::vector<float> values_of(int k, std::size_t count, bool integers) {
 KerasLayer dense(const std::string& name, std::int64_t units) {
   KerasLayer layer{name, "Dense", {}};
   const auto count = static_cast<std::size_t>(3 * units);
-  layer.weights.push_back({"kernel", {"", Shape{{3, units}}, values_of(0, count, true)}});
-  layer.weights.push_back({"bias", {"", Shape{{units}}, std::vector<float>(count / 3, 0.5f)}});
+  layer.weights.push_back({"kernel", {"", Shape{3, units}, values_of(0, count, true)}});
+  layer.weights.push_back({"bias", {"", Shape{units}, std::vector<float>(count / 3, 0.5f)}});
   return layer;
 }
 

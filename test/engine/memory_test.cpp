@@ -239,7 +239,7 @@ TEST_CASE("batch_size: auto on the CPU, the largest batch within the memory limi
   const std::int64_t bound = bytes(48) + (1 << 18);
   config.train.memory_mb = static_cast<double>(bound) / (1 << 20);
   config.train.batch_size = config::BatchSize::automatic();
-  CHECK_THROWS_AS(static_cast<std::int64_t>(config.train.batch_size), ConfigError);
+  CHECK_THROWS_AS((void)static_cast<std::int64_t>(config.train.batch_size), ConfigError);
   const Notice notice = train::resolve_batch_size(config, model, 10000);
   const std::string& line = notice.text;
   const std::int64_t found = config.train.batch_size;
