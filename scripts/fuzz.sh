@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes what reads bytes from outside with libFuzzer (clang; scripts/install_deps.sh --test --fuzz).
+# Fuzzes what reads bytes from outside with libFuzzer (clang; scripts/install_deps.sh --test --clang).
 #
 #   scripts/fuzz.sh [TARGET|all] [SECONDS] [-- LIBFUZZER OPTIONS]     60 seconds each when left out
 #

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what building trainer needs on Debian 12. Does nothing, and needs no network, when all of it is there.
 #
-#   scripts/install_deps.sh [--test] [--lint] [--fuzz] [--package] [--peers]
+#   scripts/install_deps.sh [--test] [--lint] [--clang] [--package] [--peers]
 #
-# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --fuzz clang with libFuzzer;
-# --package what scripts/package needs; --peers the launchers that tests start ranks with (Open MPI and Slurm).
+# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --clang the compiler of the
+# presets asan, tsan and fuzz; --package what scripts/package needs; --peers the launchers that tests start ranks with
+# (Open MPI and Slurm).
 # Uses sudo only when not root.
 set -euo pipefail
 
@@ -26,11 +27,11 @@ for argument in "$@"; do
   case $argument in
     --test) packages+=(python3 python3-venv git ccache zsh chromium groff-base iproute2) ;;
     --lint) packages+=(clang-format-14 clang-tidy-14) ;;
-    --fuzz) packages+=(clang libclang-rt-dev) ;;
+    --clang) packages+=(clang-19 libclang-rt-19-dev libomp-19-dev llvm-19) ;;
     --package) packages+=(dpkg-dev debootstrap patchelf xz-utils) ;;
     --peers) packages+=(openmpi-bin slurmctld slurmd slurm-client munge python3 python3-venv) ;;
     -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint, --fuzz, --package and --peers are known" >&2; exit 2 ;;
+    *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint, --clang, --package and --peers are known" >&2; exit 2 ;;
   esac
 done
 
