@@ -12,13 +12,13 @@ if [[ -z ${TRAINER_SHARED_DATA:-} && -d ../shared/data ]]; then
   export TRAINER_SHARED_DATA
 fi
 
-configure() {  # PRESET
+# The CUDA backend is part of the build where its libraries are found, unless an option leaves it out.
+configure() {  # PRESET [CMAKE OPTION...]
   local preset=$1
+  shift
   mkdir -p "build/$preset"
-  # Under sanitizers GCC 12 warns falsely of overflows in the standard library.
-  local werror=OFF
-  [[ $preset == release ]] && werror=ON
-  cmake --preset "$preset" -DTRAINER_TESTS=ON -DTRAINER_WERROR=$werror -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
+  cmake --preset "$preset" -DTRAINER_TESTS=ON -DTRAINER_WERROR=ON -DTRAINER_CUDA=ON \
+    -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@" \
     > "build/$preset/configure.log" 2>&1 || { cat "build/$preset/configure.log"; return 1; }
 }
 

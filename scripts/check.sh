@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks what scripts/test.sh does not: the style, clang-tidy, the unit tests under ASan and UBSan, the threaded parts
-# under TSan, the packages, and the programs that trainer works with: Keras, MLflow, Open MPI and Slurm. `.ci/run` calls
-# both.
+# Checks what scripts/test.sh does not: the style, clang-tidy, the CUDA backend, the unit tests under ASan and UBSan, the
+# threaded parts under TSan, the packages, and the programs that trainer works with: Keras, MLflow, Open MPI and Slurm.
+# `.ci/run` calls both.
 #
-#   scripts/check.sh [style] [lint] [asan] [tsan] [package] [peers]     all of them where none is named
+#   scripts/check.sh [style] [lint] [cuda] [asan] [tsan] [package] [peers]     all of them where none is named
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -34,6 +34,16 @@ run_tests() {  # PRESET CTEST_ARGS...
   grep -E 'tests passed|Total Test time' "$log"
 }
 
+# The kernels as nvcc compiles them, and the whole backend on the CPU with fakes of CUDA's libraries.
+check_cuda() {
+  configure release
+  build release
+  run_tests release --tests-regex '^cuda' --label-exclude '^slow'
+}
+
+# The sanitizers' reports and suppressions need the names of functions.
+export PATH=$PATH:/usr/lib/llvm-19/bin
+
 # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost. Of the CUDA
 # backend: its kernels, and small cases of its host code on the fakes of CUDA's libraries (test/cuda/plugin). Left out
 # are cases that repeat others with the reference backend, or with larger models.
@@ -44,7 +54,8 @@ check_asan() {
   configure asan
   mapfile -t unit_tests < <(targets asan 'test_[a-z0-9_]*|trainer_cuda_fake' | grep -v e2e)
   build asan "${unit_tests[@]}"
-  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow|peers' --exclude-regex "$left_out"
+  UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS="suppressions=$PWD/test/lsan.supp" \
+    run_tests asan --label-exclude 'e2e|scripts|slow|peers' --exclude-regex "$left_out"
 }
 
 # TSan does not support OpenMP's own threads, so each layer runs on one of them here. Of the backend, what runs on lanes.
@@ -84,14 +95,14 @@ check_peers() {
 }
 
 checks=("$@")
-((${#checks[@]} > 0)) || checks=(style lint asan tsan package peers)
+((${#checks[@]} > 0)) || checks=(style lint cuda asan tsan package peers)
 for check in "${checks[@]}"; do
   case $check in
-    style | lint | asan | tsan | package | peers) ;;
-    *) echo "check.sh: unknown check '$check'; style, lint, asan, tsan, package and peers are known" >&2; exit 2 ;;
+    style | lint | cuda | asan | tsan | package | peers) ;;
+    *) echo "check.sh: unknown check '$check'; style, lint, cuda, asan, tsan, package and peers are known" >&2; exit 2 ;;
   esac
 done
 say "install"
-scripts/install_deps.sh --test --lint --package --peers
+scripts/install_deps.sh --test --lint --clang --package --peers
 for check in "${checks[@]}"; do "check_$check"; done
 say "all checks passed: ${checks[*]}"
