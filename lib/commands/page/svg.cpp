@@ -23,7 +23,7 @@ constexpr double kLegendLine = 18;  // height of a line of names
 constexpr std::size_t kMaxLegendLines = 8;
 
 constexpr const char* kChartStyle = R"(<style>
-svg.chart{--ink:#1b1f24;--soft:#59636e;--grid:#d8dee4;--s0:#0b62c4;--s1:#b93a0a;--s2:#1a7f37;--s3:#7a3fd1;--s4:#8a5a00;--s5:#b02a7a;color:var(--ink);font:13px system-ui,sans-serif}
+svg.chart{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--grid:#d8dee4;--s0:#0b62c4;--s1:#b93a0a;--s2:#1a7f37;--s3:#7a3fd1;--s4:#8a5a00;--s5:#b02a7a;color:var(--ink);font:13px system-ui,sans-serif}
 @media screen and (prefers-color-scheme:dark){svg.chart{--ink:#e6edf3;--soft:#a6b0bb;--grid:#343b44;--s0:#6cb2ff;--s1:#ff9d70;--s2:#56d364;--s3:#c4a0ff;--s4:#e3b341;--s5:#ff8fcb}}
 svg.chart text{fill:var(--ink)}
 svg.chart text.tick{fill:var(--soft);font-size:12px}

@@ -244,6 +244,10 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
   CHECK(contains(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
 }
 
+TEST_CASE("SVG document: its background follows the reader's colour scheme as its text does") {
+  CHECK(contains(svg_document({}), "svg.chart{color-scheme:light dark;"));
+}
+
 TEST_CASE("line chart: values that differ by one rounding, a few ticks") {
   Chart chart;
   chart.id = "loss";
