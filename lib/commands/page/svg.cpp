@@ -32,7 +32,9 @@ svg.chart line.grid{stroke:var(--grid)}
 svg.chart polyline{fill:none;stroke-width:2}
 svg.chart circle.hit{fill:transparent}
 svg.chart g.point:hover circle.dot{r:5}
-svg.chart text.value{display:none;pointer-events:none;font-weight:600;paint-order:stroke;stroke:var(--paper,Canvas);stroke-width:4px}
+svg.chart text.value,svg.chart text.notable{pointer-events:none;font-weight:600;paint-order:stroke;stroke:var(--paper,Canvas);stroke-width:4px}
+svg.chart text.value{display:none}
+svg.chart circle.notable{fill:var(--ink);pointer-events:none}
 svg.chart g.point:hover text.value{display:inline}
 </style>
 )";
@@ -117,6 +119,10 @@ class LineChart {
       }
     }
     if (low_x > high_x) low_x = low_y = 0, high_x = high_y = 1;
+    for (const Chart::Band& band : chart.bands) {
+      low_x = std::min(low_x, band.begin);
+      high_x = std::max(high_x, band.end);
+    }
     if (chart.y_from_zero) low_y = std::min(low_y, 0.0);
     arrange_legend();
     x_ = chart.log_x ? log_scale(low_x, high_x, kChartLeft, kChartRight)
@@ -136,10 +142,12 @@ class LineChart {
     text((kChartLeft + kChartRight) / 2, height() - 10, "middle", "x-label", chart_.x_label);
     text(14, (top() + bottom()) / 2, "middle", "y-label", chart_.y_label,
          concat(" transform=\"rotate(-90 14 ", chart_pixel((top() + bottom()) / 2), ")\""));
+    draw_bands();
     draw_ticks();
     draw_mark();
     draw_legend();
     for (std::size_t i = 0; i < chart_.series.size(); ++i) draw_series(i);
+    draw_notable();
     return out_ + "</svg>\n";
   }
 
@@ -167,6 +175,24 @@ class LineChart {
   void grid(double x1, double y1, double x2, double y2) {
     out_ += concat("<line class=\"grid\" x1=\"", chart_pixel(x1), "\" y1=\"", chart_pixel(y1),
                    "\" x2=\"", chart_pixel(x2), "\" y2=\"", chart_pixel(y2), "\"/>\n");
+  }
+
+  // Writes a value above a point, or below it at the upper edge, on the side with more room.
+  void value_text(double x, double y, const char* kind, const std::string& what) {
+    const bool is_right = x > (kChartLeft + kChartRight) / 2, is_top = y < top() + 20;
+    text(x, y + (is_top ? 20 : -10), is_right ? "end" : "start", kind, what);
+  }
+
+  void draw_bands() {
+    for (std::size_t i = 0; i < chart_.bands.size(); ++i) {
+      const Chart::Band& band = chart_.bands[i];
+      const double left = x_(band.begin), right = x_(band.end);
+      out_ += concat("<rect class=\"band\" x=\"", chart_pixel(left), "\" y=\"", chart_pixel(top()),
+                     "\" width=\"", chart_pixel(right - left), "\" height=\"",
+                     chart_pixel(bottom() - top()), "\" fill=\"var(--s", (i + 1) % kColours,
+                     ")\" fill-opacity=\"0.12\"/>\n");
+      text((left + right) / 2, top() - 7, "middle", "tick band-name", band.name);
+    }
   }
 
   void draw_ticks() {
@@ -278,10 +304,22 @@ class LineChart {
                      escape_markup(chart_.x_label), " ", chart_number(x), ": ", chart_number(y),
                      "</title><circle class=\"hit\"", at, " r=\"7\"/><circle class=\"dot\"", at,
                      " r=\"", radius, "\" fill=\"", colour(index), "\"/>");
-      const bool right = x_(x) > (kChartLeft + kChartRight) / 2, top_edge = y_(y) < top() + 20;
-      text(x_(x), y_(y) + (top_edge ? 20 : -10), right ? "end" : "start", "value",
-           chart_number(x) + ": " + chart_number(y));
+      value_text(x_(x), y_(y), "value", chart_number(x) + ": " + chart_number(y));
       out_ += "</g>\n";
+    }
+  }
+
+  void draw_notable() {
+    constexpr double kTextWidth = 60, kTextHeight = 16;
+    double last_x = -INFINITY, last_y = 0;
+    for (const auto& [x, y] : chart_.notable) {
+      const double at_x = x_(x), at_y = y_(y);
+      if (at_x - last_x < kTextWidth && std::abs(at_y - last_y) < kTextHeight) continue;
+      last_x = at_x;
+      last_y = at_y;
+      out_ += concat("<circle class=\"notable\" cx=\"", chart_pixel(at_x), "\" cy=\"",
+                     chart_pixel(at_y), "\" r=\"4\"/>\n");
+      value_text(at_x, at_y, "notable", chart_number(y));
     }
   }
 

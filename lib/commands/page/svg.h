@@ -28,6 +28,14 @@ struct Chart {
     std::string label;
   };
   std::optional<Mark> mark = {};
+  // A shaded range of x with its name above it. The x axis reaches over all bands.
+  struct Band {
+    double begin = 0, end = 0;
+    std::string name;
+  };
+  std::vector<Band> bands = {};
+  // Points (x, y), by rising x, whose y is written beside them unless it would cover the y before.
+  std::vector<std::pair<double, double>> notable = {};
 };
 
 // Returns the points of a series that are drawn: all, or about 400 evenly spaced ones with the

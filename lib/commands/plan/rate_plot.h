@@ -8,11 +8,10 @@
 
 namespace trainer::commands {
 
-// An SVG document of its own: the rate (linear, from 0) over epochs, warm-up, sustained and
+// Returns an SVG document: a line chart of the rate over epochs, with warm-up, sustained and
 // decaying phases shaded and named, and the rate written at the first and last step, where the
-// highest begins and ends, and at the lowest. The curve is the element with id="rate": one point
-// per step, of long trainings every n-th, at most 4000. Ticks carry their numbers, so that points
-// can be read back.
+// highest begins and ends, and at the lowest. The curve has one point per step, of long trainings
+// every n-th, at most 400.
 std::string rate_plot(const config::Config& config, const train::TrainingPlan& steps);
 
 }  // namespace trainer::commands

@@ -244,6 +244,21 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
   CHECK(contains(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
 }
 
+TEST_CASE(
+    "line chart: bands widen the axis, notable values that would cover another are left out") {
+  Chart chart;
+  chart.series = {{"rate", {{0, 1}, {9, 1}}}};
+  chart.bands = {{0, 5, "rise & fall"}, {5, 10, "rest"}};
+  chart.notable = {{0, 1}, {0.1, 1.001}, {9, 1}};
+  const std::string svg = line_chart(chart);
+  CHECK(contains(svg, ">rise &amp; fall</text>"));
+  CHECK(contains(svg, "<rect class=\"band\" x=\"86.00\" y=\"64.00\" width=\"228.00\""));
+  CHECK(contains(svg, "<rect class=\"band\" x=\"314.00\" y=\"64.00\" width=\"228.00\""));
+  CHECK(contains(svg, "<circle class=\"notable\" cx=\"86.00\""));
+  CHECK(contains(svg, "<circle class=\"notable\" cx=\"496.40\""));
+  CHECK_FALSE(contains(svg, ">1.001</text>"));
+}
+
 TEST_CASE("SVG document: its background follows the reader's colour scheme as its text does") {
   CHECK(contains(svg_document({}), "svg.chart{color-scheme:light dark;"));
 }
