@@ -135,4 +135,10 @@ std::string figure(const Chart& chart) {
                 folded("Numbers: " + chart.title, table(chart.y_label, cells, 0)), "</figure>\n");
 }
 
+std::string chart_grid(const std::vector<Chart>& charts) {
+  std::string text = "<div class=\"charts\">\n";
+  for (const Chart& chart : charts) text += figure(chart);
+  return text + "</div>\n";
+}
+
 }  // namespace trainer::commands

@@ -25,5 +25,7 @@ std::string list(const std::string& caption,
 std::string folded(const std::string& summary, const std::string& content);
 // Returns the chart and, folded, a table of its points.
 std::string figure(const Chart& chart);
+// Returns the figures side by side, as many as fit the width of the page.
+std::string chart_grid(const std::vector<Chart>& charts);
 
 }  // namespace trainer::commands

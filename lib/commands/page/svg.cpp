@@ -368,6 +368,12 @@ std::string svg_document(const Chart& chart) {
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + line_chart(chart);
 }
 
+void write_charts(const std::vector<Chart>& charts, const Path& folder) {
+  for (const Chart& chart : charts) {
+    write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
+  }
+}
+
 std::string escape_markup(const std::string& text) {
   std::string result;
   for (const char c : printable(text)) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/files.h"
+
 namespace trainer::commands {
 
 struct Series {
@@ -55,6 +57,8 @@ std::string chart_number(double value);
 std::string line_chart(const Chart& chart);
 // Returns the chart as an SVG file.
 std::string svg_document(const Chart& chart);
+// Writes each chart as the file <id>.svg into a folder.
+void write_charts(const std::vector<Chart>& charts, const Path& folder);
 
 // Escapes a text for elements and attributes of XML and HTML.
 std::string escape_markup(const std::string& text);

@@ -129,9 +129,7 @@ std::vector<Chart> fold_charts(const FoldsJson& json) {
 std::string fold_probabilities(const FoldsJson& json) {
   const std::vector<Chart> charts = fold_charts(json);
   if (charts.empty()) return "";
-  std::string text = heading("Probabilities") + "<div class=\"charts\">\n";
-  for (const Chart& chart : charts) text += figure(chart);
-  text += "</div>\n";
+  std::string text = heading("Probabilities") + chart_grid(charts);
   if (json.contains("calibration")) {
     const FoldsJson& calibration = json.at("calibration");
     text += concat("<p>Temperature ", fixed(calibration.at("temperature").get<double>(), 4),
@@ -164,9 +162,7 @@ std::string crossval_report(const Summary& summary, const std::vector<Mistakes>&
 
 void write_crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
                            const Path& folder, const Path& html) {
-  for (const Chart& chart : open_crossval(folder).read(fold_charts)) {
-    write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
-  }
+  write_charts(open_crossval(folder).read(fold_charts), folder);
   write_file_atomic(html, crossval_report(summary, folds, folder));
 }
 

@@ -143,11 +143,9 @@ std::vector<Chart> device_charts(const RunFiles& run) {
 }
 
 std::string device_section(const RunFiles& run) {
-  std::string text = heading("Devices") + ranks(run) + memory(run);
+  const std::string text = heading("Devices") + ranks(run) + memory(run);
   if (run.devices.empty()) return text;
-  text += gpu_table(run) + "<div class=\"charts\">\n";
-  for (const Chart& chart : device_charts(run)) text += figure(chart);
-  return text + "</div>\n";
+  return text + gpu_table(run) + chart_grid(device_charts(run));
 }
 
 }  // namespace trainer::commands

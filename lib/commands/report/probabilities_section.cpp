@@ -111,9 +111,6 @@ std::vector<Chart> probability_charts(const RunFiles& run) {
 
 std::string probabilities_section(const RunFiles& run) {
   const std::vector<Chart> charts = probability_charts(run);
-  std::string text = "<div class=\"charts\">\n";
-  for (const Chart& chart : charts) text += figure(chart);
-  text += "</div>\n";
   const std::string parts =
       open_stored(run, kCalibrationFile, "--calibrate").read(calibration_part) +
       open_stored(run, kCurvesFile, "--curves").read(curves_part) +
@@ -121,7 +118,7 @@ std::string probabilities_section(const RunFiles& run) {
       open_stored(run, kAbstentionFile, "--abstain ERROR").read(abstention_part) +
       open_stored(run, kThresholdsFile, "--thresholds GOAL").read(thresholds_part);
   if (parts.empty()) return "";
-  return heading("Probabilities") + (charts.empty() ? "" : text) + parts;
+  return heading("Probabilities") + (charts.empty() ? "" : chart_grid(charts)) + parts;
 }
 
 }  // namespace trainer::commands

@@ -318,12 +318,11 @@ std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
   const std::optional<ShownResult> shown = find_shown_result(run, mistakes);
   std::string body = concat(headline(run, shown), "<p class=\"lead\">",
                             escape_markup(run.folder.string()), "</p>\n", results(run));
-  body += heading("Curves") + "<div class=\"charts\">\n";
-  for (const Chart& chart : run_charts(run)) body += figure(chart);
-  body += "</div>\n" + classes_section(run, shown) + probabilities_section(run) +
-          mistakes_section(mistakes) + step_time_section(run) + device_section(run) +
-          data_section(run) + heading("Environment") + list("What made the run", run.origin) +
-          heading("Config") + folded("Every value of the config", list("Config", run.config));
+  body += heading("Curves") + chart_grid(run_charts(run)) + classes_section(run, shown) +
+          probabilities_section(run) + mistakes_section(mistakes) + step_time_section(run) +
+          device_section(run) + data_section(run) + heading("Environment") +
+          list("What made the run", run.origin) + heading("Config") +
+          folded("Every value of the config", list("Config", run.config));
   return page("Run " + run.name, body);
 }
 
@@ -333,12 +332,9 @@ void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path&
 
 void write_run_plots(const RunFiles& run, const Path& folder) {
   std::filesystem::create_directories(folder);
-  std::vector<Chart> charts = run_charts(run);
-  for (Chart& chart : probability_charts(run)) charts.push_back(std::move(chart));
-  for (Chart& chart : device_charts(run)) charts.push_back(std::move(chart));
-  for (const Chart& chart : charts) {
-    write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
-  }
+  write_charts(probability_charts(run), folder);
+  write_charts(run_charts(run), folder);
+  write_charts(device_charts(run), folder);
 }
 
 }  // namespace trainer::commands

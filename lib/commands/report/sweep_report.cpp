@@ -194,12 +194,6 @@ std::string verdicts(const Summary& summary) {
                       cells, 2);
 }
 
-std::string chart_grid(const std::vector<Chart>& charts) {
-  std::string text = "<div class=\"charts\">\n";
-  for (const Chart& chart : charts) text += figure(chart);
-  return text + "</div>\n";
-}
-
 std::string curves_section(const Summary& summary) {
   const std::vector<Chart> charts = sweep_curves(summary);
   if (charts.empty()) return "";
@@ -288,11 +282,8 @@ std::string sweep_report(const Summary& summary) {
 }
 
 void write_sweep_report(const Summary& summary, const Path& folder, const Path& html) {
-  for (const std::vector<Chart>& charts : {sweep_curves(summary), sweep_charts(summary)}) {
-    for (const Chart& chart : charts) {
-      write_file_atomic(folder / (chart.id + ".svg"), svg_document(chart));
-    }
-  }
+  write_charts(sweep_curves(summary), folder);
+  write_charts(sweep_charts(summary), folder);
   write_file_atomic(html, sweep_report(summary));
 }
 
