@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "hooks/formats/step_times_json.h"
-#include "hooks/formats/throughput_json.h"
+#include "hooks/formats/metrics_json.h"
+#include "hooks/formats/speed_json.h"
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
@@ -122,11 +122,8 @@ class JsonHook : public Hook {
     if (finish.images_per_second) line["images_per_second"] = *finish.images_per_second;
     line.update(throughput_json(throughput_));
     if (const auto& best = finish.best) {
-      line["best"] = {{"metric", best->metric},
-                      {"value", best->value},
-                      {"epoch", best->epoch},
-                      {"step", best->step},
-                      {"path", best->path.string()}};
+      line["best"] = best_json(*best);
+      line["best"]["path"] = best->path.string();
     }
     if (finish.skipped_updates > 0) line["skipped_updates"] = finish.skipped_updates;
     if (const auto& staleness = finish.staleness) {

@@ -6,6 +6,7 @@
 #include "base/formats/json.h"
 #include "config/config.h"
 #include "hooks/device_window.h"
+#include "hooks/formats/metrics_json.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
@@ -45,12 +46,7 @@ Json make_final_metrics(const Finish& finish) {
             {"reason", to_string(finish.reason)},
             {"metrics", std::move(metrics)},
             {"parameters_sha256", finish.parameters_sha256}};
-  if (const auto& best = finish.best) {
-    json["best"] = {{"metric", best->metric},
-                    {"value", best->value},
-                    {"epoch", best->epoch},
-                    {"step", best->step}};
-  }
+  if (finish.best) json["best"] = best_json(*finish.best);
   return json;
 }
 

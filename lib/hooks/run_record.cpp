@@ -8,10 +8,8 @@
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/process/process.h"
-#include "hooks/formats/confusion_json.h"
-#include "hooks/formats/labels_json.h"
-#include "hooks/formats/step_times_json.h"
-#include "hooks/formats/throughput_json.h"
+#include "hooks/formats/metrics_json.h"
+#include "hooks/formats/speed_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -101,12 +99,7 @@ class RunRecordHook final : public Hook {
     if (finish.gap_seconds) session_["gap_seconds"] = *finish.gap_seconds;
     if (finish.energy_joules) session_["energy_joules"] = *finish.energy_joules;
     if (finish.joules_per_image) session_["joules_per_image"] = *finish.joules_per_image;
-    if (const auto& best = finish.best) {
-      record_["best"] = {{"metric", best->metric},
-                         {"value", best->value},
-                         {"epoch", best->epoch},
-                         {"step", best->step}};
-    }
+    if (finish.best) record_["best"] = best_json(*finish.best);
     if (finish.reason != FinishReason::kInterrupted) {
       Json metrics = Json::object();
       for (const Evaluation& e : finish.evaluations) {

@@ -11,8 +11,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/open_model/stored_result.h"
-#include "hooks/formats/confusion_json.h"
-#include "hooks/formats/labels_json.h"
+#include "hooks/formats/metrics_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {

@@ -16,7 +16,7 @@
 #include "commands/open_model/operating_point_file.h"
 #include "commands/open_model/stored_result.h"
 #include "commands/predict/predict.h"
-#include "hooks/formats/confusion_json.h"
+#include "hooks/formats/metrics_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "hooks/formats/confusion_json.h"
-#include "hooks/formats/labels_json.h"
+#include "hooks/formats/metrics_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -1,17 +1,19 @@
-#include "hooks/formats/confusion_json.h"
+#include "hooks/formats/metrics_json.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 namespace trainer::hooks {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t kMaxTopConfusions = 1000;
 
 }  // namespace
 
-void add_confusion(nlohmann::ordered_json& object, const engine::Confusion& confusion) {
-  using Json = nlohmann::ordered_json;
+void add_confusion(Json& object, const engine::Confusion& confusion) {
   std::vector<engine::ConfusionCell> cells = confusion.cells();
   if (confusion.classes() > kMaxMatrixClasses) {
     engine::keep_largest_confusions(cells, kMaxTopConfusions);
@@ -30,7 +32,7 @@ void add_confusion(nlohmann::ordered_json& object, const engine::Confusion& conf
   object["confusion"] = rows;
 }
 
-nlohmann::ordered_json class_counts_json(const engine::Confusion& confusion) {
+Json class_counts_json(const engine::Confusion& confusion) {
   std::vector<std::int64_t> support, predicted, correct;
   for (const engine::ClassCounts& counts : confusion.class_counts()) {
     support.push_back(counts.support);
@@ -38,6 +40,25 @@ nlohmann::ordered_json class_counts_json(const engine::Confusion& confusion) {
     correct.push_back(counts.correct);
   }
   return {{"support", support}, {"predicted", predicted}, {"correct", correct}};
+}
+
+Json labels_json(const engine::MultiLabelMetrics& metrics) {
+  Json json = Json::array();
+  for (const engine::LabelResult& label : metrics.labels) {
+    Json one{{"positives", label.positives},
+             {"negatives", label.negatives},
+             {"true_positives", label.true_positives},
+             {"false_positives", label.false_positives}};
+    if (!std::isnan(label.auc)) one["auc"] = label.auc;
+    if (!std::isnan(label.average_precision)) one["average_precision"] = label.average_precision;
+    json.push_back(std::move(one));
+  }
+  return json;
+}
+
+Json best_json(const Finish::Best& best) {
+  return {
+      {"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}, {"step", best.step}};
 }
 
 }  // namespace trainer::hooks

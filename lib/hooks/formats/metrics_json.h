@@ -1,9 +1,12 @@
-// Writes a confusion matrix as JSON whose size grows with the classes and not with their square.
+// Writes the metrics of an evaluation as JSON whose size grows with the classes and not with their
+// square.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "engine/metrics/confusion.h"
+#include "engine/metrics/multi_label.h"
+#include "hooks/hooks.h"
 
 namespace trainer::hooks {
 
@@ -17,5 +20,12 @@ void add_confusion(nlohmann::ordered_json& object, const engine::Confusion& conf
 
 // Returns {"support": [...], "predicted": [...], "correct": [...]}, numbers of samples by class.
 nlohmann::ordered_json class_counts_json(const engine::Confusion& confusion);
+
+// Returns a list with an object per label, in label order: its counts of samples and, unless they
+// are NaN, auc and average_precision.
+nlohmann::ordered_json labels_json(const engine::MultiLabelMetrics& metrics);
+
+// Returns {"metric":"validation/accuracy","value":0.98,"epoch":3.0,"step":2814}.
+nlohmann::ordered_json best_json(const Finish::Best& best);
 
 }  // namespace trainer::hooks

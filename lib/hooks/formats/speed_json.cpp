@@ -1,4 +1,4 @@
-#include "hooks/formats/step_times_json.h"
+#include "hooks/formats/speed_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -26,6 +26,17 @@ Json step_times_json(const engine::StepTimes& times, const std::vector<std::stri
                          {"own_seconds", rounded(straggler->seconds, kDigits)},
                          {"others_seconds", rounded(straggler->others, kDigits)},
                          {"phase", engine::name_of(straggler->phase)}};
+  }
+  return json;
+}
+
+Json throughput_json(const InputThroughput& throughput) {
+  Json json = Json::object();
+  if (const auto computing = throughput.images_per_second(StepInput::kNewFeatures)) {
+    json["images_per_second_computing_features"] = *computing;
+  }
+  if (const auto cached = throughput.images_per_second(StepInput::kCachedFeatures)) {
+    json["images_per_second_cached_features"] = *cached;
   }
   return json;
 }

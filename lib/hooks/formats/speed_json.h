@@ -1,4 +1,4 @@
-// Writes the times of steps by rank and phase as JSON.
+// Writes the times of steps and their throughput as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/step_times.h"
+#include "hooks/input_throughput.h"
 
 namespace trainer::hooks {
 
@@ -14,5 +15,9 @@ namespace trainer::hooks {
 // "straggler" is null if there is none.
 nlohmann::ordered_json step_times_json(const engine::StepTimes& times,
                                        const std::vector<std::string>& names);
+
+// Returns {"images_per_second_computing_features":90.9,"images_per_second_cached_features":30441.0}
+// with the numbers that are known.
+nlohmann::ordered_json throughput_json(const InputThroughput& throughput);
 
 }  // namespace trainer::hooks
