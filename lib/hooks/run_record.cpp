@@ -1,7 +1,6 @@
 #include "hooks/run_record.h"
 
 #include <chrono>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -15,16 +14,6 @@ namespace trainer::hooks {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// "2026-01-31T12:00:00Z"
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 Json metrics_json(const engine::Metrics& metrics) {
   Json json{{"loss", metrics.loss}, {"accuracy", metrics.accuracy}, {"count", metrics.count}};
@@ -77,7 +66,7 @@ class RunRecordHook final : public Hook {
     record_["global_batch"] = info.global_batch;
     record_["steps_per_epoch"] = info.steps_per_epoch;
     record_["total_steps"] = info.total_steps;
-    session_ = {{"started", utc_now()},
+    session_ = {{"started", utc_time(std::chrono::system_clock::now())},
                 {"command", command_line()},
                 {"first_step", info.first_step},
                 {"seconds", 0.0}};

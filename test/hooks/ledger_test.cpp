@@ -294,7 +294,8 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   CHECK(record["data_notices"] == nlohmann::json::array({warning, note}));
   REQUIRE(record["sessions"].size() == 2);
   CHECK(record["sessions"][0]["first_step"] == 0);
-  CHECK(record["sessions"][0]["started"].get<std::string>().size() > 10);
+  CHECK(record["sessions"][0]["started"].get<std::string>().size() ==
+        std::string("2026-01-31T12:00:00.250Z").size());
   CHECK(record["sessions"][0]["command"][0].get<std::string>().ends_with("test_hooks"));
   CHECK(record["sessions"][1]["first_step"] == 5);
   CHECK(record["sessions"][1]["seconds"] == doctest::Approx(12.3456));

@@ -76,10 +76,10 @@ struct RunFiles {
   std::vector<std::string> classes;
   std::int64_t replicas = 1, global_batch = 0, steps_per_epoch = 0, total_steps = 0;
   std::int64_t sessions = 0;  // processes that trained it, one after the other
-  std::string started;        // the first session's start, in UTC: "2026-11-27T00:06:12Z"; or ""
-  std::string command;        // command of the first session; "" if unknown
-  std::string model;          // the backbone, the layers and the parameters; "" if unknown
-  double wall_seconds = 0;    // the sum over all sessions
+  std::string started;      // the first session's start, in UTC: "2026-11-27T00:06:12.250Z"; or ""
+  std::string command;      // command of the first session; "" if unknown
+  std::string model;        // the backbone, the layers and the parameters; "" if unknown
+  double wall_seconds = 0;  // the sum over all sessions
   std::int64_t peak_memory_bytes = 0;  // memory of the host, the largest of the sessions
   engine::StepTimes step_times;        // the sessions that have them; empty without such a session
   std::vector<std::string> ranks;      // names of the ranks of the last session
