@@ -4,12 +4,10 @@
 #include "base/error.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
-#include "hooks/device_window.h"
 #include "hooks/formats/csv_columns.h"
 #include "hooks/formats/row_file.h"
 #include "hooks/hooks.h"
-#include "hooks/interval.h"
-#include "hooks/metric_window.h"
+#include "hooks/summary_window.h"
 
 namespace trainer::hooks {
 namespace {
@@ -132,37 +130,30 @@ struct JsonRows {
 class MetricsFilesHook : public Hook {
  public:
   MetricsFilesHook(const config::Duration& summary_every, WallClock clock, RowFile::Warn warn)
-      : summary_every_(summary_every), clock_(std::move(clock)), warn_(std::move(warn)) {}
+      : window_(summary_every), clock_(std::move(clock)), warn_(std::move(warn)) {}
 
   std::string name() const override { return "metrics_files"; }
   std::string save() const override { return window_.save(); }
-  void restore(const std::string& saved) override { saved_window_ = saved; }
+  void restore(const std::string& saved) override { window_.restore(saved); }
 
   void on_start(const RunInfo& info) override {
-    total_steps_ = info.total_steps;
-    interval_.emplace(summary_every_, info.steps_per_epoch);
+    window_.start(info);
     const Path csv = info.dir / "metrics.csv";
-    has_servers_ = !info.servers.empty();
-    devices_.start(info);
     CsvColumns own(csv, columns(), is_column);
     if (info.is_multi_label) own.add(label_columns());
     if (info.ranks.size() > 1) own.add(rank_columns());
-    if (has_servers_) own.add(server_columns());
-    if (devices_.has_gaps()) own.add({kGapColumn});
-    own.add(device_columns(devices_.devices()));
+    if (window_.has_servers()) own.add(server_columns());
+    if (window_.has_gaps()) own.add({kGapColumn});
+    own.add(device_columns(window_.devices()));
     if (clock_) own.add({kTime});
     if (info.first_step > 0) own.add(own.found());
     columns_ = own.wanted();
     csv_.emplace(csv, info.first_step, CsvRows{own}, warn_);
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows(), warn_);
-    window_.restore(saved_window_, info);
   }
 
   Request on_step(const Progress& p) override {
-    window_.add(p);
-    // The last step also has a row, but not the step at which a run is interrupted: an interrupted
-    // run has the rows of a whole run, because save() keeps the steps since the last row.
-    if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
+    if (window_.add(p)) write_window();
     return Request::kContinue;
   }
 
@@ -191,51 +182,34 @@ class MetricsFilesHook : public Hook {
 
  private:
   void write_window() {
-    Json row = {{"step", window_.last().step},
-                {"epoch", window_.last().epoch},
+    const MetricWindow& steps = window_.steps();
+    Json row = {{"step", steps.last().step},
+                {"epoch", steps.last().epoch},
                 {"split", to_string(Split::kTrain)},
-                {"loss", rounded(window_.loss(), 9)},
-                {"accuracy", rounded(window_.accuracy(), 9)},
-                {"learning_rate", rounded(window_.last().learning_rate, 7)},
-                {"images_per_second", window_.images_per_second()},
-                {"wait_share", window_.wait_share()},
-                {"seconds", window_.seconds()},
-                {"steps_per_second", window_.steps_per_second()},
+                {"loss", rounded(steps.loss(), 9)},
+                {"accuracy", rounded(steps.accuracy(), 9)},
+                {"learning_rate", rounded(steps.last().learning_rate, 7)},
+                {"images_per_second", steps.images_per_second()},
+                {"wait_share", steps.wait_share()},
+                {"seconds", steps.seconds()},
+                {"steps_per_second", steps.steps_per_second()},
                 {"top_k_accuracy", nullptr}};
-    add_times(row);
-    if (has_servers_) {
-      row["staleness"] = window_.staleness();
-      row["staleness_max"] = window_.staleness_max();
+    for (const auto& [column, seconds] : list_step_times(steps.times())) {
+      row[column] = rounded(seconds, 6);
     }
-    if (const auto gap = devices_.take_gap()) row[kGapColumn] = rounded(*gap, 6);
-    for (const engine::DeviceUse& use : devices_.take()) add_device(row, use);
+    if (const auto straggler = steps.times().straggler()) row["straggler"] = straggler->rank;
+    if (window_.has_servers()) {
+      row["staleness"] = steps.staleness();
+      row["staleness_max"] = steps.staleness_max();
+    }
+    if (const auto gap = window_.take_gap()) row[kGapColumn] = rounded(*gap, 6);
+    for (const engine::DeviceUse& use : window_.take_uses()) {
+      for (const auto& [name, value] : list_device_values(use)) {
+        row[concat(use.device, "_", name)] = rounded(value, 9);
+      }
+    }
     write(row);
-    window_ = {};
-  }
-
-  void add_times(Json& row) const {
-    constexpr int kDigits = 6;
-    const engine::StepTimes& times = window_.times();
-    if (times.empty()) return;
-    for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      const engine::StepTimes::Spread spread = times.spread(phase);
-      const std::string column = engine::column_name(phase);
-      row[column] = rounded(spread.median, kDigits);
-      if (times.ranks() == 1) continue;
-      row[column + "_min"] = rounded(spread.min, kDigits);
-      row[column + "_max"] = rounded(spread.max, kDigits);
-    }
-    if (const auto straggler = times.straggler()) row["straggler"] = straggler->rank;
-  }
-
-  static void add_device(Json& row, const engine::DeviceUse& use) {
-    const auto add = [&](const char* name, const std::optional<double>& value) {
-      if (value) row[concat(use.device, "_", name)] = rounded(*value, 9);
-    };
-    for (std::size_t i = 0; i < use.means.size(); ++i) {
-      add(engine::kDeviceMetrics[i].name, use.means[i]);
-    }
-    add(engine::kDeviceEnergy, use.energy_joules);
+    window_.clear();
   }
 
   // Writes a missing or not finite value as null in JSON and as an empty field in CSV.
@@ -257,17 +231,11 @@ class MetricsFilesHook : public Hook {
     jsonl_->add({step, split, row.dump()});
   }
 
-  config::Duration summary_every_;
+  SummaryWindow window_;
   WallClock clock_;
   RowFile::Warn warn_;
-  std::int64_t total_steps_ = 0;
-  bool has_servers_ = false;
   Columns columns_;  // of the CSV file
-  DeviceWindow devices_;
-  std::optional<RowInterval> interval_;
   std::optional<RowFile> csv_, jsonl_;
-  std::string saved_window_;  // of the checkpoint from which the run resumes
-  MetricWindow window_;       // the steps since the last row
 };
 
 }  // namespace

@@ -5,13 +5,10 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "config/config.h"
-#include "hooks/device_window.h"
 #include "hooks/formats/metrics_json.h"
 #include "hooks/hooks.h"
-#include "hooks/interval.h"
-#include "hooks/metric_window.h"
 #include "hooks/mlflow/sender.h"
-#include "hooks/training_values.h"
+#include "hooks/summary_window.h"
 #include "http/certificates.h"
 
 namespace trainer::hooks {
@@ -53,7 +50,7 @@ Json make_final_metrics(const Finish& finish) {
 class MlflowHook final : public Hook {
  public:
   MlflowHook(const config::Config& config, MlflowOptions options)
-      : options_(std::move(options)), summary_every_(config.run.summary_every) {
+      : options_(std::move(options)), window_(config.run.summary_every) {
     run_.url = config.run.mlflow;
     run_.experiment = read_variable(options_.environment, "MLFLOW_EXPERIMENT_NAME");
     if (run_.experiment.empty()) run_.experiment = config.name;
@@ -71,21 +68,16 @@ class MlflowHook final : public Hook {
 
   std::string name() const override { return "mlflow"; }
   std::string save() const override { return window_.save(); }
-  void restore(const std::string& saved) override { saved_window_ = saved; }
+  void restore(const std::string& saved) override { window_.restore(saved); }
 
   void on_start(const RunInfo& info) override {
-    total_steps_ = info.total_steps;
-    has_servers_ = !info.servers.empty();
     dir_ = info.dir;
-    devices_.start(info);
-    interval_.emplace(summary_every_, info.steps_per_epoch);
-    window_.restore(saved_window_, info);
+    window_.start(info);
     start_sender();
   }
 
   Request on_step(const Progress& p) override {
-    window_.add(p);
-    if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) add_window();
+    if (window_.add(p)) add_window();
     report_failure();
     return Request::kContinue;
   }
@@ -134,13 +126,14 @@ class MlflowHook final : public Hook {
   }
 
   void add_window() {
-    mlflow::Row::Values values{{"epoch", window_.last().epoch}};
-    for (const auto& [name, value] : list_training_values(window_, devices_, has_servers_)) {
+    const Progress& last = window_.steps().last();
+    mlflow::Row::Values values{{"epoch", last.epoch}};
+    for (const auto& [name, value] : window_.list_values()) {
       const bool is_result = name == "loss" || name == "accuracy";
       values.emplace_back(is_result ? concat(to_string(Split::kTrain), '/', name) : name, value);
     }
-    add(window_.last().step, std::move(values));
-    window_ = {};
+    add(last.step, std::move(values));
+    window_.clear();
   }
 
   void add(std::int64_t step, mlflow::Row::Values values) {
@@ -184,14 +177,8 @@ class MlflowHook final : public Hook {
 
   MlflowOptions options_;
   mlflow::RunDescription run_;  // without what on_start() adds
-  config::Duration summary_every_;
+  SummaryWindow window_;
   Path dir_;
-  std::int64_t total_steps_ = 0;
-  bool has_servers_ = false;
-  std::optional<RowInterval> interval_;
-  std::string saved_window_;  // of the checkpoint from which the run resumes
-  MetricWindow window_;       // the steps since the last row
-  DeviceWindow devices_;
   std::set<std::pair<std::string, std::int64_t>> evaluated_;  // splits and steps
   std::int64_t rows_ = 0;
   std::optional<mlflow::Sender> sender_;

@@ -7,13 +7,11 @@
 #include "base/error.h"
 #include "base/process/process.h"
 #include "base/text.h"
-#include "hooks/device_window.h"
 #include "hooks/formats/confusion_image.h"
 #include "hooks/formats/event_file.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
-#include "hooks/metric_window.h"
-#include "hooks/training_values.h"
+#include "hooks/summary_window.h"
 
 namespace trainer::hooks {
 namespace {
@@ -30,7 +28,7 @@ std::string make_tag(std::string_view metric) {
   return metric == "loss" ? "Loss" : concat("Metrics/", metric);
 }
 
-// Returns the tag of a value of list_training_values().
+// Returns the tag of a value of SummaryWindow::list_values().
 std::string make_training_tag(const std::string& name) {
   if (name == "loss" || name == "accuracy") return make_tag(name);
   return name == "steps_per_second" ? "global_step/sec" : name;  // as TensorFlow's Estimator
@@ -40,7 +38,8 @@ std::string make_training_tag(const std::string& name) {
 // which is a run for TensorBoard, so that a chart shows the same number of all splits.
 class TensorBoardHook : public Hook {
  public:
-  explicit TensorBoardHook(TensorBoardOptions options) : options_(std::move(options)) {}
+  explicit TensorBoardHook(TensorBoardOptions options)
+      : options_(std::move(options)), window_(options_.summary_every) {}
 
   std::string name() const override { return "tensorboard"; }
 
@@ -52,7 +51,7 @@ class TensorBoardHook : public Hook {
   }
   void restore(const std::string& saved) override {
     const std::vector<std::string> parts = split_text(saved, ';');
-    saved_window_ = parts[0];
+    window_.restore(parts[0]);
     for (std::size_t i = 1; i < parts.size(); ++i) {
       const std::size_t blank = std::min(parts[i].find(' '), parts[i].size() - 1);
       const auto step = parse_integer(std::string_view(parts[i]).substr(blank + 1));
@@ -61,15 +60,11 @@ class TensorBoardHook : public Hook {
   }
 
   void on_start(const RunInfo& info) override {
-    total_steps_ = info.total_steps;
+    window_.start(info);
     first_step_ = info.first_step;
-    has_servers_ = !info.servers.empty();
     classes_ = info.classes;
-    devices_.start(info);
-    interval_.emplace(options_.summary_every, info.steps_per_epoch);
     folder_ = info.dir / "tensorboard";
     files_.clear();
-    window_.restore(saved_window_, info);
     if (options_.config.empty()) return;
     const double now = seconds_since_1970();
     file("").text("config", info.first_step, now, "```yaml\n" + options_.config + "```");
@@ -80,10 +75,7 @@ class TensorBoardHook : public Hook {
   }
 
   Request on_step(const Progress& p) override {
-    window_.add(p);
-    // The last step also has events, but not the step at which a run is interrupted: an interrupted
-    // run has the events of a whole run, because save() keeps the steps since the last ones.
-    if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
+    if (window_.add(p)) write_window();
     return Request::kContinue;
   }
 
@@ -117,11 +109,11 @@ class TensorBoardHook : public Hook {
 
  private:
   void write_window() {
-    const std::int64_t step = window_.last().step;
-    for (const auto& [name, value] : list_training_values(window_, devices_, has_servers_)) {
+    const std::int64_t step = window_.steps().last().step;
+    for (const auto& [name, value] : window_.list_values()) {
       scalar(make_training_tag(name), step, value);
     }
-    window_ = {};
+    window_.clear();
   }
 
   // Writes a value of the training split.
@@ -156,18 +148,14 @@ class TensorBoardHook : public Hook {
   }
 
   TensorBoardOptions options_;
+  SummaryWindow window_;
   Path folder_;
   std::vector<std::string> classes_;
   std::map<std::string, EventFile> files_;
-  std::int64_t total_steps_ = 0, first_step_ = 0;
+  std::int64_t first_step_ = 0;
   std::int64_t evaluations_ = 0;  // of this process
   // The step of the last evaluation of each split by this process, and by those before it.
   std::map<std::string, std::int64_t> evaluated_, written_before_;
-  bool has_servers_ = false;
-  std::optional<RowInterval> interval_;
-  std::string saved_window_;  // of the checkpoint from which the run resumes
-  MetricWindow window_;       // the steps since the last events
-  DeviceWindow devices_;
 };
 
 }  // namespace
