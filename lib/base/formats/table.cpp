@@ -1,6 +1,7 @@
 #include "base/formats/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <ostream>
@@ -54,6 +55,10 @@ std::string fixed(double value, int decimals) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   return text;
+}
+
+std::string fixed_or_dash(std::optional<double> value, int decimals) {
+  return value && std::isfinite(*value) ? fixed(*value, decimals) : "-";
 }
 
 std::string significant(double value, int digits) {

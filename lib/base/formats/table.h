@@ -1,6 +1,7 @@
 // Prints text in aligned columns.
 #pragma once
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ class Table {
 };
 
 std::string fixed(double value, int decimals);  // "0.981"
+// Returns "-" for nothing and for a value that is not finite.
+std::string fixed_or_dash(std::optional<double> value, int decimals);
 // Formats with at most `digits` digits; 17 digits read back exactly: "0.001", "1e-05".
 std::string significant(double value, int digits);
 std::string percent(double share);        // "98.12 %"

@@ -1,6 +1,7 @@
 #include "base/numbers/statistics.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainer {
 
@@ -12,5 +13,7 @@ double median(std::vector<double> values) {
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace trainer

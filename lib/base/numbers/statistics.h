@@ -1,4 +1,4 @@
-// Statistics of measurements and counts.
+// Statistics of measurements and counts, and probabilities.
 #pragma once
 
 #include <cstdint>
@@ -12,5 +12,8 @@ double median(std::vector<double> values);
 
 // Returns part / whole, or 0 if `whole` is 0.
 double share(std::int64_t part, std::int64_t whole);
+
+// Returns the probability whose logarithm of the odds is `x`.
+double sigmoid(double x);
 
 }  // namespace trainer

@@ -24,10 +24,6 @@ std::string letter(std::size_t run) {
   return name;
 }
 
-std::string or_dash(std::optional<double> value, int decimals) {
-  return value && std::isfinite(*value) ? fixed(*value, decimals) : "-";
-}
-
 std::vector<std::string> heading(const Comparison& comparison, std::vector<std::string> first) {
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) first.push_back(letter(i));
   return first;
@@ -75,8 +71,8 @@ void print_results(const Comparison& comparison, std::ostream& out) {
   using Result = Comparison::Result;
   add("split", [](const Result& r) { return r.split ? to_string(*r.split) : "-"; });
   add("checkpoint", [](const Result& r) { return r.split ? to_string(r.checkpoint) : "-"; });
-  add("loss", [](const Result& r) { return or_dash(r.loss, 4); });
-  add("accuracy", [](const Result& r) { return or_dash(r.accuracy, 4); });
+  add("loss", [](const Result& r) { return fixed_or_dash(r.loss, 4); });
+  add("accuracy", [](const Result& r) { return fixed_or_dash(r.accuracy, 4); });
   add("95 % interval", [](const Result& r) {
     if (!std::isfinite(r.accuracy)) return std::string("-");
     return fixed(r.interval.low, 4) + "-" + fixed(r.interval.high, 4);
@@ -85,15 +81,16 @@ void print_results(const Comparison& comparison, std::ostream& out) {
   if (std::ranges::any_of(comparison.results,
                           [](const Result& r) { return r.computing_features_rate.has_value(); })) {
     add("images/second, features computed",
-        [](const Result& r) { return or_dash(r.computing_features_rate, 1); });
+        [](const Result& r) { return fixed_or_dash(r.computing_features_rate, 1); });
   }
   add("total time, s", [](const Result& r) { return fixed(r.total_seconds, 2); });
   add("wall time, s", [](const Result& r) { return fixed(r.wall_seconds, 2); });
-  add("cost", [](const Result& r) { return or_dash(r.cost, 4); });
+  add("cost", [](const Result& r) { return fixed_or_dash(r.cost, 4); });
   if (comparison.wanted_accuracy) {
     const std::string wanted = " to " + percent(*comparison.wanted_accuracy);
-    add("time" + wanted + ", s", [](const Result& r) { return or_dash(r.seconds_to_accuracy, 2); });
-    add("cost" + wanted, [](const Result& r) { return or_dash(r.cost_to_accuracy, 4); });
+    add("time" + wanted + ", s",
+        [](const Result& r) { return fixed_or_dash(r.seconds_to_accuracy, 2); });
+    add("cost" + wanted, [](const Result& r) { return fixed_or_dash(r.cost_to_accuracy, 4); });
   }
   out << '\n';
   table.print(out);

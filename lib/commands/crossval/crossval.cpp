@@ -164,7 +164,7 @@ void print_label_metrics(const CrossvalResult& result, std::ostream& out) {
     std::vector<std::string> row{result.classes[i]};
     for (const FoldMetric* metric : {&result.labels[i].auc, &result.labels[i].average_precision}) {
       const auto& [mean, low, high] = metric->estimate;
-      row.push_back(std::isfinite(mean) ? fixed(mean, 4) : "-");
+      row.push_back(fixed_or_dash(mean, 4));
       row.push_back(std::isfinite(low) ? concat(fixed(low, 4), " to ", fixed(high, 4)) : "-");
       row.push_back(all_text(*metric));
     }
@@ -253,7 +253,7 @@ void print_crossval(const CrossvalResult& result, const Path& folder, bool brief
     std::vector<std::string> row{metric.name, fixed(mean, 4),
                                  concat(fixed(low, 4), " to ", fixed(high, 4)), all_text(metric)};
     for (std::size_t i = 0; lists_folds && i < metric.values.size(); ++i) {
-      row.push_back(std::isfinite(metric.values[i]) ? fixed(metric.values[i], 4) : "-");
+      row.push_back(fixed_or_dash(metric.values[i], 4));
     }
     table.add(std::move(row));
   }

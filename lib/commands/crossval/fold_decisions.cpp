@@ -6,10 +6,11 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "commands/evaluate/calibrate.h"
 #include "commands/evaluate/operate.h"
-#include "commands/evaluate/positive_class.h"
+#include "commands/open_model/find_class.h"
 
 namespace trainer::commands {
 namespace {
@@ -115,7 +116,7 @@ std::int64_t find_curve_class(const std::vector<std::string>& classes,
 
 std::vector<double> to_probabilities(const std::vector<double>& log_odds) {
   std::vector<double> probabilities;
-  for (const double x : log_odds) probabilities.push_back(1 / (1 + std::exp(-x)));
+  for (const double x : log_odds) probabilities.push_back(sigmoid(x));
   return probabilities;
 }
 
@@ -143,8 +144,8 @@ void print_fold_calibration(const FoldCalibration& calibration, bool brief, std:
 void print_fold_operating_point(const FoldOperatingPoint& point, std::ostream& out) {
   out << "operating point: " << printable(point.criterion) << ": "
       << printable(point.positive_class) << " from a probability of "
-      << fixed(to_probabilities({point.log_odds}).front(), 4) << " on (log odds "
-      << fixed(point.log_odds, 4) << "), found on all samples; of the folds "
+      << fixed(sigmoid(point.log_odds), 4) << " on (log odds " << fixed(point.log_odds, 4)
+      << "), found on all samples; of the folds "
       << extent_text(to_probabilities(point.fold_log_odds)) << '\n';
   print_operating_counts({{"found on all samples", point.found},
                           {"each fold by the threshold of the others", point.counts}},
@@ -248,7 +249,7 @@ void add_fold_decisions(FoldJson& object, const FoldDecisions& decisions) {
                                  {"positive_class", point->positive_class},
                                  {"positive_index", point->positive_index},
                                  {"log_odds", point->log_odds},
-                                 {"probability", to_probabilities({point->log_odds}).front()},
+                                 {"probability", sigmoid(point->log_odds)},
                                  {"fold_log_odds", point->fold_log_odds},
                                  {"found", operating_counts_json(point->found)},
                                  {"counts", operating_counts_json(point->counts)}};

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/formats/csv.h"
+#include "base/numbers/statistics.h"
+#include "commands/open_model/find_class.h"
 #include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
@@ -115,8 +117,8 @@ void OutOfFold::add_class_row(const std::string& file, std::int64_t fold,
   const std::vector<double> probabilities = compute_probabilities(logits, loss);
   const auto predicted = static_cast<std::size_t>(engine::predicted_class(logits, loss));
   rows_ +=
-      concat(file, ',', fold, ',', has_classes_ ? class_cell(static_cast<std::size_t>(label)) : "",
-             ',', class_cell(predicted), ',', csv_number(probabilities[predicted]));
+      concat(file, ',', fold, ',', has_classes_ ? csv_cell(class_name(classes_, label)) : "", ',',
+             csv_cell(class_name(classes_, predicted)), ',', csv_number(probabilities[predicted]));
   for (const double p : probabilities) rows_ += ',' + csv_number(p);
   rows_ += '\n';
 }
@@ -128,13 +130,9 @@ void OutOfFold::add_label_row(const std::string& file, std::int64_t fold,
     rows_ += std::isnan(target) ? "," : ',' + csv_number(static_cast<double>(target));
   }
   for (const float logit : logits) {
-    rows_ += ',' + csv_number(1 / (1 + std::exp(-static_cast<double>(logit))));
+    rows_ += ',' + csv_number(sigmoid(static_cast<double>(logit)));
   }
   rows_ += '\n';
-}
-
-std::string OutOfFold::class_cell(std::size_t index) const {
-  return index < classes_.size() ? csv_cell(classes_[index]) : std::to_string(index);
 }
 
 }  // namespace trainer::commands

@@ -59,8 +59,6 @@ class OutOfFold {
                      std::int32_t label, LossKind loss);
   void add_label_row(const std::string& file, std::int64_t fold, std::span<const float> logits,
                      std::span<const float> targets);
-  // Returns the field of a class.
-  std::string class_cell(std::size_t index) const;
 
   std::vector<std::string> classes_;
   bool has_classes_ = false;

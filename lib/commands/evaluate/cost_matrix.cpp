@@ -13,6 +13,7 @@
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
+#include "commands/evaluate/evaluation_report.h"
 #include "commands/open_model/operating_point_file.h"
 #include "commands/open_model/stored_result.h"
 #include "commands/predict/predict.h"
@@ -23,7 +24,7 @@ namespace {
 
 using CostJson = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxShownClasses = 20;  // classes whose counts fit a screen
+constexpr std::size_t kMaxShownClasses = 20;  // classes whose names fit a message
 
 // Reads the table of one file.
 class CostTable {
@@ -134,26 +135,6 @@ CostJson decisions_json(const CostedDecisions& decisions) {
   return json;
 }
 
-void print_counts(const CostReport& report, std::ostream& out) {
-  std::vector<std::string> header{"true \\ decided"};
-  std::vector<std::size_t> right;
-  for (const std::string& name : report.classes) {
-    header.push_back(name);
-    right.push_back(header.size() - 1);
-  }
-  Table table(header, right);
-  for (std::size_t r = 0; r < report.classes.size(); ++r) {
-    std::vector<std::string> row{report.classes[r]};
-    for (std::size_t c = 0; c < report.classes.size(); ++c) {
-      row.push_back(std::to_string(
-          report.least_cost.counts.at(static_cast<std::int64_t>(r), static_cast<std::int64_t>(c))));
-    }
-    table.add(std::move(row));
-  }
-  out << '\n';
-  table.print(out);
-}
-
 }  // namespace
 
 std::string find_cost_file(const std::string& criterion) {
@@ -228,7 +209,8 @@ void print_costs(const CostReport& report, const std::string& stored, bool brief
   add("the likeliest class", report.likeliest);
   add("the class of the least expected cost", report.least_cost);
   table.print(out);
-  if (!brief && report.classes.size() <= kMaxShownClasses) print_counts(report, out);
+  if (brief || report.least_cost.counts.classes() > kMaxPrintedMatrix) return;
+  print_confusion(report.least_cost.counts, report.classes, "true \\ decided", out);
 }
 
 void print_costs_json(const CostReport& report, const std::string& run, const std::string& stored,

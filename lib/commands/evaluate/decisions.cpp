@@ -9,9 +9,9 @@
 #include "commands/evaluate/cost_matrix.h"
 #include "commands/evaluate/curves.h"
 #include "commands/evaluate/operate.h"
-#include "commands/evaluate/positive_class.h"
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/calibration_file.h"
+#include "commands/open_model/find_class.h"
 #include "commands/predict/stored_decisions.h"
 
 namespace trainer::commands {

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
+#include "commands/open_model/find_class.h"
 #include "hooks/formats/metrics_json.h"
 
 namespace trainer::commands {
@@ -15,13 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kWholeMatrix = 20;  // classes whose matrix fits a screen
 constexpr std::size_t kConfusions = 20;
-
-std::string class_name(const EvaluationReport& report, std::int64_t index) {
-  const std::size_t i = index;
-  return i < report.classes.size() ? report.classes[i] : std::to_string(index);
-}
 
 // "939", or "939 (the best checkpoint)".
 std::string step_text(const EvaluationReport& report) {
@@ -34,19 +30,17 @@ void print_classes(const EvaluationReport& report, std::ostream& out) {
   const auto rows = report.metrics.per_class();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const engine::ClassScores& row = rows[i];
-    table.add({class_name(report, static_cast<std::int64_t>(i)), fixed(row.precision, 4),
-               fixed(row.recall, 4), fixed(row.f1, 4), std::to_string(row.support)});
+    table.add({class_name(report.classes, i), fixed(row.precision, 4), fixed(row.recall, 4),
+               fixed(row.f1, 4), std::to_string(row.support)});
   }
   out << '\n';
   table.print(out);
 }
 
-std::string fixed_or_dash(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
-
 // Returns the probability above which a label is predicted.
 double threshold(const EvaluationReport& report, std::size_t label) {
   const std::vector<double>& logits = report.thresholds.logits;
-  return label < logits.size() ? 1 / (1 + std::exp(-logits[label])) : 0.5;
+  return label < logits.size() ? sigmoid(logits[label]) : 0.5;
 }
 
 // Prints the confusion matrix of each label in a line.
@@ -56,8 +50,7 @@ void print_label_counts(const EvaluationReport& report, std::ostream& out) {
               {1, 2, 3, 4});
   const std::vector<engine::LabelResult>& labels = report.metrics.multi_label.labels;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    table.add({class_name(report, static_cast<std::int64_t>(i)),
-               std::to_string(labels[i].true_positives),
+    table.add({class_name(report.classes, i), std::to_string(labels[i].true_positives),
                std::to_string(labels[i].positives - labels[i].true_positives),
                std::to_string(labels[i].false_positives),
                std::to_string(labels[i].negatives - labels[i].false_positives)});
@@ -70,12 +63,12 @@ void print_label_counts(const EvaluationReport& report, std::ostream& out) {
 void print_labels(const EvaluationReport& report, bool brief, std::ostream& out) {
   const engine::MultiLabelMetrics& metrics = report.metrics.multi_label;
   out << ", subset accuracy " << percent(metrics.subset_accuracy()) << " (" << metrics.exact
-      << " of " << metrics.samples << "), Hamming loss " << fixed_or_dash(metrics.hamming_loss())
+      << " of " << metrics.samples << "), Hamming loss " << fixed_or_dash(metrics.hamming_loss(), 4)
       << ", step " << step_text(report) << '\n';
   if (brief) return;
-  out << "F1 macro " << fixed_or_dash(metrics.f1_macro()) << ", micro "
-      << fixed_or_dash(metrics.f1_micro()) << "; AUC " << fixed_or_dash(metrics.auc())
-      << "; average precision " << fixed_or_dash(metrics.average_precision()) << '\n';
+  out << "F1 macro " << fixed_or_dash(metrics.f1_macro(), 4) << ", micro "
+      << fixed_or_dash(metrics.f1_micro(), 4) << "; AUC " << fixed_or_dash(metrics.auc(), 4)
+      << "; average precision " << fixed_or_dash(metrics.average_precision(), 4) << '\n';
   if (!report.thresholds.goal.empty()) {
     out << "thresholds by " << report.thresholds.goal << " on validation\n";
   }
@@ -83,8 +76,8 @@ void print_labels(const EvaluationReport& report, bool brief, std::ostream& out)
               {1, 2, 3, 4, 5, 6});
   for (std::size_t i = 0; i < metrics.labels.size(); ++i) {
     const engine::LabelResult& label = metrics.labels[i];
-    table.add({class_name(report, static_cast<std::int64_t>(i)), fixed_or_dash(label.auc),
-               fixed_or_dash(label.average_precision), fixed(threshold(report, i), 4),
+    table.add({class_name(report.classes, i), fixed_or_dash(label.auc, 4),
+               fixed_or_dash(label.average_precision, 4), fixed(threshold(report, i), 4),
                fixed(label.precision(), 4), fixed(label.recall(), 4), fixed(label.f1(), 4)});
   }
   out << '\n';
@@ -96,7 +89,7 @@ Json labels_json(const EvaluationReport& report) {
   Json labels = hooks::labels_json(report.metrics.multi_label);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const engine::LabelResult& label = report.metrics.multi_label.labels[i];
-    Json named{{"label", class_name(report, static_cast<std::int64_t>(i))},
+    Json named{{"label", class_name(report.classes, i)},
                {"threshold", threshold(report, i)},
                {"precision", label.precision()},
                {"recall", label.recall()},
@@ -115,25 +108,6 @@ void print_means(const engine::Metrics& metrics, std::ostream& out) {
   out << '\n';
 }
 
-void print_matrix(const EvaluationReport& report, std::ostream& out) {
-  const std::int64_t n = report.metrics.classes;
-  std::vector<std::string> header{"true \\ predicted"};
-  std::vector<std::size_t> right;
-  for (std::int64_t c = 0; c < n; ++c) {
-    header.push_back(class_name(report, c));
-    right.push_back(static_cast<std::size_t>(c) + 1);
-  }
-  Table table(std::move(header), right);
-  for (std::int64_t r = 0; r < n; ++r) {
-    std::vector<std::string> row{class_name(report, r)};
-    for (std::int64_t c = 0; c < n; ++c)
-      row.push_back(std::to_string(report.metrics.confusion.at(r, c)));
-    table.add(std::move(row));
-  }
-  out << '\n';
-  table.print(out);
-}
-
 void print_worst(const EvaluationReport& report, std::ostream& out) {
   const engine::Metrics& metrics = report.metrics;
   std::vector<engine::ConfusionCell> cells = metrics.confusion.cells();
@@ -142,7 +116,7 @@ void print_worst(const EvaluationReport& report, std::ostream& out) {
   Table table({"true", "predicted", "samples", "of the class"}, {2, 3});
   for (const engine::ConfusionCell& cell : cells) {
     const auto support = static_cast<double>(per_class[cell.actual].support);
-    table.add({class_name(report, cell.actual), class_name(report, cell.predicted),
+    table.add({class_name(report.classes, cell.actual), class_name(report.classes, cell.predicted),
                std::to_string(cell.count), percent(static_cast<double>(cell.count) / support)});
   }
   out << "\nmost frequent confusions\n";
@@ -150,6 +124,26 @@ void print_worst(const EvaluationReport& report, std::ostream& out) {
 }
 
 }  // namespace
+
+void print_confusion(const engine::Confusion& confusion, const std::vector<std::string>& classes,
+                     const std::string& corner, std::ostream& out) {
+  std::vector<std::string> header{corner};
+  std::vector<std::size_t> right;
+  for (std::int64_t c = 0; c < confusion.classes(); ++c) {
+    right.push_back(header.size());
+    header.push_back(class_name(classes, c));
+  }
+  Table table(std::move(header), right);
+  for (std::int64_t r = 0; r < confusion.classes(); ++r) {
+    std::vector<std::string> row{class_name(classes, r)};
+    for (std::int64_t c = 0; c < confusion.classes(); ++c) {
+      row.push_back(std::to_string(confusion.at(r, c)));
+    }
+    table.add(std::move(row));
+  }
+  out << '\n';
+  table.print(out);
+}
 
 void print_report(const EvaluationReport& report, bool brief, std::ostream& out) {
   const engine::Metrics& metrics = report.metrics;
@@ -170,8 +164,8 @@ void print_report(const EvaluationReport& report, bool brief, std::ostream& out)
   if (brief) return;
   print_means(metrics, out);
   print_classes(report, out);
-  if (metrics.classes <= kWholeMatrix) {
-    print_matrix(report, out);
+  if (metrics.classes <= kMaxPrintedMatrix) {
+    print_confusion(metrics.confusion, report.classes, "true \\ predicted", out);
   } else {
     print_worst(report, out);
   }
@@ -208,7 +202,7 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   const auto per_class = metrics.per_class();
   for (std::int64_t r = 0; r < metrics.classes; ++r) {
     const engine::ClassScores& row = per_class[r];
-    classes.push_back({{"class", class_name(report, r)},
+    classes.push_back({{"class", class_name(report.classes, r)},
                        {"precision", row.precision},
                        {"recall", row.recall},
                        {"f1", row.f1},

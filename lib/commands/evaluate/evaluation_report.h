@@ -1,6 +1,7 @@
 // Metrics of a split as text and as JSON.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -21,6 +22,14 @@ struct EvaluationReport {
   engine::Metrics metrics;
   LabelThresholds thresholds = {};  // set if samples have several labels
 };
+
+inline constexpr std::int64_t kMaxPrintedMatrix =
+    20;  // classes whose confusion matrix fits a screen
+
+// Prints an empty line and the counts with a row per true class. `corner` is the first cell of the
+// header, and names rows and columns.
+void print_confusion(const engine::Confusion& confusion, const std::vector<std::string>& classes,
+                     const std::string& corner, std::ostream& out);
 
 // Loss and, where samples have classes, accuracy with its interval, and unless `brief`: precision,
 // recall and F1 of every class and the confusion matrix, of which only the most frequent confusions

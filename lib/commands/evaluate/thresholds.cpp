@@ -1,12 +1,12 @@
 #include "commands/evaluate/thresholds.h"
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/stored_result.h"
@@ -103,9 +103,8 @@ void write_thresholds(const OpenedModel& opened, bool flip, const LabelThreshold
   Json labels = Json::array();
   for (std::size_t i = 0; i < thresholds.logits.size(); ++i) {
     const double logit = thresholds.logits[i];
-    labels.push_back({{"label", opened.classes[i]},
-                      {"probability", 1 / (1 + std::exp(-logit))},
-                      {"logit", logit}});
+    labels.push_back(
+        {{"label", opened.classes[i]}, {"probability", sigmoid(logit)}, {"logit", logit}});
   }
   store_result(opened, flip, kThresholdsFile,
                {{"goal", thresholds.goal}, {"split", "validation"}, {"labels", std::move(labels)}});

@@ -18,4 +18,17 @@ std::int64_t find_class(const std::vector<std::string>& classes, const std::stri
   throw ConfigError({}, concat(option, ": the model has no class '", printable(name), "'", known));
 }
 
+std::int64_t find_positive_class(const std::vector<std::string>& classes, const std::string& name) {
+  if (!name.empty()) return find_class(classes, name, "--positive-class");
+  if (classes.size() == 2) return 1;
+  constexpr std::size_t kMaxNames = 6;
+  throw ConfigError(
+      {}, concat("--operating-point needs --positive-class: the model has ", classes.size(),
+                 " classes, ", printable(join_first(classes, kMaxNames))));
+}
+
+std::string class_name(const std::vector<std::string>& classes, std::size_t index) {
+  return index < classes.size() ? classes[index] : std::to_string(index);
+}
+
 }  // namespace trainer::commands

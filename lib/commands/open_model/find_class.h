@@ -1,4 +1,4 @@
-// Classes that users name in options.
+// Classes that users name in options, and names of classes in outputs.
 #pragma once
 
 #include <cstdint>
@@ -11,5 +11,12 @@ namespace trainer::commands {
 // has no such class. `option` is the option that names it, for the message.
 std::int64_t find_class(const std::vector<std::string>& classes, const std::string& name,
                         const std::string& option);
+
+// Returns the index of the class that --positive-class names, or of the second of two classes for
+// "". Throws ConfigError for another name, and for "" with more than two classes.
+std::int64_t find_positive_class(const std::vector<std::string>& classes, const std::string& name);
+
+// Returns the name of a class, or its index as text if it has no name.
+std::string class_name(const std::vector<std::string>& classes, std::size_t index);
 
 }  // namespace trainer::commands

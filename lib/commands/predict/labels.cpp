@@ -1,19 +1,19 @@
 #include "commands/predict/labels.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
 #include "base/formats/csv.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
 
 namespace trainer::commands {
 namespace {
 
-double probability(float logit) { return 1 / (1 + std::exp(-static_cast<double>(logit))); }
+double probability(float logit) { return sigmoid(static_cast<double>(logit)); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/numbers/statistics.h"
 #include "engine/evaluate.h"
 #include "engine/flip_evaluation.h"
 #include "engine/metrics/binary_scores.h"
@@ -57,7 +58,7 @@ std::vector<double> compute_probabilities(std::span<const float> logits, LossKin
     for (double& x : p) x /= sum;
     if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
   } else if (loss == LossKind::kBinaryCrossEntropy) {
-    for (double& x : p) x = 1 / (1 + std::exp(-x));
+    for (double& x : p) x = sigmoid(x);
     if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
   }
   return p;

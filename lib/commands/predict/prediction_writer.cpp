@@ -9,6 +9,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "commands/open_model/find_class.h"
 
 namespace trainer::commands {
 namespace {
@@ -52,11 +53,6 @@ std::vector<std::size_t> PredictionWriter::runners_up(const Prediction& predicti
   return order;
 }
 
-std::string PredictionWriter::class_name(std::int64_t index) const {
-  const std::size_t i = index;
-  return i < classes_.size() ? classes_[i] : std::to_string(index);
-}
-
 void PredictionWriter::show_abstentions(double confidence) {
   abstains_below_ = confidence;
   name_width_ = std::max(name_width_, std::string_view(kAbstains).size());
@@ -74,7 +70,7 @@ void PredictionWriter::header() {
     for (std::int64_t i = 0; i < logits_; ++i) {
       // A single one is that of the second class.
       const std::int64_t of = logits_ == 1 && classes_.size() == 2 ? 1 : i;
-      out_ << ',' << csv_cell("logit_" + class_name(of));
+      out_ << ',' << csv_cell("logit_" + class_name(classes_, of));
     }
     out_ << '\n';
   } else if (format_ == "table") {
@@ -100,16 +96,15 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
          << printable(input.name_of(prediction.index));
   out_ << std::right << std::setw(7) << prediction.index << "  " << std::left
        << std::setw(static_cast<int>(name_width_) + 2)
-       << (prediction.abstained ? kAbstains : class_name(prediction.predicted)) << std::right
-       << std::setw(11) << fixed(p, 4);
+       << (prediction.abstained ? kAbstains : class_name(classes_, prediction.predicted))
+       << std::right << std::setw(11) << fixed(p, 4);
   if (prediction.label) {
-    out_ << "  " << class_name(*prediction.label);
+    out_ << "  " << class_name(classes_, *prediction.label);
     const bool is_wrong = *prediction.label != prediction.predicted;
     if (is_wrong && !prediction.abstained) out_ << "  wrong";
   }
   for (const std::size_t i : runners_up(prediction)) {
-    out_ << "  " << class_name(static_cast<std::int64_t>(i)) << ' '
-         << fixed(prediction.probabilities[i], 4);
+    out_ << "  " << class_name(classes_, i) << ' ' << fixed(prediction.probabilities[i], 4);
   }
   if (logits_ > 0) {
     for (const float x : prediction.logits) out_ << "  " << fixed(static_cast<double>(x), 4);
@@ -121,12 +116,13 @@ void PredictionWriter::write_csv(const PredictionInput& input, const Prediction&
   const double p = prediction.probabilities[prediction.predicted];
   if (files_) out_ << csv_cell(input.name_of(prediction.index)) << ',';
   out_ << prediction.index << ','
-       << (prediction.abstained ? "" : csv_cell(class_name(prediction.predicted))) << ','
+       << (prediction.abstained ? "" : csv_cell(class_name(classes_, prediction.predicted))) << ','
        << csv_number(p);
   if (abstains_below_) out_ << (prediction.abstained ? ",true" : ",false");
-  if (labelled_) out_ << ',' << (prediction.label ? csv_cell(class_name(*prediction.label)) : "");
+  if (labelled_)
+    out_ << ',' << (prediction.label ? csv_cell(class_name(classes_, *prediction.label)) : "");
   for (const std::size_t i : runners_up(prediction)) {
-    out_ << ',' << csv_cell(class_name(static_cast<std::int64_t>(i))) << ','
+    out_ << ',' << csv_cell(class_name(classes_, i)) << ','
          << csv_number(prediction.probabilities[i]);
   }
   if (top_ == 0) {
@@ -143,26 +139,27 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
   nlohmann::ordered_json json;
   if (files_) json["file"] = input.name_of(prediction.index);
   json["index"] = prediction.index;
-  json["class"] = prediction.abstained ? nlohmann::ordered_json()
-                                       : nlohmann::ordered_json(class_name(prediction.predicted));
+  json["class"] = prediction.abstained
+                      ? nlohmann::ordered_json()
+                      : nlohmann::ordered_json(class_name(classes_, prediction.predicted));
   json["probability"] = prediction.probabilities[prediction.predicted];
   if (abstains_below_) {
     json["abstained"] = prediction.abstained;
     json["abstains_below"] =
         *abstains_below_ > 1 ? nlohmann::ordered_json() : nlohmann::ordered_json(*abstains_below_);
   }
-  if (prediction.label) json["label"] = class_name(*prediction.label);
+  if (prediction.label) json["label"] = class_name(classes_, *prediction.label);
   if (top_ > 0) {
     std::vector<std::size_t> order = runners_up(prediction);
     order.insert(order.begin(), prediction.predicted);
     for (const std::size_t i : order) {
-      json["top"].push_back({{"class", class_name(static_cast<std::int64_t>(i))},
-                             {"probability", prediction.probabilities[i]}});
+      json["top"].push_back(
+          {{"class", class_name(classes_, i)}, {"probability", prediction.probabilities[i]}});
     }
   } else {
     auto& all = json["probabilities"] = nlohmann::ordered_json::object();
     for (std::size_t i = 0; i < prediction.probabilities.size(); ++i) {
-      append_key(all, class_name(static_cast<std::int64_t>(i)), prediction.probabilities[i]);
+      append_key(all, class_name(classes_, i), prediction.probabilities[i]);
     }
   }
   if (logits_ > 0) json["logits"] = prediction.logits;

@@ -29,7 +29,6 @@ class PredictionWriter {
              const std::string& heatmap = "");
 
  private:
-  std::string class_name(std::int64_t index) const;
   void write_table(const PredictionInput& input, const Prediction& prediction);
   void write_csv(const PredictionInput& input, const Prediction& prediction);
   void write_json(const PredictionInput& input, const Prediction& prediction,

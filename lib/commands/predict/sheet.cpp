@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "commands/open_model/find_class.h"
 #include "commands/page/page.h"
 #include "commands/predict/sample_pixels.h"
 
@@ -31,15 +32,10 @@ bool PredictionSheet::is_chosen(std::size_t input, std::int64_t index) const {
   return (place + 1) * chosen_ / total_ > place * chosen_ / total_;
 }
 
-std::string PredictionSheet::class_name(std::int64_t index) const {
-  const std::size_t i = index;
-  return i < classes_.size() ? classes_[i] : std::to_string(index);
-}
-
 SampleTile PredictionSheet::make_tile(const PredictionInput& input,
                                       const Prediction& prediction) const {
   const data::DatasetSpec& spec = input.dataset().spec();
-  const std::string name = class_name(prediction.predicted);
+  const std::string name = class_name(classes_, prediction.predicted);
   const double p = prediction.probabilities[prediction.predicted];
   SampleTile tile;
   tile.picture = encode_picture(to_pixels(read_image(input.dataset(), prediction.index), spec),
@@ -51,8 +47,8 @@ SampleTile PredictionSheet::make_tile(const PredictionInput& input,
       concat(prediction.abstained ? "abstains; likeliest " : "", bold(name), ' ', fixed(p, 4)));
   if (!prediction.label) return tile;
   tile.is_wrong = *prediction.label != prediction.predicted && !prediction.abstained;
-  tile.lines.push_back(
-      concat(tile.is_wrong ? "wrong, true: " : "true: ", bold(class_name(*prediction.label))));
+  tile.lines.push_back(concat(tile.is_wrong ? "wrong, true: " : "true: ",
+                              bold(class_name(classes_, *prediction.label))));
   return tile;
 }
 
@@ -89,7 +85,7 @@ std::string PredictionSheet::html(const std::string& title) const {
   if (right_ < labelled_) body += " Wrong ones have a bar at their left.";
   body += "</p>\n";
   for (const auto& [key, group] : groups_) {
-    body += heading(concat(key ? class_name(*key) : "No class (the model abstains)", " (",
+    body += heading(concat(key ? class_name(classes_, *key) : "No class (the model abstains)", " (",
                            grouped(group.count), ")"));
     std::vector<const Shown*> order;
     for (const Shown& shown : group.shown) order.push_back(&shown);

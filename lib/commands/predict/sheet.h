@@ -40,7 +40,6 @@ class PredictionSheet {
   };
 
   bool is_chosen(std::size_t input, std::int64_t index) const;
-  std::string class_name(std::int64_t index) const;
   SampleTile make_tile(const PredictionInput& input, const Prediction& prediction) const;
 
   const std::vector<PredictionInput>& inputs_;

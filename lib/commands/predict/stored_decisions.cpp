@@ -1,10 +1,10 @@
 #include "commands/predict/stored_decisions.h"
 
-#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/operating_point_file.h"
@@ -34,7 +34,7 @@ std::string use_operating_point(const OpenedModel& opened, PredictOptions& optio
   }
   if (opened.classes.size() != 2) return "";
   options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
-  const double probability = 1 / (1 + std::exp(-point->log_odds / options.temperature));
+  const double probability = sigmoid(point->log_odds / options.temperature);
   const std::string& name = opened.classes[point->positive_class];
   warn(Notice::note(concat(opened.path, ": ", printable(name),
                            " is predicted from a probability of ", fixed(probability, 4),

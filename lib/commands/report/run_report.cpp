@@ -5,6 +5,7 @@
 #include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "commands/open_model/find_class.h"
 #include "commands/page/page.h"
 #include "commands/report/html.h"
 #include "commands/report/sections.h"
@@ -70,10 +71,6 @@ std::string matrix_cell(std::int64_t count, std::int64_t of, bool right) {
                 " %</small></td>");
 }
 
-std::string class_name(const RunFiles& run, std::size_t index) {
-  return index < run.classes.size() ? run.classes[index] : std::to_string(index);
-}
-
 std::string matrix(const RunFiles& run, const SplitResult& result) {
   const std::size_t n = result.classes.size();
   std::vector<std::int64_t> counts(n * n);
@@ -88,11 +85,12 @@ std::string matrix(const RunFiles& run, const SplitResult& result) {
       "(columns), with their share of the row</caption>\n<thead><tr><th scope=\"col\">true \\ "
       "predicted</th>";
   for (std::size_t c = 0; c < n; ++c) {
-    text += concat("<th scope=\"col\" class=\"n\">", escape_markup(class_name(run, c)), "</th>");
+    text += concat("<th scope=\"col\" class=\"n\">", escape_markup(class_name(run.classes, c)),
+                   "</th>");
   }
   text += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < n; ++r) {
-    text += concat("<tr><th scope=\"row\">", escape_markup(class_name(run, r)), "</th>");
+    text += concat("<tr><th scope=\"row\">", escape_markup(class_name(run.classes, r)), "</th>");
     for (std::size_t c = 0; c < n; ++c) {
       text += matrix_cell(counts[r * n + c], result.classes[r].support, r == c);
     }
@@ -106,8 +104,8 @@ std::string mistakes(const RunFiles& run, const SplitResult& result) {
   Cells cells{{"true class", "predicted class", "samples"}};
   for (const engine::ConfusionCell& one : result.confusions) {
     if (cells.size() > kMaxListedConfusions) break;
-    cells.push_back(
-        {class_name(run, one.actual), class_name(run, one.predicted), std::to_string(one.count)});
+    cells.push_back({class_name(run.classes, one.actual), class_name(run.classes, one.predicted),
+                     std::to_string(one.count)});
   }
   return table("Most frequent mistakes", cells, 2);
 }
@@ -116,8 +114,9 @@ std::string per_class(const RunFiles& run, const SplitResult& result) {
   Cells cells{{"class", "precision", "recall", "F1", "samples"}};
   const auto rows = engine::class_scores(result.classes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    cells.push_back({class_name(run, i), fixed(rows[i].precision, 4), fixed(rows[i].recall, 4),
-                     fixed(rows[i].f1, 4), std::to_string(rows[i].support)});
+    cells.push_back({class_name(run.classes, i), fixed(rows[i].precision, 4),
+                     fixed(rows[i].recall, 4), fixed(rows[i].f1, 4),
+                     std::to_string(rows[i].support)});
   }
   return table("Precision, recall and F1 of every class", cells, 1);
 }
@@ -258,21 +257,21 @@ std::string print_class_means(const SplitResult& result, double auc) {
 
 // Returns the tables of several labels: their metrics, and a confusion matrix of each.
 std::string label_tables(const RunFiles& run, const engine::MultiLabelMetrics& metrics) {
-  const auto or_dash = [](double value) { return std::isnan(value) ? "-" : fixed(value, 4); };
   Cells scores{{"label", "AUC", "average precision", "precision", "recall", "F1"}};
   Cells counts{{"label", "with, predicted", "with, not predicted", "without, predicted",
                 "without, not predicted"}};
   for (std::size_t i = 0; i < metrics.labels.size(); ++i) {
     const engine::LabelResult& label = metrics.labels[i];
-    scores.push_back({class_name(run, i), or_dash(label.auc), or_dash(label.average_precision),
-                      fixed(label.precision(), 4), fixed(label.recall(), 4), fixed(label.f1(), 4)});
-    counts.push_back({class_name(run, i), std::to_string(label.true_positives),
+    scores.push_back({class_name(run.classes, i), fixed_or_dash(label.auc, 4),
+                      fixed_or_dash(label.average_precision, 4), fixed(label.precision(), 4),
+                      fixed(label.recall(), 4), fixed(label.f1(), 4)});
+    counts.push_back({class_name(run.classes, i), std::to_string(label.true_positives),
                       std::to_string(label.positives - label.true_positives),
                       std::to_string(label.false_positives),
                       std::to_string(label.negatives - label.false_positives)});
   }
-  return concat("<p>Mean AUC ", or_dash(metrics.auc()), ", average precision ",
-                or_dash(metrics.average_precision()),
+  return concat("<p>Mean AUC ", fixed_or_dash(metrics.auc(), 4), ", average precision ",
+                fixed_or_dash(metrics.average_precision(), 4),
                 "; labels are predicted above a probability of 0.5</p>\n") +
          table("Metrics of every label", scores, 1) +
          table("Images with and without each label", counts, 1);

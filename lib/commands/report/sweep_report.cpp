@@ -143,14 +143,14 @@ Series make_curve(const std::string& name, const RunFiles& run, double MetricsRo
 
 Cells point_cells(const Summary& summary) {
   Cells cells{{"point", "state", "accuracy", "loss", "images/second", "total time, s"}};
-  const auto or_dash = [](double value) { return std::isfinite(value) ? fixed(value, 4) : "-"; };
   for (const std::size_t i : rank_points(summary)) {
     const PointState& point = summary.points[i];
     std::string state = point.is_done() ? "finished" : to_string(point.kind);
     if (!point.message.empty()) state += ": " + point.message;
     const auto result = find_scored_result(summary, point);
-    cells.push_back({point.point.name, state, or_dash(result ? result->metrics.accuracy : NAN),
-                     or_dash(result ? result->metrics.loss : NAN),
+    cells.push_back({point.point.name, state,
+                     fixed_or_dash(result ? result->metrics.accuracy : NAN, 4),
+                     fixed_or_dash(result ? result->metrics.loss : NAN, 4),
                      point.run ? fixed(images_per_second(*point.run), 1) : "-",
                      point.run ? fixed(step_seconds(*point.run), 2) : "-"});
   }
