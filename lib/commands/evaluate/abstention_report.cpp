@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "commands/open_model/stored_result.h"
 #include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
@@ -34,19 +32,6 @@ AbstentionJson answers_json(const Answers& answers) {
     json[key] = answers.labelled == 0 ? AbstentionJson() : AbstentionJson(value);
   }
   return json;
-}
-
-// Returns the content of the file of the run. The confidence is null if the model always abstains.
-AbstentionJson abstention_json(const AbstentionReport& report) {
-  const Abstention& found = report.found;
-  return {{"allowed_error", found.error},
-          {"confidence", found.is_always() ? AbstentionJson() : AbstentionJson(found.confidence)},
-          {"temperature", report.temperature},
-          {"operating_point",
-           report.criterion.empty() ? AbstentionJson() : AbstentionJson(report.criterion)},
-          {"validation", answers_json(found.answers)},
-          {"split", to_string(report.split)},
-          {"answers", answers_json(report.coverage.answers())}};
 }
 
 // Calls `each` with the prediction of each sample.
@@ -93,8 +78,16 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
   return report;
 }
 
-std::string store_abstention(const OpenedModel& opened, bool flip, const AbstentionReport& report) {
-  return store_result(opened, flip, kAbstentionFile, abstention_json(report));
+nlohmann::ordered_json abstention_json(const AbstentionReport& report) {
+  const Abstention& found = report.found;
+  return {{"allowed_error", found.error},
+          {"confidence", found.is_always() ? AbstentionJson() : AbstentionJson(found.confidence)},
+          {"temperature", report.temperature},
+          {"operating_point",
+           report.criterion.empty() ? AbstentionJson() : AbstentionJson(report.criterion)},
+          {"validation", answers_json(found.answers)},
+          {"split", to_string(report.split)},
+          {"answers", answers_json(report.coverage.answers())}};
 }
 
 void print_abstention(const AbstentionReport& report, const std::string& stored,
@@ -120,11 +113,6 @@ void print_abstention(const AbstentionReport& report, const std::string& stored,
     add_row(table, to_string(report.split), report.coverage.answers());
   }
   table.print(out);
-}
-
-void print_abstention_json(const AbstentionReport& report, const std::string& run,
-                           const std::string& stored, std::ostream& out) {
-  print_result_json("abstention", run, abstention_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

@@ -2,11 +2,11 @@
 // validation split and applied to the evaluated one.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 
 #include "base/split.h"
-#include "commands/open_model/open_model.h"
 #include "commands/predict/abstain.h"
 #include "commands/predict/predict.h"
 #include "engine/metrics/labelled_logits.h"
@@ -27,14 +27,11 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
                                         const engine::LabelledLogits& validation, Split split,
                                         const engine::LabelledLogits& scores);
 
-// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
-std::string store_abstention(const OpenedModel& opened, bool flip, const AbstentionReport& report);
+// Returns the content of kAbstentionFile. The confidence is null if the model always abstains.
+nlohmann::ordered_json abstention_json(const AbstentionReport& report);
 
 // Prints the confidence, and of both splits the share of the samples that get a class and their
 // error with its 95 % interval. `stored` is the file that has them, or "".
 void print_abstention(const AbstentionReport& report, const std::string& stored, std::ostream& out);
-// Prints {"event":"abstention",...} as one line.
-void print_abstention_json(const AbstentionReport& report, const std::string& run,
-                           const std::string& stored, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -3,12 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "commands/open_model/calibration_file.h"
-#include "commands/open_model/stored_result.h"
 
 namespace trainer::commands {
 namespace {
@@ -25,21 +22,6 @@ std::vector<std::string> bin_cells(const engine::ReliabilityBin& bin) {
   if (bin.samples == 0) return {"0", "", ""};
   return {std::to_string(bin.samples), fixed(bin.confidence, 4),
           fixed(share(bin.correct, bin.samples), 4)};
-}
-
-// Returns the content of the file of the run.
-CalibrationJson calibration_json(const CalibrationReport& report) {
-  return {{"temperature", report.temperature},
-          {"fitted",
-           {{"split", to_string(Split::kValidation)},
-            {"samples", report.fitted_samples},
-            {"negative_log_likelihood_before", report.fitted_loss_before},
-            {"negative_log_likelihood_after", report.fitted_loss_after}}},
-          {"split", to_string(report.split)},
-          {"samples", report.before.samples},
-          {"correct", report.before.correct},
-          {"before", reliability_json(report.before)},
-          {"after", reliability_json(report.after)}};
 }
 
 }  // namespace
@@ -106,9 +88,18 @@ void print_diagram(const engine::Reliability& before, const engine::Reliability&
   table.print(out);
 }
 
-std::string store_calibration(const OpenedModel& opened, bool flip,
-                              const CalibrationReport& report) {
-  return store_result(opened, flip, kCalibrationFile, calibration_json(report));
+nlohmann::ordered_json calibration_json(const CalibrationReport& report) {
+  return {{"temperature", report.temperature},
+          {"fitted",
+           {{"split", to_string(Split::kValidation)},
+            {"samples", report.fitted_samples},
+            {"negative_log_likelihood_before", report.fitted_loss_before},
+            {"negative_log_likelihood_after", report.fitted_loss_after}}},
+          {"split", to_string(report.split)},
+          {"samples", report.before.samples},
+          {"correct", report.before.correct},
+          {"before", reliability_json(report.before)},
+          {"after", reliability_json(report.after)}};
 }
 
 void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,
@@ -131,11 +122,6 @@ void print_calibration(const CalibrationReport& report, const std::string& store
            "well\n";
   }
   if (!brief) print_diagram(report.before, report.after, out);
-}
-
-void print_calibration_json(const CalibrationReport& report, const std::string& run,
-                            const std::string& stored, std::ostream& out) {
-  print_result_json("calibrated", run, calibration_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

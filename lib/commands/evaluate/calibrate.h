@@ -7,7 +7,6 @@
 #include <string>
 
 #include "base/split.h"
-#include "commands/open_model/open_model.h"
 #include "engine/metrics/calibration.h"
 
 namespace trainer::commands {
@@ -28,9 +27,8 @@ CalibrationReport calibrate(const engine::LabelledLogits& validation, Split spli
 // Returns the measures and the bins.
 nlohmann::ordered_json reliability_json(const engine::Reliability& measured);
 
-// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
-std::string store_calibration(const OpenedModel& opened, bool flip,
-                              const CalibrationReport& report);
+// Returns the content of kCalibrationFile.
+nlohmann::ordered_json calibration_json(const CalibrationReport& report);
 
 // Prints a table of the measures of the samples that are called `samples`.
 void print_reliability(const std::string& samples, const engine::Reliability& before,
@@ -42,8 +40,5 @@ void print_diagram(const engine::Reliability& before, const engine::Reliability&
 // `stored` is the file that has the temperature, or "" if it was not stored.
 void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,
                        std::ostream& out);
-// Prints {"event":"calibrated",...} as one line.
-void print_calibration_json(const CalibrationReport& report, const std::string& run,
-                            const std::string& stored, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -9,13 +9,10 @@
 #include "base/error.h"
 #include "base/formats/csv.h"
 #include "base/formats/csv_lines.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "commands/evaluate/evaluation_report.h"
-#include "commands/open_model/operating_point_file.h"
-#include "commands/open_model/stored_result.h"
 #include "commands/predict/predict.h"
 #include "hooks/formats/metrics_json.h"
 
@@ -188,10 +185,6 @@ nlohmann::ordered_json costs_json(const CostReport& report) {
           {"least_cost", decisions_json(report.least_cost)}};
 }
 
-std::string store_costs(const OpenedModel& opened, bool flip, const CostReport& report) {
-  return store_result(opened, flip, kOperatingPointFile, costs_json(report));
-}
-
 void print_costs(const CostReport& report, const std::string& stored, bool brief,
                  std::ostream& out) {
   out << "operating point: " << printable(report.criterion)
@@ -211,11 +204,6 @@ void print_costs(const CostReport& report, const std::string& stored, bool brief
   table.print(out);
   if (brief || report.least_cost.counts.classes() > kMaxPrintedMatrix) return;
   print_confusion(report.least_cost.counts, report.classes, "true \\ decided", out);
-}
-
-void print_costs_json(const CostReport& report, const std::string& run, const std::string& stored,
-                      std::ostream& out) {
-  print_result_json("operating_point", run, costs_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "commands/open_model/open_model.h"
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/labelled_logits.h"
 #include "engine/metrics/operating_point.h"
@@ -51,18 +50,13 @@ CostReport make_cost_report(const std::string& criterion, engine::CostMatrix cos
                             std::optional<double> temperature, const std::string& split,
                             const engine::LabelledLogits& scores);
 
-// Returns the criterion, the costs, and the mean cost, accuracy and counts of both decisions.
+// Returns the content of kOperatingPointFile: the criterion, the costs, and the mean cost, accuracy
+// and counts of both decisions.
 nlohmann::ordered_json costs_json(const CostReport& report);
-
-// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
-std::string store_costs(const OpenedModel& opened, bool flip, const CostReport& report);
 
 // Prints the mean cost and the accuracy of both kinds of decisions and, unless `brief`, the counts
 // by true and decided class. `stored` is the file that has the costs, or "".
 void print_costs(const CostReport& report, const std::string& stored, bool brief,
                  std::ostream& out);
-// Prints {"event":"operating_point",...} as one line.
-void print_costs_json(const CostReport& report, const std::string& run, const std::string& stored,
-                      std::ostream& out);
 
 }  // namespace trainer::commands

@@ -5,19 +5,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "commands/open_model/stored_result.h"
+#include "commands/open_model/find_class.h"
 
 namespace trainer::commands {
 namespace {
 
 using CurvesJson = nlohmann::ordered_json;
-
-constexpr std::size_t kMaxFilePoints = 1000;
-
-double probability_of_odds(double log_odds) { return 1 / (1 + std::exp(-log_odds)); }
 
 // Calls `each` for all points, or for about `max_points` evenly spaced ones with the last.
 template <class Point, class Each>
@@ -42,7 +38,7 @@ CurvesReport compute_curves(const std::vector<engine::BinaryScores>& all, const 
   for (std::size_t c = 0; c < all.size(); ++c) {
     if (positive >= 0 && c != static_cast<std::size_t>(positive)) continue;
     ClassCurves curves;
-    curves.name = c < names.size() ? names[c] : std::to_string(c);
+    curves.name = class_name(names, c);
     curves.positives = all[c].positives();
     curves.negatives = all[c].negatives();
     if (curves.positives == 0 || curves.negatives == 0) continue;
@@ -67,17 +63,17 @@ nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_p
     for_some_points(one.roc, max_points, [&](const engine::RocPoint& point) {
       // The first point, which calls no sample positive, has no threshold: null.
       roc.push_back(
-          {{"threshold", std::isfinite(point.threshold) ? probability_of_odds(point.threshold)
+          {{"threshold", std::isfinite(point.threshold) ? sigmoid(point.threshold)
                                                         : std::numeric_limits<double>::quiet_NaN()},
            {"false_positive_rate", point.false_positive_rate},
            {"true_positive_rate", point.true_positive_rate}});
     });
-    for_some_points(
-        one.precision_recall, max_points, [&](const engine::PrecisionRecallPoint& point) {
-          precision_recall.push_back({{"threshold", probability_of_odds(point.threshold)},
-                                      {"precision", point.precision},
-                                      {"recall", point.recall}});
-        });
+    for_some_points(one.precision_recall, max_points,
+                    [&](const engine::PrecisionRecallPoint& point) {
+                      precision_recall.push_back({{"threshold", sigmoid(point.threshold)},
+                                                  {"precision", point.precision},
+                                                  {"recall", point.recall}});
+                    });
     classes.push_back({{"class", one.name},
                        {"positives", one.positives},
                        {"negatives", one.negatives},
@@ -89,10 +85,6 @@ nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_p
                        {"precision_recall", std::move(precision_recall)}});
   }
   return {{"split", report.split}, {"classes", std::move(classes)}};
-}
-
-std::string store_curves(const OpenedModel& opened, bool flip, const CurvesReport& report) {
-  return store_result(opened, flip, kCurvesFile, curves_json(report, kMaxFilePoints));
 }
 
 void print_curves(const CurvesReport& report, const std::string& stored, std::ostream& out) {
@@ -112,12 +104,6 @@ void print_curves(const CurvesReport& report, const std::string& stored, std::os
                std::to_string(one.negatives)});
   }
   table.print(out);
-}
-
-void print_curves_json(const CurvesReport& report, const std::string& run,
-                       const std::string& stored, std::ostream& out) {
-  print_result_json("curves", run, curves_json(report, std::numeric_limits<std::size_t>::max() / 2),
-                    stored, out);
 }
 
 }  // namespace trainer::commands

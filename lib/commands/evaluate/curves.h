@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "commands/open_model/open_model.h"
 #include "engine/metrics/roc_curve.h"
 
 namespace trainer::commands {
@@ -42,14 +41,7 @@ CurvesReport compute_curves(const std::vector<engine::BinaryScores>& scores,
 // Returns the areas and about `max_points` points of each curve, evenly spaced, or all.
 nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_points);
 
-// Stores the areas and at most 1000 points of each curve in the run of the model. Returns the file,
-// or "" for a model without a run.
-std::string store_curves(const OpenedModel& opened, bool flip, const CurvesReport& report);
-
 // Prints a table of the areas. `stored` is the file that has the curves, or "".
 void print_curves(const CurvesReport& report, const std::string& stored, std::ostream& out);
-// Prints {"event":"curves",...} with all points as one line.
-void print_curves_json(const CurvesReport& report, const std::string& run,
-                       const std::string& stored, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -1,5 +1,7 @@
 #include "commands/evaluate/decisions.h"
 
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
@@ -12,9 +14,20 @@
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/find_class.h"
+#include "commands/open_model/operating_point_file.h"
+#include "commands/open_model/stored_result.h"
 #include "commands/predict/stored_decisions.h"
 
 namespace trainer::commands {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Points of a curve.
+constexpr std::size_t kMaxStoredPoints = 1000;
+constexpr std::size_t kAllPoints = std::numeric_limits<std::size_t>::max() / 2;
+
+}  // namespace
 
 std::string DecisionOptions::first() const {
   if (calibrate) return "--calibrate";
@@ -86,8 +99,9 @@ void Decisions::calibrate(const DecisionOutput& output) {
   const CalibrationReport report =
       commands::calibrate(find_validation_scores("--calibrate"), split_, scores_);
   temperature_ = report.temperature;
-  const std::string stored = store_calibration(opened_, evaluation_.flip, report);
-  if (output.json) return print_calibration_json(report, output.run, stored, output.out);
+  const Json json = calibration_json(report);
+  const std::string stored = store_result(opened_, evaluation_.flip, kCalibrationFile, json);
+  if (output.json) return print_result_json("calibrated", output.run, json, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
   print_calibration(report, stored, output.quiet, output.out);
 }
@@ -98,8 +112,12 @@ void Decisions::draw_curves(const DecisionOutput& output) {
   const std::int64_t positive =
       is_of_all ? -1 : find_positive_class(classes, options_.positive_class);
   const CurvesReport report = compute_curves(scores_, to_string(split_), classes, positive);
-  const std::string stored = store_curves(opened_, evaluation_.flip, report);
-  if (output.json) return print_curves_json(report, output.run, stored, output.out);
+  const std::string stored =
+      store_result(opened_, evaluation_.flip, kCurvesFile, curves_json(report, kMaxStoredPoints));
+  if (output.json) {
+    return print_result_json("curves", output.run, curves_json(report, kAllPoints), stored,
+                             output.out);
+  }
   output.out << (output.quiet ? "" : "\n");
   print_curves(report, stored, output.out);
 }
@@ -111,8 +129,11 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
       find_operating_report(options_.operating_point, positive, classes.at(positive),
                             find_validation_scores("--operating-point"), split_, scores_);
   if (classes.size() == 2) threshold_ = DecisionThreshold{positive, report.log_odds};
-  const std::string stored = store_operating_point(opened_, evaluation_.flip, report);
-  if (output.json) return print_operating_point_json(report, output.run, stored, output.out);
+  const Json json = operating_point_json(report);
+  const std::string stored = store_result(opened_, evaluation_.flip, kOperatingPointFile, json);
+  if (output.json) {
+    return print_result_json("operating_point", output.run, json, stored, output.out);
+  }
   output.out << (output.quiet ? "" : "\n");
   print_operating_point(report, stored, output.out);
 }
@@ -120,8 +141,11 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
 void Decisions::decide_by_costs(const DecisionOutput& output) {
   const CostReport report = make_cost_report(options_.operating_point, *costs_, opened_.classes,
                                              choose_temperature(), to_string(split_), scores_);
-  const std::string stored = store_costs(opened_, evaluation_.flip, report);
-  if (output.json) return print_costs_json(report, output.run, stored, output.out);
+  const Json json = costs_json(report);
+  const std::string stored = store_result(opened_, evaluation_.flip, kOperatingPointFile, json);
+  if (output.json) {
+    return print_result_json("operating_point", output.run, json, stored, output.out);
+  }
   output.out << (output.quiet ? "" : "\n");
   print_costs(report, stored, output.quiet, output.out);
 }
@@ -138,8 +162,9 @@ void Decisions::abstain(const DecisionOutput& output) {
   AbstentionReport report = make_abstention_report(
       *options_.abstain, options, find_validation_scores("--abstain"), split_, scores_);
   report.criterion = std::move(criterion);
-  const std::string stored = store_abstention(opened_, evaluation_.flip, report);
-  if (output.json) return print_abstention_json(report, output.run, stored, output.out);
+  const Json json = abstention_json(report);
+  const std::string stored = store_result(opened_, evaluation_.flip, kAbstentionFile, json);
+  if (output.json) return print_result_json("abstention", output.run, json, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
   print_abstention(report, stored, output.out);
 }

@@ -1,34 +1,14 @@
 #include "commands/evaluate/operate.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "commands/open_model/operating_point_file.h"
-#include "commands/open_model/stored_result.h"
 
 namespace trainer::commands {
 namespace {
-
-using OperatingJson = nlohmann::ordered_json;
-
-double threshold_probability(const OperatingReport& report) {
-  return 1 / (1 + std::exp(-report.log_odds));
-}
-
-OperatingJson operating_json(const OperatingReport& report) {
-  return {{"criterion", report.criterion},
-          {"positive_class", report.positive_class},
-          {"positive_index", report.positive_index},
-          {"log_odds", report.log_odds},
-          {"probability", threshold_probability(report)},
-          {"validation", operating_counts_json(report.found)},
-          {"split", to_string(report.split)},
-          {"counts", operating_counts_json(report.counts)}};
-}
 
 std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
                       std::int64_t whole) {
@@ -98,28 +78,28 @@ void print_operating_counts(
   table.print(out);
 }
 
-std::string store_operating_point(const OpenedModel& opened, bool flip,
-                                  const OperatingReport& report) {
-  return store_result(opened, flip, kOperatingPointFile, operating_json(report));
+nlohmann::ordered_json operating_point_json(const OperatingReport& report) {
+  return {{"criterion", report.criterion},
+          {"positive_class", report.positive_class},
+          {"positive_index", report.positive_index},
+          {"log_odds", report.log_odds},
+          {"probability", sigmoid(report.log_odds)},
+          {"validation", operating_counts_json(report.found)},
+          {"split", to_string(report.split)},
+          {"counts", operating_counts_json(report.counts)}};
 }
 
 void print_operating_point(const OperatingReport& report, const std::string& stored,
                            std::ostream& out) {
   out << "operating point: " << printable(report.criterion) << ": "
       << printable(report.positive_class) << " from a probability of "
-      << fixed(threshold_probability(report), 4) << " on (log odds " << fixed(report.log_odds, 4)
-      << ")";
+      << fixed(sigmoid(report.log_odds), 4) << " on (log odds " << fixed(report.log_odds, 4) << ")";
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
   std::vector<std::pair<std::string, engine::OperatingCounts>> rows{
       {to_string(Split::kValidation), report.found}};
   if (report.split != Split::kValidation) rows.emplace_back(to_string(report.split), report.counts);
   print_operating_counts(rows, out);
-}
-
-void print_operating_point_json(const OperatingReport& report, const std::string& run,
-                                const std::string& stored, std::ostream& out) {
-  print_result_json("operating_point", run, operating_json(report), stored, out);
 }
 
 }  // namespace trainer::commands

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/split.h"
-#include "commands/open_model/open_model.h"
 #include "engine/metrics/operating_point.h"
 
 namespace trainer::commands {
@@ -40,16 +39,12 @@ nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& coun
 void print_operating_counts(
     const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows, std::ostream& out);
 
-// Stores the report in the run of the model. Returns the file, or "" for a model without a run.
-std::string store_operating_point(const OpenedModel& opened, bool flip,
-                                  const OperatingReport& report);
+// Returns the content of kOperatingPointFile.
+nlohmann::ordered_json operating_point_json(const OperatingReport& report);
 
 // Prints the threshold, and sensitivity and specificity of both splits with their 95 % intervals.
 // `stored` is the file that has them, or "".
 void print_operating_point(const OperatingReport& report, const std::string& stored,
                            std::ostream& out);
-// Prints {"event":"operating_point",...} as one line.
-void print_operating_point_json(const OperatingReport& report, const std::string& run,
-                                const std::string& stored, std::ostream& out);
 
 }  // namespace trainer::commands

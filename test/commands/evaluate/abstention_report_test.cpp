@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "commands/open_model/stored_result.h"
 #include "support/contains.h"
 
 namespace trainer::commands::abstention_report_test {
@@ -33,7 +34,7 @@ PredictOptions make_options() {
 
 Json to_json(const AbstentionReport& report) {
   std::ostringstream out;
-  print_abstention_json(report, "run", "", out);
+  print_result_json("abstention", "run", abstention_json(report), "", out);
   return Json::parse(out.str());
 }
 
