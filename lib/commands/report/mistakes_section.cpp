@@ -15,33 +15,32 @@ std::string class_line(const std::string& before, const std::string& name, doubl
                 has_probabilities ? percent(value) : "output " + fixed(value, 4), ")");
 }
 
-SampleTile mistake_tile(const ShownSample& shown, bool has_probabilities) {
-  return {shown.picture,
-          shown.heatmap,
-          concat("Sample ", shown.sample, ": ", shown.label, " taken for ", shown.predicted),
-          concat("Heatmap of ", shown.predicted, " for sample ", shown.sample),
-          {class_line("", shown.label, shown.of_label, has_probabilities),
-           class_line("taken for ", shown.predicted, shown.of_predicted, has_probabilities)},
-          shown.sample};
+SampleTile make_tile(const ShownSample& shown, bool has_probabilities) {
+  SampleTile tile;
+  tile.picture = shown.picture;
+  tile.heatmap = shown.heatmap;
+  tile.picture_text = concat("Sample ", shown.sample, ": ", shown.label);
+  tile.heatmap_text = concat("Heatmap of ", shown.predicted, " for sample ", shown.sample);
+  tile.lines = {class_line("", shown.label, shown.of_label, has_probabilities)};
+  tile.name = shown.sample;
+  if (shown.predicted == shown.label) return tile;
+  tile.picture_text += " taken for " + shown.predicted;
+  tile.lines.push_back(
+      class_line("taken for ", shown.predicted, shown.of_predicted, has_probabilities));
+  return tile;
 }
 
-SampleTile right_tile(const ShownSample& shown, bool has_probabilities) {
-  return {shown.picture,
-          shown.heatmap,
-          concat("Sample ", shown.sample, ": ", shown.label),
-          concat("Heatmap of ", shown.predicted, " for sample ", shown.sample),
-          {class_line("", shown.label, shown.of_label, has_probabilities)},
-          shown.sample};
+std::vector<SampleTile> make_tiles(const std::vector<ShownSample>& samples,
+                                   bool has_probabilities) {
+  std::vector<SampleTile> tiles;
+  for (const ShownSample& shown : samples) tiles.push_back(make_tile(shown, has_probabilities));
+  return tiles;
 }
 
 std::string group_part(const MistakeGroup& group, bool has_probabilities) {
-  std::vector<SampleTile> tiles;
-  for (const ShownSample& shown : group.shown) {
-    tiles.push_back(mistake_tile(shown, has_probabilities));
-  }
   std::string text = subheading(concat(group.label, ", taken for ", group.predicted, " (",
                                        grouped(group.count), ")")) +
-                     sample_list(tiles);
+                     sample_list(make_tiles(group.shown, has_probabilities));
   if (group.more.empty()) return text;
   return text + folded(concat("Names of ", group.more.size(), " more"),
                        "<p class=\"names\">" + escape_markup(join(group.more)) + "</p>\n");
@@ -83,13 +82,10 @@ std::string mistakes_section(const Mistakes& mistakes) {
     text += group_part(group, mistakes.has_probabilities);
   }
   if (mistakes.right.empty()) return text;
-  std::vector<SampleTile> tiles;
-  for (const ShownSample& shown : mistakes.right) {
-    tiles.push_back(right_tile(shown, mistakes.has_probabilities));
-  }
   return concat(text, heading("Right answers" + split), "<p>", mistakes.right.size(), " of ",
                 grouped(mistakes.looked_at - mistakes.wrong),
-                ": the first of each class, in the order of the data.</p>\n", sample_list(tiles));
+                ": the first of each class, in the order of the data.</p>\n",
+                sample_list(make_tiles(mistakes.right, mistakes.has_probabilities)));
 }
 
 }  // namespace trainer::commands
