@@ -4,21 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 
 namespace trainer::commands {
 namespace {
 
-// For a POSIX shell.
-std::string quoted(const std::string& word) {
-  std::string result = "'";
-  for (const char letter : word) result += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return result + "'";
-}
-
 std::string command_line(const SweepPlan& plan, const Point& point) {
   std::string line;
-  for (const std::string& word : make_arguments(plan, point)) line += " " + quoted(word);
+  for (const std::string& word : make_arguments(plan, point)) line += " " + shell_word(word);
   return line;
 }
 
@@ -94,13 +88,13 @@ std::string slurm_script(const SweepPlan& plan, const std::string& program) {
       "\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --signal=TERM@120\n#SBATCH --requeue\n"
       "#SBATCH --open-mode=append\n#SBATCH --output=",
       sbatch_value(sbatch_path(plan.folder) + "/slurm-%a.out"), "\ntrainer=${TRAINER:-",
-      quoted(program), "}\ncase $SLURM_ARRAY_TASK_ID in\n");
+      shell_word(program), "}\ncase $SLURM_ARRAY_TASK_ID in\n");
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     script += concat(i, ")\n");
     for (const auto& [name, value] : plan.points[i].environment) {
-      script += concat("  export ", name, "=", quoted(value), "\n");
+      script += concat("  export ", name, "=", shell_word(value), "\n");
     }
-    const std::string folder = quoted((plan.folder / plan.points[i].name).string());
+    const std::string folder = shell_word((plan.folder / plan.points[i].name).string());
     script += concat("  mkdir -p ", folder, "\n  \"$trainer\"", command_line(plan, plan.points[i]),
                      " 2> ", folder, "/errors.log ;;\n");
   }

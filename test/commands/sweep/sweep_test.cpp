@@ -462,8 +462,8 @@ TEST_CASE("slurm_script: a job array with one task per point") {
   const Sweep sweep({"parallel.gpus=1,2", "data.path='a b'"});
   const std::string script = slurm_script(sweep.plan, "/opt/trainer");
   CHECK(contains(script, "#SBATCH --array=0-1\n"));
-  CHECK(contains(script, "'--set' 'parallel.gpus=2'"));
-  CHECK(contains(script, "'--set' 'data.path='\\''a b'\\'''"));
+  CHECK(contains(script, "--set parallel.gpus=2"));
+  CHECK(contains(script, "--set 'data.path='\\''a b'\\'''"));
 }
 
 TEST_CASE("kubernetes_jobs: one Job per point") {
@@ -488,7 +488,7 @@ TEST_CASE("slurm_script: names and folders with '#', quotes and '%', quoted as s
   CHECK(contains(script, R"(
 #SBATCH --output="runs/50%% #3/slurm-%a.out"
 )"));
-  CHECK(contains(script, "'--run-dir' 'runs/50% #3/gpus=1'"));
+  CHECK(contains(script, "--run-dir 'runs/50% #3/gpus=1'"));
   sweep.plan.name = "a\ntouch b";
   CHECK_THROWS_WITH_AS(slurm_script(sweep.plan, "x"), doctest::Contains("line break"), ConfigError);
   sweep.plan.name = "a";
