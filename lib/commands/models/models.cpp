@@ -1,11 +1,10 @@
 #include "commands/models/models.h"
 
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "config/pretrained.h"
 #include "model/build_model.h"
 #include "model/table.h"
@@ -46,9 +45,7 @@ BackboneRow make_row(Name name) {
 }
 
 std::string in_units(double number, double unit, const char* name) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(number < 10 * unit ? 2 : 1) << number / unit << name;
-  return text.str();
+  return fixed(number / unit, number < 10 * unit ? 2 : 1) + name;
 }
 
 }  // namespace
@@ -65,15 +62,14 @@ std::vector<BackboneRow> backbone_rows() {
 }
 
 void print_backbones(std::ostream& out) {
-  out << std::left << std::setw(20) << "backbone" << std::right << std::setw(11) << "parameters"
-      << std::setw(10) << "GFLOP" << std::setw(10) << "features" << std::setw(12) << "preprocess"
-      << "  weights: imagenet\n";
+  Table table({"backbone", "parameters", "GFLOP", "features", "preprocess", "weights: imagenet"},
+              {1, 2, 3});
   for (const BackboneRow& row : backbone_rows()) {
-    out << std::left << std::setw(20) << row.name << std::right << std::setw(11)
-        << in_units(static_cast<double>(row.parameters), 1e6, " M") << std::setw(10)
-        << in_units(static_cast<double>(row.flops), 1e9, "") << std::setw(10) << row.features
-        << std::setw(12) << row.preprocess << "  " << row.weights << "\n";
+    table.add({row.name, in_units(static_cast<double>(row.parameters), 1e6, " M"),
+               in_units(static_cast<double>(row.flops), 1e9, ""), std::to_string(row.features),
+               row.preprocess, row.weights});
   }
+  table.print(out);
   out << "\nWithout the classifier, of one image of " << kSide << " x " << kSide
       << " x 3, forward; a multiplication and an addition are two FLOP.\n"
          "Use one with model.backbone: {name: ..., weights: imagenet}; "

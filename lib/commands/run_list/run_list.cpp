@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -121,17 +120,13 @@ std::string shorten_time(const std::string& time) {
 }
 
 std::string format_megabytes(std::int64_t bytes) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << static_cast<double>(bytes) / kBytesPerMegabyte;
-  return text.str();
+  return fixed(static_cast<double>(bytes) / kBytesPerMegabyte, 1);
 }
 
 std::string describe_value(const RunRow& row) {
   if (!row.value) return "";
-  std::ostringstream text;
-  text << printable(row.value->metric) << ' ' << std::fixed << std::setprecision(4)
-       << row.value->value << (row.value->is_best ? "" : " (last)");
-  return text.str();
+  return concat(printable(row.value->metric), ' ', fixed(row.value->value, 4),
+                row.value->is_best ? "" : " (last)");
 }
 
 std::string describe_data(const RunRow& row) {

@@ -1,7 +1,6 @@
 #include "commands/weights/weights.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/formats/table.h"
 #include "base/text.h"
 #include "config/pretrained.h"
 #include "config/values.h"
@@ -129,14 +129,13 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
 }
 
 void print_weights(std::ostream& out, const config::Environment& environment) {
-  out << std::left << std::setw(20) << "backbone" << std::right << std::setw(7) << "MB"
-      << "  checksum  file\n";
+  Table table({"backbone", "MB", "checksum", "file"}, {1});
   for (const WeightFile& weights : weight_files(environment)) {
-    out << std::left << std::setw(20) << weights.name << std::right << std::setw(7)
-        << weights.megabytes << "  " << std::left << std::setw(8)
-        << name_checksum(weights.checksum.kind) << "  "
-        << (weights.found.empty() ? "not downloaded" : weights.found.string()) << '\n';
+    table.add({weights.name, std::to_string(weights.megabytes),
+               name_checksum(weights.checksum.kind),
+               weights.found.empty() ? "not downloaded" : weights.found.string()});
   }
+  table.print(out);
   out << "\n`trainer weights NAME` downloads a file into " << config::download_folder(environment)
       << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR or an existing folder `weights` takes "
          "its place, WEIGHTS_MIRROR that of the server.\nWithout a checksum of its publisher, the "
