@@ -275,7 +275,6 @@ class Backend {
   }
   // Returns the settings that the training programs compiled so far use.
   virtual ChosenSettings chosen_settings() const { return {}; }
-  virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;
   // Returns whether the device supports CompileOptions::tf32.
   virtual bool has_tf32() const { return false; }

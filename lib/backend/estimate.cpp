@@ -231,8 +231,6 @@ class EstimatedBackend final : public Backend, public MemoryPlanner {
   std::string describe_devices(std::int64_t replicas) const override {
     return concat(replicas, " GPU(s)");
   }
-  // These equal the capabilities of the CUDA backend.
-  compile::Capabilities capabilities() const override { return {}; }
   bool supports(DType activations) const override { return is_float(activations); }
   bool has_tf32() const override { return true; }
   bool reads_host_memory() const override { return false; }

@@ -23,7 +23,6 @@ constexpr Pass kPasses[] = {
     {"fold_padding", fold_padding, true, true, true, true},
     {"fold_batch_norm", fold_batch_norm, true, true, true, true},
     {"fuse_activation", fuse_activation, true, true, true, false},
-    {"fuse_conv_max_pool", fuse_conv_max_pool, true, true, true, false},
     {"trim", trim, true, true, true, false},
     {"precision", precision, true, true, true, false},
     {"class_rank", class_rank, true, false, false, false},

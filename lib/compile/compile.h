@@ -9,15 +9,7 @@
 
 namespace trainer::compile {
 
-// The fusions that a backend supports, as plain values, so that passes depend on no backend.
-struct Capabilities {
-  bool fuse_activation = true;              // activations are fused into conv, dense and batch norm
-  bool fuse_conv_max_pool = false;          // ConvMaxPool for few input channels
-  std::int64_t conv_max_pool_channels = 4;  // most input channels; kernels 1x1, 3x3 and 5x5
-};
-
 struct Options {
-  Capabilities capabilities;
   // Type of activations and their gradients; parameters stay float32.
   DType activations = DType::kFloat32;
   graph::Update update;  // the optimizer, without the per-parameter fields

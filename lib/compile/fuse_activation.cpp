@@ -16,8 +16,7 @@ Activation* fusable(graph::Op& op) {
 
 }  // namespace
 
-Graph fuse_activation(Graph graph, const Options& options) {
-  if (!options.capabilities.fuse_activation) return graph;
+Graph fuse_activation(Graph graph, const Options&) {
   const std::vector<bool> differentiated = depends_on_trainable(graph);
   std::vector<bool> removed(graph.nodes.size(), false);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -2,7 +2,6 @@
 // the file of its name; compile.cpp has the list.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "compile/compile.h"
@@ -35,10 +34,8 @@ Graph fold_padding(Graph graph, const Options& options);
 Graph fold_batch_norm(Graph graph, const Options& options);
 // Fuses an activation into the convolution, dense layer or batch norm before it.
 Graph fuse_activation(Graph graph, const Options& options);
-// Fuses the first convolution with the max pooling after it, if the backend has such an op.
-Graph fuse_conv_max_pool(Graph graph, const Options& options);
-// Cuts the output of a convolution before a pooling that drops the last row or column, and its
-// input with it.
+// Cuts the output of a convolution before a pooling that drops the last row or column, and with it
+// its input, if that is the pooled output of the first convolution.
 Graph trim(Graph graph, const Options& options);
 // Gives activations the type options.activations. The logits of a dense layer and the loss stay
 // float32.
@@ -64,9 +61,9 @@ Graph tidy(Graph graph, const Options& options);
 
 // ---- Shared by passes (rewrite.cpp) ----
 
-// Returns the only node that uses a value; nothing if another number of nodes uses it or it is an
-// output of the graph.
-std::optional<int> only_consumer(const Graph& graph, ValueId id);
+// Returns whether the node, an index or -1, is the max pooling of a convolution of the images,
+// which a backend may compute together with the convolution.
+bool pools_first_convolution(const Graph& graph, int node);
 // Makes every node, output and layer that used `from` use `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 void remove_nodes(Graph& graph, const std::vector<bool>& removed);

@@ -103,9 +103,9 @@ class Forward {
   std::vector<bool> kept;                    // by value: is an output, or read by the update
 
  private:
-  // By value: whether a grouped convolution takes or makes it, or a norm of such a convolution's
-  // output does. Backends compute these nodes together, and add up the moments and gradients of the
-  // norms in another order if a segment ends between them.
+  // By value: whether the pooling of the first convolution takes it, a grouped convolution takes or
+  // makes it, or a norm of such a convolution's output does. Backends compute these nodes together,
+  // and add in another order if a segment ends between them.
   std::vector<bool> find_chain_values() const {
     std::vector<bool> inside(graph_.values.size(), false), convolved(graph_.values.size(), false);
     for (std::size_t i = begin; i < end; ++i) {
@@ -113,6 +113,7 @@ class Forward {
       const auto* conv = std::get_if<graph::Conv>(&node.op);
       const bool grouped = conv != nullptr && conv->groups > 1;
       const bool norm = std::holds_alternative<graph::BatchNorm>(node.op);
+      if (pools_first_convolution(graph_, static_cast<int>(i))) inside[node.inputs[0]] = true;
       if (!grouped && !(norm && convolved[node.inputs[0]])) continue;
       inside[node.inputs[0]] = inside[node.outputs[0]] = true;
       convolved[node.outputs[0]] = grouped;

@@ -21,17 +21,18 @@ Extent extent_read(const graph::Window& w, const Extent& output) {
 
 Extent to_extent(const Shape& shape) { return {shape[1], shape[2]}; }
 
-const graph::Window* find_window(const Node& node) {
-  if (const auto* conv = std::get_if<graph::Conv>(&node.op)) return &conv->window;
-  if (const auto* pool = std::get_if<graph::Pool>(&node.op)) return &pool->window;
+// Returns the window of a convolution or a pooling; null for other nodes.
+graph::Window* find_window(Node& node) {
+  if (auto* conv = std::get_if<graph::Conv>(&node.op)) return &conv->window;
+  if (auto* pool = std::get_if<graph::Pool>(&node.op)) return &pool->window;
   return nullptr;
 }
 
 // Returns the part of a value that its only consumer reads, if that is a convolution or a pooling.
-std::optional<Extent> extent_needed(const Graph& graph, ValueId id) {
+std::optional<Extent> extent_needed(Graph& graph, ValueId id) {
   const std::optional<int> user = only_consumer(graph, id);
   if (!user) return std::nullopt;
-  const Node& node = graph.nodes[*user];
+  Node& node = graph.nodes[*user];
   const graph::Window* window = find_window(node);
   if (window == nullptr || node.inputs[0] != id) return std::nullopt;
   Extent read = extent_read(*window, to_extent(graph[node.outputs[0]].shape));
@@ -52,38 +53,32 @@ void set_extent(Graph& graph, ValueId id, const Extent& extent) {
   graph[id].shape[2] = extent[1];
 }
 
-// Reduces a convolution's output to the extent that is needed, and its input with it. Does so only
-// where the padding stays at least zero, as libraries require; ConvMaxPool takes a negative one.
-void trim(Graph& graph, Node& node) {
-  auto* const fused = std::get_if<graph::ConvMaxPool>(&node.op);
-  auto* const conv = std::get_if<graph::Conv>(&node.op);
-  if (fused == nullptr && conv == nullptr) return;
-  const std::optional<Extent> needed = extent_needed(graph, node.outputs[0]);
-  if (!needed || *needed == to_extent(graph[node.outputs[0]].shape)) return;
-  if (fused != nullptr) {
-    const Extent input = to_extent(graph[node.inputs[0]].shape);
-    const Extent convolved = extent_read(fused->pool, *needed);
-    fused->conv.window.pad_after = padding_for(fused->conv.window, input, convolved);
-    set_extent(graph, node.outputs[1], *needed);
-  } else {
-    const Extent input = to_extent(graph[node.inputs[0]].shape);
-    const Extent padding = padding_for(conv->window, input, *needed);
-    const int maker = graph.producer(node.inputs[0]);
-    // The producer of the input is visited later, and is then reduced to what is read here.
-    const bool follows = maker >= 0 && only_consumer(graph, node.inputs[0]) &&
-                         std::holds_alternative<graph::ConvMaxPool>(graph.nodes[maker].op);
-    if ((padding[0] < 0 || padding[1] < 0) && !follows) return;
-    conv->window.pad_after = {std::max<std::int64_t>(padding[0], 0),
-                              std::max<std::int64_t>(padding[1], 0)};
+// Reduces the output of a convolution, or of the pooling of the first one, to the extent that is
+// needed. A pooling's padding after the input may become negative. That of a convolution stays at
+// least zero, as libraries require.
+void trim(Graph& graph, int index) {
+  Node& node = graph.nodes[index];
+  graph::Window* const window = find_window(node);
+  const bool is_pool = std::holds_alternative<graph::Pool>(node.op);
+  if (window == nullptr || (is_pool && !pools_first_convolution(graph, index))) return;
+  const ValueId x = node.inputs[0], y = node.outputs[0];
+  const std::optional<Extent> needed = extent_needed(graph, y);
+  if (!needed || *needed == to_extent(graph[y].shape)) return;
+  Extent padding = padding_for(*window, to_extent(graph[x].shape), *needed);
+  if (!is_pool && (padding[0] < 0 || padding[1] < 0)) {
+    // A pooling that makes the input is visited later, and is then reduced to what is read here.
+    if (!only_consumer(graph, x) || !pools_first_convolution(graph, graph.producer(x))) return;
+    for (std::int64_t& pixels : padding) pixels = std::max<std::int64_t>(pixels, 0);
   }
-  set_extent(graph, node.outputs[0], *needed);
+  window->pad_after = padding;
+  set_extent(graph, y, *needed);
 }
 
 }  // namespace
 
 // Visits the nodes from the last to the first, so that the extents that later nodes need are final.
 Graph trim(Graph graph, const Options&) {
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) trim(graph, graph.nodes[i]);
+  for (int i = static_cast<int>(graph.nodes.size()); i-- > 0;) trim(graph, i);
   return graph;
 }
 

@@ -36,7 +36,6 @@ backend::CompileOptions::LossScale choose_loss_scale(const config::Train& train)
 
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend) {
   compile::Options options;
-  options.capabilities = backend.capabilities();
   options.update = optim::update_spec(config.optimizer).update;
   options.recompute = config.train.recompute == config::Recompute::kBlocks;
   bool supported = true;

@@ -74,7 +74,7 @@ Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
 }
 
 Shape slide_pool(const ShapeContext& context, const Window& window, const Shape& x) {
-  const Shape y = slide(context, window, x, x[3]);
+  const Shape y = slide(context, window, x, x[3], true);
   for (std::size_t a = 0; a < 2; ++a) {
     if (window.pad_before[a] >= window.size[a] || window.pad_after[a] >= window.size[a]) {
       fail(context, "padding of ", window.pad_before[a], " and ", window.pad_after[a],

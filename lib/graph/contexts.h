@@ -47,7 +47,8 @@ Shape channel_shape(const Shape& x);
 // `may_cut` may the padding after the image be negative, which leaves the last pixels unread.
 Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
             std::int64_t channels, bool may_cut = false);
-// Returns the shape after pooling, for which no window may lie in the padding alone.
+// Returns the shape after pooling, for which no window may lie in the padding alone. The padding
+// after the image may be negative.
 Shape slide_pool(const ShapeContext& context, const Window& window, const Shape& x);
 
 // Returns true if `part` has no batch, fewer dimensions than x, and the last dimensions of x.

@@ -169,6 +169,24 @@ std::vector<int> Graph::consumers(ValueId id) const {
   return found;
 }
 
+bool is_output(const Graph& graph, ValueId id) {
+  return std::ranges::find(graph.outputs, id) != graph.outputs.end();
+}
+
+std::optional<int> only_consumer(const Graph& graph, ValueId id) {
+  if (is_output(graph, id)) return std::nullopt;
+  const std::vector<int> consumers = graph.consumers(id);
+  if (consumers.size() != 1) return std::nullopt;
+  return consumers[0];
+}
+
+bool follows_from_inputs(const Graph& graph, ValueId id) {
+  const int producer = graph.producer(id);
+  if (producer < 0) return graph[id].role == Role::kInput;
+  return std::ranges::all_of(graph.nodes[producer].inputs,
+                             [&](ValueId x) { return follows_from_inputs(graph, x); });
+}
+
 void verify(const Graph& graph) { Verifier(graph).run(); }
 
 }  // namespace trainer::graph

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -118,6 +119,14 @@ class Graph {
   int producer(ValueId id) const;
   std::vector<int> consumers(ValueId id) const;
 };
+
+// Returns whether the value is an output of the graph.
+bool is_output(const Graph& graph, ValueId id);
+// Returns the only node that uses the value; empty if another number of nodes uses it or it is an
+// output of the graph.
+std::optional<int> only_consumer(const Graph& graph, ValueId id);
+// Returns whether the value follows from the inputs of the graph alone. No gradient flows to it.
+bool follows_from_inputs(const Graph& graph, ValueId id);
 
 // Returns whether values of the role live as long as the model: parameters, statistics and slots.
 bool is_persistent(Role role);

@@ -18,7 +18,6 @@
 #include "graph/ops/class_rank.h"
 #include "graph/ops/concat.h"
 #include "graph/ops/conv.h"
-#include "graph/ops/conv_max_pool.h"
 #include "graph/ops/dense.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/group_norm.h"
@@ -36,14 +35,14 @@
 
 namespace trainer::graph {
 
-using Op = std::variant<Preprocess, Conv, ConvBackwardData, ConvBackwardWeights, ConvMaxPool,
-                        ConvMaxPoolBackwardWeights, Dense, DenseBackwardData, DenseBackwardWeights,
-                        Pool, PoolBackward, GlobalPool, GlobalPoolBackward, Activate,
-                        ActivateBackward, Softmax, SoftmaxBackward, BatchNorm, BatchNormBackward,
-                        UpdateStatistics, BatchNormInference, BatchNormInferenceBackward,
-                        FoldBatchNorm, GroupNorm, GroupNormBackward, Dropout, Multiply, AddBias,
-                        SumProduct, UpSample, UpSampleBackward, Add, Concat, Slice, Reshape,
-                        ZeroPad, Crop, Loss, ClassRank, L2Penalty, ZeroGradient, Update>;
+using Op =
+    std::variant<Preprocess, Conv, ConvBackwardData, ConvBackwardWeights, Dense, DenseBackwardData,
+                 DenseBackwardWeights, Pool, PoolBackward, GlobalPool, GlobalPoolBackward, Activate,
+                 ActivateBackward, Softmax, SoftmaxBackward, BatchNorm, BatchNormBackward,
+                 UpdateStatistics, BatchNormInference, BatchNormInferenceBackward, FoldBatchNorm,
+                 GroupNorm, GroupNormBackward, Dropout, Multiply, AddBias, SumProduct, UpSample,
+                 UpSampleBackward, Add, Concat, Slice, Reshape, ZeroPad, Crop, Loss, ClassRank,
+                 L2Penalty, ZeroGradient, Update>;
 
 const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
 std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"

@@ -103,7 +103,6 @@ void check_backbone(const std::string& name, bool head = false) {
   check_layers(name, c, model);
   const Setup setup = setups()[0];
   compile::Options options;
-  options.capabilities = open(setup).capabilities();
   const graph::Graph graph = compile::evaluation_graph(model, options, true);
   Runner runner(open(setup), graph, {});
   for (const graph::Value& value : graph.values) {

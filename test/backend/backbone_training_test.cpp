@@ -31,7 +31,6 @@ struct Trained {
 // A few steps on one batch after another, from the model's own starting values.
 Trained train(const Net& net, const Setup& setup) {
   compile::Options options;
-  options.capabilities = open(setup).capabilities();
   options.activations = setup.type;
   options.update.rule = graph::SgdRule{};
   const graph::Graph graph = compile::training_graph(forward_graph(net), options);

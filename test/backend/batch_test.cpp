@@ -188,7 +188,6 @@ TEST_CASE("Executable: an evaluation graph, the variables that training has writ
   const Net net{"folded", R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
       activation: relu, separable_conv: {filters: 5}, batch_norm, dropout: 0.5, flatten, dense: 4]})"};
   compile::Options options;
-  options.capabilities = open(setups()[0]).capabilities();
   options.update.rule = graph::SgdRule{0.9f, false};
   const graph::Graph training = compile::training_graph(forward_graph(net), options);
   const graph::Graph evaluation = compile::evaluation_graph(forward_graph(net), options);
@@ -256,7 +255,6 @@ TEST_CASE("Executable: steps of common models, no fallback to a slow implementat
     for (const Setup& setup : setups()) {
       if (setup.instruction_set != setups()[0].instruction_set) continue;
       compile::Options options;
-      options.capabilities = open(setup).capabilities();
       options.activations = setup.type;
       options.update.rule = graph::AdamRule{};
       backend::CompileOptions compiled;

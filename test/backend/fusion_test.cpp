@@ -124,6 +124,56 @@ TEST_CASE("CPU program: steps have the names of the fused ops") {
   CHECK(steps["activate"] == 0);
 }
 
+TEST_CASE("CPU program: the first convolution and its max pooling are one fused op") {
+  if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
+  const auto fuses = [](const std::string& layers, const Shape& image = {12, 12, 2}) {
+    auto steps = steps_of({layers, "{layers: [" + layers + ", flatten, dense: 4]}", image}, 1);
+    // A gradient may have steps that convert its inputs.
+    const bool is_fused = steps["conv_max_pool"] > 0;
+    CHECK(is_fused == (steps["conv_max_pool_backward_weights"] > 0));
+    CHECK((steps["pool"] > 0) == (steps["pool_backward"] > 0));
+    return is_fused;
+  };
+  CHECK(fuses("conv: {filters: 2, activation: relu}, max_pool"));
+  CHECK(fuses("conv: {filters: 2, padding: same}, max_pool"));
+  CHECK(fuses("zero_pad: {padding: 1}, conv: {filters: 2}, max_pool"));
+  CHECK(fuses("conv: {filters: 2, kernel_size: 5}, max_pool, conv: {filters: 3}, max_pool"));
+  CHECK(fuses("conv: {filters: 2}, max_pool", {12, 12, 4}));
+  CHECK_FALSE(fuses("conv: {filters: 2}, max_pool", {12, 12, 5}));
+  CHECK_FALSE(fuses("conv: {filters: 2, activation: tanh}, max_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2, activation: leaky_relu}, max_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2, strides: 2}, max_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2, dilation_rate: 2}, max_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2, groups: 2}, max_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2, kernel_size: 2}, max_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2}, average_pool"));
+  CHECK_FALSE(fuses("conv: {filters: 2}, max_pool: {pool_size: 3, strides: 2}"));
+  CHECK_FALSE(fuses("conv: {filters: 2}, max_pool: {padding: [1, 1, 1, 1]}"));
+  CHECK_FALSE(fuses("batch_norm, conv: {filters: 2}, max_pool"));
+}
+
+TEST_CASE("CPU program: each branch fuses its convolution and max pooling") {
+  if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
+  const char* const fusable =
+      "conv: {filters: 2, name: c, inputs: [input]}, max_pool: {name: p}, flatten: {name: f}, ";
+  for (const char* const other : {
+           "conv: {filters: 2, name: a, activation: tanh, inputs: [input]}, max_pool: {name: b}",
+           "conv: {filters: 2, name: a, inputs: [input]}, average_pool: {name: b}",
+           "conv: {filters: 2, padding: same, name: a, inputs: [input]}, "
+           "conv: {filters: 2, padding: same, name: d}, max_pool: {name: e}, "
+           "max_pool: {name: q, inputs: [input]}, add: {inputs: [e, q], name: b}",
+           "conv: {filters: 2, padding: same, name: a, inputs: [input]}, max_pool: {name: e}, "
+           "average_pool: {name: q, inputs: [a]}, add: {inputs: [e, q], name: b}",
+       }) {
+    const std::string model = concat("{layers: [", other, ", flatten: {name: g}, ", fusable,
+                                     "concatenate: {inputs: [f, g]}, dense: 4]}");
+    CAPTURE(model);
+    auto steps = steps_of({"branches", model, {12, 12, 2}}, 1);
+    CHECK(steps["conv_max_pool"] == 1);
+    CHECK(steps["conv_max_pool_backward_weights"] > 0);
+  }
+}
+
 TEST_CASE("CPU program: lanes compute large dense layers as fused ops") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
   auto alone = steps_of(kWide, 1), together = steps_of(kWide, 2);

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "backend/model_runs.h"
-#include "support/backend.h"
 
 namespace trainer::test::gradient_test {
 namespace {
@@ -199,8 +198,9 @@ void check_net(const Net& net) {
       Runner runner(open(setup), graph, options);
       start(runner, values);
       const auto got = runner.run(kSamples, inputs, gradient_scalars(kSamples));
-      // On GPUs gradients of kernels leave the convolution in 16 bits.
-      const double tolerance = type == DType::kFloat32 ? 3e-5 : uses_gpus() ? 6e-2 : 4e-2;
+      // On GPUs gradients of kernels leave the convolution in 16 bits. The CPU pools the sums of the
+      // first convolution before it rounds them.
+      const double tolerance = type == DType::kFloat32 ? 3e-5 : 6e-2;
       for (std::size_t i = 0; i < got.size(); ++i) {
         const double d = distance(got[i], outputs[i]);
         CHECK_MESSAGE(d < tolerance, net.name, ", ", to_string(setup), ", output ", i,

@@ -93,14 +93,6 @@ std::vector<float> unpacked(const std::vector<char>& bytes, DType type) {
   return values;
 }
 
-// What Capabilities::fuse_conv_max_pool must be set for.
-bool fuses_pooling(const Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
-    return std::holds_alternative<graph::ConvMaxPool>(node.op) ||
-           std::holds_alternative<graph::ConvMaxPoolBackwardWeights>(node.op);
-  });
-}
-
 // What a built graph's values are filled with.
 struct Contents {
   std::map<std::string, std::vector<double>> kept;  // by name
@@ -152,7 +144,6 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
     if (graph.outputs.empty()) return;
   }
   graph::verify(graph);
-  if (setup.instruction_set == kCuda && fuses_pooling(graph)) return;
 
   const Contents contents = contents_of(builder, samples);
   Runner runner(open(setup), graph, options_for(c, samples));

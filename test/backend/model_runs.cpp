@@ -15,7 +15,6 @@ graph::Graph forward_graph(const Net& net) {
 
 graph::Graph training_graph(const Net& net, DType type, const graph::Update& update) {
   compile::Options options;
-  options.capabilities = open(setups()[0]).capabilities();
   options.activations = type;
   options.update = update;
   return compile::training_graph(forward_graph(net), options);

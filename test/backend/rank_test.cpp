@@ -98,7 +98,6 @@ TEST_CASE("ReductionOptions::ordered: frozen layers and short samples, the same 
   forward.values[static_cast<std::size_t>(preprocess.inputs[0])].role = graph::Role::kActivation;
   forward.values[static_cast<std::size_t>(preprocess.outputs[0])].role = graph::Role::kInput;
   compile::Options options;
-  options.capabilities = open(setups()[0]).capabilities();
   options.update = plain_sgd();
   const graph::Graph graph = compile::training_graph(forward, options);
   const auto trained = [&](std::vector<int> lanes, bool ordered) {

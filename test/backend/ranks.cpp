@@ -22,7 +22,6 @@ Group group_of(std::vector<int> lanes) {
 
 graph::Graph graph_of(const Net& net, const graph::Update& update) {
   compile::Options options;
-  options.capabilities = open(setups()[0]).capabilities();
   options.update = update;
   return compile::training_graph(forward_graph(net), options);
 }

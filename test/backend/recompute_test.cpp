@@ -27,6 +27,14 @@ const std::vector<Case>& small_cases() {
           dense: {units: 16, activation: relu}, dense: 4]})",
         {16, 12, 3}},
        false},
+      // A segment would end between the first convolution and its pooling if it could.
+      {{"first convolution with max pooling",
+        R"({layers: [conv: {filters: 16, padding: same, activation: relu}, max_pool: 2,
+          conv: {filters: 24, padding: same, activation: gelu},
+          conv: {filters: 24, padding: same, activation: gelu},
+          conv: {filters: 24, padding: same, activation: gelu}, average_pool: 2, flatten,
+          dense: 4]})",
+        {16, 12, 1}}},
       {{"dropout",
         R"({layers: [conv: {filters: 8, padding: same, activation: relu}, dropout: 0.3,
           conv: {filters: 8, padding: same, activation: relu}, dropout: 0.25,
@@ -67,10 +75,8 @@ const std::vector<Case>& small_cases() {
   return kAll;
 }
 
-graph::Graph make_training_graph(const Net& net, DType type, bool recompute,
-                                 const compile::Capabilities& capabilities) {
+graph::Graph make_training_graph(const Net& net, DType type, bool recompute) {
   compile::Options options;
-  options.capabilities = capabilities;
   options.activations = type;
   options.update.rule = graph::AdamRule{};
   options.recompute = recompute;
@@ -95,9 +101,8 @@ void check_same_bits(const Case& tested) {
   for (const Setup& setup : setups()) {
     CAPTURE(to_string(setup));
     backend::Backend& backend = open(setup);
-    const compile::Capabilities capabilities = backend.capabilities();
-    const graph::Graph kept = make_training_graph(net, setup.type, false, capabilities);
-    const graph::Graph again = make_training_graph(net, setup.type, true, capabilities);
+    const graph::Graph kept = make_training_graph(net, setup.type, false);
+    const graph::Graph again = make_training_graph(net, setup.type, true);
     CHECK((again.nodes.size() > kept.nodes.size()) == tested.adds_nodes);
     const auto expected = run(backend, kept, net);
     const auto found = run(backend, again, net);
@@ -134,9 +139,8 @@ TEST_CASE("recompute: several threads per lane, the same bits") {
       const auto backend = backend::cpu::open_backend(options);
       if (!backend->supports(type)) continue;
       const Net& net = small_cases().back().net;  // inverted residuals
-      const compile::Capabilities capabilities = backend->capabilities();
-      CHECK(run(*backend, make_training_graph(net, type, true, capabilities), net) ==
-            run(*backend, make_training_graph(net, type, false, capabilities), net));
+      CHECK(run(*backend, make_training_graph(net, type, true), net) ==
+            run(*backend, make_training_graph(net, type, false), net));
     }
   }
 }
@@ -154,8 +158,7 @@ TEST_CASE("recompute: an executable, less memory for activations") {
                   {64, 64, 3}};
     std::int64_t bytes[2] = {};
     for (const bool recompute : {true, false}) {  // executables share arenas, which only grow
-      const graph::Graph graph =
-          make_training_graph(net, DType::kFloat32, recompute, backend.capabilities());
+      const graph::Graph graph = make_training_graph(net, DType::kFloat32, recompute);
       backend::CompileOptions options;
       options.max_samples = 8;
       const auto variables = backend.allocate(graph);

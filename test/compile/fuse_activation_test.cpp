@@ -65,14 +65,10 @@ TEST_CASE(
         "preprocess conv reshape dense loss class_rank");
 }
 
-TEST_CASE("fuse_activation: an input that is used twice or no support in the backend, not fused") {
+TEST_CASE("fuse_activation: an input that is used twice, not fused") {
   CHECK(forward(
             "conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, "
             "b]}") == "preprocess conv activate add reshape dense loss class_rank");
-  Options options = sgd();
-  options.capabilities.fuse_activation = false;
-  CHECK(forward("conv: {filters: 2, activation: relu}", options) ==
-        "preprocess conv activate reshape dense loss class_rank");
 }
 
 }  // namespace trainer::compile

@@ -68,10 +68,9 @@ TEST_CASE("training_graph: a CNN, the golden graphs of training and evaluation")
   check_golden(evaluation_graph(cnn(), adam()), "cnn_evaluation");
 }
 
-TEST_CASE("training_graph: a CNN in bfloat16 with ConvMaxPool, the golden graph") {
+TEST_CASE("training_graph: a CNN in bfloat16, the golden graph") {
   Options options = adam();
   options.activations = DType::kBFloat16;
-  options.capabilities.fuse_conv_max_pool = true;
   check_golden(training_graph(cnn(), options), "cnn_bf16_training");
 }
 

@@ -103,22 +103,25 @@ TEST_CASE("passes: a convolution that is the first node, changed as any other") 
     graph.outputs.push_back(y);  // given out before the activation
     CHECK(ops(fuse_activation(graph, {})) == "conv activate");
   }
-  SUBCASE("trim: what a first convolution with pooling leaves unread goes with the second's") {
+  SUBCASE("trim: what the second convolution leaves unread of the first pooling is not computed") {
     // 15 pixels, pooled to 7, convolved to 5, of which 4 are read: these take 6 of the 7.
     graph[x].shape = {kBatch, 15, 15, 2};
-    graph::Window pool;
-    pool.size = pool.stride = {2, 2};
-    const auto first = graph.add(graph::ConvMaxPool{same_conv(), pool}, {x, kernel}, "conv", {});
-    CHECK(graph[first[0]].shape == Shape{kBatch, 7, 7, 2});
+    graph::Window window;
+    window.size = window.stride = {2, 2};
+    const graph::Pool pool{graph::Pool::Kind::kMax, window};
+    const ValueId convolved = graph.add1(same_conv(), {x, kernel}, "conv", {});
+    const ValueId first = graph.add1(pool, {convolved}, "pool", {});
+    CHECK(graph[first].shape == Shape{kBatch, 7, 7, 2});
     graph::Conv valid;
     valid.window = {{3, 3}};
-    const ValueId second = graph.add1(valid, {first[0], built.kernel("second/kernel")}, "b", {});
+    const ValueId second = graph.add1(valid, {first, built.kernel("second/kernel")}, "b", {});
     CHECK(graph[second].shape == Shape{kBatch, 5, 5, 2});
-    graph.outputs = {graph.add1(graph::Pool{graph::Pool::Kind::kMax, pool}, {second}, "pool", {})};
+    graph.outputs = {graph.add1(pool, {second}, "pool", {})};
     const Graph trimmed = trim(graph, {});
     CHECK(trimmed[second].shape == Shape{kBatch, 4, 4, 2});
-    CHECK(trimmed[first[0]].shape == Shape{kBatch, 6, 6, 2});
-    CHECK(trimmed[first[1]].shape == Shape{kBatch, 6, 6, 2});
+    CHECK(trimmed[first].shape == Shape{kBatch, 6, 6, 2});
+    // Twelve pixels of the convolution are read, which leaves the last two of the image unread.
+    CHECK(trimmed[convolved].shape == Shape{kBatch, 15, 15, 2});
     CHECK_NOTHROW(verify(trimmed));
   }
 }

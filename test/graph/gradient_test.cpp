@@ -139,17 +139,6 @@ TEST_CASE("differentiate: Pool, an index for max and none for average") {
   }
 }
 
-TEST_CASE("differentiate: ConvMaxPool, gradients of weights only") {
-  Rule rule;
-  const ValueId x = rule.value("x", {kBatch, 6, 6, 1});
-  const ValueId kernel = rule.parameter("layer/kernel", {3, 3, 1, 8});
-  const ValueId bias = rule.parameter("layer/bias", {8});
-  const ConvMaxPool op{{{{3, 3}}, 1, true, kRelu}, {{2, 2}, {2, 2}}};
-  rule.run(op, {x, kernel, bias}, {false, true, true});
-  CHECK(rule.emitted() == "conv_max_pool_backward_weights");
-  CHECK(rule.graph[rule.gradients[2]].name == "layer/bias/gradient");
-}
-
 TEST_CASE("differentiate: Activate, from its output where possible and else from its input") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});

@@ -81,14 +81,6 @@ TEST_CASE("infer: Conv, shapes forward and backward") {
         "[3, 3, 2, 6] float32");
 }
 
-TEST_CASE("infer: ConvMaxPool, an index of bytes") {
-  const ConvMaxPool op{{window(3), 1, true, kRelu}, window(2, 2)};
-  const Typed kernel = f32({3, 3, 4, 6}), bias = f32({6}), y = f32({kBatch, 3, 3, 6});
-  CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 3, 3, 6] float32 [batch, 3, 3, 6] uint8");
-  CHECK(shape(ConvMaxPoolBackwardWeights{op.conv, op.pool, kernel.shape},
-              {kImage, y, y, u8(y.shape)}) == "[3, 3, 4, 6] float32 [6] float32");
-}
-
 TEST_CASE("infer: Dense, the type of the input, and float32 for gradients of weights") {
   const Typed x = bf16({kBatch, 5}), kernel = f32({5, 3}), dy = f32({kBatch, 3});
   CHECK(shape(Dense{true, {}}, {x, kernel, f32({3})}) == "[batch, 3] bfloat16");

@@ -14,7 +14,6 @@ namespace {
 class ReferenceBackend final : public backend::Backend {
  public:
   std::string describe() const override { return "reference, interpreted"; }
-  compile::Capabilities capabilities() const override { return {}; }
   bool supports(DType activations) const override {
     return activations == DType::kFloat32 || activations == DType::kBFloat16;
   }

@@ -100,7 +100,7 @@ class FilesOfOps(unittest.TestCase):
 
     def test_backends_lower_each_op_in_the_file_of_its_name_in_graph(self):
         structs = self.file_names("lib/graph/ops", ".h", r"^struct (\w+)")
-        self.assertGreater(len(self.ops()), 40)
+        self.assertGreaterEqual(len(self.ops()), 40)
         for folder in LOWERINGS.values():
             with self.subTest(folder):
                 lowered = self.file_names(folder, ".cpp", r"^void lower\(const graph::(\w+)&.*{")

@@ -90,10 +90,6 @@ Tensor zeros(const Shape& shape) {
   return {shape, std::vector<double>(static_cast<std::size_t>(shape.elements()), 0.0)};
 }
 
-Shape convolved(const Window& w, const Shape& x, std::int64_t channels) {
-  return {x[0], w.output(x[1], 0), w.output(x[2], 1), channels};
-}
-
 }  // namespace
 
 template <>
@@ -118,25 +114,6 @@ void evaluate(const graph::ConvBackwardData& op, const Site& s) {
 template <>
 void evaluate(const graph::ConvBackwardWeights& op, const Site& s) {
   backward_weights(op.window, op.groups, s.in(0), s.in(1), s.out(0), op.bias ? &s.out(1) : nullptr);
-}
-
-template <>
-void evaluate(const graph::ConvMaxPool& op, const Site& s) {
-  Tensor y = zeros(convolved(op.conv.window, s.in(0).shape, s.in(1).channels()));
-  Site inner = s;
-  inner.outputs = {&y};
-  evaluate(op.conv, inner);
-  max_pool(op.pool, y, s.out(0), s.out(1));
-}
-
-template <>
-void evaluate(const graph::ConvMaxPoolBackwardWeights& op, const Site& s) {
-  const Tensor& x = s.in(0);
-  const Tensor g = before_activation(op.conv.activation, s.in(2), s.in(1));
-  Tensor dy = zeros(convolved(op.conv.window, x.shape, op.kernel[3]));
-  max_pool_backward(op.pool, g, s.in(3), dy);
-  backward_weights(op.conv.window, op.conv.groups, x, dy, s.out(0),
-                   op.conv.bias ? &s.out(1) : nullptr);
 }
 
 template <>

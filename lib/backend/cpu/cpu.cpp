@@ -93,12 +93,6 @@ class CpuBackend : public Backend {
     return {all_threads_, lanes_.count, lanes_.reason};
   }
 
-  compile::Capabilities capabilities() const override {
-    compile::Capabilities capabilities;
-    capabilities.fuse_conv_max_pool = true;
-    return capabilities;
-  }
-
   bool supports(DType activations) const override {
     return activations == DType::kFloat32 || (activations == DType::kBFloat16 && machine_.bf16);
   }

@@ -190,7 +190,6 @@ class CudaBackend final : public Backend, public MemoryPlanner {
   std::string describe_devices(std::int64_t replicas) const override {
     return concat(replicas, " GPU(s)");
   }
-  compile::Capabilities capabilities() const override { return {}; }
   bool supports(DType activations) const override {
     // bfloat16 on tensor cores came with compute capability 8.0, the oldest that is built for.
     return is_float(activations);

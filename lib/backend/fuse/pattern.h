@@ -2,24 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 
 #include "graph/graph.h"
 
 namespace trainer::backend {
-
-inline bool is_output(const graph::Graph& graph, graph::ValueId id) {
-  return std::ranges::find(graph.outputs, id) != graph.outputs.end();
-}
-
-// Returns the only node that reads the value; empty if several nodes read it or it is an output of
-// the graph.
-inline std::optional<int> only_consumer(const graph::Graph& graph, graph::ValueId id) {
-  if (is_output(graph, id)) return std::nullopt;
-  const std::vector<int> consumers = graph.consumers(id);
-  if (consumers.size() != 1) return std::nullopt;
-  return consumers[0];
-}
 
 // Returns the op of the node that makes the value, if it is an Op; null otherwise.
 template <class Op>

@@ -2,7 +2,6 @@
 
 #include "graph/contexts.h"
 #include "graph/op_text.h"
-#include "graph/ops/conv_shapes.h"
 
 namespace trainer::graph {
 namespace {
@@ -27,29 +26,13 @@ void expect_kernel(const ShapeContext& context, const Window& window, std::int64
   }
 }
 
-}  // namespace
-
+// Returns the operations of a convolution, two per weight and output pixel; `y` is the shape of its
+// output.
 std::int64_t conv_flops(const Shape& kernel, const Shape& y) {
   return 2 * kernel.elements() * y[1] * y[2];
 }
 
-Shape convolved(const Conv& op, const Shape& x, const Shape& kernel) {
-  return {kBatch, op.window.output(x[1], 0), op.window.output(x[2], 1), kernel[3]};
-}
-
-Typed convolve(const Conv& op, const ShapeContext& context, bool may_cut) {
-  const Typed& x = image(context, 0);
-  expect_kernel(context, op.window, op.groups, x.shape);
-  const std::int64_t filters = context.inputs[1].shape[3];
-  if (op.bias) expect_shape(context, 2, {filters}, "bias");
-  return {slide(context, op.window, x.shape, filters, may_cut), x.type};
-}
-
-Outputs weight_gradients(const Shape& kernel, bool bias) {
-  Outputs outputs{{kernel, DType::kFloat32}};
-  if (bias) outputs.push_back({{kernel[3]}, DType::kFloat32});
-  return outputs;
-}
+}  // namespace
 
 std::string Conv::text() const {
   return words({window.text(), groups_text(groups), flag(bias, "bias"), activation.text()});
@@ -57,7 +40,11 @@ std::string Conv::text() const {
 
 Outputs Conv::infer(const ShapeContext& context) const {
   expect_inputs(context, bias ? 3 : 2);
-  return {convolve(*this, context, false)};
+  const Typed& x = image(context, 0);
+  expect_kernel(context, window, groups, x.shape);
+  const std::int64_t filters = context.inputs[1].shape[3];
+  if (bias) expect_shape(context, 2, {filters}, "bias");
+  return {{slide(context, window, x.shape, filters), x.type}};
 }
 
 Gradients Conv::differentiate(GradientContext& context) const {
@@ -122,7 +109,9 @@ Outputs ConvBackwardWeights::infer(const ShapeContext& context) const {
   expect_inputs(context, 2);
   const Typed& x = image(context, 0);
   expect_shape(context, 1, slide(context, window, x.shape, kernel[3]), "gradient of the output");
-  return weight_gradients(kernel, bias);
+  Outputs outputs{{kernel, DType::kFloat32}};
+  if (bias) outputs.push_back({{kernel[3]}, DType::kFloat32});
+  return outputs;
 }
 
 std::int64_t ConvBackwardWeights::flops(const NodeShapes& shapes) const {

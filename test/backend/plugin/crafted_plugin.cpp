@@ -23,7 +23,6 @@ class CraftedBackend final : public Backend {
  public:
   explicit CraftedBackend(int gpu) : gpu_(gpu) {}
   std::string describe() const override { return concat("crafted GPU ", gpu_); }
-  compile::Capabilities capabilities() const override { return {}; }
   bool supports(DType) const override { return true; }
   Buffer allocate(std::size_t) override { fail(); }
   HostBuffer allocate_host(std::size_t) override { fail(); }

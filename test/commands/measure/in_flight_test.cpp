@@ -62,7 +62,6 @@ class NotedBackend final : public backend::Backend {
  public:
   explicit NotedBackend(Log& log) : log_(log) {}
   std::string describe() const override { return inner_->describe(); }
-  compile::Capabilities capabilities() const override { return inner_->capabilities(); }
   bool supports(DType type) const override { return inner_->supports(type); }
   backend::Buffer allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   HostBuffer allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }

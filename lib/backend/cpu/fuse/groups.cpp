@@ -29,6 +29,7 @@ std::vector<Group> find_groups(const graph::Graph& graph, const Machine& machine
   fuse_residual_sums(grouping);
   fuse_residual_gradients(grouping, machine);
   fuse_depthwise_chains(grouping, machine);
+  fuse_conv_max_pools(grouping);
   if (joint != nullptr) fuse_joint_dense(grouping, *joint);
   return grouping.groups();
 }

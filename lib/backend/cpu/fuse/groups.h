@@ -100,6 +100,22 @@ struct DepthwiseChainBackward {
   ExtraId sums = kNoExtra;  // GradientSums
 };
 
+// A convolution of images of few channels and the max pooling that alone reads its output, which no
+// step writes: conv_max_pool.cpp.
+struct ConvMaxPool {
+  static constexpr char kName[] = "conv_max_pool";
+  const graph::Node* node = nullptr;  // a Conv
+  const graph::Node* pool = nullptr;  // a Pool
+};
+
+// The gradients of the kernel and bias of a ConvMaxPool. No step writes the gradient between the
+// two.
+struct ConvMaxPoolBackwardWeights {
+  static constexpr char kName[] = "conv_max_pool_backward_weights";
+  const graph::Node* node = nullptr;  // a ConvBackwardWeights
+  const graph::Node* pool = nullptr;  // a PoolBackward
+};
+
 // The ops of a dense layer that all lanes compute together: joint_dense.cpp.
 struct JointDense {
   static constexpr char kName[] = "joint_dense";
@@ -120,7 +136,8 @@ struct JointDenseBackwardWeights {
 // The set is closed: a group without a lower() does not link.
 using Group = std::variant<SingleNode, PartialNorm, PartialNormInference, PartialNormBackward,
                            ResidualSum, ResidualGradient, DepthwiseChain, DepthwiseChainBackward,
-                           JointDense, JointDenseBackwardData, JointDenseBackwardWeights>;
+                           ConvMaxPool, ConvMaxPoolBackwardWeights, JointDense,
+                           JointDenseBackwardData, JointDenseBackwardWeights>;
 
 class Grouping : public backend::Grouping<Group> {
  public:
@@ -138,6 +155,7 @@ class Grouping : public backend::Grouping<Group> {
 void fuse_residual_sums(Grouping& grouping);
 void fuse_residual_gradients(Grouping& grouping, const Machine& machine);
 void fuse_depthwise_chains(Grouping& grouping, const Machine& machine);
+void fuse_conv_max_pools(Grouping& grouping);
 void fuse_joint_dense(Grouping& grouping, JointLayers& layers);
 
 // Returns the groups of a graph, by all patterns. The graph must outlive the groups. `joint` is

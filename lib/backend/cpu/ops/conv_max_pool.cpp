@@ -11,9 +11,9 @@ namespace {
 
 using simd::ConvMaxPoolShape;
 
-ConvMaxPoolShape conv_max_pool_shape(const graph::Conv& conv, const Operand& x, const Shape& kernel,
-                                     const Operand& y, const Lowering& l) {
-  const auto& w = conv.window;
+// `y` is the pooled output.
+ConvMaxPoolShape conv_max_pool_shape(const graph::Window& window, bool relu, const Operand& x,
+                                     const Shape& kernel, const Operand& y, const Lowering& l) {
   return {.n = x.n(),
           .c = x.c(),
           .h = x.h(),
@@ -21,28 +21,31 @@ ConvMaxPoolShape conv_max_pool_shape(const graph::Conv& conv, const Operand& x, 
           .oc_blocks = l.machine().count_blocks(kernel[3]),
           .kh = kernel[0],
           .kw = kernel[1],
-          .top = w.pad_before[0],
-          .left = w.pad_before[1],
-          .conv_h = w.output(x.h(), 0),
-          .conv_w = w.output(x.w(), 1),
+          .top = window.pad_before[0],
+          .left = window.pad_before[1],
           .oh = y.h(),
           .ow = y.w(),
-          .relu = conv.activation.kind == graph::Activation::Kind::kRelu};
+          .relu = relu};
 }
 
 }  // namespace
 
 template <>
-void lower(const graph::ConvMaxPool& op, Lowering& l) {
+void lower(const ConvMaxPool& group, Lowering& l) {
+  const auto& conv = std::get<graph::Conv>(group.node->op);
+  const std::vector<graph::ValueId>& pooled = group.pool->outputs;
   const Shape kernel = l.input_shape(1);
   const Operand x = l.input(0, Layout::kPlanar);
-  const Operand y = l.output(0, Layout::kBlocked);
-  const Operand index = l.output(1, Layout::kBlocked);
-  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, kernel, y, l);
+  const Operand y = l.result(pooled[0], Layout::kBlocked);
+  const ConvMaxPoolShape shape =
+      conv_max_pool_shape(conv.window, !conv.activation.linear(), x, kernel, y, l);
   const std::int64_t oc = kernel[3], padded = shape.oc_blocks * l.machine().block;
-  const BufferId weights = padded_rows(l, 1, oc, padded);
-  const BufferId bias = op.conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
   const std::int64_t in = x.c() * x.h() * x.w(), out = shape.oh * shape.ow * padded;
+  const bool keeps_index = std::get<graph::Pool>(group.pool->op).keep_index;
+  const BufferId index =
+      keeps_index ? l.result(pooled[1], Layout::kBlocked).buffer : l.scratch(shape.n * out);
+  const BufferId weights = padded_rows(l, 1, oc, padded);
+  const BufferId bias = conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
   const BufferId images = l.scratch(in * l.machine().threads * 4);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
@@ -51,7 +54,7 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
                ConvMaxPoolShape part = shape;
                part.n = count;
                run(part, c.at<T>(x.buffer) + first * in, c.at<float>(weights), c.at<float>(bias),
-                   c.at<T>(y.buffer) + first * out, c.at<std::uint8_t>(index.buffer) + first * out,
+                   c.at<T>(y.buffer) + first * out, c.at<std::uint8_t>(index) + first * out,
                    c.at<float>(images) + thread * in);
              });
            });
@@ -59,18 +62,21 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
 }
 
 template <>
-void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
+void lower(const ConvMaxPoolBackwardWeights& group, Lowering& l) {
+  const auto& conv = std::get<graph::ConvBackwardWeights>(group.node->op);
+  const bool relu = !std::get<graph::PoolBackward>(group.pool->op).activation.linear();
+  const std::vector<graph::ValueId>& from_pool = group.pool->inputs;
   const Operand x = l.input(0, Layout::kPlanar);
-  const Operand dy = l.input(1, Layout::kBlocked);
-  const Operand y = l.input(2, Layout::kBlocked);
-  const Operand index = l.input(3);
-  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, op.kernel, y, l);
-  const std::int64_t oc = op.kernel[3], padded = shape.oc_blocks * l.machine().block;
-  const std::int64_t rows = op.kernel.elements() / oc;
+  const Operand dy = l.value(from_pool[0], Layout::kBlocked);
+  const Operand index = l.value(from_pool[1]);
+  const Operand y = relu ? l.value(from_pool[2], Layout::kBlocked) : dy;
+  const ConvMaxPoolShape shape = conv_max_pool_shape(conv.window, relu, x, conv.kernel, dy, l);
+  const std::int64_t oc = conv.kernel[3], padded = shape.oc_blocks * l.machine().block;
+  const std::int64_t rows = conv.kernel.elements() / oc;
   const BufferId dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);
   const BufferId image = l.scratch(x.c() * x.h() * x.w() * 4);
   const BufferId kernel_out = l.output(0, Layout::kPlain).buffer;
-  const BufferId bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const BufferId bias_out = conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).backward](
                                  const StepContext& c) {

@@ -9,7 +9,7 @@ namespace trainer::backend::cpu::simd {
 // A convolution with few input channels followed by relu or nothing and 2x2 max pooling. x is
 // planar [n, c, h, w]; the kernel is [kh, kw, c, oc padded to blocks]; y and index are blocked.
 struct ConvMaxPoolShape {
-  std::int64_t n, c, h, w, oc_blocks, kh, kw, top, left, conv_h, conv_w, oh, ow;
+  std::int64_t n, c, h, w, oc_blocks, kh, kw, top, left, oh, ow;
   bool relu;
 };
 
