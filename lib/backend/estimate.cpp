@@ -114,15 +114,12 @@ class Lifetimes {
 // Returns the kernel of a product that a library computes and that it reads as a copy; kNoValue for
 // other nodes. Depthwise convolutions read the parameter itself.
 ValueId find_copied_kernel(const graph::Graph& graph, const graph::Node& node) {
-  const auto grouped = [&](std::int64_t groups, std::size_t image) {
-    return groups > 1 && groups == graph[node.inputs[image]].shape[3];
-  };
   if (const auto* conv = std::get_if<graph::Conv>(&node.op)) {
-    return grouped(conv->groups, 0) ? graph::kNoValue : node.inputs[1];
+    const std::int64_t channels = graph[node.inputs[0]].shape[3];
+    return graph::is_depthwise(conv->groups, channels) ? graph::kNoValue : node.inputs[1];
   }
   if (const auto* data = std::get_if<graph::ConvBackwardData>(&node.op)) {
-    const bool depthwise = data->groups > 1 && data->groups == data->input[3];
-    return depthwise ? graph::kNoValue : node.inputs[1];
+    return graph::is_depthwise(data->groups, data->input[3]) ? graph::kNoValue : node.inputs[1];
   }
   const bool dense = std::holds_alternative<graph::Dense>(node.op) ||
                      std::holds_alternative<graph::DenseBackwardData>(node.op);

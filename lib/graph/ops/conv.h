@@ -23,6 +23,11 @@ struct Conv {
   int alias(int) const { return -1; }
 };
 
+// Returns whether each channel of an image has kernels of its own.
+inline bool is_depthwise(std::int64_t groups, std::int64_t channels) {
+  return groups > 1 && groups == channels;
+}
+
 // dy, kernel -> dx. `input` is the shape of x. In a forward graph it is the transposed convolution,
 // so that it has a gradient itself.
 struct ConvBackwardData {

@@ -7,11 +7,8 @@
 namespace trainer::backend::cuda {
 namespace {
 
+using graph::is_depthwise;
 using Pass = ConvolutionProblem::Pass;
-
-bool is_depthwise(std::int64_t groups, std::int64_t channels) {
-  return groups > 1 && groups == channels;
-}
 
 // The extents of a kernel [kh, kw, in / groups, out].
 struct KernelShape {
