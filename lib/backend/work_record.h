@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/spelling.h"
 #include "graph/graph.h"
 
 namespace trainer::backend {
@@ -32,6 +33,15 @@ struct WorkRecord {
   Clock::time_point start, end;
 };
 constexpr int kReductionThread = -1;
+constexpr auto spellings(WorkRecord::Kind) {
+  using enum WorkRecord::Kind;
+  return std::to_array<Spelling<WorkRecord::Kind>>({{kLayer, "layer"},
+                                                    {kPackWeights, "packing of weights"},
+                                                    {kWaitForThreads, "waiting for threads"},
+                                                    {kSumGradients, "sum of gradients"},
+                                                    {kAllReduce, "all-reduce"},
+                                                    {kUpdate, "update"}});
+}
 
 // Keeps the records of a device; any thread may add.
 class WorkRecorder {
@@ -79,24 +89,5 @@ class RecordedWork {
   WorkRecorder* recorder_;
   WorkRecord record_;
 };
-
-// Returns the name of a kind for tables: "all-reduce".
-inline const char* name_of(WorkRecord::Kind kind) {
-  switch (kind) {
-    case WorkRecord::Kind::kLayer:
-      return "layer";
-    case WorkRecord::Kind::kPackWeights:
-      return "packing of weights";
-    case WorkRecord::Kind::kWaitForThreads:
-      return "waiting for threads";
-    case WorkRecord::Kind::kSumGradients:
-      return "sum of gradients";
-    case WorkRecord::Kind::kAllReduce:
-      return "all-reduce";
-    case WorkRecord::Kind::kUpdate:
-      break;
-  }
-  return "update";
-}
 
 }  // namespace trainer::backend

@@ -16,22 +16,6 @@ std::size_t size_of(DType type) {
   return 0;
 }
 
-const char* to_string(DType type) {
-  switch (type) {
-    case DType::kFloat32:
-      return "float32";
-    case DType::kBFloat16:
-      return "bfloat16";
-    case DType::kFloat16:
-      return "float16";
-    case DType::kUInt8:
-      return "uint8";
-    case DType::kInt32:
-      return "int32";
-  }
-  return "?";
-}
-
 bool is_float(DType type) {
   return type == DType::kFloat32 || type == DType::kBFloat16 || type == DType::kFloat16;
 }

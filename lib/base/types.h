@@ -5,15 +5,26 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/spelling.h"
 
 namespace trainer {
 
 enum class DType { kFloat32, kBFloat16, kFloat16, kUInt8, kInt32 };
 
-std::size_t size_of(DType type);    // bytes of one element
-const char* to_string(DType type);  // "float32", "bfloat16", "float16", "uint8", "int32"
+std::size_t size_of(DType type);  // bytes of one element
 bool is_float(DType type);
+constexpr auto spellings(DType) {
+  using enum DType;
+  return std::to_array<Spelling<DType>>({{kFloat32, "float32"},
+                                         {kBFloat16, "bfloat16"},
+                                         {kFloat16, "float16"},
+                                         {kUInt8, "uint8"},
+                                         {kInt32, "int32"}});
+}
+constexpr std::string_view to_string(DType type) { return spell(type); }
 
 // The dimension that stands for the number of samples of a call.
 inline constexpr std::int64_t kBatch = -1;

@@ -111,20 +111,6 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.substr(0, 4) == "127.";
 }
 
-const char* to_string(Role role) {
-  switch (role) {
-    case Role::kChief:
-      return "chief";
-    case Role::kWorker:
-      return "worker";
-    case Role::kParameterServer:
-      return "ps";
-    case Role::kEvaluator:
-      return "evaluator";
-  }
-  return "";
-}
-
 std::string rank_name(const Identity& identity, int rank) {
   const auto& [chief, worker, ps, evaluator] = identity.cluster;
   if (chief.empty() && worker.empty()) return concat("rank ", rank);
@@ -173,13 +159,13 @@ namespace {
 constexpr std::size_t kShortestSecret = 16;
 
 std::string read_secret(const IdentityFlags& flags, const config::Environment& environment) {
-  const auto variable = environment.find("TRAINER_SECRET");
+  const std::string variable = read_variable(environment, "TRAINER_SECRET");
   const bool has_file = !flags.secret_file.empty();
-  if (!has_file && (variable == environment.end() || variable->second.empty())) return "";
+  if (!has_file && variable.empty()) return "";
   const std::string source = has_file ? "--secret-file" : "TRAINER_SECRET";
   std::string secret;
   try {
-    secret = has_file ? read_text_file(flags.secret_file) : variable->second;
+    secret = has_file ? read_text_file(flags.secret_file) : variable;
   } catch (const DataError& error) {
     throw ConfigError({"--secret-file", 0, 0}, error.what());
   }

@@ -29,7 +29,15 @@ struct Cluster {
 };
 
 enum class Role { kChief, kWorker, kParameterServer, kEvaluator };
-const char* to_string(Role role);  // "chief", "worker", "ps", "evaluator", as in TF_CONFIG
+// The words of TF_CONFIG.
+constexpr auto spellings(Role) {
+  using enum Role;
+  return std::to_array<Spelling<Role>>({{kChief, "chief"},
+                                        {kWorker, "worker"},
+                                        {kParameterServer, "ps"},
+                                        {kEvaluator, "evaluator"}});
+}
+inline std::string to_string(Role role) { return std::string(spell(role)); }
 
 struct Identity {
   Role role = Role::kChief;  // rank 0 is the chief

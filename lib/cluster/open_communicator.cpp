@@ -57,7 +57,7 @@ std::string describe_rule(const Parallel& parallel, std::int64_t processes) {
                             (parallel.deterministic || is_ordered(parallel));
   if (!by_rule_only) return "";
   if (is_ordered(parallel) && !is_power_of_two(processes)) return "exchanging the roots of a tree";
-  return to_string(by_rule(static_cast<int>(processes)));
+  return std::string(spell(by_rule(static_cast<int>(processes))));
 }
 
 Communicators open_communicators(const std::shared_ptr<Rendezvous>& rendezvous,

@@ -28,7 +28,7 @@ std::string label_checksum(const Dataset& dataset) {
 
 std::string describe_split(const Datasets& data, Split which) {
   const Dataset* const dataset = data.dataset(which).get();
-  const char* const split = to_string(which);
+  const std::string split = to_string(which);
   if (dataset == nullptr) return concat(split, " samples: none\n");
   return concat(split, " samples: ", dataset->size(), "\n", split,
                 " labels: ", label_checksum(*dataset), "\n", split,

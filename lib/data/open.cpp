@@ -184,7 +184,7 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::opti
     result.train_files.reset();
   }
   if (!result.train && !result.validation && !result.test) {
-    const char* const name = to_string(only.value_or(Split::kTrain));
+    const std::string name = to_string(only.value_or(Split::kTrain));
     throw MissingSplit(
         config.path.empty() ? "data" : config.path,
         concat("there is no ", name, " split; name one with --set data.", name, ".path=PLACE"));

@@ -26,30 +26,8 @@ bool is_beside_others(StepPhase phase) { return phase == StepPhase::kAllReduceHi
 
 }  // namespace
 
-const char* name_of(StepPhase phase) {
-  switch (phase) {
-    case StepPhase::kDataWait:
-      return "data wait";
-    case StepPhase::kCopy:
-      return "copy";
-    case StepPhase::kForward:
-      return "forward";
-    case StepPhase::kBackward:
-      return "backward";
-    case StepPhase::kAllReduce:
-      return "all-reduce";
-    case StepPhase::kAllReduceHidden:
-      return "hidden all-reduce";
-    case StepPhase::kUpdate:
-      return "update";
-    case StepPhase::kOther:
-      break;
-  }
-  return "other";
-}
-
 std::string column_name(StepPhase phase) {
-  std::string name = name_of(phase);
+  std::string name(spell(phase));
   std::ranges::replace_if(
       name, [](char letter) { return letter == ' ' || letter == '-'; }, '_');
   return name + "_seconds";
@@ -150,7 +128,7 @@ std::string describe(const StepTimes& times) {
   for (const StepPhase phase : kAllStepPhases) {
     const StepTimes::Spread spread = times.spread(phase);
     if (spread.max < kShown) continue;
-    text += concat(text.empty() ? "" : ", ", name_of(phase), " ", ms(spread.median));
+    text += concat(text.empty() ? "" : ", ", spell(phase), " ", ms(spread.median));
     if (times.ranks() > 1) text += concat(" (", ms(spread.min), "-", ms(spread.max), ")");
   }
   return text + " ms";
@@ -164,7 +142,7 @@ std::string describe(const Straggler& straggler, const std::vector<std::string>&
       "straggler: ", name, " takes ", fixed(1e3 * straggler.seconds, 2),
       " ms per step of its own, the others ", fixed(1e3 * straggler.others, 2), "; it loses most ",
       straggler.phase == StepPhase::kOther ? std::string("outside the phases that are timed")
-                                           : concat("in ", name_of(straggler.phase)));
+                                           : concat("in ", spell(straggler.phase)));
 }
 
 }  // namespace trainer::engine

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/phase_times.h"
+#include "base/spelling.h"
 
 namespace trainer::engine {
 
@@ -29,7 +30,17 @@ constexpr std::array<StepPhase, kStepPhases> kAllStepPhases{
     StepPhase::kDataWait, StepPhase::kCopy,      StepPhase::kForward,
     StepPhase::kBackward, StepPhase::kAllReduce, StepPhase::kAllReduceHidden,
     StepPhase::kUpdate,   StepPhase::kOther};
-const char* name_of(StepPhase phase);      // "data wait", "all-reduce"
+constexpr auto spellings(StepPhase) {
+  using enum StepPhase;
+  return std::to_array<Spelling<StepPhase>>({{kDataWait, "data wait"},
+                                             {kCopy, "copy"},
+                                             {kForward, "forward"},
+                                             {kBackward, "backward"},
+                                             {kAllReduce, "all-reduce"},
+                                             {kAllReduceHidden, "hidden all-reduce"},
+                                             {kUpdate, "update"},
+                                             {kOther, "other"}});
+}
 std::string column_name(StepPhase phase);  // "data_wait_seconds"
 
 // One rank's seconds in a step, or in several.

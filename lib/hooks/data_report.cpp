@@ -88,7 +88,7 @@ class DataReportHook final : public Hook {
       report_damage(to_string(split), files->damage());
   }
 
-  void report_damage(const char* split, const data::Damage& damage) {
+  void report_damage(const std::string& split, const data::Damage& damage) {
     if (damage.skipped + damage.replaced == 0) return;
     const bool skipped = damage.skipped > 0;
     warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",

@@ -45,7 +45,7 @@ AlgorithmTable table_for(const Options& options) {
   const std::string name = options.count("algorithm") > 0 ? options.at("algorithm") : "ring";
   for (const Algorithm algorithm :
        {Algorithm::kRing, Algorithm::kBcube, Algorithm::kHalvingDoubling}) {
-    if (name == to_string(algorithm)) return {{std::numeric_limits<std::size_t>::max(), algorithm}};
+    if (name == spell(algorithm)) return {{std::numeric_limits<std::size_t>::max(), algorithm}};
   }
   throw ConfigError({}, "--algorithm " + name);
 }

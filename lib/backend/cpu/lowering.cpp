@@ -11,18 +11,6 @@ template class Lowering<cpu::CpuPolicy>;
 
 namespace trainer::backend::cpu {
 
-const char* to_string(Layout layout) {
-  switch (layout) {
-    case Layout::kPlain:
-      return "plain";
-    case Layout::kBlocked:
-      return "blocked";
-    case Layout::kPlanar:
-      return "planar";
-  }
-  return "?";
-}
-
 bool has_one_reader(const graph::Graph& graph, graph::ValueId id) {
   if (graph[id].role != graph::Role::kActivation || graph.consumers(id).size() != 1) return false;
   if (is_output(graph, id)) return false;
@@ -69,7 +57,7 @@ bool Lowering::has_same_memory(const Operand& from, Layout wanted) const {
 void Lowering::convert_value(const graph::Value& value, const Operand& from, const Operand& to) {
   if (from.shape.rank() != 4 && from.shape.rank() != 2) {
     throw std::logic_error(concat("cannot bring ", value.name, " of rank ", from.shape.rank(),
-                                  " into ", to_string(to.layout), " layout"));
+                                  " into ", spell(to.layout), " layout"));
   }
   const auto desc = [this](Operand operand) {
     // A row counts as an image of one pixel.

@@ -17,6 +17,7 @@
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
 #include "backend/lowering/lowering.h"
+#include "base/spelling.h"
 #include "base/threads/barrier.h"
 #include "graph/graph.h"
 
@@ -26,7 +27,11 @@ namespace trainer::backend::cpu {
 // padded with zeros, the layout of every 4-D activation except images of few channels. kPlain is
 // row-major logical order. kPlanar is [n, c, h, w], for images of few channels.
 enum class Layout { kPlain, kBlocked, kPlanar };
-const char* to_string(Layout layout);
+constexpr auto spellings(Layout) {
+  using enum Layout;
+  return std::to_array<Spelling<Layout>>(
+      {{kPlain, "plain"}, {kBlocked, "blocked"}, {kPlanar, "planar"}});
+}
 
 // The rows of a joint layer: the micro-batches that all lanes run at once, in lane order.
 struct JointRound {

@@ -216,18 +216,6 @@ void check_table(const AlgorithmTable& table, int size) {
 
 }  // namespace
 
-const char* to_string(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::kRing:
-      return "ring";
-    case Algorithm::kBcube:
-      return "bcube";
-    case Algorithm::kHalvingDoubling:
-      return "halving_doubling";
-  }
-  return "";
-}
-
 std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
                                         AlgorithmTable table) {
   return open_gloo(std::move(rendezvous), std::make_shared<const AlgorithmTable>(std::move(table)));

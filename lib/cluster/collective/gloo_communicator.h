@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/spelling.h"
 #include "cluster/communicator.h"
 #include "cluster/rendezvous.h"
 
@@ -19,7 +20,11 @@ namespace trainer::cluster {
 //   halving_doubling  log2 p exchanges of halves, nearest rank first, and back: the order of a
 //                     binary tree, (r0 + r1) + (r2 + r3). p must be a power of two. Without Gloo.
 enum class Algorithm { kRing, kBcube, kHalvingDoubling };
-const char* to_string(Algorithm algorithm);  // "ring", "bcube", "halving_doubling"
+constexpr auto spellings(Algorithm) {
+  using enum Algorithm;
+  return std::to_array<Spelling<Algorithm>>(
+      {{kRing, "ring"}, {kBcube, "bcube"}, {kHalvingDoubling, "halving_doubling"}});
+}
 
 // Messages of at most `bytes` bytes are summed by `algorithm`. The last row is for larger ones too.
 struct AlgorithmRow {

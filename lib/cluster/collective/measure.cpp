@@ -107,7 +107,7 @@ std::string to_text(const std::vector<Measurement>& measurements, int size) {
   const std::vector<Algorithm> all = candidates(size);
   std::ostringstream out;
   out << std::fixed << "all_reduce of KiB";
-  for (const Algorithm algorithm : all) out << std::setw(20) << to_string(algorithm);
+  for (const Algorithm algorithm : all) out << std::setw(20) << spell(algorithm);
   out << '\n';
   for (const Measurement& row : measurements) {
     out << std::setw(17) << std::setprecision(1) << static_cast<double>(row.bytes) / 1024;

@@ -140,7 +140,7 @@ void add_implementation(ProfileRow& row, std::string_view text) {
   row.implementations += text;
 }
 
-ProfileRow other_row(const char* name, double seconds) {
+ProfileRow other_row(std::string_view name, double seconds) {
   ProfileRow row;
   row.name = name;
   row.is_layer = false;
@@ -193,7 +193,7 @@ std::vector<ProfileRow> make_rows(const ProfileTimeline& timeline, const Work& w
     }
   }
   for (const auto& [kind, seconds] : others) {
-    layers.push_back(other_row(backend::name_of(kind), seconds));
+    layers.push_back(other_row(spell(kind), seconds));
   }
   layers.push_back(other_row("starting and ending calls", outside));
   return layers;

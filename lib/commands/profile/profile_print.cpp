@@ -70,12 +70,12 @@ void print_layers(const Profile& profile, std::ostream& out) {
 void print_input(const Profile& profile, std::ostream& out) {
   const InputProfile& input = profile.input;
   Table table({"input stage", "ms per image", "images/s of one thread"}, {1, 2});
-  const auto add = [&](const char* name, double seconds) {
+  const auto add = [&](const std::string& name, double seconds) {
     if (seconds <= 0) return;
     table.add({name, in_milliseconds(seconds), fixed(per_second(1, seconds), 0)});
   };
   for (std::size_t i = 0; i < data::kReadStages; ++i) {
-    add(to_string(static_cast<data::ReadStage>(i)), input.stages[i]);
+    add(std::string(spell(static_cast<data::ReadStage>(i))), input.stages[i]);
   }
   add("batch", input.batch_seconds);
   add("all", input.seconds_per_sample());
@@ -137,7 +137,7 @@ void print_profile_json(const Profile& profile, std::ostream& out) {
   }
   Json stages = Json::object();
   for (std::size_t i = 0; i < data::kReadStages; ++i) {
-    stages[to_string(static_cast<data::ReadStage>(i))] = profile.input.stages[i];
+    stages[spell(static_cast<data::ReadStage>(i))] = profile.input.stages[i];
   }
   stages["batch"] = profile.input.batch_seconds;
   write_event(out, {{"event", "profile"},

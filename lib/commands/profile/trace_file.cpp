@@ -120,7 +120,7 @@ void add_rank(int rank, const std::vector<WorkRecord>& records, const std::strin
       }
       Json arguments = Json::object();
       if (record.bytes > 0) arguments["bytes"] = record.bytes;
-      events.add(process, id, reduces ? "all-reduce bucket" : backend::name_of(record.kind),
+      events.add(process, id, std::string(reduces ? "all-reduce bucket" : spell(record.kind)),
                  reduces ? "all-reduce" : "device", record.start, record.end, arguments);
     }
   }

@@ -39,7 +39,7 @@ std::string legend(const std::vector<StepPhase>& phases) {
   for (const StepPhase phase : phases) {
     if (!is_in_bar(phase)) continue;
     text += concat("<li><span class=\"swatch phase", static_cast<int>(phase), "\"></span>",
-                   engine::name_of(phase), "</li>");
+                   spell(phase), "</li>");
   }
   return text + "</ul>\n";
 }
@@ -55,7 +55,7 @@ std::string bar(const RankTimes& mean, double longest, const std::string& name) 
     if (!is_in_bar(phase) || mean[phase] <= 0) continue;
     text += concat("<span class=\"phase", static_cast<int>(phase),
                    "\" style=\"width:", fixed(100 * mean[phase] / longest, 3), "%\" title=\"",
-                   engine::name_of(phase), ": ", format_milliseconds(mean[phase]), " ms, ",
+                   spell(phase), ": ", format_milliseconds(mean[phase]), " ms, ",
                    percent(mean[phase] / mean.total()), "\"></span>");
   }
   return text + "</div></div>\n";
@@ -63,7 +63,7 @@ std::string bar(const RankTimes& mean, double longest, const std::string& name) 
 
 std::string numbers(const RunFiles& run, const std::vector<StepPhase>& phases) {
   Cells cells{{"rank"}};
-  for (const StepPhase phase : phases) cells.front().emplace_back(engine::name_of(phase));
+  for (const StepPhase phase : phases) cells.front().emplace_back(spell(phase));
   cells.front().emplace_back("step");
   const auto add = [&](const std::string& name, const auto& value, double whole) {
     cells.push_back({name});

@@ -284,7 +284,7 @@ void read_record(const SortedJson& json, RunFiles& run) {
     }
   }
   for (const Split which : kSplits) {
-    const char* const name = to_string(which);
+    const std::string name = to_string(which);
     if (!json.contains("splits") || !json["splits"].contains(name)) continue;
     const SortedJson& split = json["splits"][name];
     run.splits.push_back(

@@ -189,7 +189,7 @@ std::int64_t count_classes(const config::Data& config, const MemoryDataset& firs
   return first.spec().label_is_index() ? first.max_label() + 1 : width;
 }
 
-void check_alike(const Dataset& one, const Dataset& other, const char* name,
+void check_alike(const Dataset& one, const Dataset& other, const std::string& name,
                  const std::string& path) {
   const DatasetSpec &first = one.spec(), &second = other.spec();
   if (same_samples(first, second)) return;

@@ -88,7 +88,7 @@ ImageKind detect_kind(EncodedBytes file, const std::string& path) {
 }
 
 void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
-  const char* kind = to_string(info.kind);
+  const std::string kind = to_string(info.kind);
   if (info.height < 1 || info.width < 1) throw DataError(path, concat(kind, ": has no pixels"));
   if (info.height > kMaxImageSide || info.width > kMaxImageSide) {
     throw DataError(path, concat(kind, ": has ", info.width, " x ", info.height,
@@ -119,26 +119,6 @@ bool begins_like_image(std::span<const std::uint8_t> start) {
     return start.size() > 2 && start[2] == 0xFF;  // the next marker
   }
   return magic->bytes.size() >= 4;
-}
-
-const char* to_string(ImageKind kind) {
-  switch (kind) {
-    case ImageKind::kJpeg:
-      return "JPEG";
-    case ImageKind::kPng:
-      return "PNG";
-    case ImageKind::kGif:
-      return "GIF";
-    case ImageKind::kBmp:
-      return "BMP";
-    case ImageKind::kPnm:
-      return "PNM";
-    case ImageKind::kWebp:
-      return "WebP";
-    case ImageKind::kTiff:
-      return "TIFF";
-  }
-  return "";
 }
 
 namespace {

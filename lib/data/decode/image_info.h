@@ -3,13 +3,26 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+
+#include "base/spelling.h"
 
 namespace trainer::data {
 
 using EncodedBytes = std::span<const std::uint8_t>;
 
 enum class ImageKind { kJpeg, kPng, kGif, kBmp, kPnm, kWebp, kTiff };
-const char* to_string(ImageKind kind);  // "JPEG", "PNG", ...
+constexpr auto spellings(ImageKind) {
+  using enum ImageKind;
+  return std::to_array<Spelling<ImageKind>>({{kJpeg, "JPEG"},
+                                             {kPng, "PNG"},
+                                             {kGif, "GIF"},
+                                             {kBmp, "BMP"},
+                                             {kPnm, "PNM"},
+                                             {kWebp, "WebP"},
+                                             {kTiff, "TIFF"}});
+}
+inline std::string to_string(ImageKind kind) { return std::string(spell(kind)); }
 
 struct ImageInfo {
   ImageKind kind = ImageKind::kJpeg;

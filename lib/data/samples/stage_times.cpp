@@ -10,20 +10,6 @@ thread_local StageWatch* watch = nullptr;
 
 }  // namespace
 
-const char* to_string(ReadStage stage) {
-  switch (stage) {
-    case ReadStage::kRead:
-      return "read";
-    case ReadStage::kDecode:
-      return "decode";
-    case ReadStage::kResize:
-      return "resize";
-    case ReadStage::kAugment:
-      break;
-  }
-  return "augment";
-}
-
 StageWatch::StageWatch() {
   if (watch != nullptr) throw std::logic_error("stage times: this thread has a StageWatch already");
   watch = this;

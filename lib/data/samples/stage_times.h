@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "base/spelling.h"
+
 namespace trainer::data {
 
 enum class ReadStage {
@@ -14,7 +16,11 @@ enum class ReadStage {
   kAugment,
 };
 constexpr std::size_t kReadStages = 4;
-const char* to_string(ReadStage stage);  // "decode"
+constexpr auto spellings(ReadStage) {
+  using enum ReadStage;
+  return std::to_array<Spelling<ReadStage>>(
+      {{kRead, "read"}, {kDecode, "decode"}, {kResize, "resize"}, {kAugment, "augment"}});
+}
 
 // Adds up the times by stage of the samples that this thread reads while the object lives. A thread
 // may have one.

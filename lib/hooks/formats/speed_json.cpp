@@ -25,7 +25,7 @@ Json step_times_json(const engine::StepTimes& times, const std::vector<std::stri
     json["straggler"] = {{"rank", straggler->rank},
                          {"own_seconds", rounded(straggler->seconds, kDigits)},
                          {"others_seconds", rounded(straggler->others, kDigits)},
-                         {"phase", engine::name_of(straggler->phase)}};
+                         {"phase", spell(straggler->phase)}};
   }
   return json;
 }
