@@ -32,14 +32,13 @@ std::size_t utf8_length(std::string_view text) {
 bool is_line_of_text(std::string_view text) { return printable(text) == text; }
 
 std::string escaped(std::string_view text) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string result;
   for (const char c : text) {
     const auto byte = static_cast<std::uint8_t>(c);
     if (byte >= 0x20 && byte < 0x7F) {
       result += c;
     } else {
-      result += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+      result += "\\x" + to_hex(byte, 2);
     }
   }
   return result;
@@ -114,6 +113,12 @@ std::string to_hex(std::uint64_t number, std::size_t min_digits) {
   char digits[16];
   const std::string text(digits, std::to_chars(digits, digits + sizeof digits, number, 16).ptr);
   return std::string(min_digits - std::min(min_digits, text.size()), '0') + text;
+}
+
+std::string to_hex(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) text += to_hex(byte, 2);
+  return text;
 }
 
 std::vector<std::string> split_lines(const std::string& text) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,8 @@ std::string to_lower(std::string text);
 
 // Returns a number in hexadecimal, with leading zeros up to `min_digits`: "1f".
 std::string to_hex(std::uint64_t number, std::size_t min_digits = 1);
+// Returns two hexadecimal digits per byte.
+std::string to_hex(std::span<const std::uint8_t> bytes);
 
 // Returns the lines of a text without their line ends.
 std::vector<std::string> split_lines(const std::string& text);

@@ -39,10 +39,7 @@ constexpr const char* kVersion = "2";
 // the writer does not matter.
 std::string compute_checksum(Json header) {
   header["__metadata__"]["header_sha256"] = "";
-  const std::string text = header.dump();
-  Sha256 sha;
-  sha.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-  return sha.hex();
+  return sha256(header.dump());
 }
 
 std::string to_utf8(const std::string& text) {

@@ -38,9 +38,7 @@ FileCheck check_file(const ListedFile& listed, const config::Data& data) {
   FileCheck result;
   try {
     read_image_file(listed.stored(), limits, bytes);
-    Sha256 hash;
-    hash.update(bytes);
-    result.hash = hash.hex();
+    result.hash = sha256(bytes);
     ImageFile file(bytes, path, limits);
     result.info = file.info();
     result.warning = file.decode(static_cast<int>(data.channels.value_or(3)), 1, pixels);

@@ -50,9 +50,7 @@ SampleCheck check_sample(const Dataset& dataset, std::int64_t index) {
   sample.label.resize(dataset.spec().label_bytes());
   dataset.get(index, image.data(), sample.label.data());
   find_value_range(image, dataset.spec().image_type, sample);
-  Sha256 hash;
-  hash.update(image);
-  sample.hash = hash.hex();
+  sample.hash = sha256(image);
   return sample;
 }
 

@@ -72,10 +72,7 @@ std::string FrozenPrefix::key() const {
     variables_.read(value.name, tensor.values);
     tensors.push_back(std::move(tensor));
   }
-  const std::string text = concat(text_, checkpoint::sha256_of(tensors), backend_.describe());
-  Sha256 hash;
-  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-  return hash.hex();
+  return sha256(concat(text_, checkpoint::sha256_of(tensors), backend_.describe()));
 }
 
 }  // namespace trainer::engine

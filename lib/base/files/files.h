@@ -93,6 +93,9 @@ class Sha256 : public Digest {
  public:
   Sha256() : Digest(Algorithm::kSha256) {}
 };
+// Return the SHA-256 of bytes, or of a text, in lower-case hexadecimal digits.
+std::string sha256(std::span<const std::uint8_t> bytes);
+std::string sha256(std::string_view text);
 
 // Creates a folder below the system's temporary folder and removes it with all its content.
 class TemporaryFolder {

@@ -10,21 +10,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/text.h"
+
 namespace trainer {
-namespace {
-
-std::string hexadecimal(const unsigned char* bytes, std::size_t size) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < size; ++i) {
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
-}
-
-}  // namespace
-
 std::string hmac_sha256(std::string_view secret, std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
@@ -33,7 +21,7 @@ std::string hmac_sha256(std::string_view secret, std::string_view text) {
            &size) == nullptr) {
     throw std::runtime_error("libcrypto has no HMAC-SHA256");
   }
-  return hexadecimal(digest, size);
+  return to_hex({digest, size});
 }
 
 std::string compute_proof(std::string_view secret, std::initializer_list<std::string_view> parts) {
@@ -60,7 +48,7 @@ std::string draw_secret(std::size_t bytes) {
     }
     if (got > 0) at += got;
   }
-  return hexadecimal(random.data(), bytes);
+  return to_hex(random);
 }
 
 }  // namespace trainer

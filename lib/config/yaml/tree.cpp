@@ -73,7 +73,6 @@ bool is_plain(const std::string& text) {
 // it is read, and does not change in a key.
 enum class Role { kKey, kValue };
 std::string quote(const std::string& text, Role role) {
-  static const char* const kHex = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -83,9 +82,7 @@ std::string quote(const std::string& text, Role role) {
     } else if (c == '$' && role == Role::kValue) {
       out += "$$";
     } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      out += "\\x" + to_hex(byte, 2);
     } else {
       out += c;
     }

@@ -53,9 +53,7 @@ std::vector<Places> find_conflicts(const ImageList& list, const config::Data& da
     } catch (const DataError&) {
       return;  // data.on_error decides when it is read for training
     }
-    Sha256 hash;
-    hash.update(bytes);
-    hashes[i] = hash.hex();
+    hashes[i] = sha256(bytes);
   });
   std::map<std::string, Places> by_hash;
   for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -16,11 +16,6 @@ constexpr std::size_t kHead = kStart + sizeof(std::uint32_t);  // the states fol
 // File systems store times in steps of up to two seconds (FAT).
 constexpr std::chrono::seconds kSettled{2};
 
-Sha256& operator<<(Sha256& hash, const std::string& text) {
-  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-  return hash;
-}
-
 std::uint32_t compute_checksum(const Bytes& content) {
   return crc32c(std::span(content).subspan(kHead));
 }
@@ -47,9 +42,7 @@ std::set<FileState> parse_states(const Bytes& content) {
 ReadableFiles::ReadableFiles(const Path& folder, const std::string& settings,
                              config::FolderAccess access)
     : access_(access), opened_(std::filesystem::file_time_type::clock::now()) {
-  Sha256 hash;
-  hash << settings;
-  path_ = folder / concat("readable-", hash.hex().substr(0, 16), ".bin");
+  path_ = folder / concat("readable-", sha256(settings).substr(0, 16), ".bin");
   std::error_code error;
   if (!std::filesystem::is_regular_file(path_, error)) return;
   try {
@@ -66,9 +59,8 @@ std::optional<FileState> ReadableFiles::find_state(const std::string& path) cons
   if (error || time > opened_ - kSettled) return std::nullopt;
   const Path absolute = std::filesystem::absolute(path, error);
   if (error) return std::nullopt;
-  Sha256 hash;
-  hash << concat(size, ' ', time.time_since_epoch().count(), ' ', absolute.string());
-  const std::string digits = hash.hex();
+  const std::string digits =
+      sha256(concat(size, ' ', time.time_since_epoch().count(), ' ', absolute.string()));
   FileState state;
   for (std::size_t i = 0; i < state.size(); ++i) {
     state[i] = static_cast<std::uint8_t>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));

@@ -17,12 +17,6 @@ namespace {
 namespace keys = config::keys;
 using Where = FeaturePlan::Where;
 
-std::string hash_text(const std::string& text) {
-  Sha256 hash;
-  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-  return hash.hex();
-}
-
 // Returns the keys of preprocessing and network with all digits, which a printed graph rounds. The
 // layers of a head come after the features.
 std::string list_settings(const config::Config& config) {
@@ -44,8 +38,8 @@ std::string name_file(Split split, const data::Dataset& images, const std::strin
   const data::Dataset& listed = data::FeatureDataset::list_samples(images);
   const data::DatasetSpec& spec = images.spec();
   const std::string key =
-      hash_text(concat(made_by, listed.content_key(), " labels ", static_cast<int>(spec.label_kind),
-                       ' ', spec.label_bytes()));
+      sha256(concat(made_by, listed.content_key(), " labels ", static_cast<int>(spec.label_kind),
+                    ' ', spec.label_bytes()));
   return concat(&listed == &images ? to_string(split) : "samples", '-', key.substr(0, 32), ".bin");
 }
 

@@ -39,9 +39,7 @@ std::string read_plan(const std::string& content, const std::string& key, std::s
 }  // namespace
 
 Path PlanCache::make_path(const std::string& key) const {
-  Sha256 hash;
-  hash.update(to_bytes(key));
-  return folder_ / (hash.hex() + ".plan");
+  return folder_ / (sha256(key) + ".plan");
 }
 
 std::optional<std::string> SharedPlans::find(const std::string& key) const {

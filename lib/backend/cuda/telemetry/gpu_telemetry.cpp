@@ -5,6 +5,7 @@
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/nvml.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -14,13 +15,10 @@ namespace {
 std::string read_uuid(int device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  constexpr char kDigits[] = "0123456789abcdef";
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    const auto byte = static_cast<unsigned char>(properties.uuid.bytes[i]);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
+    text += to_hex(static_cast<std::uint8_t>(properties.uuid.bytes[i]), 2);
   }
   return text;
 }
