@@ -34,10 +34,7 @@ std::int32_t LabelSets::add(std::vector<std::int32_t> present, std::vector<std::
   std::ranges::sort(unknown);
   const auto [found, is_new] =
       indices_.try_emplace(Stored{std::move(present), std::move(unknown)}, size());
-  if (is_new) {
-    sets_.push_back(&found->first);
-    stored_labels_ += found->first.present.size() + found->first.unknown.size();
-  }
+  if (is_new) sets_.push_back(&found->first);
   return found->second;
 }
 

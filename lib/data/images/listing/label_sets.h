@@ -31,8 +31,6 @@ class LabelSets {
   LabelSet at(std::int32_t set) const;
   // Writes labels() numbers: 1 for a label that is present, NaN for an unknown one, otherwise 0.
   void write_row(std::int32_t set, std::span<float> row) const;
-  // Returns the number of labels that all sets hold in memory.
-  std::size_t stored_labels() const { return stored_labels_; }
   // Returns the names of the labels of a set, the first ten of many: "edema|mass", "no label",
   // "edema (mass unknown)".
   std::string describe(std::int32_t set, const std::vector<std::string>& names) const;
@@ -43,7 +41,7 @@ class LabelSets {
     bool operator<(const Stored& other) const;
   };
 
-  std::size_t labels_, stored_labels_ = 0;
+  std::size_t labels_;
   std::map<Stored, std::int32_t> indices_;
   std::vector<const Stored*> sets_;  // the keys of indices_, by index
 };
