@@ -37,9 +37,13 @@ void set_option(const Socket& socket, int level, int option, int value) {
   ::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
-std::string numeric(const sockaddr_storage& storage, socklen_t length) {
+// Returns the numeric address of one end of a socket, which getsockname() or getpeername() gives.
+std::string read_host(const Socket& socket, decltype(&::getsockname) read_end) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
   char host[NI_MAXHOST];
-  const auto* address = reinterpret_cast<const sockaddr*>(&storage);
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  read_end(socket.get(), address, &length);
   if (::getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return "";
   const std::string text = host;
   // A version 4 peer of a version 6 socket.
@@ -191,19 +195,9 @@ Socket accept_from(const Socket& listener) {
   return socket;
 }
 
-std::string local_host(const Socket& socket) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length);
-  return numeric(storage, length);
-}
+std::string local_host(const Socket& socket) { return read_host(socket, &::getsockname); }
 
-std::string remote_host(const Socket& socket) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length);
-  return numeric(storage, length);
-}
+std::string remote_host(const Socket& socket) { return read_host(socket, &::getpeername); }
 
 ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   set_option(socket_, SOL_SOCKET, SO_REUSEADDR, 1);
