@@ -92,7 +92,8 @@ std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
   return concat("by ", rule, ", the rule for ", workers, " processes whose bits must repeat");
 }
 
-void check_collective(const Parallel& parallel, std::int64_t workers) {
+// Throws DeviceError if parallel.collective does not fit the devices of the replicas.
+static void check_collective(const Parallel& parallel, std::int64_t workers) {
   using config::Collective;
   if (parallel.collective == Collective::kAuto) return;
   const bool nccl = parallel.collective == Collective::kNccl;

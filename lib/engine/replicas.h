@@ -31,8 +31,6 @@ bool uses_gpus(const config::Parallel& parallel);
 // Returns how the gradients of the replicas of `workers` processes are summed, as the end of
 // "gradients are summed ..."; "" with one replica.
 std::string describe_sums(const config::Parallel& parallel, std::int64_t workers);
-// Throws DeviceError if parallel.collective does not fit the devices of the replicas.
-void check_collective(const config::Parallel& parallel, std::int64_t workers);
 
 // The position of a process among the processes of its machine that train together.
 struct LocalPlace {

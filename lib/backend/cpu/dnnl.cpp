@@ -109,7 +109,7 @@ memory::data_type dnnl_type(DType type) {
   throw std::logic_error("unknown element type");
 }
 
-memory::dims dnnl_dims(const Operand& operand) {
+static memory::dims dnnl_dims(const Operand& operand) {
   if (operand.shape.rank() == 4) return {operand.n(), operand.c(), operand.h(), operand.w()};
   if (operand.layout == Layout::kBlocked) return {operand.n(), operand.c(), 1, 1};
   return memory::dims(operand.shape.dims());

@@ -12,9 +12,8 @@ namespace trainer::backend::cpu {
 dnnl::engine& dnnl_engine();
 dnnl::memory::data_type dnnl_type(DType type);
 
-// Returns NCHW dimensions for a 4-D operand, the logical dimensions for other operands.
-dnnl::memory::dims dnnl_dims(const Operand& operand);
-// Returns the layout of an operand. A 2-D operand in blocked layout counts as [n, c, 1, 1].
+// Returns the layout of an operand, in NCHW dimensions for a 4-D operand. A 2-D operand in blocked
+// layout counts as [n, c, 1, 1].
 dnnl::memory::desc dnnl_desc(const Operand& operand, const Lowering& l);
 
 // Returns the algorithm of an activation; `from_output`: for backward from the output, if there is

@@ -118,7 +118,8 @@ Node emit(Value& value) {
   return writer.take();
 }
 
-Node emit_config(const Config& config) {
+// Returns the effective config with every key.
+static Node emit_config(const Config& config) {
   Config copy = config;
   ValueOf<Config> value(copy);
   return emit(value);

@@ -8,8 +8,6 @@
 namespace trainer::config {
 
 Node emit(Value& value);
-// Returns the effective config with every key.
-Node emit_config(const Config& config);
 // Returns every field, each below a comment that describes it, as YAML that reads back to the same
 // config.
 std::string commented_yaml(const Config& config);

@@ -16,8 +16,7 @@ std::uint32_t make_entry(int symbol, int length, bool dc) {
          static_cast<std::uint32_t>(63 - bits) << kNumberShift | step << kStepShift;
 }
 
-}  // namespace
-
+// Returns false for the codes for which get_table() returns null.
 bool make_table(const HuffmanCode& source, bool dc, HuffmanTable& table) {
   const std::uint8_t* symbol = source.counts + 16;
   std::uint32_t code = 0, first_long = 0;
@@ -41,6 +40,8 @@ bool make_table(const HuffmanCode& source, bool dc, HuffmanTable& table) {
   table.first_long = std::uint64_t{first_long} << 48;
   return true;
 }
+
+}  // namespace
 
 const HuffmanTable* get_table(const HuffmanCode& code, bool dc, int slot) {
   struct Kept {

@@ -29,13 +29,9 @@ struct HuffmanTable {
   std::uint32_t entries[1 << 16];
 };
 
-// Returns false if libjpeg rejects the code, and for codes that files with 8-bit samples do not
-// need.
-bool make_table(const HuffmanCode& code, bool dc, HuffmanTable& table);
-
 // Returns the table of a code. Each thread keeps the last table of each slot, as most files have
-// the same code. Null if make_table() returns false. The tables of one scan need different slots, 0
-// to 7.
+// the same code. Null if libjpeg rejects the code, and for codes that files with 8-bit samples do
+// not need. The tables of one scan need different slots, 0 to 7.
 const HuffmanTable* get_table(const HuffmanCode& code, bool dc, int slot);
 
 }  // namespace trainer::data::jpeg

@@ -89,18 +89,6 @@ double top_confidence(std::span<const float> logits, double temperature) {
   return std::exp(-compute_loss(logits, predicted, 1 / temperature).value);
 }
 
-std::vector<TopPrediction> top_predictions(const LabelledLogits& scores, double temperature) {
-  std::vector<TopPrediction> predictions;
-  predictions.reserve(scores.labels.size());
-  for (std::size_t i = 0; i < scores.labels.size(); ++i) {
-    const std::span<const float> row = scores.row(i);
-    predictions.push_back(
-        {top_confidence(row, temperature),
-         predicted_class(row, LossKind::kSoftmaxCrossEntropy) == scores.labels[i]});
-  }
-  return predictions;
-}
-
 double negative_log_likelihood(const LabelledLogits& scores, double temperature) {
   return sum_losses(scores, 1 / temperature).value / static_cast<double>(scores.labels.size());
 }
@@ -135,13 +123,17 @@ Reliability measure_reliability(const LabelledLogits& scores, double temperature
     result.bins[b].high = static_cast<double>(b + 1) / bins;
   }
   std::vector<CalibrationGap> gaps;
-  for (const TopPrediction& one : top_predictions(scores, temperature)) {
-    gaps.push_back({reliability_bin(one.confidence), (one.is_correct ? 1 : 0) - one.confidence});
+  for (std::size_t i = 0; i < scores.labels.size(); ++i) {
+    const std::span<const float> row = scores.row(i);
+    const double confidence = top_confidence(row, temperature);
+    const bool is_correct =
+        predicted_class(row, LossKind::kSoftmaxCrossEntropy) == scores.labels[i];
+    gaps.push_back({reliability_bin(confidence), (is_correct ? 1 : 0) - confidence});
     ReliabilityBin& bin = result.bins[gaps.back().bin];
     ++bin.samples;
-    bin.correct += one.is_correct ? 1 : 0;
-    bin.confidence += one.confidence;  // the sum, divided below
-    result.confidence += one.confidence;
+    bin.correct += is_correct ? 1 : 0;
+    bin.confidence += confidence;  // the sum, divided below
+    result.confidence += confidence;
   }
   for (ReliabilityBin& bin : result.bins) {
     if (bin.samples == 0) continue;

@@ -19,7 +19,6 @@ struct TopPrediction {
 };
 // Returns the probability of the predicted class of one sample.
 double top_confidence(std::span<const float> logits, double temperature);
-std::vector<TopPrediction> top_predictions(const LabelledLogits& scores, double temperature);
 
 // Returns the mean over the samples of -log p, where p is the probability of the label. The scores
 // must not be empty.
