@@ -17,6 +17,19 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
          w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
 }
 
+WinogradShape make_shape(const graph::Window& window, const Operand& x, const Operand& y) {
+  return {.n = x.n(),
+          .h = x.h(),
+          .w = x.w(),
+          .oh = y.h(),
+          .ow = y.w(),
+          .top = window.pad_before[0],
+          .left = window.pad_before[1],
+          .in = x.c(),
+          .out = y.c(),
+          .out_end = y.c()};
+}
+
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
 // weighing the transforms of images and kernel; the weights were fitted to measurements of both on
 // one AVX-512 core, with transforms that took 1.8 times as long as these, so that it errs towards
@@ -96,23 +109,13 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
 }
 
 void lower_winograd(const graph::Conv& op, Lowering& l) {
-  const Shape kernel = l.input_shape(1);
   const Operand x = l.input(0, Layout::kBlocked);
   const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kBlocked);
-  const WinogradShape shape{.n = x.n(),
-                            .h = x.h(),
-                            .w = x.w(),
-                            .oh = y.h(),
-                            .ow = y.w(),
-                            .top = op.window.pad_before[0],
-                            .left = op.window.pad_before[1],
-                            .in = kernel[2],
-                            .out = kernel[3],
-                            .activation = fused_activation(op.activation),
-                            .alpha = op.activation.alpha,
-                            .out_end = kernel[3]};
+  WinogradShape shape = make_shape(op.window, x, y);
+  shape.activation = fused_activation(op.activation);
+  shape.alpha = op.activation.alpha;
   convolution_step(l, shape, x.buffer, weights, bias, y.buffer);
   if (is_fusable(op.activation)) return;
   l.use(y.buffer);
@@ -121,21 +124,13 @@ void lower_winograd(const graph::Conv& op, Lowering& l) {
 
 // The gradient is the same convolution with turned kernels, over dy with the complementary padding.
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
-  const Shape kernel = l.input_shape(1);
   const Operand dy = l.input(0, Layout::kBlocked);
   const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const Operand dx = l.output(0, Layout::kBlocked);
-  const WinogradShape shape{.n = dy.n(),
-                            .h = dy.h(),
-                            .w = dy.w(),
-                            .oh = dx.h(),
-                            .ow = dx.w(),
-                            .top = 2 - op.window.pad_before[0],
-                            .left = 2 - op.window.pad_before[1],
-                            .in = kernel[3],
-                            .out = kernel[2],
-                            .transposed = true,
-                            .out_end = kernel[2]};
+  WinogradShape shape = make_shape(op.window, dy, dx);
+  shape.top = 2 - op.window.pad_before[0];
+  shape.left = 2 - op.window.pad_before[1];
+  shape.transposed = true;
   convolution_step(l, shape, dy.buffer, weights, -1, dx.buffer);
 }
 
@@ -144,17 +139,8 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand dy = l.input(1, Layout::kBlocked);
   const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  const WinogradShape shape{.n = x.n(),
-                            .h = x.h(),
-                            .w = x.w(),
-                            .oh = dy.h(),
-                            .ow = dy.w(),
-                            .top = op.window.pad_before[0],
-                            .left = op.window.pad_before[1],
-                            .in = op.kernel[2],
-                            .out = op.kernel[3],
-                            .tiles = kGradientStripTiles,
-                            .out_end = op.kernel[3]};
+  WinogradShape shape = make_shape(op.window, x, dy);
+  shape.tiles = kGradientStripTiles;
   const simd::Kernels* k = &l.kernels();
   const auto scratch_bytes = in_bytes(k->winograd_weights_scratch);
   const auto parts =
