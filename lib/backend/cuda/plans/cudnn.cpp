@@ -22,7 +22,8 @@ std::string cudnn_version() {
 
 void DestroyCudnn::operator()(cudnnHandle_t handle) const noexcept { cudnnDestroy(handle); }
 
-CudnnHandle create_cudnn() {
+// Makes a handle for the current device.
+static CudnnHandle create_cudnn() {
   cudnnHandle_t handle = nullptr;
   check(cudnnCreate(&handle), "cudnnCreate");
   return CudnnHandle(handle);
@@ -46,43 +47,6 @@ Descriptor& Descriptor::set_raw(cudnnBackendAttributeName_t name, cudnnBackendAt
   return *this;
 }
 
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, std::int64_t value) {
-  return set_raw(name, CUDNN_TYPE_INT64, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name,
-                            const std::vector<std::int64_t>& values) {
-  return set_raw(name, CUDNN_TYPE_INT64, values.size(), values.data());
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, bool value) {
-  return set_raw(name, CUDNN_TYPE_BOOLEAN, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, float value) {
-  return set_raw(name, CUDNN_TYPE_FLOAT, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
-  return set_raw(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value) {
-  return set_raw(name, CUDNN_TYPE_CONVOLUTION_MODE, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value) {
-  return set_raw(name, CUDNN_TYPE_POINTWISE_MODE, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value) {
-  return set_raw(name, CUDNN_TYPE_NAN_PROPOGATION, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
-  return set_raw(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnHandle_t value) {
-  return set_raw(name, CUDNN_TYPE_HANDLE, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, void* value) {
-  return set_raw(name, CUDNN_TYPE_VOID_PTR, 1, &value);
-}
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, const std::vector<void*>& values) {
-  return set_raw(name, CUDNN_TYPE_VOID_PTR, values.size(), values.data());
-}
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, std::string_view text) {
   return set_raw(name, CUDNN_TYPE_CHAR, text.size(), text.data());
 }

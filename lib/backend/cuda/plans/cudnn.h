@@ -20,7 +20,18 @@ struct DestroyCudnn {
   void operator()(cudnnHandle_t handle) const noexcept;
 };
 using CudnnHandle = std::unique_ptr<cudnnContext, DestroyCudnn>;
-CudnnHandle create_cudnn();  // makes a handle for the current device
+
+// Return cuDNN's name of the type of an attribute.
+constexpr auto attribute_type(std::int64_t) { return CUDNN_TYPE_INT64; }
+constexpr auto attribute_type(bool) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto attribute_type(float) { return CUDNN_TYPE_FLOAT; }
+constexpr auto attribute_type(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto attribute_type(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
+constexpr auto attribute_type(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto attribute_type(cudnnNanPropagation_t) { return CUDNN_TYPE_NAN_PROPOGATION; }
+constexpr auto attribute_type(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto attribute_type(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
+constexpr auto attribute_type(void*) { return CUDNN_TYPE_VOID_PTR; }
 
 // One descriptor: attributes are set, then it is finalized, then others may refer to it. A
 // descriptor that refers to others does not own them. All functions throw DeviceError.
@@ -28,18 +39,14 @@ class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type);
 
-  Descriptor& set(cudnnBackendAttributeName_t name, std::int64_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<std::int64_t>& values);
-  Descriptor& set(cudnnBackendAttributeName_t name, bool value);
-  Descriptor& set(cudnnBackendAttributeName_t name, float value);
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
-  Descriptor& set(cudnnBackendAttributeName_t name, void* value);
-  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<void*>& values);
+  template <class T>
+  Descriptor& set(cudnnBackendAttributeName_t name, const T& value) {
+    return set_raw(name, attribute_type(value), 1, &value);
+  }
+  template <class T>
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<T>& values) {
+    return set_raw(name, attribute_type(T{}), values.size(), values.data());
+  }
   Descriptor& set(cudnnBackendAttributeName_t name, std::string_view text);
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value);
   Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<const Descriptor*>& values);
