@@ -198,8 +198,8 @@ void check_net(const Net& net) {
       Runner runner(open(setup), graph, options);
       start(runner, values);
       const auto got = runner.run(kSamples, inputs, gradient_scalars(kSamples));
-      // On GPUs gradients of kernels leave the convolution in 16 bits. The CPU pools the sums of the
-      // first convolution before it rounds them.
+      // On GPUs gradients of kernels leave the convolution in 16 bits. The CPU pools the sums of
+      // the first convolution before it rounds them.
       const double tolerance = type == DType::kFloat32 ? 3e-5 : 6e-2;
       for (std::size_t i = 0; i < got.size(); ++i) {
         const double d = distance(got[i], outputs[i]);
