@@ -164,7 +164,7 @@ BufferId Lowering::packed_vector(std::size_t i, DType type) {
   if (type == DType::kFloat32) return input(i).buffer;
   const std::int64_t count = input_shape(i).elements();
   return packed_weights(
-      i, to_string(type), count * static_cast<std::int64_t>(size_of(type)),
+      i, std::string(to_string(type)), count * static_cast<std::int64_t>(size_of(type)),
       [=](const float* from, std::byte* to) { return make_packing(from, to, type, 1, 1, count); });
 }
 
