@@ -283,9 +283,9 @@ std::vector<double> content(const Shape& shape, const Fill& fill, DType type, st
   Random random(7, Stream::kSynthetic, seed);
   std::vector<double> values(static_cast<std::size_t>(shape.elements()));
   for (double& value : values) {
-    const float v = random.uniform(static_cast<float>(fill.low), static_cast<float>(fill.high));
+    float v = random.uniform(static_cast<float>(fill.low), static_cast<float>(fill.high));
+    if (fill.whole) v = std::floor(v);
     value = static_cast<double>(v);
-    if (fill.whole) value = std::floor(value);
     if (type == DType::kBFloat16) {
       value = static_cast<double>(bfloat16_to_float(float_to_bfloat16(v)));
     }
