@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/spelling.h"
 #include "cluster/collective/gloo_communicator.h"
 
 namespace trainer::cluster {
@@ -62,7 +63,7 @@ AllReduce plain_gloo(Rendezvous& rendezvous) {
 
 AllReduce ours(const std::shared_ptr<Rendezvous>& rendezvous, const std::string& method) {
   for (const Algorithm algorithm : candidates(rendezvous->size())) {
-    if (method != to_string(algorithm)) continue;
+    if (method != spell(algorithm)) continue;
     const AlgorithmTable table{{std::numeric_limits<std::size_t>::max(), algorithm}};
     const std::shared_ptr<Communicator> group = open_gloo(rendezvous, table);
     return [group](std::vector<float>& values) { group->all_reduce(std::span<float>(values)); };
