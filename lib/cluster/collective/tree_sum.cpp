@@ -13,7 +13,7 @@ namespace {
 
 // The number of values that are exchanged at once: enough to fill a fast connection, and few enough
 // that the copies of all roots take little memory.
-constexpr std::size_t kPiece = 1 << 18;
+constexpr std::size_t kSumPiece = 1 << 18;
 
 }  // namespace
 
@@ -32,8 +32,8 @@ void TreeSum::set_leaves(std::int64_t leaves) {
 
 void TreeSum::run(std::int64_t leaves, std::span<float* const> roots, std::size_t count) {
   set_leaves(leaves);
-  for (std::size_t first = 0; first < count; first += kPiece) {
-    sum_piece(roots, first, std::min(kPiece, count - first));
+  for (std::size_t first = 0; first < count; first += kSumPiece) {
+    sum_piece(roots, first, std::min(kSumPiece, count - first));
   }
 }
 

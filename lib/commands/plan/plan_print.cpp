@@ -11,7 +11,7 @@
 namespace trainer::commands {
 namespace {
 
-constexpr std::size_t kMaxClasses = 12;  // up to which samples are listed per class
+constexpr std::size_t kMaxListedClasses = 12;  // up to which samples are listed per class
 
 std::string short_number(double value) { return significant(value, 6); }
 
@@ -249,7 +249,7 @@ std::string describe_counts(const PlannedData& data, Split split) {
   const auto found = data.class_counts.find(to_string(split));
   if (found == data.class_counts.end()) return "";
   const std::vector<std::int64_t>& counts = found->second;
-  if (counts.size() > kMaxClasses) {
+  if (counts.size() > kMaxListedClasses) {
     const auto [least, most] = std::ranges::minmax_element(counts);
     return concat(" (", grouped(*least), " to ", grouped(*most), " per class)");
   }
@@ -279,7 +279,7 @@ void print_data(const PlanReport& plan, std::ostream& out) {
         << ", " << data.sample->classes << " classes\n";
     if (!data.class_order.empty()) {
       out << "  classes in the order " << data.class_order << ": "
-          << printable(join_first(data.classes, kMaxClasses)) << '\n';
+          << printable(join_first(data.classes, kMaxListedClasses)) << '\n';
     }
   }
 }

@@ -72,9 +72,10 @@ void add_time(Roofline::Layer& layer, bool backward, const NodeWork& work, bool 
   if (memory >= fast) layer.memory_bound += fast;  // seconds, until the layer is whole
 }
 
-class Estimate {
+class RooflineEstimate {
  public:
-  Estimate(const graph::Graph& graph, std::int64_t samples, bool tf32, const backend::GpuModel& gpu)
+  RooflineEstimate(const graph::Graph& graph, std::int64_t samples, bool tf32,
+                   const backend::GpuModel& gpu)
       : graph_(graph), samples_(static_cast<double>(samples)), tf32_(tf32), gpu_(gpu) {}
 
   void add(const Node& node, Roofline::Layer& layer) const {
@@ -132,7 +133,7 @@ Roofline::Layer& find_layer(Roofline& all, const std::string& name) {
   return all.layers.back();
 }
 
-void add_graph(Roofline& all, const graph::Graph& graph, const Estimate& estimate) {
+void add_graph(Roofline& all, const graph::Graph& graph, const RooflineEstimate& estimate) {
   for (const Node& node : graph.nodes) {
     if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
     if (std::holds_alternative<graph::Reshape>(node.op)) continue;
@@ -158,8 +159,8 @@ Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std:
   Roofline all;
   all.gpu = gpu.gpu.name;
   all.samples = samples;
-  if (frozen != nullptr) add_graph(all, *frozen, Estimate(*frozen, samples, tf32, gpu));
-  const Estimate estimate(training, samples, tf32, gpu);
+  if (frozen != nullptr) add_graph(all, *frozen, RooflineEstimate(*frozen, samples, tf32, gpu));
+  const RooflineEstimate estimate(training, samples, tf32, gpu);
   add_graph(all, training, estimate);
   all.update = estimate.update();
   sum_layers(all);

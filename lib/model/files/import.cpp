@@ -218,10 +218,11 @@ std::string guess(const ImportReport& report, const config::Model& model) {
   if (!model.backbone || report.ill_shaped.size() + report.missing.size() <= report.loaded.size()) {
     return "";
   }
-  using Name = config::Backbone::Name;
-  const Name name = model.backbone->name;
-  const bool mobile = name == Name::kMobileNetV2 || name == Name::kMobileNetV3Small ||
-                      name == Name::kMobileNetV3Large;
+  using BackboneName = config::Backbone::Name;
+  const BackboneName name = model.backbone->name;
+  const bool mobile = name == BackboneName::kMobileNetV2 ||
+                      name == BackboneName::kMobileNetV3Small ||
+                      name == BackboneName::kMobileNetV3Large;
   const std::string alpha = mobile ? concat(" with alpha: ", model.backbone->alpha,
                                             " (the 1.0 in ..._1.0_224... of a "
                                             "Keras file's name)")

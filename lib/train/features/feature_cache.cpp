@@ -156,7 +156,7 @@ data::FeatureDataset* FeatureCaches::claim(const data::Dataset* images) {
 }
 
 void FeatureCaches::wait_for(const data::FeatureDataset& features, FeatureLock& lock) const {
-  using Clock = std::chrono::steady_clock;
+  using SteadyClock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kInterval{50};
   const std::string name = printable(features.file().string());
   const auto written = [&] {
@@ -164,13 +164,13 @@ void FeatureCaches::wait_for(const data::FeatureDataset& features, FeatureLock& 
     return std::filesystem::last_write_time(features.file(), error);
   };
   auto last_written = written();
-  Clock::time_point changed = Clock::now();
+  SteadyClock::time_point changed = SteadyClock::now();
   bool is_announced = false;
   while (!lock.try_lock() && !features.complete() && !folder_.stop_requested()) {
     if (const auto now = written(); now != last_written) {
       last_written = now;
-      changed = Clock::now();
-    } else if (Clock::now() - changed >= folder_.patience) {
+      changed = SteadyClock::now();
+    } else if (SteadyClock::now() - changed >= folder_.patience) {
       folder_.warn(
           concat("the process that computes the features of the frozen layers writes "
                  "nothing more to ",

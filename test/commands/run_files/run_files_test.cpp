@@ -118,10 +118,10 @@ TEST_CASE("read_run: metrics of GPUs, the splits and the memory") {
   record["memory"] = {{"gradients", 5}, {"activations", 6}};
   write_file_atomic(folder.path() / "run.json", record.dump());
   const RunFiles run = read_run(folder.path());
-  using Points = std::vector<std::pair<double, double>>;
+  using DevicePoints = std::vector<std::pair<double, double>>;
   REQUIRE(run.devices.size() == 2);
-  CHECK(run.devices.at("gpu0_utilization") == Points{{1, 0.25}, {3, 0.75}});
-  CHECK(run.devices.at("gpu12_memory_bytes") == Points{{3, 1024}});
+  CHECK(run.devices.at("gpu0_utilization") == DevicePoints{{1, 0.25}, {3, 0.75}});
+  CHECK(run.devices.at("gpu12_memory_bytes") == DevicePoints{{3, 1024}});
   REQUIRE(run.splits.size() == 2);
   CHECK(run.splits[0].split == Split::kTrain);
   CHECK(run.splits[0].samples == 30);

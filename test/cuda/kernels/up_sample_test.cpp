@@ -9,7 +9,7 @@ namespace {
 namespace cuda = backend::cuda;
 using graph::UpSample;
 
-struct Case {
+struct UpSampleCase {
   cuda::Extents x;
   UpSample op;
 
@@ -18,7 +18,7 @@ struct Case {
 };
 
 // Factors that are even and odd, images of one pixel, whole vectors and broken ones.
-std::vector<Case> cases(UpSample::Kind kind) {
+std::vector<UpSampleCase> cases(UpSample::Kind kind) {
   return {{{2, 3, 4, 8}, {kind, 2, 2}},  {{2, 3, 4, 5}, {kind, 1, 3}},
           {{1, 4, 3, 16}, {kind, 4, 1}}, {{3, 2, 5, 3}, {kind, 5, 3}},
           {{2, 1, 1, 8}, {kind, 2, 3}},  {{1, 1, 6, 1}, {kind, 4, 2}},
@@ -30,7 +30,7 @@ std::vector<Case> cases(UpSample::Kind kind) {
 TEST_CASE("cuda up_sample: repeated pixels and means of neighbours") {
   for (const DType type : kFloatTypes) {
     for (const UpSample::Kind kind : {UpSample::Kind::kNearest, UpSample::Kind::kBilinear}) {
-      for (const Case& each : cases(kind)) {
+      for (const UpSampleCase& each : cases(kind)) {
         for (const std::int64_t shift : {0, 1}) {
           CAPTURE(to_string(each.large()));
           Array x = Array::random(type, each.small(), 3, -2, 2, shift);
@@ -46,7 +46,7 @@ TEST_CASE("cuda up_sample: repeated pixels and means of neighbours") {
 TEST_CASE("cuda up_sample_backward: every pixel's share of the larger image") {
   for (const DType type : kFloatTypes) {
     for (const UpSample::Kind kind : {UpSample::Kind::kNearest, UpSample::Kind::kBilinear}) {
-      for (const Case& each : cases(kind)) {
+      for (const UpSampleCase& each : cases(kind)) {
         for (const std::int64_t shift : {0, 1}) {
           CAPTURE(to_string(each.large()));
           Array dy = Array::random(type, each.large(), 4, -2, 2, shift);
