@@ -14,7 +14,7 @@ struct Padding {
 
 bool is_rectified(const Graph& graph, ValueId id) {
   // The gradient of an output is used without that of the ReLU.
-  if (std::ranges::find(graph.outputs, id) != graph.outputs.end()) return false;
+  if (is_output(graph, id)) return false;
   const int producer = graph.producer(id);
   if (producer < 0) return false;
   const auto* activate = std::get_if<graph::Activate>(&graph.nodes[producer].op);

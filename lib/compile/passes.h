@@ -34,8 +34,8 @@ Graph fold_padding(Graph graph, const Options& options);
 Graph fold_batch_norm(Graph graph, const Options& options);
 // Fuses an activation into the convolution, dense layer or batch norm before it.
 Graph fuse_activation(Graph graph, const Options& options);
-// Cuts the output of a convolution before a pooling that drops the last row or column, and with it
-// its input, if that is the pooled output of the first convolution.
+// Removes the last rows and columns that no later node reads from the outputs of convolutions and
+// of the max pooling of the first convolution.
 Graph trim(Graph graph, const Options& options);
 // Gives activations the type options.activations. The logits of a dense layer and the loss stay
 // float32.
@@ -61,9 +61,9 @@ Graph tidy(Graph graph, const Options& options);
 
 // ---- Shared by passes (rewrite.cpp) ----
 
-// Returns whether the node, an index or -1, is the max pooling of a convolution of the images,
-// which a backend may compute together with the convolution.
-bool pools_first_convolution(const Graph& graph, int node);
+// Returns whether the node is the max pooling of a convolution whose input depends on inputs of the
+// graph alone. A backend may compute the two together. False for -1.
+bool is_pool_of_first_convolution(const Graph& graph, int node);
 // Makes every node, output and layer that used `from` use `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 void remove_nodes(Graph& graph, const std::vector<bool>& removed);

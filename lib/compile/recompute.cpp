@@ -83,7 +83,7 @@ class Forward {
   // make.
   std::vector<std::pair<std::size_t, std::int64_t>> cuts() const {
     std::vector<std::pair<std::size_t, std::int64_t>> cuts;
-    const std::vector<bool> inside = find_chain_values();
+    const std::vector<bool> inside = find_values_inside_groups();
     std::vector<ValueId> open;  // values of earlier nodes that later ones take
     std::int64_t bytes = 0;
     for (std::size_t i = begin; i < end; ++i) {
@@ -103,17 +103,17 @@ class Forward {
   std::vector<bool> kept;                    // by value: is an output, or read by the update
 
  private:
-  // By value: whether the pooling of the first convolution takes it, a grouped convolution takes or
-  // makes it, or a norm of such a convolution's output does. Backends compute these nodes together,
-  // and add in another order if a segment ends between them.
-  std::vector<bool> find_chain_values() const {
+  // Returns for each value whether no segment may end at it: the pooling of the first convolution
+  // reads it, a grouped convolution reads or makes it, or so does a norm of such a convolution's
+  // output. Backends compute these nodes together, and add in another order otherwise.
+  std::vector<bool> find_values_inside_groups() const {
     std::vector<bool> inside(graph_.values.size(), false), convolved(graph_.values.size(), false);
     for (std::size_t i = begin; i < end; ++i) {
       const Node& node = graph_.nodes[i];
       const auto* conv = std::get_if<graph::Conv>(&node.op);
       const bool grouped = conv != nullptr && conv->groups > 1;
       const bool norm = std::holds_alternative<graph::BatchNorm>(node.op);
-      if (pools_first_convolution(graph_, static_cast<int>(i))) inside[node.inputs[0]] = true;
+      if (is_pool_of_first_convolution(graph_, static_cast<int>(i))) inside[node.inputs[0]] = true;
       if (!grouped && !(norm && convolved[node.inputs[0]])) continue;
       inside[node.inputs[0]] = inside[node.outputs[0]] = true;
       convolved[node.outputs[0]] = grouped;

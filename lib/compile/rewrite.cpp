@@ -18,13 +18,13 @@ std::vector<bool> spread(const Graph& graph, std::vector<bool> marked) {
 
 }  // namespace
 
-bool pools_first_convolution(const Graph& graph, int node) {
+bool is_pool_of_first_convolution(const Graph& graph, int node) {
   if (node < 0) return false;
   const auto* pool = std::get_if<graph::Pool>(&graph.nodes[node].op);
   if (pool == nullptr || pool->kind != graph::Pool::Kind::kMax) return false;
   const int before = graph.producer(graph.nodes[node].inputs[0]);
   return before >= 0 && std::holds_alternative<graph::Conv>(graph.nodes[before].op) &&
-         follows_from_inputs(graph, graph.nodes[before].inputs[0]);
+         depends_on_inputs_only(graph, graph.nodes[before].inputs[0]);
 }
 
 void replace_uses(Graph& graph, ValueId from, ValueId to) {

@@ -60,14 +60,14 @@ void trim(Graph& graph, int index) {
   Node& node = graph.nodes[index];
   graph::Window* const window = find_window(node);
   const bool is_pool = std::holds_alternative<graph::Pool>(node.op);
-  if (window == nullptr || (is_pool && !pools_first_convolution(graph, index))) return;
+  if (window == nullptr || (is_pool && !is_pool_of_first_convolution(graph, index))) return;
   const ValueId x = node.inputs[0], y = node.outputs[0];
   const std::optional<Extent> needed = extent_needed(graph, y);
   if (!needed || *needed == to_extent(graph[y].shape)) return;
   Extent padding = padding_for(*window, to_extent(graph[x].shape), *needed);
   if (!is_pool && (padding[0] < 0 || padding[1] < 0)) {
     // A pooling that makes the input is visited later, and is then reduced to what is read here.
-    if (!only_consumer(graph, x) || !pools_first_convolution(graph, graph.producer(x))) return;
+    if (!only_consumer(graph, x) || !is_pool_of_first_convolution(graph, graph.producer(x))) return;
     for (std::int64_t& pixels : padding) pixels = std::max<std::int64_t>(pixels, 0);
   }
   window->pad_after = padding;

@@ -180,11 +180,11 @@ std::optional<int> only_consumer(const Graph& graph, ValueId id) {
   return consumers[0];
 }
 
-bool follows_from_inputs(const Graph& graph, ValueId id) {
+bool depends_on_inputs_only(const Graph& graph, ValueId id) {
   const int producer = graph.producer(id);
   if (producer < 0) return graph[id].role == Role::kInput;
   return std::ranges::all_of(graph.nodes[producer].inputs,
-                             [&](ValueId x) { return follows_from_inputs(graph, x); });
+                             [&](ValueId x) { return depends_on_inputs_only(graph, x); });
 }
 
 void verify(const Graph& graph) { Verifier(graph).run(); }

@@ -125,8 +125,9 @@ bool is_output(const Graph& graph, ValueId id);
 // Returns the only node that uses the value; empty if another number of nodes uses it or it is an
 // output of the graph.
 std::optional<int> only_consumer(const Graph& graph, ValueId id);
-// Returns whether the value follows from the inputs of the graph alone. No gradient flows to it.
-bool follows_from_inputs(const Graph& graph, ValueId id);
+// Returns whether the value depends on inputs of the graph and on no parameter, so that no gradient
+// flows to it.
+bool depends_on_inputs_only(const Graph& graph, ValueId id);
 
 // Returns whether values of the role live as long as the model: parameters, statistics and slots.
 bool is_persistent(Role role);

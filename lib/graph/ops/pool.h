@@ -10,6 +10,7 @@ namespace trainer::graph {
 // x -> y, [index]. A maximum with keep_index also gives `index` (uint8), the position of the winner
 // in the window, row by row. Padding never wins a maximum, and the first NaN of a window does, as
 // in PyTorch; oneDNN and TensorFlow drop it. An average is that of the pixels inside the image.
+// `window.pad_after` of a maximum may be negative: so many of the last pixels are not read.
 struct Pool {
   enum class Kind { kMax, kAverage };
   Kind kind = Kind::kMax;

@@ -29,7 +29,7 @@ bool fits(graph::Pool::Kind kind, const Window& window) {
 
 // The kernels compute no gradient of the images.
 bool are_images(const graph::Graph& graph, ValueId x) {
-  return graph[x].shape[3] <= kMaxChannels && follows_from_inputs(graph, x);
+  return graph[x].shape[3] <= kMaxChannels && depends_on_inputs_only(graph, x);
 }
 
 void fuse_forward(Grouping& grouping, int at) {
