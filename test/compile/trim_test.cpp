@@ -36,7 +36,7 @@ TEST_CASE("trim: pixels that a pooling drops are not computed, down to the first
   CHECK(output_of("conv_backward_data", 0) == Shape{kBatch, 12, 12, 32});
 }
 
-TEST_CASE("trim: poolings behind the first, averages and pooled parameters keep their extents") {
+TEST_CASE("trim: only the max pooling of the first convolution is cut, not others or averages") {
   const auto pooled = [](const std::string& layers) {
     const Graph graph = training_graph(model(layers, {30, 30, 1}), sgd());
     std::vector<std::int64_t> heights;
@@ -59,6 +59,47 @@ TEST_CASE("trim: poolings behind the first, averages and pooled parameters keep 
         Heights{13, 5});
   CHECK(pooled("batch_norm, conv: {filters: 2, kernel_size: 5}, max_pool, conv: {filters: 2}, "
                "max_pool") == Heights{13, 5});
+}
+
+TEST_CASE("trim: a convolution in front of a cut pooling is cut too, the pooling reads all of it") {
+  // 30 -> 30 -> 15 -> 13 -> 6: the second pooling reads 12 of 13, which take 14 of 15 and 28 of 30.
+  const Graph graph =
+      training_graph(model("conv: {filters: 2, kernel_size: 5, padding: same}, max_pool, "
+                           "conv: {filters: 2}, max_pool",
+                           {30, 30, 1}),
+                     sgd());
+  const auto conv = std::ranges::find_if(
+      graph.nodes, [](const Node& node) { return std::holds_alternative<graph::Conv>(node.op); });
+  CHECK(graph[conv->outputs[0]].shape == Shape{kBatch, 28, 28, 2});
+  CHECK(std::get<graph::Conv>(conv->op).window.pad_after == std::array<std::int64_t, 2>{0, 0});
+  const auto pool = std::ranges::find_if(
+      graph.nodes, [](const Node& node) { return std::holds_alternative<graph::Pool>(node.op); });
+  CHECK(graph[pool->outputs[0]].shape == Shape{kBatch, 14, 14, 2});
+  CHECK(std::get<graph::Pool>(pool->op).window.pad_after == std::array<std::int64_t, 2>{0, 0});
+}
+
+TEST_CASE("trim: any kernels, paddings, strides and pool sizes, a graph whose shapes agree") {
+  int graphs = 0;
+  for (const int side : {19, 24, 30, 31}) {
+    for (const int kernel : {1, 3, 5}) {
+      for (const char* padding : {"same", "valid"}) {
+        for (const int pool : {2, 3}) {
+          for (const int stride : {1, 2}) {
+            const std::string layers = concat(
+                "conv: {filters: 2, kernel_size: ", kernel, ", padding: ", padding,
+                "}, max_pool: {pool_size: ", pool, "}, conv: {filters: 2, padding: ", padding,
+                ", strides: ", stride, "}, max_pool");
+            CAPTURE(side);
+            CAPTURE(layers);
+            // It infers the shape of every node again.
+            CHECK_NOTHROW(training_graph(model(layers, {side, side, 1}), sgd()));
+            ++graphs;
+          }
+        }
+      }
+    }
+  }
+  CHECK(graphs == 96);
 }
 
 TEST_CASE("trim: every pixel is read, by the pooling or by another node, nothing changes") {
