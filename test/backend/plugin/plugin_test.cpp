@@ -221,7 +221,7 @@ TEST_CASE("open_backends: GPUs by number, each replica gets the one that it asks
 }
 
 TEST_CASE(
-    "open_backends: processes of one machine, each takes its share of the GPUs that it sees") {
+    "open_backends: processes of one machine, equal shares of the GPUs, or the first if too few") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 6");
   const auto taken = [](std::int64_t replicas, int local_rank, int local_size,
                         const std::vector<int>& listed = {}) {
