@@ -17,8 +17,7 @@ configure() {  # PRESET [CMAKE OPTION...]
   local preset=$1
   shift
   mkdir -p "build/$preset"
-  cmake --preset "$preset" -DTRAINER_TESTS=ON -DTRAINER_WERROR=ON -DTRAINER_CUDA=ON \
-    -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@" \
+  cmake --preset "$preset" -DTRAINER_TESTS=ON -DTRAINER_WERROR=ON -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@" \
     > "build/$preset/configure.log" 2>&1 || { cat "build/$preset/configure.log"; return 1; }
 }
 

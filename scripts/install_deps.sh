@@ -30,7 +30,7 @@ for argument in "$@"; do
     --clang) packages+=(clang-19 libclang-rt-19-dev libomp-19-dev llvm-19) ;;
     --package) packages+=(dpkg-dev debootstrap patchelf xz-utils) ;;
     --peers) packages+=(openmpi-bin slurmctld slurmd slurm-client munge python3 python3-venv) ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint, --clang, --package and --peers are known" >&2; exit 2 ;;
   esac
 done

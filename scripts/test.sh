@@ -12,7 +12,7 @@ source scripts/build_functions.sh
 
 say "install"
 scripts/install_deps.sh --test
-# On a machine with the CUDA toolkit the tests take as long as elsewhere.
+# check.sh tests the CUDA backend, so that this script takes as long with the CUDA toolkit as without it.
 configure release -DTRAINER_CUDA=OFF
 build release
 say "test release"
