@@ -20,7 +20,6 @@
 #include "base/choices.h"
 #include "base/host_buffer.h"
 #include "cluster/communicator.h"
-#include "compile/compile.h"
 #include "graph/graph.h"
 
 namespace trainer::backend {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,12 +37,13 @@ std::vector<std::string> enum_words() {
   return words;
 }
 
+// Returns the first word of an enumerator.
 template <class E>
 constexpr std::string_view spell(E value) {
   for (const Spelling<E>& each : spellings(E{})) {
     if (each.value == value) return each.word;
   }
-  return "";
+  throw std::logic_error("an enumerator without a spelling");
 }
 
 }  // namespace trainer

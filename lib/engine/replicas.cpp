@@ -92,8 +92,10 @@ std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
   return concat("by ", rule, ", the rule for ", workers, " processes whose bits must repeat");
 }
 
+namespace {
+
 // Throws DeviceError if parallel.collective does not fit the devices of the replicas.
-static void check_collective(const Parallel& parallel, std::int64_t workers) {
+void check_collective(const Parallel& parallel, std::int64_t workers) {
   using config::Collective;
   if (parallel.collective == Collective::kAuto) return;
   const bool nccl = parallel.collective == Collective::kNccl;
@@ -112,6 +114,8 @@ static void check_collective(const Parallel& parallel, std::int64_t workers) {
       "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
       ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));
 }
+
+}  // namespace
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              std::int64_t workers,

@@ -1,5 +1,5 @@
-// The steps, and the use of the devices, since the last row of a hook that writes rows every
-// run.summary_every.
+// Collects the steps and the use of the devices since the last row of a hook that writes a row
+// every run.summary_every.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class SummaryWindow {
  public:
   explicit SummaryWindow(const config::Duration& summary_every) : summary_every_(summary_every) {}
 
-  // The state of the hook that a checkpoint stores.
+  // save() returns the text that a checkpoint stores; restore() takes it before start().
   std::string save() const { return steps_.save(); }
   void restore(const std::string& saved) { saved_ = saved; }
 

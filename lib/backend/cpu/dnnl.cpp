@@ -109,11 +109,15 @@ memory::data_type dnnl_type(DType type) {
   throw std::logic_error("unknown element type");
 }
 
-static memory::dims dnnl_dims(const Operand& operand) {
+namespace {
+
+memory::dims dnnl_dims(const Operand& operand) {
   if (operand.shape.rank() == 4) return {operand.n(), operand.c(), operand.h(), operand.w()};
   if (operand.layout == Layout::kBlocked) return {operand.n(), operand.c(), 1, 1};
   return memory::dims(operand.shape.dims());
 }
+
+}  // namespace
 
 memory::desc dnnl_desc(const Operand& operand, const Lowering& l) {
   const memory::dims dims = dnnl_dims(operand);

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "backend/cpu/dnnl.h"
-#include "backend/fuse/pattern.h"
 
 namespace trainer::backend {
 template class Lowering<cpu::CpuPolicy>;

@@ -118,12 +118,16 @@ Node emit(Value& value) {
   return writer.take();
 }
 
+namespace {
+
 // Returns the effective config with every key.
-static Node emit_config(const Config& config) {
+Node emit_config(const Config& config) {
   Config copy = config;
   ValueOf<Config> value(copy);
   return emit(value);
 }
+
+}  // namespace
 
 std::string to_yaml(const std::string& text) { return print_flow(scalar_node(text, true)); }
 

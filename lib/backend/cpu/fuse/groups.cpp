@@ -1,7 +1,5 @@
 #include "backend/cpu/fuse/groups.h"
 
-#include "backend/fuse/pattern.h"
-
 namespace trainer::backend::cpu {
 namespace {
 

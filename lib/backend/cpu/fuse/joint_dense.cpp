@@ -1,7 +1,6 @@
 // The dense layers that lanes compute together. lanes/joint_layers.h chooses these layers.
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lanes/joint_layers.h"
-#include "backend/fuse/pattern.h"
 #include "backend/placement.h"
 
 namespace trainer::backend::cpu {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "backend/cpu/ops/batch_statistics.h"
-#include "backend/fuse/pattern.h"
 
 namespace trainer::backend::cpu {
 

@@ -22,12 +22,16 @@ std::string cudnn_version() {
 
 void DestroyCudnn::operator()(cudnnHandle_t handle) const noexcept { cudnnDestroy(handle); }
 
+namespace {
+
 // Makes a handle for the current device.
-static CudnnHandle create_cudnn() {
+CudnnHandle create_cudnn() {
   cudnnHandle_t handle = nullptr;
   check(cudnnCreate(&handle), "cudnnCreate");
   return CudnnHandle(handle);
 }
+
+}  // namespace
 
 void Descriptor::Destroy::operator()(cudnnBackendDescriptor_t raw) const noexcept {
   cudnnBackendDestroyDescriptor(raw);
