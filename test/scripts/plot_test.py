@@ -26,6 +26,11 @@ def ramp_up(epoch):
     return (5e-5 - 1e-5) * 0.8 ** (epoch - 7) + 1e-5
 
 
+def short_peak(epoch):
+    """ramp_up() without the plateau."""
+    return 4e-5 * (epoch / 5 if epoch < 5 else 0.8 ** (epoch - 5)) + 1e-5
+
+
 def warm_step(epoch):
     return 0.5 * epoch / 2 if epoch < 2 else 0.5 * 0.1 ** int((epoch - 2) / 3 + 1e-9)
 
@@ -36,6 +41,8 @@ CASES = [
      ["warm-up", "sustain", "decay"]),
     ("{step: {every: 3 epochs}, warm_up: {over: 2 epochs}}", 30, 9, warm_step, ["warm-up", "decay"]),
     ("constant", 3000, 40, lambda e: 0.5, ["constant"]),
+    # The peak is between the evenly spaced steps that are drawn.
+    ("{ramp_up: {sustain_epochs: 0, by: step}}", 10, 5000, short_peak, ["warm-up", "decay"]),
 ]
 
 
@@ -53,6 +60,28 @@ def axis(root, kind, position):
     return lambda pixel: v0 + (pixel - p0) / (p1 - p0) * (v1 - v0)
 
 
+def notable_points(root):
+    circles = (c for c in root.iter(SVG + "circle") if c.get("class") == "notable")
+    return [(float(c.get("cx")), float(c.get("cy"))) for c in circles]
+
+
+def check_drawn_steps(drawn, steps, peak):
+    """Every step or at most 400: evenly spaced ones, with the peak and the last step."""
+    assert len(drawn) <= 400, len(drawn)
+    assert all(a < b for a, b in zip(drawn, drawn[1:])), drawn
+    stride = 1 if steps <= 400 else -(-steps // 395)
+    missing = {*range(0, steps, stride), peak, steps - 1} - set(drawn)
+    assert not missing, missing
+
+
+def check_inside(points, band):
+    """The band is as high as the frame."""
+    top = float(band.get("y"))
+    bottom = top + float(band.get("height"))
+    for point in points:
+        assert top <= point[1] <= bottom, (point, top, bottom)
+
+
 def check(program, folder, case):
     schedule, samples, epochs, expected, phases = case
     config, plot = folder / "config.yaml", folder / "lr.svg"
@@ -68,14 +97,15 @@ def check(program, folder, case):
     line = root.find(SVG + "polyline")
     points = [tuple(map(float, p.split(","))) for p in line.get("points").split()]
     steps, per_epoch = samples * epochs // 10, samples // 10
-    stride = -(-steps // 400)
-    assert len(points) == -(-steps // stride), len(points)
-    top = max(expected(i / per_epoch) for i in range(steps))
+    rates = [expected(step / per_epoch) for step in range(steps)]
+    top = max(rates)
     label_shift = 4  # the text of a y tick sits below its line
-    for i, (x, y) in enumerate(points):
-        epoch = i * stride / per_epoch
-        assert abs(epoch_of(x) - epoch) < 1e-3 * epochs, (epoch_of(x), epoch)
-        assert abs(rate_of(y + label_shift) - expected(epoch)) < 2e-3 * top, (i, y, expected(epoch))
+    drawn = [round(epoch_of(x) * per_epoch) for x, _ in points]
+    for step, (x, y) in zip(drawn, points):
+        assert abs(epoch_of(x) - step / per_epoch) < 1e-3 * epochs, (epoch_of(x), step)
+        assert abs(rate_of(y + label_shift) - rates[step]) < 2e-3 * top, (step, y, rates[step])
+    check_drawn_steps(drawn, steps, rates.index(top))
+    check_inside(points + notable_points(root), next(root.iter(SVG + "rect")))
     notable = {float(t.text) for t in texts(root, "notable")}
     for rate in (expected(0), top):
         assert any(abs(n - rate) < 1e-3 * top for n in notable), (rate, notable)

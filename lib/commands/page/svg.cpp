@@ -123,6 +123,10 @@ class LineChart {
       low_x = std::min(low_x, band.begin);
       high_x = std::max(high_x, band.end);
     }
+    for (const auto& [x, y] : chart.notable) {
+      low_y = std::min(low_y, y);
+      high_y = std::max(high_y, y);
+    }
     if (chart.y_from_zero) low_y = std::min(low_y, 0.0);
     arrange_legend();
     x_ = chart.log_x ? log_scale(low_x, high_x, kChartLeft, kChartRight)

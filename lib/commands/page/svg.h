@@ -36,7 +36,8 @@ struct Chart {
     std::string name;
   };
   std::vector<Band> bands = {};
-  // Points (x, y), by rising x, whose y is written beside them unless it would cover the y before.
+  // Points (x, y) by rising x that are marked, with y as text. A point whose text would cover the
+  // previous text is left out.
   std::vector<std::pair<double, double>> notable = {};
 };
 

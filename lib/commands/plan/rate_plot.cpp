@@ -11,6 +11,7 @@
 namespace trainer::commands {
 namespace {
 
+// A series with more points is thinned out when it is drawn; see drawn_points().
 constexpr std::int64_t kMaxPlotPoints = 400;
 
 // Returns the phases of the schedule in order, up to the end of the training.
@@ -39,8 +40,8 @@ std::vector<Chart::Band> list_phases(const config::Config& config,
   return phases;
 }
 
-// Returns the first and the last step, those where the highest rate begins and ends, and that of
-// the lowest rate, in order.
+// Returns in order: the first and last step, the first and last step of the highest rate, and the
+// first step of the lowest.
 std::vector<std::int64_t> list_notable_steps(const optim::LearningRate& rate,
                                              std::int64_t total_steps) {
   std::int64_t highest = 0, highest_end = 0, lowest = 0;
@@ -52,6 +53,21 @@ std::vector<std::int64_t> list_notable_steps(const optim::LearningRate& rate,
   }
   std::vector<std::int64_t> steps{0, highest, highest_end, lowest, total_steps - 1};
   std::ranges::sort(steps);
+  return steps;
+}
+
+// Returns the steps whose rates are drawn, by rising step: every step, or evenly spaced ones and
+// the notable ones.
+std::vector<std::int64_t> list_drawn_steps(std::int64_t total_steps,
+                                           const std::vector<std::int64_t>& notable) {
+  std::vector<std::int64_t> steps = notable;
+  const std::int64_t spaced =
+      total_steps > kMaxPlotPoints ? kMaxPlotPoints - std::ssize(notable) : kMaxPlotPoints;
+  const std::int64_t stride = (total_steps + spaced - 1) / spaced;
+  for (std::int64_t step = 0; step < total_steps; step += stride) steps.push_back(step);
+  std::ranges::sort(steps);
+  const auto repeated = std::ranges::unique(steps);
+  steps.erase(repeated.begin(), repeated.end());
   return steps;
 }
 
@@ -68,13 +84,11 @@ Chart make_rate_chart(const config::Config& config, const train::TrainingPlan& p
   chart.bands = list_phases(config, plan);
   if (steps == 0) return chart;
   const auto point = [&](std::int64_t step) { return std::pair(plan.epoch(step), rate(step)); };
-  const std::int64_t stride = (steps + kMaxPlotPoints - 1) / kMaxPlotPoints;
-  for (std::int64_t step = 0; step < steps; step += stride) {
+  const std::vector<std::int64_t> notable = list_notable_steps(rate, steps);
+  for (const std::int64_t step : list_drawn_steps(steps, notable)) {
     chart.series.front().points.push_back(point(step));
   }
-  for (const std::int64_t step : list_notable_steps(rate, steps)) {
-    chart.notable.push_back(point(step));
-  }
+  for (const std::int64_t step : notable) chart.notable.push_back(point(step));
   return chart;
 }
 
