@@ -7,6 +7,7 @@
 
 #include "base/process/process.h"
 #include "base/text.h"
+#include "version.h"
 
 namespace trainer::app {
 namespace {
@@ -37,9 +38,9 @@ bool ask_yes(const std::string& question) {
 
 }  // namespace
 
-commands::Context context() {
+commands::Context make_context() {
   commands::Context context{environment_variables(), version(), std::cout, std::cerr};
-  context.is_terminal = is_rewritable(context.environment);
+  context.out_is_terminal = is_rewritable(context.environment);
   context.errors_are_terminal = ::isatty(STDERR_FILENO) == 1;
   context.columns = terminal_columns;
   context.warn = warn;

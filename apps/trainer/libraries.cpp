@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/formats/table.h"
-#include "context.h"
 #include "line/command_line.h"
+#include "version.h"
 
 namespace trainer::app {
 namespace {

@@ -1,4 +1,4 @@
-// The command line: a list of commands, one file each, and the exit codes of what they throw.
+// Runs the command line and turns exceptions into exit codes.
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,11 +16,11 @@
 #include "base/system_error.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
-#include "context.h"
 #include "line/examples.h"
 #include "line/hints.h"
 #include "options/commands.h"
 #include "train/signals.h"
+#include "version.h"
 
 namespace trainer::app {
 namespace {
@@ -28,9 +28,8 @@ namespace {
 // Where choices of parallel.autotune are kept; "" without a home.
 std::string tuning_cache(const Environment& variables) {
   const auto folder = [&](const char* name, const char* inner) -> std::string {
-    const auto found = variables.find(name);
-    if (found == variables.end() || found->second.empty()) return "";
-    return (std::filesystem::path(found->second) / inner).string();
+    const std::string place = read_variable(variables, name);
+    return place.empty() ? "" : (std::filesystem::path(place) / inner).string();
   };
   for (const std::string& place :
        {folder("TRAINER_CUDA_PLAN_CACHE", ""), folder("XDG_CACHE_HOME", "trainer"),

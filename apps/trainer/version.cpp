@@ -1,4 +1,4 @@
-#include "context.h"
+#include "version.h"
 
 namespace trainer::app {
 

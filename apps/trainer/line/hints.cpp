@@ -12,7 +12,7 @@
 namespace trainer::app {
 namespace {
 
-// The nearest command's name is what a mistyped one needs; CLI11 would complain of its arguments.
+// CLI11 would report the arguments of an unknown command; this check suggests the nearest command.
 void check_command(const std::vector<CommandDescription>& commands, const std::string& word) {
   std::vector<std::string> names;
   for (const CommandDescription& command : commands) names.push_back(command.name);
@@ -24,7 +24,7 @@ void check_command(const std::vector<CommandDescription>& commands, const std::s
   throw ConfigError({}, config::unknown("command", word, "Commands", names));
 }
 
-// Options of other programs, with what to write instead.
+// These options of other programs are rejected with what to write instead.
 constexpr struct {
   const char* name;
   const char* instead;
@@ -52,7 +52,7 @@ constexpr struct {
     {"--dropout", "dropout: 0.5 as a layer of model.head or model.layers of the config"},
     {"--cpu", "--set parallel.device=cpu"},
 };
-// Names that have no meaning in a command without the option that stands for them.
+// These names stand for `option`, in commands that have it.
 constexpr struct {
   std::string_view name, option, value;
 } kShortNames[] = {

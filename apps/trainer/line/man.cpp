@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "commands/explain/explain.h"
-#include "context.h"
 #include "options/commands.h"
+#include "version.h"
 
 namespace trainer::app {
 namespace {

@@ -19,7 +19,7 @@ void add_benchmark(CommandLine& line) {
       .excludes(input_only);
   command.add_flag("--synthetic", arguments->synthetic,
                    "Random images of the model's input and classes as data");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

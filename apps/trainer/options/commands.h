@@ -1,4 +1,4 @@
-// The options of the program's commands, one file each.
+// Declares the functions that add the commands to the command line.
 #pragma once
 
 #include "line/command_line.h"

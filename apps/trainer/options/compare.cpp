@@ -24,7 +24,7 @@ void add_compare(CommandLine& line) {
                    "The results of the last checkpoints, also if runs have kept best ones; "
                    "predicts anew for McNemar's test");
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 void add_diff(CommandLine& line) {
@@ -33,7 +33,7 @@ void add_diff(CommandLine& line) {
       "diff", "The first step at which two runs part, and what differs; exit code 5 when they do");
   command.add_option("runs", arguments->runs, "Two run folders").required().expected(2, 2);
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -38,7 +38,7 @@ void add_crossval(CommandLine& line) {
       .type_name("CLASS");
   add_settings(command, *arguments);
   command.remove_option("--run-dir");  // each fold has a folder of its own in --dir
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -1,5 +1,4 @@
 #include "commands/data/command.h"
-#include "commands/suspects/suspects.h"
 #include "options/options.h"
 
 namespace trainer::app {
@@ -31,10 +30,7 @@ void add_data(CommandLine& line) {
       .type_name("FILE");
   command.add_flag("--overwrite", arguments->overwrite, "Replace files that exist");
   command.add_option("--samples", arguments->samples, "Images on the sheet").at_least_one();
-  command.run([arguments] {
-    return arguments->suspects.empty() ? commands::execute(*arguments, context())
-                                       : commands::find_suspects(*arguments, context());
-  });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

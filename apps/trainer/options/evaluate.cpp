@@ -98,7 +98,7 @@ void add_evaluate(CommandLine& line) {
   command.add_flag("--quiet", arguments->quiet, "Only the line of results");
   command.run([arguments] {
     check_positive_class(arguments->decisions);
-    return commands::execute(*arguments, context());
+    return commands::execute(*arguments, make_context());
   });
 }
 

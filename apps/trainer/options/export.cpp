@@ -22,7 +22,7 @@ void add_export(CommandLine& line) {
   add_overrides(command, arguments->overrides, Shorthands::kNone);
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
   command.add_flag("--quiet", arguments->quiet, "Say nothing of what was written");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -21,7 +21,7 @@ void add_find(CommandLine& line) {
   command.add_option("--most", arguments->sizes.most, "batch-size: the largest").at_least_one();
   command.add_option("--seconds", arguments->sizes.seconds, "batch-size: time to measure each")
       .positive();
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

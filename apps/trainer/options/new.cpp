@@ -7,7 +7,7 @@
 namespace trainer::app {
 namespace {
 
-config::Backbone::Name backbone_named(const std::string& name) {
+config::Backbone::Name parse_backbone(const std::string& name) {
   using Name = config::Backbone::Name;
   if (const std::optional<Name> value = parse_enum<Name>(name)) return *value;
   throw ConfigError(
@@ -33,7 +33,7 @@ void add_new(CommandLine& line) {
   command
       .add_action(
           "--backbone",
-          [arguments](const std::string& name) { arguments->backbone = backbone_named(name); },
+          [arguments](const std::string& name) { arguments->backbone = parse_backbone(name); },
           "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
           "whose weights are found when left out")
       .type_name("NAME");
@@ -44,7 +44,7 @@ void add_new(CommandLine& line) {
       .type_name("PATTERN");
   command.add_flag("--overwrite", arguments->overwrite, "Replace the file");
   add_overrides(command, arguments->settings, Shorthands::kNone);
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -9,7 +9,7 @@ struct PlanOptions : commands::PlanArguments {
   std::string gpus;  // workers to simulate when a link is given, else parallel.gpus
 };
 
-// What --gpus means is known when all options are.
+// Applies --gpus once all options are read: with --link it is a number of workers.
 void take_gpus(PlanOptions& arguments) {
   if (arguments.simulation.link.empty()) {
     if (!arguments.gpus.empty()) {
@@ -93,7 +93,7 @@ void add_plan(CommandLine& line) {
   add_simulation(command, *arguments);
   command.run([arguments] {
     take_gpus(*arguments);
-    return commands::execute(*arguments, context());
+    return commands::execute(*arguments, make_context());
   });
 }
 

@@ -6,7 +6,7 @@ namespace trainer::app {
 namespace {
 
 // Rules over several options.
-void check_options(const commands::PredictArguments& arguments) {
+void check_predict_options(const commands::PredictArguments& arguments) {
   if (arguments.overwrite && arguments.features.empty() && arguments.heatmaps.folder.empty() &&
       arguments.sheet.empty()) {
     reject_missing("--overwrite", "--features, --heatmap or --sheet");
@@ -135,8 +135,8 @@ void add_predict(CommandLine& line) {
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");
   command.run([arguments] {
-    check_options(*arguments);
-    return commands::execute(*arguments, context());
+    check_predict_options(*arguments);
+    return commands::execute(*arguments, make_context());
   });
 }
 

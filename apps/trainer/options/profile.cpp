@@ -12,7 +12,7 @@ void add_profile(CommandLine& line) {
       .at_least_one();
   command.add_option("--trace", arguments->trace, "File for Perfetto or chrome://tracing");
   command.add_flag("--overwrite", arguments->overwrite, "Replace a trace that exists");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -33,7 +33,7 @@ void add_report(CommandLine& line) {
       .not_negative();
   add_last(command, arguments->last);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

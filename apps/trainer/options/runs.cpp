@@ -7,22 +7,24 @@ namespace {
 
 constexpr const char* kClean = "clean";
 
-struct RunsWords {
+struct RunsOptions {
   std::vector<std::string> words;  // folders, after `clean` where checkpoints are removed
   bool dry_run = false, json = false;
 };
 
-commands::RunsArguments to_arguments(const RunsWords& line) {
-  const bool cleans = !line.words.empty() && line.words.front() == kClean;
-  if (line.dry_run && !cleans) reject_missing("--dry-run", kClean);
-  return {
-      {line.words.begin() + (cleans ? 1 : 0), line.words.end()}, cleans, line.dry_run, line.json};
+commands::RunsArguments to_arguments(const RunsOptions& options) {
+  const bool cleans = !options.words.empty() && options.words.front() == kClean;
+  if (options.dry_run && !cleans) reject_missing("--dry-run", kClean);
+  return {{options.words.begin() + (cleans ? 1 : 0), options.words.end()},
+          cleans,
+          options.dry_run,
+          options.json};
 }
 
 }  // namespace
 
 void add_runs(CommandLine& line) {
-  const auto arguments = std::make_shared<RunsWords>();
+  const auto arguments = std::make_shared<RunsOptions>();
   const Command command = line.add_command(
       "runs", "The runs in a folder with their states and best values; clean removes checkpoints");
   command.add_option("folder", arguments->words,
@@ -30,7 +32,7 @@ void add_runs(CommandLine& line) {
                      "but the newest and the best of each run");
   command.add_flag("--dry-run", arguments->dry_run, "clean: only list what would be removed");
   command.add_flag("--json", arguments->json, "JSON objects, one per line");
-  command.run([arguments] { return commands::execute(to_arguments(*arguments), context()); });
+  command.run([arguments] { return commands::execute(to_arguments(*arguments), make_context()); });
 }
 
 }  // namespace trainer::app

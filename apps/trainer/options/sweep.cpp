@@ -35,7 +35,7 @@ void add_sweep(CommandLine& line) {
                    "Accuracy and loss of the last checkpoints, also if runs have kept best ones");
   add_settings(command, *arguments);
   command.remove_option("--run-dir");  // each point has a folder of its own in --dir
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

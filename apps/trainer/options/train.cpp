@@ -38,7 +38,7 @@ void add_train(CommandLine& line) {
                   "File with the secret that all processes of the job share; else "
                   "TRAINER_SECRET")
       .type_name("FILE");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

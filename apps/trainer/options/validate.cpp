@@ -9,7 +9,7 @@ void add_validate(CommandLine& line) {
   command.add_option("configs", arguments->configs, "Config files").required();
   add_overrides(command, arguments->overrides);
   command.add_flag("--json", arguments->json, "One JSON object per config on standard output");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -20,7 +20,7 @@ void add_verify(CommandLine& line) {
       .delimiter(',')
       .at_least_one();
   command.add_option("--steps", arguments->steps, "Length of the runs").in_range(2, 1000000000);
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

@@ -13,7 +13,7 @@ void add_weights(CommandLine& line) {
                      "Backbones whose weights to download: into $WEIGHTS_DIR, else `weights` if "
                      "this folder exists, else ~/.keras/models; a list of all when left out");
   command.add_flag("--json", arguments->json, "JSON objects, one per line");
-  command.run([arguments] { return commands::execute(*arguments, context()); });
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 }  // namespace trainer::app

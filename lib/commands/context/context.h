@@ -17,7 +17,7 @@ struct Context {
   std::string version;  // the version of the program: "trainer 0.1.0 (commit ...)"
   std::ostream& out;    // standard output: results
   std::ostream& errors;
-  bool is_terminal = false;  // `out` is a terminal that can rewrite a line
+  bool out_is_terminal = false;  // `out` is a terminal that can rewrite a line
   bool errors_are_terminal = false;
   std::function<int()> columns = {};  // returns the width of the terminal
   // Shows the user a line beside the results; nothing for an empty text.

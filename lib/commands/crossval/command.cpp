@@ -21,13 +21,12 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
   } else {
     write_plan(plan);
   }
-  std::vector<PointState> points = train_points(arguments, plan, ScoredCheckpoint::kBest, context);
+  const auto scored = arguments.best ? ScoredCheckpoint::kBest : ScoredCheckpoint::kLast;
+  std::vector<PointState> points = train_or_collect(arguments, plan, scored, context);
   const auto missing =
       std::ranges::count_if(points, [](const PointState& point) { return !point.is_done(); });
   const int code = find_exit_code(points);
-  const Summary summary =
-      summarize(plan, std::move(points), std::nullopt,
-                arguments.best ? ScoredCheckpoint::kBest : ScoredCheckpoint::kLast);
+  const Summary summary = summarize(plan, std::move(points), std::nullopt, scored);
   write_tables(summary, plan.folder);
   const Path report = plan.folder / "report.html";
   if (missing > 0) {

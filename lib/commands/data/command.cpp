@@ -1,10 +1,15 @@
 #include "commands/data/command.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/text.h"
 #include "commands/data/array_print.h"
 #include "commands/data/check_print.h"
 #include "commands/data/sheet.h"
+#include "commands/suspects/suspects.h"
 #include "data/check.h"
 #include "data/check_arrays.h"
 
@@ -23,10 +28,45 @@ int check_array_samples(const DataArguments& arguments, const config::Config& co
   return check.clean() ? kExitOk : kExitData;
 }
 
+// Writes the suspects and, if it is asked for, their sheet.
+int write_suspects_and_sheet(const DataArguments& arguments, const config::Config& config,
+                             const Context& context) {
+  check_output_path("--output", arguments.output, arguments.overwrite);
+  std::error_code error;
+  if (!config.data.relabel.empty() &&
+      std::filesystem::equivalent(arguments.output, config.data.relabel, error)) {
+    throw ConfigError({}, concat("--output: ", printable(arguments.output),
+                                 " is the file of data.relabel, whose corrections would be lost; "
+                                 "give another file"));
+  }
+  if (!arguments.sheet.empty()) {
+    check_output_path("--sheet", arguments.sheet, arguments.overwrite);
+  }
+  const JudgingRuns runs = find_judging_runs(arguments.suspects);
+  const LabelledImages images(config);
+  const Suspects suspects = find_suspects(images, runs, context.environment, context.warn);
+  write_suspects(suspects, images, arguments.output);
+  if (!arguments.sheet.empty()) {
+    write_suspect_sheet(suspects, images, arguments.samples, arguments.sheet);
+  }
+  if (arguments.json) {
+    context.out << to_json(suspects, images);
+    if (!arguments.sheet.empty()) context.out << sheet_json(arguments.sheet);
+    return kExitOk;
+  }
+  context.out << to_text(suspects, images);
+  if (!arguments.sheet.empty()) context.out << "wrote " << printable(arguments.sheet) << '\n';
+  context.out << "wrote " << printable(arguments.output)
+              << ": correct its labels, empty those of images to leave out, and name the file in "
+                 "data.relabel\n";
+  return kExitOk;
+}
+
 }  // namespace
 
 int execute(const DataArguments& arguments, const Context& context) {
   const config::Config config = load(arguments, context).config;
+  if (!arguments.suspects.empty()) return write_suspects_and_sheet(arguments, config, context);
   if (!arguments.sheet.empty()) {
     check_output_path("--sheet", arguments.sheet, arguments.overwrite);
     write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);

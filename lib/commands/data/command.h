@@ -11,12 +11,12 @@ namespace trainer::commands {
 struct DataArguments : ConfigArguments {
   std::string group_by;  // regular expression on paths; its group must stay within one split
   std::string sheet;     // write a contact sheet here in place of checking
-  std::string suspects;  // a run or folder of crossval; see find_suspects()
+  std::string suspects;  // a run or folder of crossval; see find_judging_runs()
   std::string output = "suspects.csv";  // the file that --suspects writes
   bool overwrite = false;               // a sheet or suspects that exist
   std::int64_t samples = 64;
 };
-// Checks the samples, or writes the sheet.
+// Checks the samples, writes the sheet, or looks for suspects. Throws Error.
 int execute(const DataArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

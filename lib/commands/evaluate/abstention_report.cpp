@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "engine/metrics/metrics.h"
 

@@ -21,16 +21,23 @@
 namespace trainer::commands {
 namespace {
 
-int follow_run(const EvaluateArguments& arguments, const Context& context) {
+// Returns the arguments that open `run`.
+ModelArguments find_model(const EvaluateArguments& arguments, const std::string& run) {
+  ModelArguments model = arguments;
+  model.model = run;
+  return model;
+}
+
+int follow_run(const EvaluateArguments& arguments, const std::string& run, const Context& context) {
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
-  if (is_config(arguments.model)) {
+  if (is_config(run)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",
-                                 arguments.model));
+                                 run));
   }
   FollowOptions options{
-      arguments.model, parse_split(arguments.split), arguments.overrides, context.environment, {},
+      run,         parse_split(arguments.split), arguments.overrides, context.environment, {},
       context.warn};
   const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
   if (arguments.json) {
@@ -41,13 +48,14 @@ int follow_run(const EvaluateArguments& arguments, const Context& context) {
                                                       {{}, std::chrono::system_clock::now, {}}));
   }
   const Followed followed = follow(std::move(options));
-  print_followed(followed, arguments.model, arguments.json, context.out);
+  print_followed(followed, run, arguments.json, context.out);
   return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
-int evaluate_model(const EvaluateArguments& arguments, const Context& context) {
-  if (arguments.follow) return follow_run(arguments, context);
-  const OpenedModel opened = open_model(arguments, context);
+int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
+                   const Context& context) {
+  if (arguments.follow) return follow_run(arguments, run, context);
+  const OpenedModel opened = open_model(find_model(arguments, run), context);
   std::optional<engine::ThresholdGoal> goal;
   if (!arguments.thresholds.empty()) {
     goal = parse_thresholds(arguments.thresholds, opened, arguments.split);
@@ -71,20 +79,21 @@ int evaluate_model(const EvaluateArguments& arguments, const Context& context) {
                               : engine::evaluate(engine, split.dataset(), options);
   context.warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   context.warn(note_on_predictions(opened));
-  const EvaluationReport report{arguments.model,    opened.step, opened.checkpoint, split.split,
-                                split.data.classes, *metrics,    thresholds};
+  const EvaluationReport report{
+      run, opened.step, opened.checkpoint, split.split, split.data.classes, *metrics, thresholds};
   if (arguments.json) {
     print_report_json(report, context.out);
   } else {
     print_report(report, arguments.quiet, context.out);
   }
-  decisions.print({arguments.model, arguments.json, arguments.quiet, context.out});
+  decisions.print({run, arguments.json, arguments.quiet, context.out});
   return kExitOk;
 }
 
-int evaluate_mean(const EvaluateArguments& arguments, const Context& context) {
+int evaluate_mean(const EvaluateArguments& arguments, const std::string& run,
+                  const Context& context) {
   const EnsembleScores scores =
-      evaluate_ensemble(open_models(arguments, arguments.ensemble, context),
+      evaluate_ensemble(open_models(find_model(arguments, run), arguments.ensemble, context),
                         parse_split(arguments.split), arguments.flip, context.warn);
   if (arguments.json) {
     context.out << ensemble_json(scores) << std::endl;
@@ -102,22 +111,19 @@ int execute(const EvaluateArguments& arguments, const Context& context) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of one run; evaluate ",
                                  runs[1], " by a command of its own"));
   }
-  EvaluateArguments each = arguments;
   if (!arguments.ensemble.empty()) {
     if (runs.size() > 1) {
       throw ConfigError({}, concat("--ensemble: give one run before it, and ", runs[1],
                                    " in its list, with commas between"));
     }
-    each.model = runs[0];
-    return evaluate_mean(each, context);
+    return evaluate_mean(arguments, runs[0], context);
   }
   // One after another, each below its name where there are several.
   for (const std::string& run : runs) {
     if (runs.size() > 1 && !arguments.json) {
       context.out << (&run == &runs.front() || arguments.quiet ? "" : "\n") << run << ":\n";
     }
-    each.model = run;
-    if (const int code = evaluate_model(each, context); code != kExitOk) return code;
+    if (const int code = evaluate_model(arguments, run, context); code != kExitOk) return code;
   }
   return kExitOk;
 }

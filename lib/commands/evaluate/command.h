@@ -1,5 +1,4 @@
-// The command `evaluate`. A task of `train` that evaluates the training of others has its arguments
-// too.
+// The command `evaluate`. `train` runs it as the evaluator of a job.
 #pragma once
 
 #include <string>
@@ -11,7 +10,8 @@
 namespace trainer::commands {
 
 struct EvaluateArguments : ModelArguments {
-  // Runs, checkpoints or configs, which are evaluated one after another in place of `model`.
+  // Runs, checkpoints or configs, at least one, which are evaluated one after another. `model` is
+  // ignored.
   std::vector<std::string> runs;
   // If empty: test, or validation where there is no test split. With follow, validation is first.
   std::string split;

@@ -99,11 +99,10 @@ void Decisions::calibrate(const DecisionOutput& output) {
   const CalibrationReport report =
       commands::calibrate(find_validation_scores("--calibrate"), split_, scores_);
   temperature_ = report.temperature;
-  const Json json = calibration_json(report);
-  const std::string stored = store_result(opened_, evaluation_.flip, kCalibrationFile, json);
-  if (output.json) return print_result_json("calibrated", output.run, json, stored, output.out);
-  output.out << (output.quiet ? "" : "\n");
-  print_calibration(report, stored, output.quiet, output.out);
+  store_and_print(output, "calibrated", kCalibrationFile, calibration_json(report),
+                  [&](const std::string& stored) {
+                    print_calibration(report, stored, output.quiet, output.out);
+                  });
 }
 
 void Decisions::draw_curves(const DecisionOutput& output) {
@@ -129,25 +128,17 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
       find_operating_report(options_.operating_point, positive, classes.at(positive),
                             find_validation_scores("--operating-point"), split_, scores_);
   if (classes.size() == 2) threshold_ = DecisionThreshold{positive, report.log_odds};
-  const Json json = operating_point_json(report);
-  const std::string stored = store_result(opened_, evaluation_.flip, kOperatingPointFile, json);
-  if (output.json) {
-    return print_result_json("operating_point", output.run, json, stored, output.out);
-  }
-  output.out << (output.quiet ? "" : "\n");
-  print_operating_point(report, stored, output.out);
+  store_and_print(
+      output, "operating_point", kOperatingPointFile, operating_point_json(report),
+      [&](const std::string& stored) { print_operating_point(report, stored, output.out); });
 }
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
   const CostReport report = make_cost_report(options_.operating_point, *costs_, opened_.classes,
                                              choose_temperature(), to_string(split_), scores_);
-  const Json json = costs_json(report);
-  const std::string stored = store_result(opened_, evaluation_.flip, kOperatingPointFile, json);
-  if (output.json) {
-    return print_result_json("operating_point", output.run, json, stored, output.out);
-  }
-  output.out << (output.quiet ? "" : "\n");
-  print_costs(report, stored, output.quiet, output.out);
+  store_and_print(
+      output, "operating_point", kOperatingPointFile, costs_json(report),
+      [&](const std::string& stored) { print_costs(report, stored, output.quiet, output.out); });
 }
 
 void Decisions::abstain(const DecisionOutput& output) {
@@ -162,11 +153,17 @@ void Decisions::abstain(const DecisionOutput& output) {
   AbstentionReport report = make_abstention_report(
       *options_.abstain, options, find_validation_scores("--abstain"), split_, scores_);
   report.criterion = std::move(criterion);
-  const Json json = abstention_json(report);
-  const std::string stored = store_result(opened_, evaluation_.flip, kAbstentionFile, json);
-  if (output.json) return print_result_json("abstention", output.run, json, stored, output.out);
+  store_and_print(output, "abstention", kAbstentionFile, abstention_json(report),
+                  [&](const std::string& stored) { print_abstention(report, stored, output.out); });
+}
+
+void Decisions::store_and_print(
+    const DecisionOutput& output, const char* event, const char* file, const Json& result,
+    const std::function<void(const std::string& stored)>& print_text) const {
+  const std::string stored = store_result(opened_, evaluation_.flip, file, result);
+  if (output.json) return print_result_json(event, output.run, result, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
-  print_abstention(report, stored, output.out);
+  print_text(stored);
 }
 
 double Decisions::choose_temperature() {

@@ -1,6 +1,5 @@
 #include "commands/evaluate/evaluation_report.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>

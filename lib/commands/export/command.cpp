@@ -18,7 +18,8 @@ namespace trainer::commands {
 namespace {
 
 // Returns the part of the output line about the temperature.
-std::string temperature_text(const std::string& format, const ExportedTemperature& temperature) {
+std::string describe_exported_temperature(const std::string& format,
+                                          const ExportedTemperature& temperature) {
   if (temperature.value == 1) return "";
   const std::string value = fixed(temperature.value, 4);
   if (temperature.is_applied) return concat("; logits are divided by the temperature ", value);
@@ -62,7 +63,8 @@ int execute(const ExportArguments& arguments, const Context& context) {
             ? "the untrained model"
             : concat("step ", opened.step, is_best ? " (the best checkpoint)" : "");
     context.out << arguments.output << ": " << what << " of " << arguments.model << ", as "
-                << arguments.format << temperature_text(arguments.format, temperature) << '\n';
+                << arguments.format << describe_exported_temperature(arguments.format, temperature)
+                << '\n';
   }
   return kExitOk;
 }

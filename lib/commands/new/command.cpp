@@ -12,8 +12,8 @@
 namespace trainer::commands {
 namespace {
 
-std::string text_for(const NewArguments& arguments, const std::string& output,
-                     const Context& context) {
+std::string make_config_text(const NewArguments& arguments, const std::string& output,
+                             const Context& context) {
   const Path source = arguments.source;
   const SourceKind kind = find_source_kind(source);
   if (kind == SourceKind::kConfig) reject_installed_elsewhere(source.string());
@@ -51,7 +51,7 @@ int execute(const NewArguments& arguments, const Context& context) {
   const std::string output =
       arguments.output.empty() ? default_output(arguments.source) : arguments.output;
   check_output_path("--output", output, arguments.overwrite);
-  write_config(text_for(arguments, output, context), output, context.environment);
+  write_config(make_config_text(arguments, output, context), output, context.environment);
   const std::string word = shell_word(output);
   context.out << output << "\nnext: trainer plan " << word << "\n      trainer train " << word
               << '\n';

@@ -24,8 +24,8 @@ std::optional<PredictionSheet> make_sheet(const PredictArguments& arguments,
   return PredictionSheet(inputs, opened.classes, arguments.limit, arguments.sheet_samples);
 }
 
-void write_sheet(const PredictArguments& arguments, const std::optional<PredictionSheet>& sheet,
-                 const Context& context) {
+void write_prediction_sheet(const PredictArguments& arguments,
+                            const std::optional<PredictionSheet>& sheet, const Context& context) {
   if (!sheet) return;
   write_file_atomic(arguments.sheet, sheet->html("Predictions of " + arguments.model));
   if (arguments.quiet) return;
@@ -33,8 +33,8 @@ void write_sheet(const PredictArguments& arguments, const std::optional<Predicti
       Notice::note(concat("wrote ", printable(arguments.sheet), ": ", sheet->count_text())));
 }
 
-int write_features(const PredictArguments& arguments, const OpenedModel& opened,
-                   const std::vector<PredictionInput>& inputs, const Context& context) {
+int predict_features(const PredictArguments& arguments, const OpenedModel& opened,
+                     const std::vector<PredictionInput>& inputs, const Context& context) {
   FeatureEngine features = make_feature_engine(opened, inputs, arguments.layer);
   SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
   const std::int64_t images = write_features(
@@ -103,7 +103,7 @@ int predict_mean(const PredictArguments& arguments, const Context& context) {
     predict_ensemble(members, input,
                      {first.opened.config.model.loss, arguments.limit, arguments.flip}, each);
   }
-  write_sheet(arguments, sheet, context);
+  write_prediction_sheet(arguments, sheet, context);
   return skipped.exit_code(first.inputs);
 }
 
@@ -120,7 +120,7 @@ int execute(const PredictArguments& arguments, const Context& context) {
   const OpenedModel opened = open_model(arguments, context);
   const auto inputs = open_prediction_inputs(opened, arguments.images, parse_split(arguments.split),
                                              arguments.on_error != OnError::kFail, context.warn);
-  if (!arguments.features.empty()) return write_features(arguments, opened, inputs, context);
+  if (!arguments.features.empty()) return predict_features(arguments, opened, inputs, context);
   context.warn(note_on_predictions(opened));
   if (opened.is_multi_label()) return write_labels(arguments, opened, inputs, context);
   const auto engine = make_engine(opened, inputs);
@@ -160,7 +160,7 @@ int execute(const PredictArguments& arguments, const Context& context) {
     });
   }
   if (abstention) context.warn(Notice::note(coverage.text()));
-  write_sheet(arguments, sheet, context);
+  write_prediction_sheet(arguments, sheet, context);
   return skipped.exit_code(inputs);
 }
 

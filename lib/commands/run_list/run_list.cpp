@@ -306,7 +306,7 @@ int execute(const RunsArguments& arguments, const Context& context) {
   if (folders.empty() && std::filesystem::is_directory("runs")) folders.emplace_back("runs");
   const std::vector<RunRow> rows = list_runs(folders);
   if (!arguments.clean) {
-    const auto columns = context.is_terminal ? std::optional(context.columns()) : std::nullopt;
+    const auto columns = context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
     if (arguments.json) {
       print_runs_json(rows, context.out);
     } else {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "commands/open_model/find_class.h"
 #include "data/samples/splits.h"
 
 namespace trainer::commands {
@@ -31,8 +32,7 @@ LabelledImages::LabelledImages(const config::Config& config)
 }
 
 std::string LabelledImages::class_name(std::int32_t label) const {
-  const std::size_t index = label;
-  return index < sets_.classes.size() ? sets_.classes[index] : std::to_string(label);
+  return commands::class_name(sets_.classes, static_cast<std::size_t>(label));
 }
 
 std::vector<std::size_t> LabelledImages::find(const std::string& path, Split first) const {

@@ -1,7 +1,6 @@
 #include "commands/suspects/suspects.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -23,7 +22,7 @@ class SuspectList {
   explicit SuspectList(std::size_t images) : places_(images) {}
 
   // Returns the suspect, whose score is that of its first reason.
-  Suspect& add(std::size_t image, Reason reason, double score) {
+  Suspect& add(std::size_t image, SuspectReason reason, double score) {
     if (places_[image] == 0) {
       list_.emplace_back();
       list_.back().image = image;
@@ -47,7 +46,7 @@ void add_wrong_labels(const LabelledImages& images, const JudgedImages& judged, 
   for (const std::size_t image : judged.images) labels.push_back(images.all()[image].label);
   const std::size_t classes = judged.probabilities.size() / judged.images.size();
   for (const WrongLabel& wrong : find_wrong_labels(labels, judged.probabilities, classes)) {
-    list.add(judged.images[wrong.sample], Reason::kWrongLabel, wrong.margin).suggested =
+    list.add(judged.images[wrong.sample], SuspectReason::kWrongLabel, wrong.margin).suggested =
         wrong.suggested;
     ++result.wrong_labels;
   }
@@ -105,7 +104,7 @@ std::vector<std::vector<std::size_t>> find_copied_images(
 void add_copies(const LabelledImages& images, const std::vector<std::vector<std::size_t>>& groups,
                 Suspects& result, SuspectList& list) {
   std::vector<std::vector<std::size_t>> in_splits;
-  const auto add = [&](const std::vector<std::size_t>& group, Reason reason) {
+  const auto add = [&](const std::vector<std::size_t>& group, SuspectReason reason) {
     result.copies.push_back(group);
     for (const std::size_t image : group) {
       Suspect& suspect = list.add(image, reason, 1);
@@ -121,27 +120,29 @@ void add_copies(const LabelledImages& images, const std::vector<std::vector<std:
       splits.insert(images.all()[image].split);
     }
     if (labels.size() > 1) {
-      add(group, Reason::kCopyOfOtherLabel);
+      add(group, SuspectReason::kCopyOfOtherLabel);
     } else if (splits.size() > 1) {
       in_splits.push_back(group);
     } else {
       ++result.harmless_copies;
     }
   }
-  for (const std::vector<std::size_t>& group : in_splits) add(group, Reason::kCopyInOtherSplit);
+  for (const std::vector<std::size_t>& group : in_splits) {
+    add(group, SuspectReason::kCopyInOtherSplit);
+  }
 }
 
 }  // namespace
 
-const char* to_string(Reason reason) {
+const char* to_string(SuspectReason reason) {
   switch (reason) {
-    case Reason::kWrongLabel:
+    case SuspectReason::kWrongLabel:
       return "wrong_label";
-    case Reason::kCopyOfOtherLabel:
+    case SuspectReason::kCopyOfOtherLabel:
       return "copy_of_other_label";
-    case Reason::kCopyInOtherSplit:
+    case SuspectReason::kCopyInOtherSplit:
       return "copy_in_other_split";
-    case Reason::kOutlier:
+    case SuspectReason::kOutlier:
       return "outlier";
   }
   return "";
@@ -161,7 +162,7 @@ Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
   add_copies(images, find_copied_images(images, warn), result, list);
   result.outliers = find_feature_outliers(images, runs, judged, environment, warn);
   for (const FeatureOutlier& outlier : result.outliers) {
-    list.add(outlier.image, Reason::kOutlier, outlier.ratio);
+    list.add(outlier.image, SuspectReason::kOutlier, outlier.ratio);
   }
   result.list = list.take();
   return result;
@@ -172,7 +173,7 @@ void write_suspects(const Suspects& suspects, const LabelledImages& images, cons
   for (const Suspect& suspect : suspects.list) {
     const LabelledImage& image = images.all()[suspect.image];
     std::string reasons;
-    for (const Reason reason : suspect.reasons) {
+    for (const SuspectReason reason : suspect.reasons) {
       reasons += concat(reasons.empty() ? "" : " ", to_string(reason));
     }
     text += concat(csv_cell(image.path), ',', csv_cell(images.class_name(image.label)), ',',
@@ -202,39 +203,6 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
                   Path(image.path).filename().string()};
   }
   write_file_atomic(path, draw_tiles(images.spec().image_shape, tiles));
-}
-
-int find_suspects(const DataArguments& arguments, const Context& context) {
-  const config::Config config = load(arguments, context).config;
-  check_output_path("--output", arguments.output, arguments.overwrite);
-  std::error_code error;
-  if (!config.data.relabel.empty() &&
-      std::filesystem::equivalent(arguments.output, config.data.relabel, error)) {
-    throw ConfigError({}, concat("--output: ", printable(arguments.output),
-                                 " is the file of data.relabel, whose corrections would be lost; "
-                                 "give another file"));
-  }
-  if (!arguments.sheet.empty()) {
-    check_output_path("--sheet", arguments.sheet, arguments.overwrite);
-  }
-  const JudgingRuns runs = find_judging_runs(arguments.suspects);
-  const LabelledImages images(config);
-  const Suspects suspects = find_suspects(images, runs, context.environment, context.warn);
-  write_suspects(suspects, images, arguments.output);
-  if (!arguments.sheet.empty()) {
-    write_suspect_sheet(suspects, images, arguments.samples, arguments.sheet);
-  }
-  if (arguments.json) {
-    context.out << to_json(suspects, images);
-    if (!arguments.sheet.empty()) context.out << sheet_json(arguments.sheet);
-    return kExitOk;
-  }
-  context.out << to_text(suspects, images);
-  if (!arguments.sheet.empty()) context.out << "wrote " << printable(arguments.sheet) << '\n';
-  context.out << "wrote " << printable(arguments.output)
-              << ": correct its labels, empty those of images to leave out, and name the file in "
-                 "data.relabel\n";
-  return kExitOk;
 }
 
 }  // namespace trainer::commands

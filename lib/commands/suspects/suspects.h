@@ -10,24 +10,23 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
-#include "commands/data/command.h"
 #include "commands/suspects/feature_outliers.h"
 #include "commands/suspects/judged.h"
 #include "commands/suspects/labelled_images.h"
 
 namespace trainer::commands {
 
-enum class Reason {
+enum class SuspectReason {
   kWrongLabel,        // see wrong_labels.h
   kCopyOfOtherLabel,  // see copies.h
   kCopyInOtherSplit,  // both have the same label
   kOutlier,           // see outliers.h
 };
-const char* to_string(Reason reason);
+const char* to_string(SuspectReason reason);
 
 struct Suspect {
   std::size_t image = 0;  // index into LabelledImages
-  std::vector<Reason> reasons;
+  std::vector<SuspectReason> reasons;
   std::optional<std::int32_t> suggested;  // the proposal of wrong_labels.h
   // The score of the first reason is larger for stronger suspicion: WrongLabel::margin, 1 for a
   // copy, or FeatureOutlier::ratio.
@@ -64,8 +63,5 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
 std::string to_text(const Suspects& suspects, const LabelledImages& images);
 // Returns {"event":"suspect",...} for each suspect, then {"event":"suspects",...}.
 std::string to_json(const Suspects& suspects, const LabelledImages& images);
-
-// Writes the suspects and, if it is asked for, their sheet. Returns the exit code. Throws Error.
-int find_suspects(const DataArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

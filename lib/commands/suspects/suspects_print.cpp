@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSuspectsListed = 20;  // of each reason
 
-bool has_reason(const Suspect& suspect, Reason reason) {
+bool has_reason(const Suspect& suspect, SuspectReason reason) {
   return std::ranges::find(suspect.reasons, reason) != suspect.reasons.end();
 }
 
@@ -41,7 +41,7 @@ std::string list_wrong_labels(const Suspects& suspects, const LabelledImages& im
   Table table({"path", "label", "suggested", "score"}, {3});
   std::int64_t listed = 0;
   for (const Suspect& suspect : suspects.list) {
-    if (!has_reason(suspect, Reason::kWrongLabel) || listed == kMaxSuspectsListed) continue;
+    if (!has_reason(suspect, SuspectReason::kWrongLabel) || listed == kMaxSuspectsListed) continue;
     const LabelledImage& image = images.all()[suspect.image];
     table.add({printable(image.path), printable(images.class_name(image.label)),
                printable(images.class_name(*suspect.suggested)), fixed(suspect.score, 3)});
@@ -117,7 +117,7 @@ std::string to_json(const Suspects& suspects, const LabelledImages& images) {
               {"score", suspect.score},
               {"copies", Json::array()}};
     if (suspect.suggested) line["suggested_label"] = images.class_name(*suspect.suggested);
-    for (const Reason reason : suspect.reasons) line["reasons"].push_back(to_string(reason));
+    for (const SuspectReason reason : suspect.reasons) line["reasons"].push_back(to_string(reason));
     for (const std::size_t copy : suspect.copies) {
       line["copies"].push_back(images.all()[copy].path);
     }

@@ -46,7 +46,7 @@ int execute(const SweepArguments& arguments, const Context& context) {
     return kExitOk;
   }
   const auto checkpoint = arguments.last ? ScoredCheckpoint::kLast : ScoredCheckpoint::kBest;
-  std::vector<PointState> points = train_points(arguments, plan, checkpoint, context);
+  std::vector<PointState> points = train_or_collect(arguments, plan, checkpoint, context);
   const int collected = has_damaged(points) ? kExitData : kExitOk;
   const int code = arguments.collect ? collected : find_exit_code(points);
   const Summary summary = summarize(plan, std::move(points), arguments.to_accuracy, checkpoint);

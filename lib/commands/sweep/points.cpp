@@ -8,10 +8,10 @@ namespace trainer::commands {
 
 Path find_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-std::vector<PointState> train_points(const PointsArguments& arguments, const SweepPlan& plan,
-                                     ScoredCheckpoint checkpoint, const Context& context) {
+std::vector<PointState> train_or_collect(const PointsArguments& arguments, const SweepPlan& plan,
+                                         ScoredCheckpoint checkpoint, const Context& context) {
   if (arguments.collect) return collect(plan);
-  SweepPrinter printer({arguments.json, arguments.quiet, context.is_terminal, checkpoint},
+  SweepPrinter printer({arguments.json, arguments.quiet, context.out_is_terminal, checkpoint},
                        plan.points.size(), context.out);
   return run_sweep(plan, find_program(), printer);
 }

@@ -17,9 +17,9 @@ struct PointsArguments : ConfigArguments {
 
 // Returns the path of this program.
 Path find_program();
-// Returns the points of the plan, which has been written. Prints their progress with the accuracy
-// of `checkpoint`.
-std::vector<PointState> train_points(const PointsArguments& arguments, const SweepPlan& plan,
-                                     ScoredCheckpoint checkpoint, const Context& context);
+// Trains the points of a written plan and prints their progress with the accuracy of `checkpoint`,
+// or with `collect` reads what has been trained.
+std::vector<PointState> train_or_collect(const PointsArguments& arguments, const SweepPlan& plan,
+                                         ScoredCheckpoint checkpoint, const Context& context);
 
 }  // namespace trainer::commands

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <utility>
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
@@ -17,7 +16,6 @@
 #include "train/resolve_batch_size.h"
 #include "train/run_dir.h"
 #include "train/servers/asynchronous.h"
-#include "train/servers/server_loop.h"
 #include "train/signals.h"
 
 namespace trainer::commands {
@@ -62,11 +60,20 @@ void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
   context.warn(train::resolve_batch_size(config, model, data.train->size()));
 }
 
+// Returns whether a config or a flag gives run.log_every. The config of a run gives every value,
+// also those that nobody has set.
+bool has_log_every(const TrainArguments& arguments, const config::LoadedConfig& loaded) {
+  using Kind = config::Origin::Kind;
+  const Kind kind = loaded.origins.at("run.log_every").kind;
+  return kind != Kind::kDefault && !(kind == Kind::kFile && is_run(arguments.path));
+}
+
 // Opens the data, builds the model and trains. `rendezvous` is null unless the processes train in
 // step.
-int open_and_train(const TrainArguments& arguments, config::Config& config, bool has_log_every,
+int open_and_train(const TrainArguments& arguments, config::LoadedConfig& loaded,
                    const cluster::Identity& who,
                    const std::shared_ptr<cluster::Rendezvous>& rendezvous, const Context& context) {
+  config::Config& config = loaded.config;
   const data::Datasets data = train::open_training_data(config);
   const Notice normalize = train::resolve_normalize(config, data);
   if (who.rank == 0) {
@@ -77,9 +84,12 @@ int open_and_train(const TrainArguments& arguments, config::Config& config, bool
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   train::check_trainable(config, model);
   resolve_batch_size(arguments, config, data, model, context);
-  const Training training{arguments, config, data, model, has_log_every, context};
+  const Training training{arguments, config, data, model, has_log_every(arguments, loaded),
+                          context};
   if (rendezvous) return to_exit_code(train_in_step(training, rendezvous));
-  if (train::has_parameter_servers(who)) return to_exit_code(train_with_servers(training, who));
+  if (train::has_parameter_servers(who)) {
+    return to_exit_code(train_as_chief_or_worker(training, who));
+  }
   if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
     make_printer(arguments, context)(
         "parallel.strategy: parameter_server, but no cluster: this process alone");
@@ -89,12 +99,12 @@ int open_and_train(const TrainArguments& arguments, config::Config& config, bool
 
 // Joins before the data is opened, so that the other ranks wait for a rank with slow storage and
 // get the reason when it fails.
-int join_and_train(const TrainArguments& arguments, config::Config& config, bool has_log_every,
+int join_and_train(const TrainArguments& arguments, config::LoadedConfig& loaded,
                    const cluster::Identity& who, const Context& context) {
   const std::shared_ptr<cluster::Rendezvous> rendezvous =
-      train::join_job(who, config, context.warn);
+      train::join_job(who, loaded.config, context.warn);
   try {
-    return open_and_train(arguments, config, has_log_every, who, rendezvous, context);
+    return open_and_train(arguments, loaded, who, rendezvous, context);
   } catch (const PeerError&) {
     throw;  // all ranks have this error
   } catch (const std::exception& error) {
@@ -139,13 +149,8 @@ int execute(const TrainArguments& arguments, const Context& context) {
   cluster::Identity who = cluster::identify(arguments.identity, context.environment);
   who.build = context.version;
   config::LoadedConfig loaded = load_for_devices(arguments, context, find_place(who).size);
-  const bool is_of_run = is_run(arguments.path);
-  if (is_of_run) check_is_own_folder(arguments.path, loaded);
-  // The config of a run gives every value, also those that nobody has set.
-  const config::Origin::Kind log_every = loaded.origins.at("run.log_every").kind;
-  const bool has_log_every = log_every != config::Origin::Kind::kDefault &&
-                             !(is_of_run && log_every == config::Origin::Kind::kFile);
-  config::Config config = std::move(loaded.config);
+  if (is_run(arguments.path)) check_is_own_folder(arguments.path, loaded);
+  const config::Config& config = loaded.config;
   train::check_workers(config, who);
   warn_without_secret(who, context);
   if (who.role == cluster::Role::kEvaluator) return follow_training(arguments, config, context);
@@ -155,8 +160,8 @@ int execute(const TrainArguments& arguments, const Context& context) {
   if (who.rank == 0) context.warn(backend::device_warning(engine::device_options(config.parallel)));
   check_batch_size(config, who);
   const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
-  return in_step ? join_and_train(arguments, config, has_log_every, who, context)
-                 : open_and_train(arguments, config, has_log_every, who, nullptr, context);
+  return in_step ? join_and_train(arguments, loaded, who, context)
+                 : open_and_train(arguments, loaded, who, nullptr, context);
 }
 
 }  // namespace trainer::commands

@@ -12,7 +12,7 @@
 
 namespace trainer::commands {
 
-// Returns what is to be printed about the data before the model is built.
+// Returns the notices of the data that are not empty.
 std::vector<Notice> list_notices(const data::Datasets& data);
 
 // Returns the origin of a job whose model has these layers. The program is job.build.

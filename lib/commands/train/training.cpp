@@ -78,7 +78,7 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   context.warn(train::sync_warning(job.run));
   job.hooks = hooks::make_hooks(
       job.config, context.out,
-      {context.is_terminal,
+      {context.out_is_terminal,
        arguments.quiet,
        arguments.json,
        {context.columns, std::chrono::system_clock::now, train::SignalWatch::output_closed,
@@ -176,7 +176,8 @@ hooks::FinishReason train_in_step(const Training& training,
   return run_job(training, group, group.place());
 }
 
-hooks::FinishReason train_with_servers(const Training& training, const cluster::Identity& who) {
+hooks::FinishReason train_as_chief_or_worker(const Training& training,
+                                             const cluster::Identity& who) {
   if (who.role != cluster::Role::kChief) return run_worker(training, who);
   train::ParameterServers servers(who, training.config);
   train::ProcessGroup alone;

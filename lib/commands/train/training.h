@@ -31,12 +31,14 @@ hooks::FinishReason train_alone(const Training& training);
 hooks::FinishReason train_in_step(const Training& training,
                                   std::shared_ptr<cluster::Rendezvous> rendezvous);
 // Trains as the chief or as a worker of a job with parameter servers.
-hooks::FinishReason train_with_servers(const Training& training, const cluster::Identity& who);
+hooks::FinishReason train_as_chief_or_worker(const Training& training,
+                                             const cluster::Identity& who);
 
 // Returns the place among the processes of this machine that the launcher or the cluster has set,
 // before a rendezvous.
 engine::LocalPlace find_place(const cluster::Identity& who);
-// Returns what prints a line for people.
+// Returns a function that prints a line to `context.out`, or nothing with --quiet or --json. The
+// stream must outlive it.
 std::function<void(const std::string&)> make_printer(const TrainArguments& arguments,
                                                      const Context& context);
 

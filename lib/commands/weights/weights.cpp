@@ -1,6 +1,5 @@
 #include "commands/weights/weights.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -175,9 +174,9 @@ class ProgressLine {
     const std::int64_t percent = bytes * 100 / total;
     if (percent == last_) return;
     last_ = percent;
-    out_ << '\r' << name_ << ": " << std::fixed << std::setprecision(1)
-         << static_cast<double>(bytes) / 1e6 << " of " << static_cast<double>(total) / 1e6
-         << " MB, " << percent << " %  " << std::flush;
+    out_ << '\r' << name_ << ": " << fixed(static_cast<double>(bytes) / 1e6, 1) << " of "
+         << fixed(static_cast<double>(total) / 1e6, 1) << " MB, " << percent << " %  "
+         << std::flush;
   }
 
  private:

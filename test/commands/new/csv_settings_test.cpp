@@ -55,6 +55,7 @@ TEST_CASE("read_csv_settings: an unknown key, an error that names it") {
 TEST_CASE("read_csv_settings: several labels per image, an error") {
   for (const auto& several : {setting("data.csv.label_separator", "'|'"),
                               setting("data.csv", "{label_separator: '|'}")}) {
+    CAPTURE(several.path);
     CHECK(contains(error_of({several}), "writes configs of one class per image"));
   }
 }

@@ -63,6 +63,7 @@ TEST_CASE("SkippedFiles: files to skip, named, exit code 0") {
 TEST_CASE("SkippedFiles: files that a split has left out, the code of a data error") {
   Recorded recorded;
   for (const OnError on_error : {OnError::kName, OnError::kFail}) {
+    CAPTURE(static_cast<int>(on_error));
     const SkippedFiles skipped(on_error, false, recorded.context);
     CHECK(skipped.exit_code(make_inputs(3)) == kExitData);
   }

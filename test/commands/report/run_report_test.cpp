@@ -259,7 +259,14 @@ TEST_CASE(
   CHECK_FALSE(contains(svg, ">1.001</text>"));
 }
 
-TEST_CASE("SVG document: its background follows the reader's colour scheme as its text does") {
+TEST_CASE("line chart: a notable value above the curve, inside the frame") {
+  Chart chart;
+  chart.series = {{"rate", {{0, 1}, {10, 2}}}};
+  chart.notable = {{5, 4}};
+  CHECK(contains(line_chart(chart), "<circle class=\"notable\" cx=\"314.00\" cy=\"64.00\""));
+}
+
+TEST_CASE("svg_document: colours, declares both colour schemes") {
   CHECK(contains(svg_document({}), "svg.chart{color-scheme:light dark;"));
 }
 
