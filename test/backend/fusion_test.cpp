@@ -93,7 +93,9 @@ TEST_CASE("Grouping: a node in two groups is an error") {
                        doctest::Contains("two fusions take"), std::logic_error);
 }
 
-TEST_CASE("Grouping: several patterns change a node, one group and one output left to others") {
+TEST_CASE(
+    "Grouping: several changes of one node, one group, and leave_output() returns the same "
+    "values") {
   Builder b(DType::kFloat32);
   const auto image = b.input({kBatch, 3, 3, 8});
   b.add(graph::BatchNorm{1e-3f, {}}, {image, b.parameter({8}), b.parameter({8})});

@@ -199,8 +199,10 @@ void check_net(const Net& net) {
       start(runner, values);
       const auto got = runner.run(kSamples, inputs, gradient_scalars(kSamples));
       // On GPUs gradients of kernels leave the convolution in 16 bits. The CPU pools the sums of
-      // the first convolution before it rounds them.
-      const double tolerance = type == DType::kFloat32 ? 3e-5 : 6e-2;
+      // the first convolution before it rounds them, in the net that has such a pooling.
+      const bool rounds_elsewhere = setup.instruction_set == "cuda" || net.name == "cnn";
+      const double half_tolerance = rounds_elsewhere ? 6e-2 : 4e-2;
+      const double tolerance = type == DType::kFloat32 ? 3e-5 : half_tolerance;
       for (std::size_t i = 0; i < got.size(); ++i) {
         const double d = distance(got[i], outputs[i]);
         CHECK_MESSAGE(d < tolerance, net.name, ", ", to_string(setup), ", output ", i,

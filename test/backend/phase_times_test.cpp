@@ -53,7 +53,9 @@ TEST_CASE("PhaseTimes: a call of one process, time for its phases and none for a
   }
 }
 
-TEST_CASE("PhaseTimes: a captured or recorded call, the phases of an enqueued call") {
+TEST_CASE(
+    "PhaseTimes: a captured call, the phases of an enqueued one, a recorded call, those of its "
+    "layers") {
   for (const Setup& setup : all_setups()) {
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));

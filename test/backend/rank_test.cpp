@@ -410,7 +410,9 @@ TEST_CASE("ReductionOptions: an error of one rank, the calls of all ranks end") 
   }
 }
 
-TEST_CASE("DeviceOptions::ordered: more threads than lanes and few micro-batches, allowed") {
+TEST_CASE(
+    "DeviceOptions::ordered: more threads than lanes, or fewer micro-batches than replicas, "
+    "allowed") {
   backend::DeviceOptions options;
   options.kind = DeviceKind::kCpu;
   options.ordered = true;
@@ -432,7 +434,7 @@ TEST_CASE("DeviceOptions::ordered: more threads than lanes and few micro-batches
 }
 
 TEST_CASE(
-    "ReductionOptions::ordered: ranks with few micro-batches or batch norm, std::logic_error") {
+    "ReductionOptions::ordered: more lanes than micro-batches, or batch norm, std::logic_error") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const auto& lanes :
        std::vector<std::vector<int>>{{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 4, 4, 4}, {1, 1, 3}}) {
