@@ -46,7 +46,7 @@ TEST_CASE("AppendFile: a file that is moved, removed, replaced or emptied, no lo
   CHECK(read_text_file(path) == (kept.empty() ? "head\nb\n" : "theirs\nb\n"));
 }
 
-TEST_CASE("AppendFile: a call of the system that fails, an error with its reason") {
+TEST_CASE("AppendFile: a system call that fails, an error with its reason") {
   const TemporaryFolder folder;
   const Path inner = folder.path() / "inner";
   std::filesystem::create_directory(inner);

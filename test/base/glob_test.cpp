@@ -64,7 +64,7 @@ TEST_CASE("matches_path: * and ? stop at a slash, **/ crosses folders") {
   CHECK(matches("*", "a/b"));
 }
 
-TEST_CASE("matches: many stars, time linear in the lengths of pattern and text") {
+TEST_CASE("matches and matches_path: many stars, no exponential time") {
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += "*a";
   CHECK_FALSE(matches(pattern + "b", std::string(200, 'a')));

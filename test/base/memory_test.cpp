@@ -25,7 +25,8 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("available_memory: the machine's memory or the smaller rest of a control group") {
+TEST_CASE(
+    "available_memory: the memory of the machine, or what a control group leaves if that is less") {
   const Machine machine;
   CHECK(machine.available() == 0);
   machine.write("proc/meminfo", "MemTotal: 4000 kB\nMemFree: 10 kB\nMemAvailable: 3000 kB\n");

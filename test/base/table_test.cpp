@@ -35,7 +35,8 @@ TEST_CASE("Table: widths count characters, not bytes, and a table without names 
   CHECK(printed(table) == "\xc3\xa4\xc3\xb6   x\nabc  y\n");
 }
 
-TEST_CASE("fixed and significant: the given digits, percent: a unit, grouped: commas") {
+TEST_CASE(
+    "number texts: fixed and significant digits, percent with its unit, grouped with commas") {
   CHECK(fixed(0.98149, 3) == "0.981");
   CHECK(fixed(-1.5, 0) == "-2");
   CHECK(significant(0.00123456, 3) == "0.00123");

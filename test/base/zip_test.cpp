@@ -229,7 +229,7 @@ TEST_CASE("unzip: any changed byte, the content or an error") {
   }
 }
 
-TEST_CASE("unzip: a member with a wrong size, checksum or method, an error and no allocation") {
+TEST_CASE("zip_size and unzip: a member with a wrong size, checksum or method, an error") {
   const Bytes bytes = archive();
   ZipMember member = zip_members(bytes, "x.zip").front();
   member.size = std::uint64_t{1} << 60;

@@ -424,7 +424,7 @@ TEST_CASE("HDF5 chunks: two dimensions in a tree of two levels, every value in i
           "'d' claims 4 numbers, but holds 12 bytes");
 }
 
-TEST_CASE("HDF5 chunks: equal numbers packed a hundredfold, read") {
+TEST_CASE("HDF5 chunks: equal numbers compressed more than a hundredfold, read") {
   const std::vector<float> values(100000, 2);
   const Bytes bytes = Raw().floats(values);
   Bytes packed(bytes.size());

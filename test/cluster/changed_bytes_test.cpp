@@ -8,7 +8,7 @@
 
 namespace trainer::cluster {
 
-TEST_CASE("launchers' variables: what is answered to each changed byte") {
+TEST_CASE("launchers' variables: each byte changed, the expected counts of results") {
   const auto read = [](const Path& path) {
     config::Environment variables;
     IdentityFlags flags;

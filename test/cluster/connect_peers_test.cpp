@@ -115,7 +115,7 @@ TEST_CASE("connect_peers: another process listens in the place of a rank, reject
   CHECK(contains(refusal, "what listens in the place of rank 0 does not belong to this job"));
 }
 
-TEST_CASE("listen_at: an address of this host, connections to it only, else to any address") {
+TEST_CASE("listen_at: an address of this host is bound, any other one listens on all addresses") {
   CHECK(own_address("127.0.0.1") == "127.0.0.1");
   CHECK(own_address("127.0.0.9") == "127.0.0.9");
   CHECK(own_address("192.0.2.1") == "");  // of nobody: a block for texts

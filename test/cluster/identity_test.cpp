@@ -27,7 +27,7 @@ const std::string kArticle = R"({"worker": ["localhost:12345", "localhost:23456"
 
 }  // namespace
 
-TEST_CASE("identify: no flags and variables, one rank alone") {
+TEST_CASE("identify: no flags and no variables, one rank alone") {
   const Identity identity = identify({}, {{"HOME", "/root"}});
   CHECK(identity.size == 1);
   CHECK(identity.rank == 0);

@@ -32,7 +32,7 @@ TEST_CASE("fold_batch_norm: batch norm behind a convolution in evaluation, folde
         "preprocess conv batch_norm_inference add reshape dense loss");
 }
 
-TEST_CASE("fold_batch_norm: several batch norms, each folded into the convolution before it") {
+TEST_CASE("fold_batch_norm: a batch norm that cannot be folded, those behind it are folded") {
   const Graph graph = evaluation_graph(
       model("max_pool, batch_norm: {name: first}, conv: {filters: 2, name: a}, "
             "batch_norm: {name: b}, conv: {filters: 3, name: c}, batch_norm: {name: d}"),

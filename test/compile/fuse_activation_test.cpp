@@ -22,7 +22,8 @@ TEST_CASE("fuse_activation: an activation behind a convolution or batch norm, fu
         "preprocess pool activate reshape dense loss class_rank");
 }
 
-TEST_CASE("fuse_activation: an activation that cannot be fused, it stays and others are fused") {
+TEST_CASE(
+    "fuse_activation and fold_padding: nodes that cannot be fused stay, later ones are fused") {
   struct Row {
     const char* layers;
     const char* ops;  // between the preprocessing and the last layers

@@ -34,7 +34,8 @@ TEST_CASE("precision: bfloat16 for activations and their gradients, float32 for 
   }
 }
 
-TEST_CASE("precision: bfloat16 behind a prepared node and for logits that Dense does not make") {
+TEST_CASE(
+    "precision: bfloat16 behind a prepared node, and for logits that Dense does not compute") {
   Options options = sgd();
   options.activations = DType::kBFloat16;
   Graph frozen = model("conv: {filters: 2}, batch_norm, conv: {filters: 2}, flatten, dense: 3");

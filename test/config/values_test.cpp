@@ -54,7 +54,7 @@ TEST_CASE("parse_config: numbers, decimal with full precision and never octal") 
   }
 }
 
-TEST_CASE("parse_config: true and false for booleans only, other spellings are texts") {
+TEST_CASE("parse_config: booleans are true and false only, other spellings are texts") {
   const auto classes = parse(kModel + kTrain +
                              "data: {format: digits, path: d, classes: [yes, no, on, 010, 1.50]}\n")
                            .config.data.classes;

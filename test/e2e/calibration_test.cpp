@@ -130,7 +130,8 @@ TEST_CASE("evaluate --calibrate: the diagram before and after calibration, in te
   CHECK(contains(html, "Before and after the temperature"));
 }
 
-TEST_CASE("predict: a temperature of other parameters or without --flip, ignored with a warning") {
+TEST_CASE(
+    "predict: a temperature of other parameters or of another --flip, ignored with a warning") {
   const CalibratedRun trained;
   trained.calibrate();
   const std::string ignored = "so it is ignored; `trainer evaluate ";

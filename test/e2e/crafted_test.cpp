@@ -243,7 +243,8 @@ TEST_CASE("commands on a crafted run: run.mlflow, no request to the server that 
   CHECK(contains(read_text_file(log), "FINISHED"));
 }
 
-TEST_CASE("train --resume: a crafted run, its config is compared and not used") {
+TEST_CASE(
+    "train --resume: a crafted run, its config reveals no file or variable and writes nothing") {
   const Crafted crafted;
   const std::string own = crafted.work / "config.yaml", victim = crafted.work / "victim";
   const Path secret = crafted.work / "secret.yaml";

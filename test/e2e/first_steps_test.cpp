@@ -380,7 +380,7 @@ TEST_CASE("commands: a source of another kind, one sentence with the next step")
   CHECK_FALSE(fs::exists(here.folder / "photos/report.html"));
 }
 
-TEST_CASE("trainer: no command or help, prints how to begin") {
+TEST_CASE("trainer: no command or help, it prints how to begin") {
   const Here here;
   const Result alone = here.run({}), help = here.run({"help"});
   CHECK(alone.code == 2);

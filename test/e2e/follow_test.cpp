@@ -125,7 +125,7 @@ TEST_CASE("evaluate --follow: a run in training, checkpoints as they appear and 
   CHECK(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
 }
 
-TEST_CASE("evaluate --follow: a finished run, waits for a process that resumes or replaces it") {
+TEST_CASE("evaluate --follow: a finished run, it waits for a process that resumes or replaces it") {
   const Workspace work;
   const Path dir = work / "run";
   const std::string config = config_of(work);
@@ -160,7 +160,7 @@ TEST_CASE("evaluate --follow: a finished run, waits for a process that resumes o
   CHECK(own[0].at("step") == 10);
 }
 
-TEST_CASE("evaluate --follow: an interrupted run, waits until a signal or the timeout") {
+TEST_CASE("evaluate --follow: an interrupted run, it waits until a signal or the timeout") {
   const Workspace work;
   const Path dir = work / "run";
   Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
@@ -186,7 +186,8 @@ TEST_CASE("evaluate --follow: an interrupted run, waits until a signal or the ti
   CHECK(nowhere.err.find("waiting for it") != std::string::npos);
 }
 
-TEST_CASE("evaluate --follow: start delay and throttle, no evaluation until they have passed") {
+TEST_CASE(
+    "evaluate --follow: start delay and throttle, no evaluation before they pass or the run ends") {
   const Workspace work;
   const Path dir = work / "run";
   Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});

@@ -67,7 +67,7 @@ TEST_CASE("commands: an output file that exists, an error without --overwrite") 
   CHECK(read_text_file(file) != "precious");
 }
 
-TEST_CASE("export: the output is a device or a FIFO, which stays") {
+TEST_CASE("export: an output that is a device or a FIFO, it stays what it is") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   const auto exported = [&](const Path& output) {

@@ -311,7 +311,7 @@ TEST_CASE("train --resume: no readable checkpoint, an error and no new start") {
   CHECK(files == 0);
 }
 
-TEST_CASE("train: a run folder with another config.yaml, an error and no change") {
+TEST_CASE("train: a run folder with a config.yaml but no checkpoints, an error and no change") {
   const Workspace work;
   const std::string config = rich_config(work);
   std::filesystem::create_directories(work / "mine");

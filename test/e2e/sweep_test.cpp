@@ -224,7 +224,7 @@ TEST_CASE("sweep and compare and report: --last, the last checkpoints in place o
   CHECK(run(collect).code == 3);
 }
 
-TEST_CASE("diff and compare: runs of two seeds, different from the first step") {
+TEST_CASE("diff and compare: runs of two seeds, their parameters differ before the first step") {
   const Small small;
   const Path a = small.work / "a", b = small.work / "b";
   REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);

@@ -139,7 +139,7 @@ TEST_CASE("predict and export: --quiet prints no messages, export --json prints 
   CHECK(silent.out == loud.out);
 }
 
-TEST_CASE("plan --gpus: a key of the config, or with --link a number to simulate") {
+TEST_CASE("plan --gpus: a key of the config, and --link and --workers need each other") {
   const Workspace work;
   const std::string config = small_config(work);
   CHECK(run({"plan", config, "--gpus", "0"}).code == 0);

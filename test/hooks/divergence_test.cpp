@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(few.lines.empty());
 }
 
-TEST_CASE("divergence: sample weights, a larger loss of guessing") {
+TEST_CASE("divergence: large sample weights, the loss of guessing is larger and gives no warning") {
   for (const double weight : {1.0, 8.0}) {
     Run run;
     run.info.largest_weight = weight;

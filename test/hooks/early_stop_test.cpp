@@ -91,7 +91,7 @@ TEST_CASE("early stop: an evaluation that is repeated, counted once") {
   CHECK(stops_after(*resumed, {0.7}, 3) == 1);
 }
 
-TEST_CASE("early stop: a saved state of another form is ignored") {
+TEST_CASE("early stop: a saved state of another form, a DataError") {
   for (const char* text :
        {"", "x", "0.5", "0.5 ", " 1 1", "0.5 1", "0.5 1 ", "0.5 1x 1", "0.5x 1 1", "0.5 -1 1",
         "nan 1 1", "0.5 1 2 3", "0.5 1 2 ", "0.5 99999999999999999999 1"}) {

@@ -134,7 +134,7 @@ TEST_CASE("utc_time: UTC with three digits of milliseconds") {
   CHECK(utc_time(time + std::chrono::milliseconds(900)) == "2023-11-14T22:13:20.942Z");
 }
 
-TEST_CASE("json: values that are not finite are null, bytes that are not UTF-8 are escaped") {
+TEST_CASE("json: values that are not finite are null, bytes that are not UTF-8 become U+FFFD") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("runs/\xff\n"));

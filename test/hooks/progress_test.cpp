@@ -262,7 +262,8 @@ TEST_CASE(
         "epoch 2/3  4/8 [========         ]  eta 0:01  loss 200000024691.8000  acc 0.5000");
 }
 
-TEST_CASE("progress on a terminal: 80 columns in a long epoch, images/s with abbreviated names") {
+TEST_CASE(
+    "progress on a terminal: 80 columns in a long epoch, the speed stays with shorter names") {
   Terminal terminal(80, 938, 12 * 938);
   std::vector<std::string> lines;
   for (const std::int64_t step : {1, 500, 937 + 100}) {

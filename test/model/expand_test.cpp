@@ -52,7 +52,7 @@ TEST_CASE("expand_layers: conv with batch_norm and activation, three layers with
               "dropout <- a_bn"});
 }
 
-TEST_CASE("expand_layers: residual, adds its shortcut or its input") {
+TEST_CASE("expand_layers: residual, it adds its shortcut or its input") {
   CHECK(expanded("flatten, residual: {layers: [dense: 4], activation: relu}, dense: 2") ==
         Lines{"flatten <- input", "dense <- flatten", "add <- dense, flatten", "activation <- add",
               "dense_1 <- activation"});

@@ -86,7 +86,7 @@ TEST_CASE("warm_up: linear, and the schedule starts after it") {
   CHECK(rate(60) == doctest::Approx(0.05));
 }
 
-TEST_CASE("ramp_up: by epoch, rises, stays and falls in whole epochs") {
+TEST_CASE("ramp_up: by epoch, the rate rises, stays and falls in whole epochs") {
   config::RampUpSchedule s;
   s.sustain_epochs = 2;
   const auto rate = make(s, kLength);
@@ -99,7 +99,7 @@ TEST_CASE("ramp_up: by epoch, rises, stays and falls in whole epochs") {
   CHECK(rate(9 * 50 + 3) == doctest::Approx(4e-5 * 0.64 + 1e-5));
 }
 
-TEST_CASE("ramp_up: by step, changes within an epoch") {
+TEST_CASE("ramp_up: by step, the rate changes within an epoch") {
   config::RampUpSchedule s;
   s.by = config::RampUpSchedule::By::kStep;
   const auto rate = make(s, kLength);
@@ -107,7 +107,7 @@ TEST_CASE("ramp_up: by step, changes within an epoch") {
   CHECK(rate(300) == doctest::Approx(4e-5 * 0.8 + 1e-5));
 }
 
-TEST_CASE("ramp_up: no epochs of ramp, starts at the peak without a warm-up") {
+TEST_CASE("ramp_up: no epochs of ramp, the rate starts at its peak without a warm-up") {
   config::RampUpSchedule s;
   s.ramp_epochs = 0;
   const auto rate = make(s, kLength, config::WarmUp{epochs(1), 0});

@@ -158,7 +158,7 @@ TEST_CASE("Server: a job with a secret, every call without its token is rejected
   CHECK(read.buffers == given.buffers);
 }
 
-TEST_CASE("Client: one or three servers, values and gradients arrive and come back") {
+TEST_CASE("Client: one or three servers, values are written and read, gradients are applied") {
   for (const int count : {1, 3}) {
     Job job(count);
     const auto chief = job.join(Role::kChief);

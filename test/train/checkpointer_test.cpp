@@ -35,7 +35,7 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("checkpointer: saves a step once, and a later step again") {
+TEST_CASE("checkpointer: an unchanged state is saved once, a changed state or a later step again") {
   Subject subject;
   RunContext context(subject.job);
   Checkpointer checkpointer(context);

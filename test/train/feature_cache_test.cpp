@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(TwoRuns,
 }
 
 TEST_CASE_FIXTURE(
-    TwoRuns, "feature cache: claim() computes the features that a run which has ended left out") {
+    TwoRuns, "feature cache: claim() computes the features that an ended run has not computed") {
   std::future<bool> second = claim_second();
   first.reset();
   CHECK_FALSE(second.get());

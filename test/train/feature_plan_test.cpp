@@ -70,7 +70,9 @@ TEST_CASE("feature plan: processes of one machine share files, those of several 
   CHECK_FALSE(servers.reason_matters);
 }
 
-TEST_CASE("feature plan: random images or no frozen layers, nothing is stored") {
+TEST_CASE(
+    "feature plan: no features for splits of random images, and none at all without frozen "
+    "layers") {
   Subject subject(", freeze: all");
   subject.splits[0].random = true;
   const FeaturePlan plan = subject.plan(CacheFeatures::kAuto);

@@ -250,7 +250,7 @@ TEST_CASE("train: drop_remainder, epochs of whole batches and a resume in any ep
   CHECK(code == kExitData);
 }
 
-TEST_CASE("train: a resumed float16 run, continues with its loss scale") {
+TEST_CASE("train: a resumed float16 run, it continues with its loss scale") {
   if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   config::Config config = run_config();
   config.train.precision = config::Precision::kFloat16;

@@ -64,7 +64,7 @@ TEST_CASE("run folder: temporary files of killed writers are removed, other file
   CHECK(names == std::vector<std::string>{"checkpoints", "report.html.tmp.4711", "run.json"});
 }
 
-TEST_CASE("run folder: a folder with another config.yaml, an error and no change") {
+TEST_CASE("run folder: a config.yaml without checkpoints, an error and no change") {
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
   for (const Start start : {Start::kFresh, Start::kResume, Start::kOverwrite}) {
     const TemporaryFolder folder;

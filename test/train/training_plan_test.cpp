@@ -41,7 +41,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("training plan: fractional epochs, rounded up to a step, and no samples are an error") {
+TEST_CASE(
+    "training plan: max_steps is kept, fractional epochs are rounded up, no samples are an error") {
   config::Config config = config_with(8, 1);
   config.train.epochs = 0.5;
   CHECK(train::plan_steps(config, 36).total_steps == 3);

@@ -62,7 +62,8 @@ TEST_CASE("warnings: noise of random_erasing that is cut at the range of pixels"
   CHECK(find_warnings(Mode::kValue, Preset::kScale).empty());
 }
 
-TEST_CASE("warnings: frozen layers without weights, and freeze that selects no layer") {
+TEST_CASE(
+    "warnings: frozen layers with random values, and freeze that selects no layer with weights") {
   check_one(Warnings(", freeze: all").with_data,
             "model.backbone.freeze: the frozen layers keep the random numbers");
   check_one(Warnings(", freeze: [out_relu]", 600).with_data,

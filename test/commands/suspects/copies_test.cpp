@@ -74,7 +74,7 @@ TEST_CASE("hash_picture: the bits of a picture that rises and falls") {
   CHECK(rising.thumbnail.grey[0] < rising.thumbnail.grey[Thumbnail::kSide - 1]);
 }
 
-TEST_CASE("hash_picture: colours and bands are averaged to grey") {
+TEST_CASE("hash_picture: grey is the luma of colours and the mean of bands") {
   const std::vector<std::uint8_t> red{200, 0, 0}, bands{10, 20, 30, 40};
   CHECK(hash_picture(red, 1, 1, 3).thumbnail.grey[7] == 60);  // 0.299 * 200
   CHECK(hash_picture(bands, 1, 1, 4).thumbnail.grey[7] == 25);

@@ -75,8 +75,7 @@ TEST_CASE("find_wrong_labels: several confident classes, the most probable is su
   CHECK(found[0].suggested == 1);
 }
 
-TEST_CASE(
-    "find_wrong_labels: a probability that equals the threshold except for rounding, reaches it") {
+TEST_CASE("find_wrong_labels: a probability equal to the threshold within rounding, found") {
   // The mean of 0.1 and 0.2 is larger than 0.15.
   const std::vector<std::int32_t> labels{0, 0, 1, 1};
   const std::vector<double> probabilities{0.9, 0.05, 0.05, 0.1, 0.15, 0.75,

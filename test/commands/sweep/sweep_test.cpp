@@ -370,7 +370,7 @@ TEST_CASE("accuracy_sentence: the cheapest or fastest point that reaches an accu
   CHECK(accuracy_sentence(sweep.summary()).empty());
 }
 
-TEST_CASE("table: CSV, Markdown and JSON have the same values") {
+TEST_CASE("table_csv and table_markdown and table_json: the same values") {
   const Sweep sweep({"parallel.gpus=1,2"});
   sweep.write("gpus=1", with(1, 0.5));
   const Summary summary = sweep.summary();

@@ -211,7 +211,7 @@ TEST_CASE("download: a wrong checksum, an error with both and no file") {
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: an MD5, compared as a checksum") {
+TEST_CASE("download: an MD5 checksum, compared with that of the file") {
   const Server server;
   write_file_atomic(server.file().parent_path() / "../served/abc", "abc");
   Download what = server.describe("abc");

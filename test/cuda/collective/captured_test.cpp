@@ -94,7 +94,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NcclCollective: a replay that waits for a rank, ends with the rank's host and the step") {
+    "NcclCollective: a replay that waits for a rank, an error with the rank's host and the step") {
   for (const int ranks : {2, 4}) {
     const FakeMachine machine;
     std::latch others_ended(ranks - 1);

@@ -69,7 +69,7 @@ TEST_CASE("cuda clock: sums are hidden until the wait for them begins") {
   CHECK(same(times.all_reduce_hidden, 30 * kTick));
 }
 
-TEST_CASE("cuda clock: a start, the time before it does not count, and earlier laps only if kept") {
+TEST_CASE("cuda clock: a start, time before it does not count, earlier laps are kept or dropped") {
   for (const bool forget : {false, true}) {
     Clocked device;
     Clocked::at(1000);

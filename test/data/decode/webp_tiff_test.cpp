@@ -287,7 +287,7 @@ TEST_CASE("WebP and TIFF: the pixels of Pillow") {
   }
 }
 
-TEST_CASE("WebP and TIFF: every truncation, an error with the name") {
+TEST_CASE("WebP and TIFF: every truncation, an error that names the format") {
   for (const auto& [name, expected] : fixture().items()) {
     const Bytes file = file_named(name);
     for (std::size_t size = 16; size + 1 < file.size(); size += 7) {

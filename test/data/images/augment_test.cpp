@@ -32,7 +32,8 @@ std::vector<std::uint8_t> original(int channels = 3, int size = 16) {
 
 }  // namespace
 
-TEST_CASE("random_flip: the given probability and the mirrored pixels") {
+TEST_CASE(
+    "random_flip_horizontal and random_flip_vertical: the given probability, mirrored pixels") {
   int flipped = 0;
   for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
     flipped += changed(config::RandomFlipHorizontal{}, epoch) != original() ? 1 : 0;
@@ -103,7 +104,7 @@ TEST_CASE("augmentation policies: random images, and all operations occur") {
   CHECK(changed(config::TrivialAugment{}, 7) == changed(config::TrivialAugment{}, 7));
 }
 
-TEST_CASE("hue and saturation: the largest and smallest channel stay, or the grey value") {
+TEST_CASE("hue and saturation: hue keeps the extreme channels, saturation keeps the grey value") {
   const auto from = original(), hue = changed(config::Hue{0.5}, 4),
              pale = changed(config::Saturation{0.5}, 4);
   for (std::size_t i = 0; i < from.size(); i += 3) {

@@ -41,7 +41,7 @@ TEST_CASE("content_key: independent of the seed and the division unless on_error
         open_datasets(config, 2).train->content_key());
 }
 
-TEST_CASE("on_error skip: a file is decoded once at the start, and again after a change") {
+TEST_CASE("on_error skip: a file is decoded at the first start only, and again after a change") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   config::Data config = config_of(folder.path());

@@ -44,7 +44,8 @@ TEST_CASE("fake launches: a grid that no device can run, an error of the launch"
   CHECK(status(dim3(1), dim3(1), (227 << 10) + 1) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("fake launches: compiled device code, an error, and shared memory up to its limit") {
+TEST_CASE(
+    "fake launches: cudaLaunchKernelExC(), an error, and dynamic shared memory up to its limit") {
   const FreshFake fake;
   const cudaLaunchConfig_t config{};
   CHECK(cudaLaunchKernelExC(&config, nullptr, nullptr) == cudaErrorInvalidDeviceFunction);
