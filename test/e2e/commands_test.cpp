@@ -152,6 +152,33 @@ TEST_CASE("predict: a split or files, the accuracy of evaluate") {
   CHECK(contains(wrong.err, "[28, 28, 1]"));
 }
 
+TEST_CASE("plan --program and profile: a residual block, the names of its fused ops") {
+  const Workspace work;
+  const std::string config = work.config(R"(
+model:
+  layers:
+    - conv: {filters: 4, kernel_size: 1, use_bias: false}
+    - batch_norm
+    - residual: {layers: [conv: {filters: 4, kernel_size: 1, use_bias: false}, batch_norm],
+                 activation: relu}
+    - global_average_pool
+    - dense: 10
+data: {format: idx, path: )" + work.data() + R"(}
+train: {epochs: 1, batch_size: 32}
+)");
+  const Result plan = run({"plan", config, "--program"});
+  const Result profile =
+      run({"profile", config, "--json", "--steps", "1", "--trace", work / "trace.json"});
+  INFO(plan.err << profile.err);
+  REQUIRE(plan.code == 0);
+  REQUIRE(profile.code == 0);
+  for (const std::string op : {"residual_sum ", "residual_gradient ", "partial_batch_norm "}) {
+    CAPTURE(op);
+    CHECK(contains(plan.out, ": " + op));
+    CHECK(contains(profile.out, op));
+  }
+}
+
 TEST_CASE("plan: values, model, graphs and steps, with and without the data") {
   const Workspace work;
   const std::string config = small_config(work);
