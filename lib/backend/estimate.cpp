@@ -226,7 +226,7 @@ class EstimatedBackend final : public Backend, public MemoryPlanner {
                   ", without cuDNN's plans and workspaces: ", reason_);
   }
   std::string describe_devices(std::int64_t replicas) const override {
-    return concat(replicas, " GPU(s)");
+    return concat(replicas, replicas == 1 ? " GPU" : " GPUs");
   }
   bool supports(DType activations) const override { return is_float(activations); }
   bool has_tf32() const override { return true; }

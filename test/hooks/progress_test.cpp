@@ -547,11 +547,11 @@ TEST_CASE("progress: the closing lines count devices, or the workers beside serv
     const auto hook = make_progress_hook(out, false, true, steps(1));
     RunInfo info = run_info("r");
     info.replicas = 4;
-    info.devices = "4 GPU(s)";
+    info.devices = "4 GPUs";
     info.servers = servers;
     hook->on_start(info);
     hook->on_finish(finish(FinishReason::kDone));
-    const std::string with = *servers == '\0' ? " with 4 GPU(s)" : " with 4 workers";
+    const std::string with = *servers == '\0' ? " with 4 GPUs" : " with 4 workers";
     CHECK(without(out.str(), with) == without(results(), " with 2 CPU threads"));
   }
 }

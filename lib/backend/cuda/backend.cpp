@@ -188,7 +188,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
                   machine_.major, ".", machine_.minor, ", ", machine_.convolutions->version());
   }
   std::string describe_devices(std::int64_t replicas) const override {
-    return concat(replicas, " GPU(s)");
+    return concat(replicas, replicas == 1 ? " GPU" : " GPUs");
   }
   bool supports(DType activations) const override {
     // bfloat16 on tensor cores came with compute capability 8.0, the oldest that is built for.
