@@ -247,9 +247,9 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
 TEST_CASE(
     "line chart: bands widen the axis, notable values that would cover another are left out") {
   Chart chart;
-  chart.series = {{"rate", {{0, 1}, {9, 1}}}};
+  chart.series = {{"rate", {{0, 1}, {9, 2}}}};
   chart.bands = {{0, 5, "rise & fall"}, {5, 10, "rest"}};
-  chart.notable = {{0, 1}, {0.1, 1.001}, {9, 1}};
+  chart.notable = {{0, 1}, {0.1, 1.001}, {9, 2}};
   const std::string svg = line_chart(chart);
   CHECK(contains(svg, ">rise &amp; fall</text>"));
   CHECK(contains(svg, "<rect class=\"band\" x=\"86.00\" y=\"64.00\" width=\"228.00\""));
