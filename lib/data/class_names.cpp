@@ -141,4 +141,24 @@ std::map<std::string, std::int32_t> map_class_names(const std::vector<std::strin
   return labels;
 }
 
+void InnerClassFolders::add(std::int32_t label, std::string_view path) {
+  for (std::size_t slash; (slash = path.find('/')) != path.npos; path.remove_prefix(slash + 1)) {
+    const std::string name(path.substr(0, slash));
+    const auto found = labels_.find(name);
+    if (found == labels_.end() || found->second == label) continue;
+    ++images_;
+    folders_.insert(concat(classes_[label], '/', name));
+    return;
+  }
+}
+
+std::string InnerClassFolders::describe(const std::string& source) const {
+  if (images_ == 0) return "";
+  return concat(source, ": ", images_, images_ == 1 ? " image lies" : " images lie",
+                " in folders named after one class inside the folder of another, whose class they "
+                "have: ",
+                join_first({folders_.begin(), folders_.end()}, 6),
+                "; if this is a copy of the data set inside itself, move it away");
+}
+
 }  // namespace trainer::data

@@ -195,6 +195,20 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   CHECK(contains(find_open_error(config_of(folder.path())), "contains no folder with images"));
 }
 
+TEST_CASE("image_folder: a data set with a copy of itself inside, a note that names the folders") {
+  const TemporaryFolder folder;
+  write_classes(folder.path(), 2);
+  write_classes(folder.path() / "set", 3, 100);
+  write_image(folder.path() / "a/more/b/9.ppm", 9, 9, 200);
+  write_image(folder.path() / "b/b/9.ppm", 9, 9, 201);  // the class is the same
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  CHECK(sets.classes == std::vector<std::string>{"a", "b", "set"});
+  CHECK(notes_contain(sets,
+                      concat(folder.path().string(),
+                             ": 7 images lie in folders named after one class inside the folder of "
+                             "another, whose class they have: a/b, set/a, set/b; ")));
+}
+
 TEST_CASE("image_folder and csv: control characters in names, errors with escaped characters") {
   const TemporaryFolder folder;
   const std::string name = "x\n\x1B[2Jy", shown = "x\\x0a\\x1b[2Jy";

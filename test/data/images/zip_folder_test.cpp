@@ -118,6 +118,20 @@ TEST_CASE("data.path of a zip: folders of splits, and one folder that holds all 
         "photos/cat/1.ppm=0 photos/cat/2.ppm=0 photos/dog/1.ppm=1 photos/dog/2.ppm=1");
 }
 
+TEST_CASE("data.path of a zip: a data set with a copy of itself inside, a note") {
+  const Archive archive;
+  std::vector<ZipEntry> entries = make_entries("", 2);
+  for (const ZipEntry& entry : make_entries("photos/", 3, 50)) entries.push_back(entry);
+  archive.write(entries);
+  const Datasets sets = open_datasets(archive.config, 1);
+  const std::vector<std::string> notes = sets.train_files->damage().left_aside;
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0] == concat(archive.path.string(),
+                           ": 6 images lie in folders named after one class inside the folder of "
+                           "another, whose class they have: photos/cat, photos/dog; if this is a "
+                           "copy of the data set inside itself, move it away"));
+}
+
 TEST_CASE("data.train.path and data.test.path: each split is an archive of its own") {
   Archive archive;
   archive.write(make_entries("train/", 2));

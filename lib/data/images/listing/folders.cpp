@@ -300,6 +300,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   std::int64_t other = 0;
   std::string example;
   LeftAside left;
+  InnerClassFolders inner(classes, labels);
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const fs::path own_folder = fs::path(split.path) / classes[label];
     // Some file systems find a folder by each Unicode form of its name.
@@ -319,7 +320,12 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     };
     for (const fs::path& folder : folders[label]) {
       check_folder(folder);
+      const std::size_t first = result.files.size();
       walk(folder, FolderLinks::kSkip, use, left);
+      for (std::size_t i = first; i < result.files.size(); ++i) {
+        inner.add(static_cast<std::int32_t>(label),
+                  std::string_view(result.files[i].path).substr(folder.string().size() + 1));
+      }
     }
     if (result.files.size() == before) {
       result.note_left_aside(concat(folders[label].begin()->string(),
@@ -334,6 +340,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
                                        list_classes(classes)));
   }
   note_left_aside(result, split.path, left);
+  result.note_left_aside(inner.describe(split.path));
   if (other > 0) {
     result.notes.push_back(concat(split.path, ": ", other, other == 1 ? " file is" : " files are",
                                   " left aside, not being images, e.g. ", example));

@@ -316,12 +316,15 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
                                   " not used as classes, without images: ", join_first(unused, 6)));
   }
   std::vector<std::string> others;
+  InnerClassFolders inner(classes, labels);
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const std::size_t before = result.files.size();
     for (const std::string& folder : folders[label]) {
       for (const ListedFile& file : zip->images(folder)) {
         result.files.push_back(file);
         result.files.back().label = static_cast<std::int32_t>(label);
+        inner.add(static_cast<std::int32_t>(label),
+                  std::string_view(file.name).substr(folder.size() + 1));
       }
       const auto found = zip->others(folder);
       others.insert(others.end(), found.begin(), found.end());
@@ -334,6 +337,7 @@ ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& cla
     throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
                                           list_classes(classes)));
   }
+  result.note_left_aside(inner.describe(result.source));
   if (!others.empty()) {
     result.notes.push_back(concat(result.source, ": ", others.size(),
                                   others.size() == 1 ? " file is" : " files are",
