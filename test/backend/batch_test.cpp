@@ -49,6 +49,7 @@ TEST_CASE("Executable: any batch size and number of lanes, the update of the ref
     check_batches(kSeparable, setup, 7, {7, 4, 5, 6, 3});
     check_batches(kChained, setup, 7, {7, 4, 3});
     check_batches(kWide, setup, 7, {7, 1, 2, 6});
+    check_batches(kDenseOnly, setup, 7, {7, 1, 2, 6});
   }
 }
 
@@ -58,25 +59,29 @@ TEST_CASE("Executable: a batch of more samples than run at once, the update of t
     check_batches(kPlain, setup, 200, {200, 64, 65, 129, 200});
     check_batches(kNormalised, setup, 200, {200, 150});
     check_batches(kWide, setup, 200, {200, 129, 3});
+    check_batches(kDenseOnly, setup, 200, {200, 129, 3});
   }
 }
 
 TEST_CASE("lanes: dense layers of many parameters, computed together with one gradient in memory") {
-  const graph::Graph graph = training_graph(kWide);
   const Setup one = setups().front();
   backend::CompileOptions options;
   options.max_samples = 16;
-  std::int64_t single = 0;
-  for (const Setup& setup : setups()) {
-    if (setup.type != DType::kFloat32 || setup.instruction_set != one.instruction_set) continue;
-    Runner runner(open(setup), graph, options);
-    std::ostringstream program;
-    runner.print(program);
-    const bool joint = program.str().find("joint_dense sgemm") != std::string::npos;
-    CHECK(joint == (setup.lanes > 1));
-    const std::int64_t gradients = runner.memory().gradients;
-    if (setup.lanes == 1) single = gradients;
-    CHECK(gradients < single + single / 100);
+  for (const Net& net : {kWide, kDenseOnly}) {
+    const graph::Graph graph = training_graph(net);
+    std::int64_t single = 0;
+    for (const Setup& setup : setups()) {
+      if (setup.type != DType::kFloat32 || setup.instruction_set != one.instruction_set) continue;
+      CAPTURE(net.name);
+      Runner runner(open(setup), graph, options);
+      std::ostringstream program;
+      runner.print(program);
+      const bool joint = program.str().find("joint_dense sgemm") != std::string::npos;
+      CHECK(joint == (setup.lanes > 1));
+      const std::int64_t gradients = runner.memory().gradients;
+      if (setup.lanes == 1) single = gradients;
+      CHECK(gradients < single + single / 100);
+    }
   }
 }
 

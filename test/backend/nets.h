@@ -19,6 +19,11 @@ inline const Net kWide{"wide",
                        R"({layers: [conv: {filters: 8, activation: relu}, flatten,
     dense: {units: 640, activation: elu}, dense: {units: 80, use_bias: false}, dense: 4]})",
                        {10, 10, 1}};
+// All layers are dense, so that lanes may compute all of them together.
+inline const Net kDenseOnly{
+    "dense only",
+    R"({layers: [flatten, dense: {units: 640, activation: relu}, dense: 4]})",
+    {20, 21, 1}};
 inline const Net kWideNormalised{"wide and normalised",
                                  R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
     activation: relu, flatten, dense: {units: 640}, dense: 4]})",

@@ -43,7 +43,7 @@ void CpuExecutable::run_micro_batches(int lane, const Call& call) {
     if (share.micro_batch_count(batch) > 0) {
       run_micro_batch(lane, call, batch);
     } else if (updates_) {
-      std::memset(state.gradients.data(), 0, state.gradients.bytes());
+      std::fill_n(state.gradients.data(), state.gradients.bytes(), char{0});
       for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
         fold(lane, call, batch, reduction_->buckets()[i]);
         reduction_->arrive(i);

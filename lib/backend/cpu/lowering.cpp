@@ -67,7 +67,7 @@ void Lowering::convert_value(const graph::Value& value, const Operand& from, con
 }
 
 std::optional<BufferSource> Lowering::gradient_source(std::int64_t offset) const {
-  if (gradients_.own == nullptr) return std::nullopt;
+  if (!gradients_.exist()) return std::nullopt;
   auto* address = reinterpret_cast<std::byte*>(gradients_.at(offset));
   return BufferSource{BufferSource::Kind::kFixed, 0, address};
 }

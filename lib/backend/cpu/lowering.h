@@ -87,8 +87,11 @@ struct Machine {
 
 // The places of a lane's gradients.
 struct GradientPlaces {
-  float* own = nullptr;          // all gradients but those of joint layers; null: not in a buffer
+  float* own = nullptr;          // all gradients but those of joint layers; null: none
   JointLayers* joint = nullptr;  // the joint layers of all lanes; null: none
+
+  // Returns false if gradients are not in a buffer. A model may have joint layers only.
+  bool exist() const { return own != nullptr || joint != nullptr; }
 
   // Returns the place of element i of the flat gradient.
   float* at(std::int64_t i) const {
