@@ -45,7 +45,7 @@ TESTS = {
     "steps": [
         ("release", "trainer_cuda_fake", BACKEND, "Executable: many calls*,Variables: read*,PhaseTimes: a captured*,"
          "Executable: two runs*,Executable: gradients of several*,Executable: a loss*,Executable: an evaluation graph*,"
-         "float16*,Executable: any batch size*", "", FAKE),
+         "Executable: programs of two types*,float16*,Executable: any batch size*", "", FAKE),
     ],
     "updates": [("release", "trainer_cuda_fake", BACKEND, "Update: every rule*,float16*", "", FAKE)],
     "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],

@@ -242,6 +242,53 @@ TEST_CASE("Executable: an evaluation graph, the variables that training has writ
   }
 }
 
+TEST_CASE("Executable: programs of two types on the same variables, each the bits of one alone") {
+  const Net net{"folded", R"({layers: [conv: {filters: 8, activation: relu}, depthwise_conv: {},
+      flatten, dense: {units: 16, activation: relu}, dense: 4]})"};
+  constexpr std::int64_t kSamples = 3;
+  for (const Setup& setup : setups()) {
+    if (setup.type == DType::kFloat32) continue;
+    backend::Backend& backend = open(setup);
+    std::vector<graph::Graph> graphs;
+    for (const DType type : {DType::kFloat32, setup.type}) {
+      compile::Options options;
+      options.activations = type;
+      graphs.push_back(compile::evaluation_graph(forward_graph(net), options));
+    }
+    const auto variables = backend.allocate(graphs[0]);
+    const auto values = starting_values(graphs[0]);
+    for (const auto& [name, value] : values) {
+      variables->write(name, std::vector<float>(value.begin(), value.end()));
+    }
+    backend::CompileOptions compiled;
+    compiled.max_samples = kSamples;
+    std::vector<std::unique_ptr<backend::Executable>> programs;
+    for (const auto& graph : graphs) {
+      programs.push_back(backend.compile(graph, *variables, compiled));
+    }
+    const auto stream = backend.make_stream();
+    const auto inputs = batch(graphs[0], kSamples, net, 1);
+    const std::vector<std::uint8_t> images(inputs[0].begin(), inputs[0].end());
+    const std::vector<std::int32_t> labels(inputs[1].begin(), inputs[1].end());
+    const auto image_memory = backend.allocate(images.size());
+    const auto label_memory = backend.allocate(labels.size() * 4);
+    const auto logit_memory = backend.allocate(kSamples * 4 * 4);
+    const backend::Span from[] = {image_memory.span(), label_memory.span()};
+    const backend::Span to[] = {logit_memory.span(), {}};
+    stream->upload(from[0], images.data(), images.size());
+    stream->upload(from[1], labels.data(), labels.size() * 4);
+    for (const std::size_t i : {1, 0, 1}) {
+      std::vector<float> logits(kSamples * 4);
+      programs[i]->launch({kSamples, from, to, nullptr}, {}, *stream);
+      stream->download(logits.data(), to[0], logits.size() * 4);
+      stream->synchronize();
+      Runner alone(backend, graphs[i], compiled);
+      start(alone, values);
+      CHECK_MESSAGE(logits == alone.run(kSamples, inputs)[0], to_string(setup), ", program ", i);
+    }
+  }
+}
+
 TEST_CASE("Executable: steps of common models, no fallback to a slow implementation") {
   std::vector<std::pair<std::string, config::Model>> models;
   for (const char* name : {"mnist", "mnist_dense", "fashion_mnist", "digits"}) {

@@ -20,6 +20,7 @@ struct Spec {
   Activation activation = kRelu;  // of the sum
   Activation of_norm = {};        // of the norms; if linear, the sum can compute their outputs
   bool inference = false;         // norms with moving statistics, and no gradients
+  bool frozen = false;            // norms with statistics of the batch, and no gradients
   bool two_norms = false;         // what is added comes from a norm, too
   bool twice = false;             // what is added is the norm's output itself
   bool norm_second = false;       // the norm's output is the second term
@@ -108,7 +109,7 @@ void residual(Builder& b, const Spec& s) {
   if (!s.activation.linear()) w = b.add1(graph::Activate{s.activation}, {sum});
   b.output(w);
   if (s.used_again) b.output(b.add1(graph::Activate{kRelu}, {norms[0].z}));
-  if (!s.inference) backward(b, s, image, w, norms);
+  if (!s.inference && !s.frozen) backward(b, s, image, w, norms);
   if (!s.writes_all) return;
   for (const Norm& n : norms) b.output(n.z);
   if (w != sum) b.output(sum);
@@ -159,6 +160,7 @@ TEST_CASE("residual block: shapes, norms and gradients, the numbers of the refer
   check(row("twice the same", {.twice = true}));
   check(row("an input computed again", {.x_again = true}));
   check(row("a norm with an activation", {.of_norm = kRelu}));
+  check(row("a norm with an activation that no gradient reads", {.of_norm = kRelu, .frozen = true}));
   check(row("reshaped gradients", {.reshaped = true}));
   check(row("vectors", {.flat = true}, {6}));
   check(row("what lies between is asked for", {.two_norms = true, .writes_all = true}));
