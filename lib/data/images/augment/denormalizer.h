@@ -11,7 +11,7 @@ namespace trainer::data {
 // The inverse of data.normalize. Random changes come before normalization, so that this class gives
 // those that are defined after it, such as an erased part of N(0, 1), their pixels. timm erases
 // after normalization, on the device; here images are bytes until the device normalizes them. With
-// ImageNet's mean and std the rounding moves a number by at most 0.009, and the 1 to 3 % that no
+// ImageNet's mean and std the rounding moves a number by at most 0.009, and the 3 to 4 % that no
 // pixel reaches are cut. Float images would be exact, but four times as large in the loader, in the
 // copy to the device and in mixing.
 class Denormalizer {
