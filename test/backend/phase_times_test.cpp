@@ -102,7 +102,7 @@ TEST_CASE(
       CHECK(same(times.update, recorded.update));
       CHECK(same(times.copy, recorded.copy));
     }
-    // Without an upload the scalars alone are copied.
+    // Without an upload only the kernel that writes the scalars is counted.
     const std::vector<PhaseTimes> resident = times_of(calls, 6, 2, false);
     CHECK(resident.back().copy > 0);
     CHECK(resident.back().copy < free.front().copy);

@@ -91,14 +91,10 @@ void CudaStream::wait_for(const Event& event) {
   cuda::check(cudaStreamWaitEvent(stream_.get(), own(event).handle(), 0), "cudaStreamWaitEvent");
 }
 
-void CudaStream::end_uploads() {
-  if (copies_) {
-    lap_clock(clock(), ClockPhase::kCopy, stream_.get());
-  } else {
-    start_clock(clock(), !continues_, stream_.get());
-  }
+void CudaStream::begin_program(const StepScalars& values, StepScalars* scalars, StepClock* times) {
+  begin_uploads();  // unless there were some
+  begin_call(values, scalars, clock(), times, stream_.get());
   copies_ = false;
-  continues_ = true;
 }
 
 std::optional<StreamGaps> CudaStream::gaps() {

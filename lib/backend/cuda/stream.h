@@ -46,11 +46,12 @@ class CudaStream : public Stream {
   cudaStream_t handle() const { return stream_.get(); }
   // Receives every program that is launched on the stream.
   GapClock& gap_clock() { return gap_clock_; }
-  // A program calls it once its uploads are enqueued. Adds their time to the clock, and that of the
-  // waits for other streams' uploads.
-  void end_uploads();
+  // Begins a program whose uploads are enqueued: writes its scalars, adds the time of the uploads
+  // and of the waits for other streams' uploads to the clock, and moves the clock's times to
+  // `times`. Null: they stay, for the next program with numbers.
+  void begin_program(const StepScalars& values, StepScalars* scalars, StepClock* times);
   // The clock in device memory that counts uploads and programs without numbers of their own since
-  // the last hand-over.
+  // the last program with numbers began.
   StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
 
  private:

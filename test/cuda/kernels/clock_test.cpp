@@ -17,11 +17,16 @@ constexpr double kTick = 1e-9;
 struct Clocked {
   std::unique_ptr<StepClock> clock = std::make_unique<StepClock>();
   std::unique_ptr<StepNumbers> numbers = std::make_unique<StepNumbers>();
+  std::unique_ptr<StepScalars> scalars = std::make_unique<StepScalars>();
 
   static void at(std::uint64_t now) { simt::nanoseconds = now; }
   void lap(std::uint64_t now, ClockPhase phase) const {
     at(now);
     lap_clock(clock.get(), phase, nullptr);
+  }
+  void begin(std::uint64_t now, const StepScalars& values, StepClock* times) const {
+    at(now);
+    begin_call(values, scalars.get(), clock.get(), times, nullptr);
   }
   const backend::PhaseTimes& stop(std::uint64_t now, const std::vector<ClockSpan>& spans = {}) {
     at(now);
@@ -82,17 +87,52 @@ TEST_CASE("cuda clock: a start, time before it does not count, earlier laps are 
   }
 }
 
-TEST_CASE("cuda clock: laps passed to another clock, counted once, and the time goes on") {
+TEST_CASE("cuda clock: a call begins, it has the times so far and its copies, counted once") {
   Clocked stream, call;
   call.clock->sums[0] = 77;  // of an earlier call
   Clocked::at(1000);
   start_clock(stream.clock.get(), true, nullptr);
-  stream.lap(1004, ClockPhase::kCopy);
-  hand_over_clock(stream.clock.get(), call.clock.get(), nullptr);
-  call.lap(1010, ClockPhase::kForward);
-  CHECK(same(call.stop(1010).copy, 4 * kTick));
-  CHECK(same(call.stop(1010).forward, 6 * kTick));
-  CHECK(same(stream.stop(1011).copy, 0));
+  stream.lap(1002, ClockPhase::kForward);
+  stream.begin(1005, {}, call.clock.get());
+  call.lap(1011, ClockPhase::kForward);
+  CHECK(same(call.stop(1011).copy, 3 * kTick));
+  CHECK(same(call.stop(1011).forward, 8 * kTick));
+  // Its time goes on where it was handed over.
+  CHECK(same(stream.stop(1006).update, 1 * kTick));
+  CHECK(same(stream.stop(1006).copy, 0));
+  CHECK(same(stream.stop(1006).forward, 0));
+}
+
+TEST_CASE("cuda clock: a call without a clock begins, the times stay for the next one") {
+  Clocked stream, call;
+  Clocked::at(1000);
+  start_clock(stream.clock.get(), true, nullptr);
+  stream.begin(1004, {}, nullptr);
+  stream.lap(1010, ClockPhase::kForward);
+  Clocked::at(1020);
+  start_clock(stream.clock.get(), false, nullptr);
+  stream.begin(1023, {}, call.clock.get());
+  CHECK(same(call.stop(1023).copy, 7 * kTick));
+  CHECK(same(call.stop(1023).forward, 6 * kTick));
+}
+
+TEST_CASE("cuda clock: a call begins, its scalars are written, with and without a clock") {
+  Clocked stream, call;
+  StepClock* const clocks[] = {call.clock.get(), nullptr};
+  StepScalars expected = {0.5f, 0.25f, 1, 3ull << 40, 1, 0, 1, 7};
+  for (StepClock* clock : clocks) {
+    ++expected.update;
+    stream.begin(1000, expected, clock);
+    const StepScalars& scalars = *stream.scalars;
+    CHECK(scalars.learning_rate == expected.learning_rate);
+    CHECK(scalars.gradient_scale == expected.gradient_scale);
+    CHECK(scalars.update == expected.update);
+    CHECK(scalars.first_sample == expected.first_sample);
+    CHECK(scalars.accumulate == expected.accumulate);
+    CHECK(scalars.apply == expected.apply);
+    CHECK(scalars.stop_when_not_finite == expected.stop_when_not_finite);
+    CHECK(scalars.samples == expected.samples);
+  }
 }
 
 TEST_CASE("cuda clock: a clock that steps back counts nothing") {

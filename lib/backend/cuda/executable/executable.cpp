@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
@@ -24,13 +23,22 @@ static_assert(offsetof(StepNumbers, gradient_norm) == offsetof(Numbers, gradient
 
 // Kernels, cuDNN and cublasLt read operands of this alignment: plans/convolution.h, plans/matmul.h.
 constexpr std::int64_t kInputAlignment = 16;
-// The number of calls whose scalars may be in flight to the device at the same time.
-constexpr std::size_t kScalarSlots = 8;
 
 bool has_batch_statistics(const graph::Graph& graph) {
   return std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
     return std::holds_alternative<graph::BatchNorm>(node.op);
   });
+}
+
+StepScalars make_step_scalars(const Scalars& scalars, std::int64_t samples) {
+  return {scalars.learning_rate,
+          static_cast<float>(scalars.loss_scale),
+          scalars.update,
+          scalars.first_sample,
+          scalars.accumulate ? 1u : 0u,
+          scalars.apply ? 1u : 0u,
+          scalars.stop_when_not_finite ? 1u : 0u,
+          static_cast<std::uint32_t>(samples)};
 }
 
 }  // namespace
@@ -52,10 +60,6 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   const DeviceGuard guard(device);
   scalars_ = allocate_device(device, sizeof(StepScalars));
   numbers_ = allocate_device(device, sizeof(StepNumbers));
-  for (std::size_t i = 0; i < kScalarSlots; ++i) {
-    scalar_slots_.push_back({allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
-                             std::make_unique<CudaEvent>(device, machine.peers)});
-  }
   StepState state{};
   state.loss_scale = state.gradients_scale = options.loss_scale.value;
   state.finite = state.all_finite = 1;
@@ -274,25 +278,6 @@ std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& ca
   return entries;
 }
 
-void CudaExecutable::upload_scalars(const Scalars& scalars, std::int64_t samples,
-                                    CudaStream& stream) {
-  const Range range("upload of the scalars");
-  ScalarSlot& slot = scalar_slots_[next_slot_];
-  next_slot_ = (next_slot_ + 1) % scalar_slots_.size();
-  slot.copied->wait();
-  const StepScalars values{scalars.learning_rate,
-                           static_cast<float>(scalars.loss_scale),
-                           scalars.update,
-                           scalars.first_sample,
-                           scalars.accumulate ? 1u : 0u,
-                           scalars.apply ? 1u : 0u,
-                           scalars.stop_when_not_finite ? 1u : 0u,
-                           static_cast<std::uint32_t>(samples)};
-  std::memcpy(slot.memory.data(), &values, sizeof values);
-  stream.upload(scalars_.span(), slot.memory.data(), sizeof values);
-  stream.record(*slot.copied);
-}
-
 void CudaExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) {
   try {
     launch_call(bindings, scalars, stream);
@@ -312,9 +297,8 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   make_programs(call);
   const NoAllocations launching;
   own.gap_clock().begin(own.handle());
-  upload_scalars(scalars, call.samples, own);
-  own.end_uploads();
-  if (call.has_numbers) hand_over_clock(own.clock(), clock(), call.stream);
+  own.begin_program(make_step_scalars(scalars, call.samples), this->scalars(),
+                    call.has_numbers ? clock() : nullptr);
   make_stale(call);
   update_number_ = scalars.update;
   if (ranks_ != nullptr) {

@@ -62,11 +62,6 @@ class CudaExecutable final : public Executable {
     std::unique_ptr<CallGraph> graph;
     std::vector<Part> parts;  // the parts of this rank if there are several
   };
-  // Pinned memory for the scalars of one call on their way to the device.
-  struct ScalarSlot {
-    HostBuffer memory;
-    std::unique_ptr<CudaEvent> copied;
-  };
 
   StepState read_state(CudaStream& stream) const;
   void launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream);
@@ -84,7 +79,6 @@ class CudaExecutable final : public Executable {
   void make_fixed_io(const Call& call);
   void make_stale(const Call& call);
   std::vector<PackedWeights::Entry*> packed_entries(const Call& call);
-  void upload_scalars(const Scalars& scalars, std::int64_t samples, CudaStream& stream);
   void run(const Call& call, std::int64_t all_samples);
   void run_recorded(const Call& call, CudaStream& stream);
   void replay(const Call& call);
@@ -158,9 +152,7 @@ class CudaExecutable final : public Executable {
   std::vector<StepPlan>* listed_ = nullptr;  // steps are added to it instead of enqueued
   WorkRecorder* recorder_ = nullptr;
   TimedWork timed_;
-  Buffer clock_;  // the phases of the calls, then a span of each bucket's sum
-  std::vector<ScalarSlot> scalar_slots_;
-  std::size_t next_slot_ = 0;
+  Buffer clock_;                     // the phases of the calls, then a span of each bucket's sum
   std::uint64_t update_number_ = 0;  // the number of the call that is launched
   Buffer idle_input_;
   // Copies of inputs whose part is shorter than its program or not aligned, one per input.

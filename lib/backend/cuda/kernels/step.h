@@ -10,7 +10,7 @@
 
 namespace trainer::backend::cuda {
 
-// The run-time scalars of a call; uploaded before it.
+// The run-time scalars of a call; written by the kernel that begins it.
 struct StepScalars {
   float learning_rate;
   float gradient_scale;  // 1 / true samples of the global batch, without the loss scale

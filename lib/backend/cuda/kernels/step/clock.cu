@@ -29,7 +29,11 @@ __global__ void start_clock_kernel(StepClock* clock, bool forget) {
 
 __global__ void lap_clock_kernel(StepClock* clock, int phase) { add_lap(clock, phase); }
 
-__global__ void hand_over_clock_kernel(StepClock* from, StepClock* to) {
+__global__ void begin_call_kernel(StepScalars values, StepScalars* scalars, StepClock* from,
+                                  StepClock* to) {
+  *scalars = values;
+  add_lap(from, static_cast<int>(ClockPhase::kCopy));
+  if (to == nullptr) return;
   *to = *from;
   *from = {};
   from->last = to->last;
@@ -69,8 +73,9 @@ void lap_clock(StepClock* clock, ClockPhase phase, cudaStream_t stream) {
   launch("lap_clock", lap_clock_kernel, 1, 1, 0, stream, clock, static_cast<int>(phase));
 }
 
-void hand_over_clock(StepClock* from, StepClock* to, cudaStream_t stream) {
-  launch("hand_over_clock", hand_over_clock_kernel, 1, 1, 0, stream, from, to);
+void begin_call(const StepScalars& values, StepScalars* scalars, StepClock* from, StepClock* to,
+                cudaStream_t stream) {
+  launch("begin_call", begin_call_kernel, 1, 1, 0, stream, values, scalars, from, to);
 }
 
 void mark_time(std::uint64_t* at, cudaStream_t stream) {

@@ -29,8 +29,10 @@ struct ClockSpan {
 void start_clock(StepClock* clock, bool forget, cudaStream_t stream);
 // Adds the time since the last lap or start to this phase.
 void lap_clock(StepClock* clock, ClockPhase phase, cudaStream_t stream);
-// Moves the counted times from `from` to `to` and resets `from`.
-void hand_over_clock(StepClock* from, StepClock* to, cudaStream_t stream);
+// Begins a call in one kernel: writes its scalars, adds a lap for its copies to `from`, and moves
+// the counted times to `to`, unless that is null.
+void begin_call(const StepScalars& values, StepScalars* scalars, StepClock* from, StepClock* to,
+                cudaStream_t stream);
 void mark_time(std::uint64_t* at, cudaStream_t stream);
 // Adds a lap and writes numbers->times: the sums of the phases, and as all_reduce_hidden the part
 // of the spans before waited_since.
