@@ -229,6 +229,7 @@ void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   const Clock::time_point start = Clock::now();
   // The previous call of this slot is done, because its result was read.
   // Uploads have a stream of their own, so that they run while the device works on the call before.
+  // Reasons: lib/decisions/backend.md#batches-are-copied-data-sets-are-not-kept-on-the-device.
   backend::Stream& uploads = upload_stream_ ? *upload_stream_ : *stream_;
   const auto [given, labels] = bring(batch, target_bytes_, call.inputs, uploads);
   uploads.record(*call.uploaded);

@@ -3,6 +3,7 @@
 // time. Statistics over several ranks: each rank writes its Moments, the collective brings all
 // ranks' together, every rank combines them in rank order. cuDNN's batch norm is not used, because
 // it compiles each graph at run time (0.4 to 4 s) and cannot run without a GPU.
+// Reasons: lib/decisions/backend.md#batch-norm-computes-its-statistics-itself.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,6 @@
 // Time that passes on the device in the phases of calls, measured in stream order by the device
 // itself, so that a captured graph measures each of its replays and no host thread waits.
+// Reasons: lib/decisions/backend.md#what-a-step-does-outside-of-its-graph.
 #pragma once
 
 #include <cuda_runtime_api.h>
