@@ -235,20 +235,11 @@ class ProgressHook : public Hook {
 
   Request on_evaluation(const Evaluation& e) override {
     close_line();
-    const engine::Metrics& m = e.metrics;
-    out_ << stamp() << to_string(e.split) << ": loss " << fixed(m.loss, 4);
-    if (m.classes > 0) {
-      out_ << "  accuracy " << fixed(m.accuracy, 4) << " (95 % interval "
-           << fixed(m.accuracy_interval.low, 4) << "-" << fixed(m.accuracy_interval.high, 4) << ")";
+    std::string line = evaluation_line(e, Length::kFull);
+    if (is_tty_ && !quiet_ && static_cast<int>(line.size()) > columns()) {
+      line = evaluation_line(e, Length::kBrief);
     }
-    if (!m.multi_label.empty()) {
-      out_ << "  subset accuracy " << fixed(m.multi_label.subset_accuracy(), 4) << "  F1 macro "
-           << fixed(m.multi_label.f1_macro(), 4) << " micro " << fixed(m.multi_label.f1_micro(), 4);
-      if (!std::isnan(m.multi_label.auc())) out_ << "  AUC " << fixed(m.multi_label.auc(), 4);
-    }
-    if (m.top_k > 0) out_ << "  top " << m.top_k << " " << fixed(m.top_k_accuracy, 4);
-    out_ << "  step " << e.step << "  epoch " << rate(e.epoch) << "  " << fixed(e.seconds, 1)
-         << " s\n";
+    out_ << stamp() << line << '\n';
     flush();
     return Request::kContinue;
   }
@@ -317,6 +308,31 @@ class ProgressHook : public Hook {
   }
 
  private:
+  enum class Length { kFull, kBrief };
+  // Returns "validation: loss 0.2500  accuracy 0.9000 (95 % interval 0.8000-0.9500)  ...". A brief
+  // line has abbreviations, and neither the step nor the epoch, which the line above it shows.
+  static std::string evaluation_line(const Evaluation& e, Length length) {
+    const bool is_brief = length == Length::kBrief;
+    const engine::Metrics& m = e.metrics;
+    std::string line = concat(to_string(e.split), ": loss ", fixed(m.loss, 4));
+    if (m.classes > 0) {
+      line += concat(is_brief ? "  acc " : "  accuracy ", fixed(m.accuracy, 4),
+                     is_brief ? " (95 % " : " (95 % interval ", fixed(m.accuracy_interval.low, 4),
+                     "-", fixed(m.accuracy_interval.high, 4), ")");
+    }
+    if (!m.multi_label.empty()) {
+      line +=
+          concat(is_brief ? "  subset acc " : "  subset accuracy ",
+                 fixed(m.multi_label.subset_accuracy(), 4), "  F1 macro ",
+                 fixed(m.multi_label.f1_macro(), 4), " micro ", fixed(m.multi_label.f1_micro(), 4));
+      if (!std::isnan(m.multi_label.auc())) line += "  AUC " + fixed(m.multi_label.auc(), 4);
+    }
+    if (m.top_k > 0) line += concat("  top ", m.top_k, " ", fixed(m.top_k_accuracy, 4));
+    if (!is_brief) line += concat("  step ", e.step, "  epoch ", rate(e.epoch));
+    return line + "  " + fixed(e.seconds, 1) + " s";
+  }
+  int columns() const { return facts_.columns ? facts_.columns() : kDefaultColumns; }
+
   // The position in the run and in its epoch, counted from 1.
   struct Place {
     std::int64_t epoch, epochs, step, steps;
@@ -384,7 +400,7 @@ class ProgressHook : public Hook {
       if (!text.empty()) fields.push_back({text, brief(text)});
     }
     const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
-    return line_.fit(head, share, fields, facts_.columns ? facts_.columns() : kDefaultColumns);
+    return line_.fit(head, share, fields, columns());
   }
 
   // Returns the time at the start of a line that is not rewritten in place.

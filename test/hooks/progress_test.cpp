@@ -301,6 +301,42 @@ TEST_CASE(
   CHECK(line.starts_with("epoch 2/2  4/5 [====  ]"));
 }
 
+TEST_CASE("progress on a terminal: an evaluation that is wider, abbreviated without its step") {
+  Terminal terminal(80, 8, 20);
+  Evaluation e;
+  e.split = Split::kValidation;
+  e.step = 8;
+  e.epoch = 1;
+  e.seconds = 0.25;
+  e.metrics.loss = 0.0764;
+  e.metrics.classes = 10;
+  e.metrics.accuracy = 0.9755;
+  e.metrics.accuracy_interval = {0.9678, 0.9814};
+  e.metrics.top_k = 5;
+  e.metrics.top_k_accuracy = 1;
+  const auto evaluation = [&](int columns) {
+    terminal.columns = columns;
+    terminal.out.str("");
+    terminal.hook->on_evaluation(e);
+    return terminal.out.str();
+  };
+  const std::string full =
+      "validation: loss 0.0764  accuracy 0.9755 (95 % interval 0.9678-0.9814)  top 5 1.0000"
+      "  step 8  epoch 1  0.2 s\n";
+  const int width = static_cast<int>(full.size()) - 1;
+  CHECK(evaluation(width) == full);
+  const std::string brief =
+      "validation: loss 0.0764  acc 0.9755 (95 % 0.9678-0.9814)  top 5 1.0000  0.2 s\n";
+  CHECK(evaluation(width - 1) == brief);
+  CHECK(evaluation(80) == brief);
+  // Without the line of the steps above it, the step is shown.
+  std::ostringstream quiet;
+  const auto hook = make_progress_hook(quiet, true, true, steps(1), {[] { return 80; }, {}, {}});
+  hook->on_start(run_info("r"));
+  hook->on_evaluation(e);
+  CHECK(quiet.str() == full);
+}
+
 TEST_CASE("progress on a terminal: values of other lengths, the fields stay in their columns") {
   Terminal terminal(120, 10, 100);
   std::vector<std::string> lines;
