@@ -182,6 +182,23 @@ TEST_CASE("MlflowHook: a run, its settings, rows, end and files arrive") {
         Json{{"url", tracking.url()}, {"run_id", "run0"}});
 }
 
+TEST_CASE("MlflowHook: times of a step, on MLflow's page of system metrics") {
+  Tracking tracking;
+  Tracked tracked(tracking.url());
+  tracked.hook->on_start(test::run_info(tracking.dir(), 0));
+  Progress p = test::after_step(1);
+  engine::RankTimes times;
+  times[engine::StepPhase::kForward] = 0.25;
+  const engine::RankTimes ranks[] = {times};
+  p.ranks = ranks;
+  tracked.hook->on_step(p);
+  tracked.finish();
+  CHECK(tracking.metrics("system/step_time/forward_seconds").at(0)["value"] == 0.25);
+  CHECK(tracking.metrics("step_time/forward_seconds").empty());
+  CHECK(tracking.metrics("images_per_second").size() == 1);
+  CHECK(tracking.metrics("learning_rate").size() == 1);
+}
+
 TEST_CASE("MlflowHook: MLFLOW_EXPERIMENT_NAME, names the experiment") {
   Tracking tracking;
   Tracked tracked(tracking.url(), {{"MLFLOW_EXPERIMENT_NAME", "a & b/é"}});

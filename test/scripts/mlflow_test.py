@@ -228,7 +228,7 @@ class Mlflow(unittest.TestCase):
         run = self.find_run("job")
         self.assertEqual(run.info.status, "FINISHED")
         self.assertEqual(self.read_steps(run, "train/loss")[-1], 24)
-        self.assertIn("step_time/forward_seconds_max", run.data.metrics)
+        self.assertIn("system/step_time/forward_seconds_max", run.data.metrics)
 
     def test_numbers_that_are_not_finite(self):
         """The server reads the texts that test/hooks/mlflow_test.cpp expects in requests."""
