@@ -16,6 +16,7 @@
 #include "base/system_error.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"
+#include "context.h"
 #include "line/examples.h"
 #include "line/hints.h"
 #include "options/commands.h"
@@ -96,7 +97,9 @@ int run(std::vector<std::string> words) {
     backend::use_cuda_plan_cache(cache->second);
   }
   backend::use_cuda_tuning_cache(tuning_cache(variables));
-  return line.run(std::move(words));
+  const commands::Context context = make_context();
+  const auto columns = context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
+  return line.run(std::move(words), columns);
 }
 
 // Files of features and of decoded images are mapped; nothing else here meets this signal.

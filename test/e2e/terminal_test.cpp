@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -60,6 +61,22 @@ train: {max_steps: 4, batch_size: 32}
   }
   CHECK(dumb.find("total time") != std::string::npos);
   CHECK(train("xterm").find('\x1b') != std::string::npos);
+}
+
+TEST_CASE("help: on a terminal, no line is longer than its 80 columns but those of examples") {
+  for (const Arguments& arguments : {Arguments{"train", "--help"}, Arguments{"--help"}}) {
+    const std::string help = shown(arguments, "xterm");
+    bool is_example = false;
+    int lines = 0;
+    for (std::string line : split_text(help, '\n')) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.starts_with(' ')) is_example = line == "Examples:";
+      INFO(line);
+      CHECK((is_example || line.size() <= 80));
+      ++lines;
+    }
+    CHECK(lines > 40);
+  }
 }
 
 }  // namespace trainer::e2e

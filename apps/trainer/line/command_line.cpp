@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iostream>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "line/help_text.h"
 
 namespace trainer::app {
 namespace {
@@ -224,12 +227,15 @@ std::vector<CommandDescription> CommandLine::commands() const {
   return commands;
 }
 
-int CommandLine::run(std::vector<std::string> words) {
+int CommandLine::run(std::vector<std::string> words, std::optional<int> columns) {
   std::ranges::reverse(words);  // CLI11 takes them from the end
   try {
     parser_->app.parse(std::move(words));
   } catch (const CLI::Success& success) {
-    return parser_->app.exit(success);
+    std::ostringstream text;
+    const int code = parser_->app.exit(success, text);
+    std::cout << (columns ? wrap_help(text.str(), *columns) : text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     parser_->app.exit(error);
     return kExitConfig;

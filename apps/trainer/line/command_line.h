@@ -5,6 +5,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,8 +108,9 @@ class CommandLine {
   std::vector<CommandDescription> commands() const;
 
   // Reads the words behind the program's name and runs the command that they name. Prints help and
-  // errors of the command line. Returns the exit code, and passes on what the command throws.
-  int run(std::vector<std::string> words);
+  // errors of the command line; with `columns`, the width of a terminal, help has no longer lines.
+  // Returns the exit code, and passes on what the command throws.
+  int run(std::vector<std::string> words, std::optional<int> columns);
 
  private:
   struct Parser;

@@ -1,0 +1,13 @@
+// The help of the command line on a terminal.
+#pragma once
+
+#include <string>
+
+namespace trainer::app {
+
+// Breaks lines of more than `columns` characters at blanks. The rest of a description continues in
+// the column where the description began. Lines of examples stay as they are, so that they can be
+// copied.
+std::string wrap_help(const std::string& text, std::size_t columns);
+
+}  // namespace trainer::app
