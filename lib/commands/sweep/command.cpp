@@ -56,7 +56,8 @@ int execute(const SweepArguments& arguments, const Context& context) {
     context.out << table_json(summary) << std::endl;
   } else {
     context.out << '\n';
-    print_summary(summary, plan.folder, context.out);
+    const auto columns = context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
+    print_summary(summary, plan.folder, columns, context.out);
   }
   return code;
 }

@@ -53,8 +53,9 @@ std::string SweepPrinter::place(std::size_t index) const {
   return concat("[", index + 1, "/", points_, "] ");
 }
 
-void print_summary(const Summary& summary, const Path& folder, std::ostream& out) {
-  print_table(summary, out);
+void print_summary(const Summary& summary, const Path& folder, std::optional<int> columns,
+                   std::ostream& out) {
+  print_table(summary, columns, out);
   for (const std::string& sentence :
        {best_sentence(summary), summary.scored, summary.cached, accuracy_sentence(summary)}) {
     if (!sentence.empty()) out << sentence << '\n';

@@ -40,7 +40,9 @@ class SweepPrinter final : public SweepObserver {
   std::ostream& out_;
 };
 
-// Prints the table, the points that failed and the paths of the files of the sweep in `folder`.
-void print_summary(const Summary& summary, const Path& folder, std::ostream& out);
+// Prints the table as print_table() does, the points that failed and the paths of the files of the
+// sweep in `folder`.
+void print_summary(const Summary& summary, const Path& folder, std::optional<int> columns,
+                   std::ostream& out);
 
 }  // namespace trainer::commands

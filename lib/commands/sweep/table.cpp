@@ -112,6 +112,18 @@ Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
   return json;
 }
 
+// Returns the width of the printed table in characters.
+std::size_t find_width(const std::vector<std::vector<std::string>>& cells) {
+  constexpr std::size_t kGap = 2;  // between two columns
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < cells.front().size(); ++i) {
+    std::size_t widest = 0;
+    for (const std::vector<std::string>& line : cells) widest = std::max(widest, line[i].size());
+    width += widest + (i > 0 ? kGap : 0);
+  }
+  return width;
+}
+
 }  // namespace
 
 std::vector<Column> choose_columns(const Summary& summary) {
@@ -149,9 +161,14 @@ std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
   return make_cells(summary, rows);
 }
 
-void print_table(const Summary& summary, std::ostream& out) {
+void print_table(const Summary& summary, std::optional<int> columns, std::ostream& out) {
   auto cells = make_cells(summary);
   for (std::vector<std::string>& line : cells) line.pop_back();  // the verdict, a sentence
+  const std::size_t min_columns = summary.keys.size() + 1;
+  while (columns && find_width(cells) > static_cast<std::size_t>(*columns) &&
+         cells.front().size() > min_columns) {
+    for (std::vector<std::string>& line : cells) line.pop_back();
+  }
   std::vector<std::size_t> right;
   for (std::size_t i = 0; i < cells.front().size(); ++i) right.push_back(i);
   Table table(cells.front(), right);

@@ -28,8 +28,9 @@ std::vector<std::vector<std::string>> make_cells(const Summary& summary);
 std::vector<std::vector<std::string>> make_cells(const Summary& summary,
                                                  const std::vector<std::size_t>& rows);
 
-// Aligned columns, the verdicts below them.
-void print_table(const Summary& summary, std::ostream& out);
+// Prints aligned columns, and the verdicts below them. With `columns`, the width of a terminal,
+// leaves out columns from the right until the table fits.
+void print_table(const Summary& summary, std::optional<int> columns, std::ostream& out);
 std::string table_csv(const Summary& summary);  // the numbers have all digits
 std::string table_markdown(const Summary& summary);
 // {"event":"sweep",...} with rows and points, one line.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/text.h"
 #include "commands/support.h"
 #include "commands/sweep/grid.h"
 #include "commands/sweep/launchers.h"
@@ -228,7 +229,7 @@ TEST_CASE("summarize: cached features that one of two equal points computed, the
   CHECK(summary.cached == sentence);
   CHECK(contains(table_markdown(summary), sentence));
   std::ostringstream out;
-  print_summary(summary, sweep.plan.folder, out);
+  print_summary(summary, sweep.plan.folder, std::nullopt, out);
   CHECK(contains(out.str(), sentence));
   sweep.write("batch_size=32", with(1, 0.5));
   sweep.write("batch_size=64", with(1, 0.5));
@@ -336,7 +337,7 @@ TEST_CASE("collect: a point with damaged files, named and the others are summari
   CHECK(contains(summary.points[0].message, record.string()));
   CHECK(contains(summary.points[0].message, "; remove the folder "));
   std::ostringstream out;
-  print_summary(summary, sweep.plan.folder, out);
+  print_summary(summary, sweep.plan.folder, std::nullopt, out);
   CHECK(contains(out.str(), "damaged: batch_size=128: "));
   CHECK(contains(out.str(), "metrics.csv:2: has 1 fields"));
   CHECK_FALSE(contains(out.str(), "errors.log"));
@@ -414,8 +415,26 @@ TEST_CASE("make_cells: no repeated columns, intervals in one column and shares i
   CHECK(cell(2, "efficiency") == "56 %");
   CHECK(cell(1, "efficiency") == "-");
   std::ostringstream out;
-  print_table(sweep.summary(), out);
+  print_table(sweep.summary(), std::nullopt, out);
   CHECK(contains(out.str(), "\ngpus=2  input: 25 % of a step waits for data"));
+  // On a terminal, columns are left out from the right until the table fits.
+  const auto table_at = [&](int columns) {
+    std::ostringstream narrow;
+    print_table(sweep.summary(), columns, narrow);
+    return narrow.str().substr(0, narrow.str().find("\n\n"));
+  };
+  const auto widest = [](const std::string& table) {
+    std::size_t width = 0;
+    for (const std::string& line : split_text(table, '\n')) width = std::max(width, line.size());
+    return static_cast<int>(width);
+  };
+  const std::string whole = table_at(1000);
+  CHECK(whole == out.str().substr(0, out.str().find("\n\n")));
+  CHECK(table_at(widest(whole)) == whole);
+  const std::string fitted = table_at(widest(whole) - 1);
+  CHECK(widest(fitted) < widest(whole));
+  CHECK(widest(table_at(40)) <= 40);
+  CHECK(contains(table_at(1), "gpus  runs"));  // the values and one column remain
   // Where the values do not say how many replicas there are, a column does.
   const Sweep all({"parallel.gpus=all"});
   all.write("gpus=all", with(2, 0.5));
