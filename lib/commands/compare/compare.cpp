@@ -103,6 +103,26 @@ void compare_pairs(const std::vector<RunFiles>& runs, const PredictRun& predict,
   }
 }
 
+// Adds a note for each run whose results in the table are of another checkpoint than its
+// predictions.
+void add_checkpoint_notes(const std::vector<RunFiles>& runs, Comparison& comparison) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Comparison::Result& result = comparison.results[i];
+    const bool has_pair = std::ranges::any_of(comparison.pairs, [i](const Comparison::Pair& pair) {
+      return pair.first == i || pair.second == i;
+    });
+    const bool is_other =
+        runs[i].best && runs[i].finished && runs[i].best->step != runs[i].finished->steps;
+    if (!has_pair || !is_other || !result.split || result.checkpoint == ScoredCheckpoint::kBest) {
+      continue;
+    }
+    comparison.notes.push_back(
+        concat(comparison.runs[i], ": the table has the results of its last checkpoint, because ",
+               "training did not evaluate its best one on the ", to_string(*result.split),
+               " split; McNemar's test is of the best one (--last: of the last one)"));
+  }
+}
+
 }  // namespace
 
 // Values by key, in the order of the first run that has the key.
@@ -141,6 +161,7 @@ Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred
     comparison.results.push_back(make_result(run, preferred, wanted_accuracy));
   }
   compare_pairs(runs, predict, comparison);
+  if (preferred == ScoredCheckpoint::kBest) add_checkpoint_notes(runs, comparison);
   return comparison;
 }
 

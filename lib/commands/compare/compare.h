@@ -45,8 +45,10 @@ struct Comparison {
   std::vector<CurvePoint> curve;  // sorted by metric, then by step
   std::vector<Result> results;    // indexed by run
   std::optional<double> wanted_accuracy;
-  std::vector<Pair> pairs;         // runs with predictions for the same samples
-  std::vector<std::string> notes;  // the reasons for fewer pairs than runs would give
+  std::vector<Pair> pairs;  // runs with predictions for the same samples
+  // The reasons for fewer pairs than runs would give, and for pairs of other checkpoints than those
+  // of the results.
+  std::vector<std::string> notes;
 };
 
 // Returns the values of the configs and of RunFiles::origin that differ, without places (run.dir,

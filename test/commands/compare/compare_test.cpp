@@ -131,6 +131,22 @@ TEST_CASE("compare: --last, results of the last checkpoints without stored predi
   CHECK(last.notes.size() == 2);
 }
 
+TEST_CASE("compare: results of the last and predictions of the best checkpoint, a note") {
+  FakeRun run;
+  run.best = {{"metric", "validation/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
+  const Two two(run, {});
+  CHECK(two.compared().notes.size() == 2);  // no predictions
+  store(two.a(), "rrr");
+  store(two.b(), "rww");
+  const Comparison comparison = two.compared();
+  CHECK(comparison.results[0].checkpoint == ScoredCheckpoint::kLast);
+  CHECK(comparison.pairs.size() == 1);
+  REQUIRE(comparison.notes.size() == 1);  // the other run has no best checkpoint
+  CHECK(comparison.notes[0].starts_with(two.a().string() + ": the table has the results of its "));
+  CHECK(comparison.notes[0].find("best one on the test split") != std::string::npos);
+  CHECK(two.compared_by(ScoredCheckpoint::kLast).notes.size() == 2);  // no checkpoints to predict
+}
+
 TEST_CASE("compare: a long curve, ten of its steps with the last one") {
   FakeRun run;
   run.steps = 25;
