@@ -111,6 +111,8 @@ class ReportBrowserTest(unittest.TestCase):
                 self.assertNotEqual(self.browser.run(f"{style}.backgroundColor"), "rgba(0, 0, 0, 0)")
                 self.assertEqual(self.browser.run("getComputedStyle(document.querySelector('svg.chart')).getPropertyValue('--ink')"),
                                  "#1b1f24")
+                # No page ends between the head and the first row of a table.
+                self.assertEqual(self.browser.run("getComputedStyle(document.querySelector('thead tr')).breakAfter"), "avoid")
                 self.assertFalse(self.browser.run("[...document.querySelectorAll('figure details')].some(e => e.checkVisibility())"))
 
     def test_keyboard_reaches_and_opens_everything(self):

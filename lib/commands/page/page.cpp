@@ -53,7 +53,7 @@ table{max-width:100%;font-size:8pt}th,td{padding:.1rem .3rem;overflow-wrap:anywh
 thead th{overflow-wrap:break-word}table.wide{font-size:6.5pt}
 .charts{grid-template-columns:1fr 1fr}svg.chart{min-width:0}
 figure,tr,li,.steptime,p.finding{break-inside:avoid}
-h1,h2,h3,caption{break-after:avoid}thead{display:table-header-group}
+h1,h2,h3,caption,thead,thead tr{break-after:avoid}thead{display:table-header-group}
 figure details{display:none}
 ul.samples,ul.samples.pairs{grid-template-columns:repeat(auto-fill,minmax(10rem,1fr));gap:.5rem}
 ul.samples li{font-size:8pt}
