@@ -25,7 +25,11 @@ std::vector<Notice> list_notices(const data::Datasets& data) {
 hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
   hooks::RunOrigin origin;
   origin.program = job.build;
+#ifdef __clang__
   origin.compiler = __VERSION__;
+#else
+  origin.compiler = concat("GCC ", __VERSION__);
+#endif
   origin.libc = concat("glibc ", ::gnu_get_libc_version());
   origin.device = job.engine.describe();
   origin.processor = processor_name();
