@@ -102,7 +102,7 @@ class ReportTest(unittest.TestCase):
             found = self.points(self.pages["sweep"], chart)
             for point in table["points"]:
                 with (self.sweep_dir / point["name"] / "metrics.csv").open(newline="") as file:
-                    values = [row for row in csv.DictReader(file) if row["split"] == "test"]
+                    values = [row for row in csv.DictReader(file) if row["split"] == "validation"]
                 name = " ".join(f"{key.split('.')[1]}={value}" for key, value in point["values"].items())
                 self.assertEqual(len([1 for series, _, _ in found if series == name]), len(values))
                 for row in values:

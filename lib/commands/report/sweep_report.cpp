@@ -130,10 +130,18 @@ std::string make_point_label(const Summary& summary, const Point& point) {
   return words.empty() ? summary.name : join(words, " ");
 }
 
-// Returns the metric of the scored split over the epochs of the run.
-Series make_curve(const std::string& name, const RunFiles& run, double MetricsRow::*value) {
+// Returns validation if the run evaluated it: most runs evaluate the test split only once, at the
+// end, which makes no curve.
+std::optional<Split> find_curve_split(const RunFiles& run) {
+  const bool has_validation = std::ranges::any_of(
+      run.metrics, [](const MetricsRow& row) { return row.split == Split::kValidation; });
+  return has_validation ? Split::kValidation : scored_split(run);
+}
+
+// Returns the metric of this split over the epochs of the run.
+Series make_curve(const std::string& name, const RunFiles& run, std::optional<Split> split,
+                  double MetricsRow::*value) {
   Series series{name, {}};
-  const std::optional<Split> split = scored_split(run);
   for (const MetricsRow& row : run.metrics) {
     if (row.split != split || !std::isfinite(row.*value)) continue;
     series.points.emplace_back(row.epoch, row.*value);
@@ -234,18 +242,23 @@ std::vector<Chart> sweep_charts(const Summary& summary) {
 }
 
 std::vector<Chart> sweep_curves(const Summary& summary) {
-  Chart accuracy{
-      "accuracy-curves", "Accuracy of the points", "epoch", "accuracy (share of samples)", {}};
-  Chart loss{"loss-curves", "Loss of the points", "epoch", "loss (mean over samples)", {}};
+  Chart accuracy{"accuracy-curves", "", "epoch", "accuracy (share of samples)", {}};
+  Chart loss{"loss-curves", "", "epoch", "loss (mean over samples)", {}};
+  std::set<std::string> splits;
   std::size_t points = 0;
   for (const std::size_t i : rank_points(summary)) {
     const PointState& point = summary.points[i];
     if (!point.run || points == kMaxCurves) continue;
     ++points;
     const std::string name = make_point_label(summary, point.point);
-    accuracy.series.push_back(make_curve(name, *point.run, &MetricsRow::accuracy));
-    loss.series.push_back(make_curve(name, *point.run, &MetricsRow::loss));
+    const std::optional<Split> split = find_curve_split(*point.run);
+    if (split) splits.insert(to_string(*split));
+    accuracy.series.push_back(make_curve(name, *point.run, split, &MetricsRow::accuracy));
+    loss.series.push_back(make_curve(name, *point.run, split, &MetricsRow::loss));
   }
+  const std::string names = join({splits.begin(), splits.end()}, ", ");
+  accuracy.title = concat("Accuracy of the points (", names, ")");
+  loss.title = concat("Loss of the points (", names, ")");
   std::vector<Chart> charts{std::move(accuracy), std::move(loss)};
   std::erase_if(charts, [](Chart& chart) {
     std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });

@@ -425,6 +425,38 @@ TEST_CASE("line chart: a legend of long names, several lines with the plot below
   CHECK(contains(line_chart(chart), ">...</text>"));
 }
 
+TEST_CASE("sweep curves: those of validation, or else of the split that was scored") {
+  Summary summary;
+  const auto add = [&](const char* name, std::vector<Split> splits) {
+    PointState point;
+    point.kind = PointState::Kind::kFinished;
+    point.point = {name, {{"seed", name}}, {}};
+    RunFiles run;
+    run.finished.emplace();
+    run.finished->splits[Split::kTest].accuracy = 0.5;
+    for (const Split split : splits) {
+      MetricsRow row;
+      row.split = split;
+      row.epoch = static_cast<double>(run.metrics.size() + 1);
+      row.accuracy = row.loss = split == Split::kTest ? 0.25 : 0.75;
+      run.metrics.push_back(row);
+    }
+    point.run = run;
+    summary.points.push_back(point);
+  };
+  add("1", {Split::kTrain, Split::kValidation, Split::kValidation, Split::kTest});
+  const std::vector<Chart> charts = sweep_curves(summary);
+  REQUIRE(charts.size() == 2);
+  CHECK(charts[0].title == "Accuracy of the points (validation)");
+  CHECK(charts[1].title == "Loss of the points (validation)");
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(charts[0].series.front().points == Points{{2, 0.75}, {3, 0.75}});
+  add("2", {Split::kTest});
+  const std::vector<Chart> mixed = sweep_curves(summary);
+  CHECK(mixed[0].title == "Accuracy of the points (test, validation)");
+  CHECK(mixed[0].series.back().points == Points{{1, 0.25}});
+}
+
 TEST_CASE("sweep report: the best row first and named, curves overlaid, verdicts that differ") {
   Summary summary;
   summary.name = "rates";
