@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "commands/crossval/crossval.h"
 #include "commands/page/page.h"
+#include "commands/report/confusion_table.h"
 #include "commands/report/html.h"
 #include "commands/report/probability_parts.h"
 #include "commands/report/sections.h"
@@ -62,19 +63,33 @@ std::string folds_table(const FoldsJson& json) {
 }
 
 // Returns "" without a matrix, or with too many classes for a page.
-std::string confusion_table(const FoldsJson& json) {
+std::string confusion_section(const FoldsJson& json) {
   constexpr std::size_t kMaxClasses = 20;
-  const FoldsJson& classes = json.at("classes");
-  if (!json.contains("confusion") || classes.size() > kMaxClasses) return "";
-  Cells cells{{"true class \\ predicted class"}};
-  for (const FoldsJson& name : classes) cells.front().push_back(name.get<std::string>());
-  for (std::size_t row = 0; row < classes.size(); ++row) {
-    cells.push_back({classes.at(row).get<std::string>()});
-    for (const FoldsJson& count : json.at("confusion").at(row)) {
-      cells.back().push_back(grouped(count.get<std::int64_t>()));
+  if (!json.contains("confusion") || json.at("classes").size() > kMaxClasses) return "";
+  const auto classes = json.at("classes").get<std::vector<std::string>>();
+  std::vector<std::int64_t> counts;
+  for (std::size_t r = 0; r < classes.size(); ++r) {
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      counts.push_back(json.at("confusion").at(r).at(c).get<std::int64_t>());
     }
   }
-  return table("Samples by true and predicted class", cells, 1);
+  return confusion_table(classes, counts);
+}
+
+// Returns "68 % right (589 of 863 samples), 5 folds, ...".
+std::string headline(const FoldsJson& json) {
+  const std::int64_t count = read_stored_count(json, "count");
+  std::string result = grouped(count) + " samples";
+  if (json.contains("confusion") && count > 0) {
+    std::int64_t right = 0;
+    for (std::size_t c = 0; c < json.at("classes").size(); ++c) {
+      right += json.at("confusion").at(c).at(c).get<std::int64_t>();
+    }
+    result = concat(right_share(right, count), " right (", grouped(right), " of ", result, ")");
+  }
+  return concat("<p class=\"lead\"><b>", result, ", ", json.at("folds").size(),
+                " folds, each sample predicted by the run that has not trained on it, with the ",
+                escape_markup(json.at("checkpoint").get<std::string>()), " checkpoint</b></p>\n");
 }
 
 // Returns "" for samples that have one class.
@@ -96,12 +111,8 @@ std::string labels_table(const FoldsJson& json) {
 }
 
 std::string metrics_section(const FoldsJson& json) {
-  return concat("<p class=\"lead\"><b>", grouped(read_stored_count(json, "count")), " samples in ",
-                json.at("folds").size(),
-                " folds, each predicted by the run that has not trained on it, with the ",
-                escape_markup(json.at("checkpoint").get<std::string>()), " checkpoint.</b></p>\n") +
-         heading("Metrics") + metrics_table(json) + labels_table(json) + heading("Folds") +
-         folds_table(json) + confusion_table(json);
+  return headline(json) + heading("Metrics") + metrics_table(json) + labels_table(json) +
+         heading("Folds") + folds_table(json) + confusion_section(json);
 }
 
 std::string describe_operating_point(const FoldsJson& point) {

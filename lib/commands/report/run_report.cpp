@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "commands/open_model/find_class.h"
 #include "commands/page/page.h"
+#include "commands/report/confusion_table.h"
 #include "commands/report/html.h"
 #include "commands/report/sections.h"
 #include "commands/report/step_time_section.h"
@@ -62,15 +63,6 @@ RunFiles with_steps_as_metrics(RunFiles run) {
   return run;
 }
 
-// A cell is the darker the larger its share of the row; right ones are blue, wrong ones red.
-std::string matrix_cell(std::int64_t count, std::int64_t of, bool right) {
-  const double share = of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
-  const char* colour = right ? "11,98,196" : "200,40,40";
-  return concat("<td class=\"n\" style=\"background:rgba(", colour, ",",
-                fixed(0.55 * std::sqrt(share), 3), ")\">", count, " <small>", fixed(100 * share, 0),
-                " %</small></td>");
-}
-
 std::string matrix(const RunFiles& run, const SplitResult& result) {
   const std::size_t n = result.classes.size();
   std::vector<std::int64_t> counts(n * n);
@@ -79,24 +71,9 @@ std::string matrix(const RunFiles& run, const SplitResult& result) {
     counts[static_cast<std::size_t>(cell.actual) * n + static_cast<std::size_t>(cell.predicted)] =
         cell.count;
   }
-  std::string text =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\">\n"
-      "<table id=\"confusion\">\n<caption>Samples by true class (rows) and predicted class "
-      "(columns), with their share of the row</caption>\n<thead><tr><th scope=\"col\">true \\ "
-      "predicted</th>";
-  for (std::size_t c = 0; c < n; ++c) {
-    text += concat("<th scope=\"col\" class=\"n\">", escape_markup(class_name(run.classes, c)),
-                   "</th>");
-  }
-  text += "</tr></thead>\n<tbody>\n";
-  for (std::size_t r = 0; r < n; ++r) {
-    text += concat("<tr><th scope=\"row\">", escape_markup(class_name(run.classes, r)), "</th>");
-    for (std::size_t c = 0; c < n; ++c) {
-      text += matrix_cell(counts[r * n + c], result.classes[r].support, r == c);
-    }
-    text += "</tr>\n";
-  }
-  return text + "</tbody>\n</table>\n</div>\n";
+  std::vector<std::string> names;
+  for (std::size_t c = 0; c < n; ++c) names.push_back(class_name(run.classes, c));
+  return confusion_table(names, counts);
 }
 
 // Lists the most frequent mistakes when there are too many classes for a matrix.
@@ -226,12 +203,10 @@ std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes
 std::string headline(const RunFiles& run, const std::optional<ShownResult>& shown) {
   std::vector<std::string> parts;
   if (shown && shown->result.count > 0 && std::isfinite(shown->result.accuracy)) {
-    const bool all_right = shown->result.correct == shown->result.count;
-    const double percent =
-        all_right ? 100 : std::min(99.0, std::round(100 * shown->result.accuracy));
-    parts.push_back(concat(fixed(percent, 0), " % right (", grouped(shown->result.correct), " of ",
-                           grouped(shown->result.count), ' ', to_string(shown->split), ' ',
-                           name_samples(run), ')'));
+    const SplitResult& result = shown->result;
+    parts.push_back(concat(right_share(result.correct, result.count), " right (",
+                           grouped(result.correct), " of ", grouped(result.count), ' ',
+                           to_string(shown->split), ' ', name_samples(run), ')'));
   }
   if (!run.classes.empty()) parts.push_back(concat(run.classes.size(), " classes"));
   for (const RunFiles::SplitSize& size : run.splits) {
@@ -291,6 +266,11 @@ std::string classes_section(const RunFiles& run, const std::optional<ShownResult
 }
 
 }  // namespace
+
+std::string right_share(std::int64_t right, std::int64_t count) {
+  const double percent = std::round(100 * static_cast<double>(right) / static_cast<double>(count));
+  return fixed(right == count ? 100 : std::min(99.0, percent), 0) + " %";
+}
 
 std::vector<Chart> run_charts(const RunFiles& whole_run) {
   const RunFiles run = with_steps_as_metrics(whole_run);

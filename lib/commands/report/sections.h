@@ -12,6 +12,8 @@
 
 namespace trainer::commands {
 
+// Returns "68 %" for a headline; "100 %" only if all are right.
+std::string right_share(std::int64_t right, std::int64_t count);
 // Splits, classes and files that were skipped or replaced.
 std::string data_section(const RunFiles& run);
 // Charts of the GPUs that were measured: utilisation, memory, power, temperature.
