@@ -26,8 +26,8 @@ std::string describe_similar_class(const std::string& name,
 // NFD is the class of the same name in NFC. Where two classes differ by form, each has its own.
 std::map<std::string, std::int32_t> map_class_names(const std::vector<std::string>& classes);
 
-// Collects images that lie in a folder with the name of another class, below the folder of their own
-// class. A data set that contains a copy of itself has such images.
+// Collects images that lie in a folder with the name of another class, below the folder of their
+// own class. A data set that contains a copy of itself has such images.
 class InnerClassFolders {
  public:
   // Both arguments must outlive it. `labels` is map_class_names(classes).

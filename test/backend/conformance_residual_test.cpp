@@ -160,7 +160,8 @@ TEST_CASE("residual block: shapes, norms and gradients, the numbers of the refer
   check(row("twice the same", {.twice = true}));
   check(row("an input computed again", {.x_again = true}));
   check(row("a norm with an activation", {.of_norm = kRelu}));
-  check(row("a norm with an activation that no gradient reads", {.of_norm = kRelu, .frozen = true}));
+  check(
+      row("a norm with an activation that no gradient reads", {.of_norm = kRelu, .frozen = true}));
   check(row("reshaped gradients", {.reshaped = true}));
   check(row("vectors", {.flat = true}, {6}));
   check(row("what lies between is asked for", {.two_norms = true, .writes_all = true}));

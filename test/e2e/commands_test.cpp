@@ -163,7 +163,8 @@ model:
                  activation: relu}
     - global_average_pool
     - dense: 10
-data: {format: idx, path: )" + work.data() + R"(}
+data: {format: idx, path: )" + work.data() +
+                                         R"(}
 train: {epochs: 1, batch_size: 32}
 )");
   const Result plan = run({"plan", config, "--program"});
