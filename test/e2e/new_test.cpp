@@ -87,6 +87,7 @@ TEST_CASE("new: a file of weights beside the data, its backbone") {
   CHECK(contains(text, "name: vgg16"));
   CHECK(contains(text, "weights: " + (weights / file).string()));
   CHECK(contains(text, "freeze: all"));
+  CHECK(contains(text, "epochs: 30"));
   CHECK(run({"validate", folder.config}).code == 0);
 }
 

@@ -415,8 +415,8 @@ std::string starting_config(const ImageSource& images, const FoundWeights& weigh
       data_section(images, weights),
       "optimizer: {adam: {learning_rate: 1.0e-3}}\n"
       "schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training\n"
-      "train:\n  epochs: ",
-      has_backbone ? 10 : 30, "\n  batch_size: \"${BATCH_SIZE:-", batch_size(images.train.size()),
+      "train:\n  epochs: 30\n  batch_size: \"${BATCH_SIZE:-",
+      batch_size(images.train.size()),
       "}\"  # images per step and replica; `trainer find batch-size`\n",
       is_imbalanced(images)
           ? "  class_weight: balanced  # an image of a rare class counts more in the loss\n"
