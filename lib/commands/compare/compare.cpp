@@ -111,8 +111,8 @@ void add_checkpoint_notes(const std::vector<RunFiles>& runs, Comparison& compari
     const bool has_pair = std::ranges::any_of(comparison.pairs, [i](const Comparison::Pair& pair) {
       return pair.first == i || pair.second == i;
     });
-    const bool is_other =
-        runs[i].best && runs[i].finished && runs[i].best->step != runs[i].finished->steps;
+    const bool is_other = runs[i].best && !runs[i].best->is_restored && runs[i].finished &&
+                          runs[i].best->step != runs[i].finished->steps;
     if (!has_pair || !is_other || !result.split || result.checkpoint == ScoredCheckpoint::kBest) {
       continue;
     }

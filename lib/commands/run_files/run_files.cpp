@@ -29,6 +29,8 @@ T get_or(const SortedJson& json, const char* key, T otherwise) {
     return found->is_string() ? printable(found->template get<T>()) : otherwise;
   } else if constexpr (std::is_same_v<T, std::int64_t>) {
     return whole_number(*found).value_or(otherwise);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return found->is_boolean() ? found->template get<T>() : otherwise;
   } else {
     return found->is_number() ? found->template get<T>() : otherwise;
   }
@@ -309,7 +311,8 @@ void read_record(const SortedJson& json, RunFiles& run) {
   if (run.sessions == 0 || std::isnan(*run.energy_joules)) run.energy_joules.reset();
   if (const auto best = json.find("best"); best != json.end() && best->is_object()) {
     run.best = {get_or<std::string>(*best, "metric", ""), get_or(*best, "value", kNone),
-                get_or(*best, "epoch", kNone), get_or<std::int64_t>(*best, "step", 0)};
+                get_or(*best, "epoch", kNone), get_or<std::int64_t>(*best, "step", 0),
+                get_or(*best, "restored", false)};
   }
   if (json.contains("finished")) run.finished = read_finished(json["finished"]);
 }

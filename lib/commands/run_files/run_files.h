@@ -63,6 +63,7 @@ struct BestCheckpoint {
   std::string metric;  // run.best
   double value = 0, epoch = 0;
   std::int64_t step = 0;
+  bool is_restored = false;  // the run ended with its parameters (train.early_stop.restore_best)
 };
 
 struct RunFiles {

@@ -57,8 +57,10 @@ Json labels_json(const engine::MultiLabelMetrics& metrics) {
 }
 
 Json best_json(const Finish::Best& best) {
-  return {
+  Json json{
       {"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}, {"step", best.step}};
+  if (best.restored) json["restored"] = true;
+  return json;
 }
 
 }  // namespace trainer::hooks

@@ -145,6 +145,12 @@ TEST_CASE("compare: results of the last and predictions of the best checkpoint, 
   CHECK(comparison.notes[0].starts_with(two.a().string() + ": the table has the results of its "));
   CHECK(comparison.notes[0].find("best one on the test split") != std::string::npos);
   CHECK(two.compared_by(ScoredCheckpoint::kLast).notes.size() == 2);  // no checkpoints to predict
+
+  run.best["restored"] = true;  // the last parameters are those of the best checkpoint
+  const Two restored(run, {});
+  store(restored.a(), "rrr");
+  store(restored.b(), "rww");
+  CHECK(restored.compared().notes.empty());
 }
 
 TEST_CASE("compare: a long curve, ten of its steps with the last one") {
