@@ -4,12 +4,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <numeric>
 #include <ostream>
 
 #include "base/text.h"
 
 namespace trainer {
 namespace {
+
+const std::string kGap = "  ";  // between two columns
 
 // Returns the number of characters, which is that of all bytes but UTF-8's continuation bytes.
 std::size_t count_columns(const std::string& text) {
@@ -33,17 +36,29 @@ void Table::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-void Table::print(std::ostream& out, const std::string& indent) const {
+std::vector<std::size_t> Table::column_widths() const {
   std::vector<std::size_t> widths(right_.size(), 0);
   for (const auto& row : rows_) {
     for (std::size_t c = 0; c < row.size(); ++c)
       widths[c] = std::max(widths[c], count_columns(row[c]));
   }
+  return widths;
+}
+
+std::size_t Table::width() const {
+  const std::vector<std::size_t> widths = column_widths();
+  const std::size_t gaps = widths.empty() ? 0 : (widths.size() - 1) * kGap.size();
+  return std::accumulate(widths.begin(), widths.end(), gaps);
+}
+
+void Table::print(std::ostream& out, const std::string& indent) const {
+  const std::vector<std::size_t> widths = column_widths();
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
       const std::string space(widths[c] - count_columns(row[c]), ' ');
-      line += (c > 0 ? "  " : "") + (right_[c] ? space + row[c] : row[c] + space);
+      if (c > 0) line += kGap;
+      line += (right_[c] ? space + row[c] : row[c] + space);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     // A table without a header has empty names.

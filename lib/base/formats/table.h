@@ -14,9 +14,13 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header, const std::vector<std::size_t>& right = {});
   void add(std::vector<std::string> row);
+  // Returns the number of characters of the widest line.
+  std::size_t width() const;
   void print(std::ostream& out, const std::string& indent = "") const;
 
  private:
+  std::vector<std::size_t> column_widths() const;
+
   std::vector<std::vector<std::string>> rows_;  // the header first
   std::vector<bool> right_;
 };

@@ -112,16 +112,12 @@ Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
   return json;
 }
 
-// Returns the width of the printed table in characters.
-std::size_t find_width(const std::vector<std::vector<std::string>>& cells) {
-  constexpr std::size_t kGap = 2;  // between two columns
-  std::size_t width = 0;
-  for (std::size_t i = 0; i < cells.front().size(); ++i) {
-    std::size_t widest = 0;
-    for (const std::vector<std::string>& line : cells) widest = std::max(widest, line[i].size());
-    width += widest + (i > 0 ? kGap : 0);
-  }
-  return width;
+Table make_table(const std::vector<std::vector<std::string>>& cells) {
+  std::vector<std::size_t> right(cells.front().size());
+  std::iota(right.begin(), right.end(), std::size_t{0});
+  Table table(cells.front(), right);
+  for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
+  return table;
 }
 
 }  // namespace
@@ -165,15 +161,17 @@ void print_table(const Summary& summary, std::optional<int> columns, std::ostrea
   auto cells = make_cells(summary);
   for (std::vector<std::string>& line : cells) line.pop_back();  // the verdict, a sentence
   const std::size_t min_columns = summary.keys.size() + 1;
-  while (columns && find_width(cells) > static_cast<std::size_t>(*columns) &&
+  std::size_t left_out = 0;
+  while (columns && make_table(cells).width() > static_cast<std::size_t>(*columns) &&
          cells.front().size() > min_columns) {
     for (std::vector<std::string>& line : cells) line.pop_back();
+    ++left_out;
   }
-  std::vector<std::size_t> right;
-  for (std::size_t i = 0; i < cells.front().size(); ++i) right.push_back(i);
-  Table table(cells.front(), right);
-  for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
-  table.print(out);
+  make_table(cells).print(out);
+  if (left_out > 0) {
+    out << left_out << (left_out == 1 ? " column is" : " columns are")
+        << " left out for the width of the terminal; the files of the table have all\n";
+  }
   Table verdicts({"point", "verdict"});
   for (const SummaryRow& row : summary.rows) verdicts.add({make_label(summary, row), row.verdict});
   out << '\n';

@@ -29,7 +29,8 @@ std::vector<std::vector<std::string>> make_cells(const Summary& summary,
                                                  const std::vector<std::size_t>& rows);
 
 // Prints aligned columns, and the verdicts below them. With `columns`, the width of a terminal,
-// leaves out columns from the right until the table fits.
+// leaves out columns from the right until the table above the verdicts fits, but keeps the values
+// of a point and one column more.
 void print_table(const Summary& summary, std::optional<int> columns, std::ostream& out);
 std::string table_csv(const Summary& summary);  // the numbers have all digits
 std::string table_markdown(const Summary& summary);
