@@ -234,9 +234,9 @@ class ProgressHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    close_line();
+    const bool is_below_its_step = close_line();
     std::string line = evaluation_line(e, Length::kFull);
-    if (is_tty_ && !quiet_ && static_cast<int>(line.size()) > columns()) {
+    if (is_below_its_step && static_cast<int>(line.size()) > columns()) {
       line = evaluation_line(e, Length::kBrief);
     }
     out_ << stamp() << line << '\n';
@@ -310,7 +310,7 @@ class ProgressHook : public Hook {
  private:
   enum class Length { kFull, kBrief };
   // Returns "validation: loss 0.2500  accuracy 0.9000 (95 % interval 0.8000-0.9500)  ...". A brief
-  // line has abbreviations, and neither the step nor the epoch, which the line above it shows.
+  // line has abbreviations, and neither the step nor the epoch: the line above must show them.
   static std::string evaluation_line(const Evaluation& e, Length length) {
     const bool is_brief = length == Length::kBrief;
     const engine::Metrics& m = e.metrics;
@@ -426,11 +426,11 @@ class ProgressHook : public Hook {
       std::exchange(facts_.output_closed, {})();
   }
 
-  // Ends the terminal's line, which stays as it is.
-  void close_line() {
+  // Ends the terminal's line, which stays as it is. Returns whether there was one.
+  bool close_line() {
     if (is_tty_ && !quiet_ && !window_.empty()) show();
     if (open_line_) out_ << '\n';
-    open_line_ = false;
+    return std::exchange(open_line_, false);
   }
 
   std::ostream& out_;

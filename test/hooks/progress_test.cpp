@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <sstream>
 #include <tuple>
@@ -302,7 +303,6 @@ TEST_CASE(
 }
 
 TEST_CASE("progress on a terminal: an evaluation that is wider, abbreviated without its step") {
-  Terminal terminal(80, 8, 20);
   Evaluation e;
   e.split = Split::kValidation;
   e.step = 8;
@@ -314,21 +314,30 @@ TEST_CASE("progress on a terminal: an evaluation that is wider, abbreviated with
   e.metrics.accuracy_interval = {0.9678, 0.9814};
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 1;
-  const auto evaluation = [&](int columns) {
+  // Returns the line below the last step, and that of an evaluation right after it.
+  const auto evaluations = [&](int columns) {
+    Terminal terminal(80, 8, 20);
+    terminal.hook->on_step(after_step(8));
     terminal.columns = columns;
-    terminal.out.str("");
-    terminal.hook->on_evaluation(e);
-    return terminal.out.str();
+    std::array<std::string, 2> lines;
+    for (std::string& line : lines) {
+      terminal.out.str("");
+      terminal.hook->on_evaluation(e);
+      const std::string text = terminal.out.str();
+      line = text.substr(text.find("validation: "));
+    }
+    return lines;
   };
   const std::string full =
       "validation: loss 0.0764  accuracy 0.9755 (95 % interval 0.9678-0.9814)  top 5 1.0000"
       "  step 8  epoch 1  0.2 s\n";
   const int width = static_cast<int>(full.size()) - 1;
-  CHECK(evaluation(width) == full);
+  CHECK(evaluations(width)[0] == full);
   const std::string brief =
       "validation: loss 0.0764  acc 0.9755 (95 % 0.9678-0.9814)  top 5 1.0000  0.2 s\n";
-  CHECK(evaluation(width - 1) == brief);
-  CHECK(evaluation(80) == brief);
+  CHECK(evaluations(width - 1)[0] == brief);
+  CHECK(evaluations(80)[0] == brief);
+  CHECK(evaluations(80)[1] == full);
   // Without the line of the steps above it, the step is shown.
   std::ostringstream quiet;
   const auto hook = make_progress_hook(quiet, true, true, steps(1), {[] { return 80; }, {}, {}});
