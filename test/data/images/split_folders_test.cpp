@@ -203,10 +203,9 @@ TEST_CASE("image_folder: a data set with a copy of itself inside, a note that na
   write_image(folder.path() / "b/b/9.ppm", 9, 9, 201);  // the class is the same
   const Datasets sets = open_datasets(config_of(folder.path()), 1);
   CHECK(sets.classes == std::vector<std::string>{"a", "b", "set"});
-  CHECK(notes_contain(sets,
-                      concat(folder.path().string(),
-                             ": 7 images lie in folders named after one class inside the folder of "
-                             "another, whose class they have: a/b, set/a, set/b; ")));
+  CHECK(notes_contain(sets, concat(folder.path().string(),
+                                   ": 7 images lie in the folder of one class inside the folder of "
+                                   "another, and the outer one decides: a/b, set/a, set/b; ")));
 }
 
 TEST_CASE("image_folder and csv: control characters in names, errors with escaped characters") {

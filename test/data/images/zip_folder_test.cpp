@@ -127,9 +127,9 @@ TEST_CASE("data.path of a zip: a data set with a copy of itself inside, a note")
   const std::vector<std::string> notes = sets.train_files->damage().left_aside;
   REQUIRE(notes.size() == 1);
   CHECK(notes[0] == concat(archive.path.string(),
-                           ": 6 images lie in folders named after one class inside the folder of "
-                           "another, whose class they have: photos/cat, photos/dog; if this is a "
-                           "copy of the data set inside itself, move it away"));
+                           ": 6 images lie in the folder of one class inside the folder of "
+                           "another, and the outer one decides: photos/cat, photos/dog; if this "
+                           "is a copy of the data set inside itself, move it away"));
 }
 
 TEST_CASE("data.train.path and data.test.path: each split is an archive of its own") {

@@ -320,11 +320,11 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     };
     for (const fs::path& folder : folders[label]) {
       check_folder(folder);
-      const std::size_t first = result.files.size();
+      const std::size_t first = result.files.size(), prefix = (folder / "").string().size();
       walk(folder, FolderLinks::kSkip, use, left);
       for (std::size_t i = first; i < result.files.size(); ++i) {
         inner.add(static_cast<std::int32_t>(label),
-                  std::string_view(result.files[i].path).substr(folder.string().size() + 1));
+                  std::string_view(result.files[i].path).substr(prefix));
       }
     }
     if (result.files.size() == before) {

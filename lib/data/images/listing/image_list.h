@@ -40,7 +40,8 @@ struct ImageList {
   std::vector<ListedFile> files;
   std::vector<std::string> notes;  // lines about entries that were left aside, with reasons
   // The notes that training prints as warnings: classes without a folder, classes with similar
-  // names, and image files that lie in no folder of a class or cannot be opened.
+  // names, image files that lie in no folder of a class or cannot be opened, and images in the
+  // folder of a class inside that of another.
   std::vector<std::string> left_aside = {};
   std::vector<int> lines = {};      // the lines of a csv, indexed by file
   bool has_weights = false;         // true if a csv gave them
