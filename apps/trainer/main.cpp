@@ -98,8 +98,7 @@ int run(std::vector<std::string> words) {
   }
   backend::use_cuda_tuning_cache(tuning_cache(variables));
   const commands::Context context = make_context();
-  const auto columns = context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
-  return line.run(std::move(words), columns);
+  return line.run(std::move(words), context.terminal_width());
 }
 
 // Files of features and of decoded images are mapped; nothing else here meets this signal.

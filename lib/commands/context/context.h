@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -19,11 +20,16 @@ struct Context {
   std::ostream& errors;
   bool out_is_terminal = false;  // `out` is a terminal that can rewrite a line
   bool errors_are_terminal = false;
-  std::function<int()> columns = {};  // returns the width of the terminal
+  std::function<int()> columns = {};  // returns the width of the terminal; may be null
   // Shows the user a line beside the results; nothing for an empty text.
   std::function<void(const Notice&)> warn = {};
   // Asks the user and returns whether the answer is yes; null if nobody can answer.
   std::function<bool(const std::string& question)> ask = {};
+
+  // Returns the width that tables printed to `out` may have; nothing if it is not a terminal.
+  std::optional<int> terminal_width() const {
+    return out_is_terminal && columns ? std::optional(columns()) : std::nullopt;
+  }
 };
 
 }  // namespace trainer::commands

@@ -32,10 +32,8 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
   if (missing > 0) {
     write_sweep_report(summary, plan.folder, report);
     if (!arguments.json) {
-      const auto columns =
-          context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
       context.out << '\n';
-      print_summary(summary, plan.folder, columns, context.out);
+      print_summary(summary, plan.folder, context.terminal_width(), context.out);
     }
     context.warn(concat(missing, " of ", plan.points.size(), " folds have no results; ",
                         arguments.collect ? "give the same command without --collect to train them"

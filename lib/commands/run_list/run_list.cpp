@@ -306,11 +306,10 @@ int execute(const RunsArguments& arguments, const Context& context) {
   if (folders.empty() && std::filesystem::is_directory("runs")) folders.emplace_back("runs");
   const std::vector<RunRow> rows = list_runs(folders);
   if (!arguments.clean) {
-    const auto columns = context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
     if (arguments.json) {
       print_runs_json(rows, context.out);
     } else {
-      print_runs(rows, columns, context.out);
+      print_runs(rows, context.terminal_width(), context.out);
     }
     return kExitOk;
   }

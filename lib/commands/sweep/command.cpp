@@ -56,8 +56,7 @@ int execute(const SweepArguments& arguments, const Context& context) {
     context.out << table_json(summary) << std::endl;
   } else {
     context.out << '\n';
-    const auto columns = context.out_is_terminal ? std::optional(context.columns()) : std::nullopt;
-    print_summary(summary, plan.folder, columns, context.out);
+    print_summary(summary, plan.folder, context.terminal_width(), context.out);
   }
   return code;
 }
