@@ -15,7 +15,6 @@ namespace {
 constexpr double kChartWidth = 560, kChartHeight = 340;
 constexpr double kChartLeft = 86, kChartTop = 64, kChartRight = kChartWidth - 18,
                  kChartBottom = kChartHeight - 48;
-constexpr std::size_t kMaxSeriesPoints = 400;
 constexpr std::size_t kColours = 6;
 // Widths of a letter of the legend, about.
 constexpr double kLegendLetter = 7.2, kLegendCapital = 9.4;
@@ -346,11 +345,11 @@ double tick_step(double range, int count) {
 }
 
 std::vector<std::pair<double, double>> drawn_points(const Series& series) {
-  const std::size_t count = series.points.size();
-  if (count <= kMaxSeriesPoints) return series.points;
+  const std::int64_t count = std::ssize(series.points);
+  if (count <= kMaxChartPoints) return series.points;
   std::vector<std::pair<double, double>> some;
-  for (std::size_t i = 1; i <= kMaxSeriesPoints; ++i) {
-    some.push_back(series.points[i * count / kMaxSeriesPoints - 1]);
+  for (std::int64_t i = 1; i <= kMaxChartPoints; ++i) {
+    some.push_back(series.points[i * count / kMaxChartPoints - 1]);
   }
   return some;
 }

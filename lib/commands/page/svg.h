@@ -2,6 +2,7 @@
 // Reasons: lib/decisions/commands.md#charts-are-static-svg.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,9 @@
 #include "base/files/files.h"
 
 namespace trainer::commands {
+
+// A series with more points is thinned out to as many when it is drawn.
+inline constexpr std::int64_t kMaxChartPoints = 400;
 
 struct Series {
   std::string name;

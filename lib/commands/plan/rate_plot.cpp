@@ -11,9 +11,6 @@
 namespace trainer::commands {
 namespace {
 
-// A series with more points is thinned out when it is drawn; see drawn_points().
-constexpr std::int64_t kMaxPlotPoints = 400;
-
 // Returns the phases of the schedule in order, up to the end of the training.
 std::vector<Chart::Band> list_phases(const config::Config& config,
                                      const train::TrainingPlan& plan) {
@@ -62,7 +59,7 @@ std::vector<std::int64_t> list_drawn_steps(std::int64_t total_steps,
                                            const std::vector<std::int64_t>& notable) {
   std::vector<std::int64_t> steps = notable;
   const std::int64_t spaced =
-      total_steps > kMaxPlotPoints ? kMaxPlotPoints - std::ssize(notable) : kMaxPlotPoints;
+      total_steps > kMaxChartPoints ? kMaxChartPoints - std::ssize(notable) : kMaxChartPoints;
   const std::int64_t stride = (total_steps + spaced - 1) / spaced;
   for (std::int64_t step = 0; step < total_steps; step += stride) steps.push_back(step);
   std::ranges::sort(steps);
