@@ -37,7 +37,7 @@ std::vector<std::string> enum_words() {
   return words;
 }
 
-// Returns the first word of an enumerator.
+// Returns the first word of an enumerator. Throws std::logic_error if it has none.
 template <class E>
 constexpr std::string_view spell(E value) {
   for (const Spelling<E>& each : spellings(E{})) {

@@ -72,7 +72,7 @@ void trim(Graph& graph, int index) {
   }
   window->pad_after = padding;
   set_extent(graph, y, *needed);
-  // The reader of y leaves nothing of the new extent unread.
+  // The reader of y, which exists because `needed` does, leaves nothing of the new extent unread.
   graph::Window* const reader = find_window(graph.nodes[*only_consumer(graph, y)]);
   for (std::int64_t& pixels : reader->pad_after) pixels = std::max<std::int64_t>(pixels, 0);
 }

@@ -98,6 +98,8 @@ def main():
     parser.add_argument("--trainer", default=os.environ.get("TRAINER", ROOT / "build/release/apps/trainer/trainer"))
     options = parser.parse_args()
     options.folder, options.trainer = options.folder.resolve(), pathlib.Path(options.trainer).resolve()
+    if options.folder.exists():
+        sys.exit(f"{options.folder} exists; give a new folder")
     options.folder.mkdir(parents=True)
     splits = ["validation", "test"] if (options.images / "test").is_dir() else ["validation"]
     ours, our_curve = run_trainer(options, splits)
@@ -106,7 +108,7 @@ def main():
     theirs, their_curve = run_yolo(options, splits)
     budget = min(ours["core-seconds"], theirs["core-seconds"])
     for figures, curve in ((ours, our_curve), (theirs, their_curve)):
-        epochs = max(1, int(len(curve) * budget / figures["core-seconds"]))
+        epochs = max(1, int(len(curve) * (budget / figures["core-seconds"])))
         figures["validation accuracy, equal core-seconds"] = max(curve[:epochs])
     print(f"{'':42} {'trainer':>10} {'yolo':>10}")
     for key in ours:

@@ -92,7 +92,7 @@ void CudaStream::wait_for(const Event& event) {
 }
 
 void CudaStream::begin_program(const StepScalars& values, StepScalars* scalars, StepClock* times) {
-  begin_uploads();  // unless there were some
+  begin_uploads();  // starts the clock, unless an upload has
   begin_call(values, scalars, clock(), times, stream_.get());
   copies_ = false;
 }

@@ -21,8 +21,8 @@
 namespace trainer::commands {
 namespace {
 
-// Returns the arguments that open `run`.
-ModelArguments find_model(const EvaluateArguments& arguments, const std::string& run) {
+// Returns `arguments` for the model of `run`.
+ModelArguments make_model_arguments(const EvaluateArguments& arguments, const std::string& run) {
   ModelArguments model = arguments;
   model.model = run;
   return model;
@@ -55,7 +55,7 @@ int follow_run(const EvaluateArguments& arguments, const std::string& run, const
 int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
                    const Context& context) {
   if (arguments.follow) return follow_run(arguments, run, context);
-  const OpenedModel opened = open_model(find_model(arguments, run), context);
+  const OpenedModel opened = open_model(make_model_arguments(arguments, run), context);
   std::optional<engine::ThresholdGoal> goal;
   if (!arguments.thresholds.empty()) {
     goal = parse_thresholds(arguments.thresholds, opened, arguments.split);
@@ -92,9 +92,9 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
 
 int evaluate_mean(const EvaluateArguments& arguments, const std::string& run,
                   const Context& context) {
-  const EnsembleScores scores =
-      evaluate_ensemble(open_models(find_model(arguments, run), arguments.ensemble, context),
-                        parse_split(arguments.split), arguments.flip, context.warn);
+  const EnsembleScores scores = evaluate_ensemble(
+      open_models(make_model_arguments(arguments, run), arguments.ensemble, context),
+      parse_split(arguments.split), arguments.flip, context.warn);
   if (arguments.json) {
     context.out << ensemble_json(scores) << std::endl;
   } else {

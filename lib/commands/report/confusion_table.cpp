@@ -10,7 +10,7 @@
 namespace trainer::commands {
 namespace {
 
-// Right ones are blue, wrong ones red.
+// Returns a cell, blue for right predictions and red for wrong ones.
 std::string matrix_cell(std::int64_t count, std::int64_t of, bool is_right) {
   const double share = of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 0;
   const char* colour = is_right ? "11,98,196" : "200,40,40";

@@ -8,7 +8,7 @@
 namespace trainer::commands {
 
 // Returns a table with a row per true class and a column per predicted class. `counts` has the
-// samples row by row. A cell is the darker the larger its share of the row.
+// samples row by row. The colour of a cell is stronger for a larger share of its row.
 std::string confusion_table(const std::vector<std::string>& classes,
                             const std::vector<std::int64_t>& counts);
 

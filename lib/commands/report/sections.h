@@ -12,7 +12,7 @@
 
 namespace trainer::commands {
 
-// Returns "68 %" for a headline; "100 %" only if all are right.
+// Returns "68 %" for a headline; "100 %" only if all are right. `count` must be positive.
 std::string right_share(std::int64_t right, std::int64_t count);
 // Splits, classes and files that were skipped or replaced.
 std::string data_section(const RunFiles& run);
