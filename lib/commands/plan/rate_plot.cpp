@@ -63,8 +63,7 @@ std::vector<std::int64_t> list_drawn_steps(std::int64_t total_steps,
   const std::int64_t stride = (total_steps + spaced - 1) / spaced;
   for (std::int64_t step = 0; step < total_steps; step += stride) steps.push_back(step);
   std::ranges::sort(steps);
-  const auto repeated = std::ranges::unique(steps);
-  steps.erase(repeated.begin(), repeated.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
 }
 
