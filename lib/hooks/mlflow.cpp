@@ -106,15 +106,6 @@ class MlflowHook final : public Hook {
   }
 
  private:
-  // Returns "train/loss" for "loss", and "system/step_time/copy_seconds" for a time of a step or a
-  // value of a device: MLflow shows what begins with system/ on a page of its own, so that its page
-  // of the model's metrics begins with losses and accuracies.
-  static std::string name_on_server(const std::string& name) {
-    if (name == "loss" || name == "accuracy") return concat(to_string(Split::kTrain), '/', name);
-    const bool is_of_system = name == "gap_seconds" || name.find('/') != std::string::npos;
-    return is_of_system ? "system/" + name : name;
-  }
-
   void start_sender() {
     mlflow::RunDescription run = run_;
     run.name = dir_.filename().empty() ? dir_.parent_path().filename() : dir_.filename();
@@ -137,8 +128,14 @@ class MlflowHook final : public Hook {
   void add_window() {
     const Progress& last = window_.steps().last();
     mlflow::Row::Values values{{"epoch", last.epoch}};
-    for (const auto& [name, value] : window_.list_values()) {
-      values.emplace_back(name_on_server(name), value);
+    for (const auto& [name, value] : window_.list_metrics()) {
+      const bool is_result = name == "loss" || name == "accuracy";
+      values.emplace_back(is_result ? concat(to_string(Split::kTrain), '/', name) : name, value);
+    }
+    // MLflow shows what begins with system/ on a page of its own, so that its page of the model's
+    // metrics begins with losses and accuracies.
+    for (const auto& [name, value] : window_.list_system_metrics()) {
+      values.emplace_back("system/" + name, value);
     }
     add(last.step, std::move(values));
     window_.clear();

@@ -45,7 +45,7 @@ std::optional<double> SummaryWindow::take_gap() {
   return (now.seconds - before.seconds) / static_cast<double>(now.count - before.count);
 }
 
-NamedValues SummaryWindow::list_values() {
+NamedValues SummaryWindow::list_metrics() const {
   NamedValues values{{"loss", steps_.loss()}};
   if (!std::isnan(steps_.accuracy())) values.emplace_back("accuracy", steps_.accuracy());
   values.emplace_back("learning_rate", steps_.last().learning_rate);
@@ -56,6 +56,11 @@ NamedValues SummaryWindow::list_values() {
     values.emplace_back("staleness", steps_.staleness());
     values.emplace_back("staleness_max", static_cast<double>(steps_.staleness_max()));
   }
+  return values;
+}
+
+NamedValues SummaryWindow::list_system_metrics() {
+  NamedValues values;
   const engine::StepTimes& times = steps_.times();
   for (const auto& [name, value] : list_step_times(times)) {
     values.emplace_back("step_time/" + name, value);

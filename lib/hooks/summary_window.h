@@ -48,10 +48,13 @@ class SummaryWindow {
   // was no gap.
   std::optional<double> take_gap();
 
-  // Returns the values of the row by name for TensorBoard and MLflow: "loss", "accuracy" (unless it
-  // is NaN), "learning_rate", "step_time/forward_seconds", ... The values of a device have its
-  // name: "gpu0/power_watts". Calls take_uses() and take_gap().
-  NamedValues list_values();
+  // The values of the row by name, for TensorBoard and MLflow.
+  // Returns "loss", "accuracy" (unless it is NaN), "learning_rate", "images_per_second", ...
+  NamedValues list_metrics() const;
+  // Returns the times of a step, the gap between steps and the use of the devices, whose names
+  // begin with that of the device: "step_time/forward_seconds", "gap_seconds", "gpu0/power_watts".
+  // Calls take_gap() and take_uses().
+  NamedValues list_system_metrics();
 
  private:
   config::Duration summary_every_;

@@ -28,7 +28,7 @@ std::string make_tag(std::string_view metric) {
   return metric == "loss" ? "Loss" : concat("Metrics/", metric);
 }
 
-// Returns the tag of a value of SummaryWindow::list_values().
+// Returns the tag of a value of SummaryWindow::list_metrics().
 std::string make_training_tag(const std::string& name) {
   if (name == "loss" || name == "accuracy") return make_tag(name);
   return name == "steps_per_second" ? "global_step/sec" : name;  // as TensorFlow's Estimator
@@ -110,9 +110,10 @@ class TensorBoardHook : public Hook {
  private:
   void write_window() {
     const std::int64_t step = window_.steps().last().step;
-    for (const auto& [name, value] : window_.list_values()) {
+    for (const auto& [name, value] : window_.list_metrics()) {
       scalar(make_training_tag(name), step, value);
     }
+    for (const auto& [name, value] : window_.list_system_metrics()) scalar(name, step, value);
     window_.clear();
   }
 

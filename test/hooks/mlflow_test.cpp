@@ -182,10 +182,19 @@ TEST_CASE("MlflowHook: a run, its settings, rows, end and files arrive") {
         Json{{"url", tracking.url()}, {"run_id", "run0"}});
 }
 
-TEST_CASE("MlflowHook: times of a step, on MLflow's page of system metrics") {
+TEST_CASE("MlflowHook: times of a step and use of devices, on MLflow's page of system metrics") {
   Tracking tracking;
   Tracked tracked(tracking.url());
-  tracked.hook->on_start(test::run_info(tracking.dir(), 0));
+  RunInfo info = test::run_info(tracking.dir(), 0);
+  engine::Gaps gaps;
+  info.gaps = [&] { return gaps; };
+  std::vector<engine::DeviceTotals> devices{engine::DeviceTotals("gpu0")};
+  info.device_totals = [&] { return devices; };
+  tracked.hook->on_start(info);
+  gaps = {1, 0.125};
+  backend::DeviceReading reading;
+  reading.power_watts = 300;
+  devices[0].add(reading, 1);
   Progress p = test::after_step(1);
   engine::RankTimes times;
   times[engine::StepPhase::kForward] = 0.25;
@@ -194,7 +203,12 @@ TEST_CASE("MlflowHook: times of a step, on MLflow's page of system metrics") {
   tracked.hook->on_step(p);
   tracked.finish();
   CHECK(tracking.metrics("system/step_time/forward_seconds").at(0)["value"] == 0.25);
-  CHECK(tracking.metrics("step_time/forward_seconds").empty());
+  CHECK(tracking.metrics("system/gap_seconds").at(0)["value"] == 0.125);
+  CHECK(tracking.metrics("system/gpu0/power_watts").at(0)["value"] == 300);
+  for (const char* name : {"step_time/forward_seconds", "gap_seconds", "gpu0/power_watts"}) {
+    CAPTURE(std::string(name));
+    CHECK(tracking.metrics(name).empty());
+  }
   CHECK(tracking.metrics("images_per_second").size() == 1);
   CHECK(tracking.metrics("learning_rate").size() == 1);
 }
