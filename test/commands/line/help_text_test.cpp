@@ -28,7 +28,13 @@ TEST_CASE("wrap_help: a line of exactly the width, unchanged") {
 
 TEST_CASE("wrap_help: a word that is longer than a line, whole") {
   CHECK(wrap_help("  a  parallel.reduction=ordered or fast\n", 12) ==
-        "  a  parallel.reduction=ordered or fast\n");
+        "  a\n     parallel.reduction=ordered\n     or fast\n");
+  CHECK(wrap_help("parallel.reduction=ordered\n", 12) == "parallel.reduction=ordered\n");
+}
+
+TEST_CASE("wrap_help: a line that begins in the right half, continued further left") {
+  CHECK(wrap_help("            Seed of everything\n", 20) ==
+        "            Seed of\n          everything\n");
 }
 
 TEST_CASE("wrap_help: examples, unchanged and the lines behind them wrapped") {
