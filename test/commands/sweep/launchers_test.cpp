@@ -9,8 +9,8 @@
 namespace trainer::commands {
 namespace {
 
-using test::FakeSweep;
 using test::contains;
+using test::FakeSweep;
 
 TEST_CASE("slurm_script: a job array with one task per point") {
   const FakeSweep sweep({"parallel.gpus=1,2", "data.path='a b'"});

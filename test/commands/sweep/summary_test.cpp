@@ -14,10 +14,10 @@
 namespace trainer::commands {
 namespace {
 
+using test::contains;
 using test::FakeRun;
 using test::FakeSweep;
 using test::make_run;
-using test::contains;
 
 TEST_CASE(
     "summarize: speed-up and efficiency relative to the fewest replicas of the same batch size") {

@@ -26,8 +26,9 @@ struct FakeSweep {
   void write(const std::string& point, const FakeRun& run) const {
     write_run(plan.folder / point, run);
   }
-  commands::Summary summary(std::optional<double> wanted = {},
-                  commands::ScoredCheckpoint preferred = commands::ScoredCheckpoint::kBest) const {
+  commands::Summary summary(
+      std::optional<double> wanted = {},
+      commands::ScoredCheckpoint preferred = commands::ScoredCheckpoint::kBest) const {
     return commands::summarize(plan, commands::collect(plan), wanted, preferred);
   }
 };

@@ -11,10 +11,10 @@
 namespace trainer::commands {
 namespace {
 
+using test::contains;
 using test::FakeRun;
 using test::FakeSweep;
 using test::make_run;
-using test::contains;
 
 TEST_CASE("table_csv and table_markdown and table_json: the same values") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
