@@ -185,36 +185,25 @@ void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
   const bool transfer = std::ranges::any_of(plan.layers, is_transferred);
   // Where all parameters are trainable, one column shows both, so that most tables fit 80 columns.
   const bool is_trained_whole = !transfer && plan.trainable == plan.parameters;
-  std::vector<std::string> titles{"layer (type)", "output shape", "parameters"};
-  if (!is_trained_whole) titles.push_back("trainable");
-  titles.push_back("FLOPs");
-  if (transfer) titles.insert(titles.end(), {"weights", "training"});
-  Table table(titles, is_trained_whole ? std::vector<std::size_t>{2, 3}
-                                       : std::vector<std::size_t>{2, 3, 4});
-  const std::vector<PrintedLayer> printed = group_layers(plan, rows);
-  const auto counts = [&](std::int64_t parameters, std::int64_t trainable, std::int64_t flops) {
-    std::vector<std::string> cells{grouped(parameters)};
-    if (!is_trained_whole) cells.push_back(grouped(trainable));
-    cells.push_back(grouped(flops));
+  const auto choose = [&](std::vector<std::string> cells) {
+    if (!transfer) cells.resize(5);
+    if (is_trained_whole) cells.erase(cells.begin() + 3);
     return cells;
   };
+  const std::vector<std::string> titles = choose(
+      {"layer (type)", "output shape", "parameters", "trainable", "FLOPs", "weights", "training"});
+  std::vector<std::size_t> numbers{2, 3};
+  if (!is_trained_whole) numbers.push_back(4);
+  Table table(titles, numbers);
+  const std::vector<PrintedLayer> printed = group_layers(plan, rows);
   for (const PrintedLayer& layer : printed) {
     const model::LayerRow& row = layer.row;
-    std::vector<std::string> cells{row.name + " (" + row.kind + ")", row.output_shape};
-    for (std::string& cell : counts(row.parameters, row.trainable_parameters, row.flops)) {
-      cells.push_back(std::move(cell));
-    }
-    if (transfer) {
-      cells.insert(cells.end(), {describe_weights(row), describe_training(layer)});
-    }
-    table.add(cells);
+    table.add(choose({row.name + " (" + row.kind + ")", row.output_shape, grouped(row.parameters),
+                      grouped(row.trainable_parameters), grouped(row.flops), describe_weights(row),
+                      describe_training(layer)}));
   }
-  std::vector<std::string> total{"total", ""};
-  for (std::string& cell : counts(plan.parameters, plan.trainable, plan.flops)) {
-    total.push_back(std::move(cell));
-  }
-  if (transfer) total.insert(total.end(), {"", ""});
-  table.add(total);
+  table.add(choose({"total", "", grouped(plan.parameters), grouped(plan.trainable),
+                    grouped(plan.flops), "", ""}));
   table.print(out, "  ");
   out << "  FLOPs: forward, one sample";
   if (is_trained_whole) out << "; all parameters are trainable";
