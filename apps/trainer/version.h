@@ -5,7 +5,7 @@
 
 namespace trainer::app {
 
-// "trainer 0.1.0 (commit ...)".
+// Returns "trainer 0.1.0 (commit ...)".
 const char* version();
 // Prints a table of the shared libraries of this process and of what is compiled in, with versions.
 void print_libraries(std::ostream& out);

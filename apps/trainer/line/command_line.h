@@ -108,8 +108,8 @@ class CommandLine {
   std::vector<CommandDescription> commands() const;
 
   // Reads the words behind the program's name and runs the command that they name. Prints help and
-  // errors of the command line; with `columns`, the width of a terminal, help has no longer lines.
-  // Returns the exit code, and passes on what the command throws.
+  // errors of the command line. Wraps help at `columns`, the width of a terminal, where it is
+  // given. Returns the exit code, and passes on what the command throws.
   int run(std::vector<std::string> words, std::optional<int> columns);
 
  private:
