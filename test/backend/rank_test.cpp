@@ -120,6 +120,19 @@ TEST_CASE("ReductionOptions::ordered: frozen layers and short samples, the same 
   CHECK(trained({1, 1, 1, 1}, true) == expected);
 }
 
+TEST_CASE("ReductionOptions::ordered: batches of one sample, which most ranks never have") {
+  const std::vector<Step> steps{{1}, {1}, {1, false, false}, {1, true, true}};
+  const auto trained = [&](std::vector<int> lanes) {
+    Group group = group_of(std::move(lanes));
+    group.reduction.ordered = true;
+    return train(kPlain, plain_sgd(), group, steps);
+  };
+  const Kept expected = trained({1});
+  CHECK(trained({1, 1}) == expected);
+  CHECK(trained({1, 1, 1}) == expected);
+  CHECK(trained({1, 1, 1, 1}) == expected);
+}
+
 TEST_CASE("reference backend: ordered sums give the same bits for any number of ranks") {
   graph::Update update;
   update.rule = graph::AdamRule{};

@@ -200,13 +200,12 @@ void CudaExecutable::make_programs(const Call& call) {
   for (const Part& part : call.parts) {
     if (part.count > 0) program(part.count);
   }
-  const int device = variables_.device();
-  if (call.idle) {
+  // A rank that never has samples still needs the ports of a program.
+  if (programs_.empty()) program(1);
+  if (call.idle && idle_input_.bytes() == 0) {
     std::int64_t most = 0;
     for (const Port& port : program(1).inputs) most = std::max(most, port.bytes);
-    if (idle_input_.bytes() == 0) {
-      idle_input_ = allocate_zeros(device, most);
-    }
+    idle_input_ = allocate_zeros(variables_.device(), most);
   }
   make_copied_inputs(call);
   make_fixed_io(call);
