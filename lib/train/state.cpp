@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -56,6 +55,13 @@ std::string changed_data(const std::string& was, const std::string& now) {
   return "training data: other files, labels or way of preparing them (size, division, mixing)";
 }
 
+[[noreturn]] void fail_to_read(const std::string& path,
+                               const checkpoint::Metadata::value_type& entry,
+                               std::string_view expected) {
+  throw DataError(path, concat("\"", entry.first, "\" is \"", printable(entry.second),
+                               "\", expected ", expected, ": the checkpoint is damaged"));
+}
+
 template <class Number>
 Number number(const checkpoint::Metadata& metadata, const std::string& key,
               const std::string& path) {
@@ -66,7 +72,7 @@ Number number(const checkpoint::Metadata& metadata, const std::string& key,
   const std::string& text = found->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw DataError(path, concat("\"", key, "\" is \"", text, "\", expected a number"));
+    fail_to_read(path, *found, "a number");
   }
   return value;
 }
@@ -236,27 +242,39 @@ RunLength read_length(const checkpoint::Metadata& metadata, const std::string& p
           metadata.contains("stopped")};
 }
 
-std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata) {
+std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata,
+                                      const std::string& path) {
+  constexpr std::int64_t kMaxSize = 1 << 20;  // of a dimension, so that products do not overflow
   const auto found = metadata.find("image_shape");
   if (found == metadata.end()) return std::nullopt;
   std::vector<std::int64_t> dims;
-  std::istringstream words(found->second);
-  for (std::int64_t dim = 0; words >> dim;) dims.push_back(dim);
+  for (const std::string& word : split_text(found->second, ' ')) {
+    const std::optional<std::int64_t> dim = parse_integer(word);
+    if (dim && *dim > 0 && *dim <= kMaxSize) dims.push_back(*dim);
+  }
+  if (dims.size() != 3 || join_dims(Shape(dims)) != found->second) {
+    fail_to_read(path, *found, "the height, width and number of channels of an image");
+  }
   return Shape(dims);
 }
 
-std::optional<DType> read_image_type(const checkpoint::Metadata& metadata) {
+std::optional<DType> read_image_type(const checkpoint::Metadata& metadata,
+                                     const std::string& path) {
   const auto found = metadata.find("image_type");
   if (found == metadata.end()) return std::nullopt;
   for (const DType type : {DType::kUInt8, DType::kFloat32}) {
     if (found->second == to_string(type)) return type;
   }
-  return std::nullopt;
+  fail_to_read(path, *found, "uint8 or float32");
 }
 
-std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata) {
+std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata,
+                                        const std::string& path) {
   const auto found = metadata.find("label_is_index");
   if (found == metadata.end()) return std::nullopt;
+  if (found->second != "true" && found->second != "false") {
+    fail_to_read(path, *found, "true or false");
+  }
   return found->second == "true";
 }
 

@@ -64,9 +64,11 @@ struct RunLength {
 };
 RunLength read_length(const checkpoint::Metadata& metadata, const std::string& path);
 // These return the shape, type and labels of the samples of the run; nothing if the checkpoint has
-// no such entry.
-std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata);
-std::optional<DType> read_image_type(const checkpoint::Metadata& metadata);
-std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata);
+// no such entry. Throw DataError for an entry of another form.
+std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata,
+                                      const std::string& path);
+std::optional<DType> read_image_type(const checkpoint::Metadata& metadata, const std::string& path);
+std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata,
+                                        const std::string& path);
 
 }  // namespace trainer::train

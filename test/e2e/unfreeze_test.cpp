@@ -98,6 +98,17 @@ TEST_CASE("unfreeze: the first Adam step of a new parameter has the length of th
   CHECK(longest == doctest::Approx(1e-3).epsilon(0.01));
 }
 
+TEST_CASE("unfreeze: a checkpoint of a stage that the config does not have, an error") {
+  const Pictures pictures(kStages);
+  pictures.finished("run", "auto", {});
+  const Result result = run({"evaluate", (pictures.work / "run").string(), "--last", "--set",
+                             "model.backbone.unfreeze=[]"});
+  INFO(result.err);
+  CHECK(result.code == 3);
+  CHECK(result.err.find("is of stage 2 of model.backbone.unfreeze, which has 0 entries here") !=
+        std::string::npos);
+}
+
 TEST_CASE("plan: unfreeze, the stages with their steps") {
   const Pictures pictures(kStages);
   const Result plan = run({"plan", pictures.config});

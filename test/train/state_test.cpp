@@ -61,13 +61,31 @@ TEST_CASE("RunState: every field is stored in the metadata and read back") {
   CHECK(back.hooks == state.hooks);
   CHECK(read_stage(metadata, "run") == 2);
   CHECK(checkpoint::read_classes(metadata) == std::vector<std::string>{"even", "odd"});
-  CHECK(read_image_shape(metadata) == Shape({4, 4, 1}));
-  CHECK(read_image_type(metadata) == DType::kFloat32);
-  CHECK(read_label_is_index(metadata) == true);
+  CHECK(read_image_shape(metadata, "run") == Shape({4, 4, 1}));
+  CHECK(read_image_type(metadata, "run") == DType::kFloat32);
+  CHECK(read_label_is_index(metadata, "run") == true);
   CHECK(read_length(metadata, "run").total_steps == 6);
   CHECK(read_length(metadata, "run").stopped);
   // Whoever takes early_stop out wants the run to go on.
   CHECK_FALSE(from_metadata(metadata, trial.config, trial.data, plan, "run").stopped);
+}
+
+TEST_CASE("checkpoint metadata: shape, type and labels of samples, read or an error") {
+  for (const char* text : {"", "5", "4 4", "4 4 1 1", "4 4 x", "4 -4 1", "4 4 0", "4  4 1",
+                           "4 4 1 ", "1048577 4 1", "99999999999999999999 4 1"}) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(read_image_shape({{"image_shape", text}}, "run"),
+                         doctest::Contains("expected the height, width and number of channels"),
+                         DataError);
+  }
+  CHECK_THROWS_WITH_AS(read_image_type({{"image_type", "int8"}}, "run"),
+                       doctest::Contains("\"image_type\" is \"int8\", expected uint8 or float32"),
+                       DataError);
+  CHECK_THROWS_WITH_AS(read_label_is_index({{"label_is_index", "True"}}, "run"),
+                       doctest::Contains("expected true or false"), DataError);
+  CHECK_FALSE(read_image_shape({}, "run").has_value());
+  CHECK_FALSE(read_image_type({}, "run").has_value());
+  CHECK_FALSE(read_label_is_index({}, "run").has_value());
 }
 
 TEST_CASE("RunState: a checkpoint without a loss scale, no value, and a text instead is an error") {

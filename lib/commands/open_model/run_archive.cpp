@@ -73,6 +73,19 @@ std::string how_read(const config::Data& data) {
   return text + ", 0 to 255";
 }
 
+// Returns the config of the stage to which the tensors of a checkpoint belong.
+config::Config stage_of_checkpoint(config::Config config, std::size_t stage,
+                                   const std::string& run_or_file) {
+  const std::size_t stages = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
+  if (stage > stages) {
+    throw DataError(run_or_file,
+                    concat("is of stage ", stage, " of ", config::keys::kBackboneUnfreeze,
+                           ", which has ", stages, " entries here; expected at least ", stage,
+                           ": leave out an override of this key, or take another checkpoint"));
+  }
+  return train::stage_config(std::move(config), stage);
+}
+
 OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::TensorFile file,
                               const std::vector<config::Override>& overrides,
                               const config::Environment& environment,
@@ -94,8 +107,8 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   if (run && base != metadata.end()) find_recorded_paths(loaded, *run, base->second);
   opened.config = std::move(loaded.config);
   // The averages that evaluation reads are those of the parameters trained last.
-  opened.config =
-      train::stage_config(std::move(opened.config), train::read_stage(metadata, run_or_file));
+  opened.config = stage_of_checkpoint(std::move(opened.config),
+                                      train::read_stage(metadata, run_or_file), run_or_file);
   opened.classes = checkpoint::read_classes(metadata);
   opened.step = train::read_step(metadata, run_or_file);
   if (const auto found = metadata.find("training data"); found != metadata.end()) {
@@ -103,9 +116,9 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   }
   opened.other_data = std::ranges::any_of(overrides, changes_data);
   opened.warn = warn;
-  opened.image_shape = train::read_image_shape(metadata);
-  opened.image_type = train::read_image_type(metadata);
-  opened.label_is_index = train::read_label_is_index(metadata);
+  opened.image_shape = train::read_image_shape(metadata, run_or_file);
+  opened.image_type = train::read_image_type(metadata, run_or_file);
+  opened.label_is_index = train::read_label_is_index(metadata, run_or_file);
   return opened;
 }
 

@@ -14,7 +14,7 @@
 namespace trainer::train {
 
 // Returns the config of a stage, which applies entry `stage - 1` of unfreeze; stage 0 is the config
-// itself. Keeps the list of entries.
+// itself. Keeps the list of entries, which must have at least `stage` ones.
 config::Config stage_config(config::Config config, std::size_t stage);
 
 // Returns the model of every stage; that of stage 0 is the config's own. A parameter counts its
