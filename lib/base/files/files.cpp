@@ -64,24 +64,36 @@ void expect_regular(const Path& path, const struct stat& info) {
   throw DataError(name_of(path), concat("is a ", kind, ", expected a file"));
 }
 
-template <class Buffer>
-Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+// Reads the first `most` bytes, or fewer of a smaller file.
+std::size_t read_start(const Path& path, std::size_t most,
+                       const std::function<std::uint8_t*(std::size_t)>& allocate) {
   // Without O_NONBLOCK, opening a FIFO would wait for a writer before its type can be checked.
   Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!file.valid()) fail_to_open(path);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw DataError(name_of(path), "cannot stat: " + reason());
   expect_regular(path, info);
-  Buffer content(std::min<std::size_t>(most, info.st_size), typename Buffer::value_type{});
+  const std::size_t size = std::min<std::size_t>(most, info.st_size);
+  std::uint8_t* memory = allocate(size);
   std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
+  while (done < size) {
+    const ssize_t got = ::read(file.get(), memory + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw DataError(name_of(path), "cannot read: " + reason());
     if (got == 0) break;
     done += got;
   }
-  content.resize(done);
+  return done;
+}
+
+template <class Content>
+Content read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+  Content content;
+  const std::size_t size = read_start(path, most, [&](std::size_t bytes) {
+    content.resize(bytes);
+    return reinterpret_cast<std::uint8_t*>(content.data());
+  });
+  content.resize(size);
   return content;
 }
 
@@ -105,6 +117,9 @@ void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) 
 
 Bytes read_file(const Path& path) { return read_all<Bytes>(path); }
 std::string read_text_file(const Path& path) { return read_all<std::string>(path); }
+std::size_t read_file(const Path& path, const std::function<std::uint8_t*(std::size_t)>& allocate) {
+  return read_start(path, std::numeric_limits<std::size_t>::max(), allocate);
+}
 Bytes read_file_start(const Path& path, std::size_t size) { return read_all<Bytes>(path, size); }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ void check_regular_file(const Path& path);
 // Returns the whole regular file. Throws DataError naming the path and the system's reason.
 Bytes read_file(const Path& path);
 std::string read_text_file(const Path& path);
+// Reads the file into the memory that `allocate` returns for a number of bytes, and returns the
+// number of bytes read: fewer where the file is cut meanwhile. Throws as the overload above.
+std::size_t read_file(const Path& path, const std::function<std::uint8_t*(std::size_t)>& allocate);
 // Returns the first `size` bytes, or fewer of a smaller file, to recognise the kind of the file.
 Bytes read_file_start(const Path& path, std::size_t size);
 

@@ -1,18 +1,14 @@
 // Decompresses whole files with libdeflate, which is about twice as fast as the streams of zlib.
 #include "data/arrays/gzip.h"
 
-#include <fcntl.h>
 #include <libdeflate.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 
 #include "base/error.h"
-#include "base/system_error.h"
+#include "base/files/files.h"
 #include "data/arrays/array.h"
 
 namespace trainer::data {
@@ -22,36 +18,6 @@ struct FreeDecompressor {
   void operator()(libdeflate_decompressor* d) const { libdeflate_free_decompressor(d); }
 };
 using Decompressor = std::unique_ptr<libdeflate_decompressor, FreeDecompressor>;
-
-struct File {
-  explicit File(const Path& path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd;
-};
-
-Buffer read_raw(const Path& path) {
-  const File file(path);
-  struct stat info {};
-  if (file.fd < 0 || ::fstat(file.fd, &info) != 0) {
-    throw DataError(path, concat("cannot open: ", describe_system_error(errno)));
-  }
-  if (S_ISDIR(info.st_mode)) throw DataError(path, "is a folder, expected a file");
-  Buffer content(info.st_size);
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t got = ::read(file.fd, content.data() + done, content.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw DataError(path, concat("cannot read: ", describe_system_error(errno)));
-    if (got == 0) break;
-    done += got;
-  }
-  content.shrink(done);
-  return content;
-}
 
 // Returns the largest size that a compressed file may expand to; a larger one would waste memory.
 std::size_t max_expanded(std::size_t compressed) {
@@ -99,7 +65,11 @@ Buffer gunzip(const Buffer& compressed, const Path& path) {
 }  // namespace
 
 Buffer read_maybe_gzip(const Path& path) {
-  Buffer content = read_raw(path);
+  Buffer content;
+  content.shrink(read_file(path, [&](std::size_t size) {
+    content = Buffer(size);
+    return content.data();
+  }));
   const bool gzip = content.size() >= 2 && content.data()[0] == 0x1f && content.data()[1] == 0x8b;
   return gzip ? gunzip(content, path) : std::move(content);
 }

@@ -1,6 +1,7 @@
 #include "data/arrays/idx.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -87,6 +88,14 @@ TEST_CASE("read_idx: damaged and foreign files, an error with path and reason") 
   }
   CHECK_THROWS_AS(read_idx(folder.path() / "missing"), DataError);
   CHECK_THROWS_AS(read_idx(folder.path()), DataError);
+}
+
+TEST_CASE("read_maybe_gzip: a FIFO, an error without a wait") {
+  const TemporaryFolder folder;
+  const Path fifo = folder.path() / "images";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(read_maybe_gzip(fifo), doctest::Contains("is a FIFO, expected a file"),
+                       DataError);
 }
 
 TEST_CASE("read_maybe_gzip: a small file that expands to hundreds of megabytes, an error") {
