@@ -84,7 +84,7 @@ void Coordinator::serve() {
   while (network_.now() < deadline && !all_gone()) {
     wait_for_events();
     for (const auto& connection : connections_) {
-      if (!receive(connection->socket, connection->in)) connection->open = false;
+      if (!receive(connection->socket, connection->in)) forget(*connection);
       connection->in.clear();
     }
     flush();
@@ -394,11 +394,15 @@ void Coordinator::note_heartbeat(int rank, Reader& reader) {
   if (has_moved) ++progress_;
 }
 
-void Coordinator::closed(Connection& connection, const std::string& reason) {
+void Coordinator::forget(Connection& connection) {
   connection.open = false;
+  if (connection.rank >= 0) ranks_[connection.rank].connection = nullptr;
+}
+
+void Coordinator::closed(Connection& connection, const std::string& reason) {
+  forget(connection);
   if (connection.rank < 0) return;
   Rank& rank = ranks_[connection.rank];
-  rank.connection = nullptr;
   if (rank.state == kLeft) return;
   if (running_) {
     lose(connection.rank, reason);

@@ -78,7 +78,9 @@ class Coordinator {
   void agree(int rank, Reader& reader);
   void status(int rank, std::uint64_t request);
   void note_heartbeat(int rank, Reader& reader);
-  // Stops reading and writing; the rank is lost for `reason`.
+  // Stops reading and writing. flush() then frees the connection, so that nothing may point to it.
+  void forget(Connection& connection);
+  // Forgets the connection; its rank is lost for `reason`.
   void closed(Connection& connection, const std::string& reason);
   void check_silence();
   void check_join_deadline();
