@@ -190,11 +190,6 @@ void Connections::add_token(ClientContext& context) const {
   if (!who_.secret.empty()) context.AddMetadata(kTokenName, make_token(who_.secret));
 }
 
-void Connections::set_deadline(ClientContext& context) const {
-  // Another task's read of all values may be in between.
-  context.set_deadline(std::chrono::system_clock::now() + 2 * options_.timeout);
-}
-
 void Connections::check_call(const Connection& connection, const Status& status) {
   if (status.ok()) return;
   std::unique_lock lock(mutex_);
@@ -208,18 +203,12 @@ void Connections::check_call(const Connection& connection, const Status& status)
   throw PeerError(concat(connection.name, ": ", status.error_message()));
 }
 
+// Starts no thread: at a limit of threads, the error that ends the job has to reach the servers
+// too.
 void Connections::finish(const Outcome& outcome) noexcept {
-  std::vector<std::thread> calls;
-  for (const auto& connection : connections_) {
-    calls.emplace_back([this, &outcome, stub = connection->stub.get()] {
-      ClientContext context;
-      add_token(context);
-      context.set_deadline(std::chrono::system_clock::now() + kFinish);
-      proto::Empty nothing;
-      stub->Finish(&context, to_message(outcome), &nothing);
-    });
-  }
-  for (std::thread& call : calls) call.join();
+  std::vector<proto::Empty> replies;
+  call_all(&Stub::AsyncFinish, std::vector(connections_.size(), to_message(outcome)), 0, kFinish,
+           replies);
 }
 
 }  // namespace trainer::server

@@ -72,7 +72,11 @@ class Connections {
   void throw_if_lost() const;
   void wait_for(bool Connection::*sign, const std::string& what);
   void add_token(grpc::ClientContext& context) const;
-  void set_deadline(grpc::ClientContext& context) const;
+  // Makes the calls of call(), each of which ends after `limit`, and returns their statuses.
+  template <class Request, class Reply>
+  std::vector<grpc::Status> call_all(Method<Request, Reply> method,
+                                     const std::vector<Request>& requests, std::size_t first,
+                                     std::chrono::milliseconds limit, std::vector<Reply>& replies);
   void check_call(const Connection& connection, const grpc::Status& status);
 
   const cluster::Identity who_;
@@ -87,17 +91,19 @@ class Connections {
 };
 
 template <class Request, class Reply>
-std::vector<Reply> Connections::call(Method<Request, Reply> method,
-                                     const std::vector<Request>& requests, std::size_t first) {
+std::vector<grpc::Status> Connections::call_all(Method<Request, Reply> method,
+                                                const std::vector<Request>& requests,
+                                                std::size_t first, std::chrono::milliseconds limit,
+                                                std::vector<Reply>& replies) {
   const std::size_t count = requests.size();
-  std::vector<Reply> replies(count);
+  replies.resize(count);
   std::vector<grpc::Status> statuses(count);
   std::vector<grpc::ClientContext> contexts(count);
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>>> readers;
   grpc::CompletionQueue queue;
   for (std::size_t i = 0; i < count; ++i) {
     add_token(contexts[i]);
-    set_deadline(contexts[i]);
+    contexts[i].set_deadline(std::chrono::system_clock::now() + limit);
     readers.push_back(
         (connections_[first + i]->stub.get()->*method)(&contexts[i], requests[i], &queue));
     readers[i]->Finish(&replies[i], &statuses[i], readers[i].get());
@@ -108,7 +114,19 @@ std::vector<Reply> Connections::call(Method<Request, Reply> method,
     queue.Next(&tag, &ok);
   }
   queue.Shutdown();
-  for (std::size_t i = 0; i < count; ++i) check_call(*connections_[first + i], statuses[i]);
+  return statuses;
+}
+
+template <class Request, class Reply>
+std::vector<Reply> Connections::call(Method<Request, Reply> method,
+                                     const std::vector<Request>& requests, std::size_t first) {
+  std::vector<Reply> replies;
+  // Another task's read of all values may be in between.
+  const std::vector<grpc::Status> statuses =
+      call_all(method, requests, first, 2 * options_.timeout, replies);
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    check_call(*connections_[first + i], statuses[i]);
+  }
   return replies;
 }
 
