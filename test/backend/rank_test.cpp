@@ -251,6 +251,22 @@ TEST_CASE(
   }
 }
 
+// The calls differ in nothing but accumulation, so that a graph of the wrong one could be replayed.
+TEST_CASE(
+    "ReductionOptions: calls of one batch with and without accumulation, the update of each") {
+  std::vector<Step> steps;
+  for (int i = 0; i < 3; ++i) {
+    steps.insert(steps.end(), {{9}, {9, false, false}, {9, true, false}, {9, true, true}});
+  }
+  Group group = group_of({1});
+  group.reference = true;
+  const Kept expected = train(kPlain, plain_sgd(), group, steps);
+  for (const auto& lanes : std::vector<std::vector<int>>{{1}, {1, 1}}) {
+    CAPTURE(lanes.size());
+    CHECK(relative(train(kPlain, plain_sgd(), group_of(lanes), steps), expected) < 1e-5);
+  }
+}
+
 TEST_CASE("ReductionOptions: accumulated calls, clipped by the norm of the whole gradient") {
   const std::vector<Step> steps{
       {20, false, false}, {20, true, false}, {7, true, true}, {20, false, false}, {1, true, true}};
@@ -406,20 +422,29 @@ TEST_CASE("ReductionOptions: a loss of one rank that is not finite, no rank upda
   }
 }
 
-TEST_CASE("ReductionOptions: an error of one rank, the calls of all ranks end") {
+TEST_CASE("ReductionOptions: an error of one rank, the calls of all ranks end with its reason") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const std::int64_t bucket : {0, 1000}) {
     Group group = group_of({1, 2, 1, 1});
     group.reduction.ordered = true;
     group.reduction.bucket_bytes = bucket;
     Ranks ranks(graph, kPlain, 16, group);
+    std::vector<std::string> errors(4);
     CHECK_THROWS_AS(ranks.run([&](std::size_t rank) {
       backend::Scalars scalars = gradient_scalars(16);
       scalars.all_samples = 16;
       const std::int64_t samples = rank == 2 ? 3 : 4;  // not this rank's part
-      ranks.runner(rank).run(samples, batch(graph, samples, kPlain), scalars);
+      try {
+        ranks.runner(rank).run(samples, batch(graph, samples, kPlain), scalars);
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+        throw;
+      }
     }),
                     std::logic_error);
+    for (const std::string& error : errors) {
+      CHECK_MESSAGE(error.find("called with 3 of 16 samples") != std::string::npos, error);
+    }
   }
 }
 
