@@ -107,6 +107,21 @@ constexpr Activation kRelu{Activation::Kind::kRelu, 0};
 
 }  // namespace
 
+// A backend may finish the gradients of all kernels at once, after the last of them.
+TEST_CASE("Conv: the gradient of a kernel that another node reads, whole when it is read") {
+  check({"a kernel of two convolutions", [](Builder& b) {
+           const Window window = window_of({.in = 3, .out = 5});
+           const ValueId kernel = b.parameter({3, 3, 3, 5});
+           for (int i = 0; i < 2; ++i) {
+             const ValueId x = b.input({kBatch, 9, 8, 3});
+             const ValueId dy = b.input({kBatch, window.output(9, 0), window.output(8, 1), 5});
+             const ValueId gradient = b.add1(
+                 graph::ConvBackwardWeights{window, 1, false, b.graph[kernel].shape}, {x, dy});
+             b.output(b.add1(graph::Add{}, {gradient, kernel}));
+           }
+         }});
+}
+
 TEST_CASE("Conv: kernels, strides, dilation and padding, the numbers of the reference") {
   check(row("1x1", {.kernel_h = 1, .kernel_w = 1}, {1, 2, 5}));
   check(row("1x1 stride 2", {.kernel_h = 1, .kernel_w = 1, .stride = 2}));
