@@ -192,17 +192,20 @@ Path find_checkpoints(const Path& run) {
   return std::filesystem::is_directory(inner) ? inner : run;
 }
 
-TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings) {
+TensorFile load_best(const Path& run_or_file) {
   const Path folder = find_checkpoints(run_or_file);
   if (!std::filesystem::is_directory(folder)) return read_checkpoint(run_or_file);
-  if (best) {
-    if (!std::filesystem::exists(folder / kBest)) {
-      throw DataError(folder / kBest,
-                      "no such file: this run has kept no best checkpoint (set run.best), or was "
-                      "not evaluated yet");
-    }
-    return read_checkpoint(folder / kBest);
+  if (!std::filesystem::exists(folder / kBest)) {
+    throw DataError(folder / kBest,
+                    "no such file: this run has kept no best checkpoint (set run.best), or was "
+                    "not evaluated yet");
   }
+  return read_checkpoint(folder / kBest);
+}
+
+TensorFile load_last(const Path& run_or_file, std::vector<std::string>& warnings) {
+  const Path folder = find_checkpoints(run_or_file);
+  if (!std::filesystem::is_directory(folder)) return read_checkpoint(run_or_file);
   if (auto file = load_newest(folder, warnings)) return std::move(*file);
   std::string message = "holds no whole checkpoint; expected checkpoints/step-*.safetensors";
   for (const std::string& warning : warnings) message += "\n  " + warning;

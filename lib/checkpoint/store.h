@@ -50,9 +50,10 @@ class Store {
 // process that trains in the run may remove any of them at any time.
 std::vector<Saved> list_checkpoints(const Path& folder);
 
-// Loads the newest undamaged checkpoint of a run folder, or with `best` its best one, or a
-// checkpoint file.
-TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);
+// Load the best checkpoint of a run folder, and the newest undamaged one, with a warning for each
+// damaged one; a path of a checkpoint file loads this file. Throw DataError where there is none.
+TensorFile load_best(const Path& run_or_file);
+TensorFile load_last(const Path& run_or_file, std::vector<std::string>& warnings);
 
 // Returns the folder of a run's checkpoints, which may be given itself, and returns a file
 // unchanged. Throws DataError if the path does not exist.

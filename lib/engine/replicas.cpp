@@ -282,7 +282,6 @@ void Replicas::launch(const HostBatch& batch, const backend::Scalars& scalars) {
 
 StepResult Replicas::result() {
   const auto [samples, all_samples, applied] = launched_[results_++ % launched_.size()];
-  read_samples_ = samples;
   StepResult sum;
   for (std::int64_t r = 0; r < count(); ++r) {
     const backend::Numbers own = engine(r).result();

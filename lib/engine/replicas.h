@@ -191,7 +191,6 @@ class Replicas {
   std::uint64_t launches_ = 0, results_ = 0;
   std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
   std::int64_t last_all_samples_ = 0;
-  std::int64_t read_samples_ = 0;  // samples of the call whose result was read last
   std::vector<backend::PhaseTimes> times_;
   std::vector<float> logits_, evaluated_losses_, losses_;
   std::vector<char> features_;  // the features of all replicas

@@ -182,15 +182,15 @@ TEST_CASE("read_checkpoint: a file without a checksum, an error") {
                          DataError);
     CHECK(read_safetensors(raw).tensors.size() == 1);  // as weights of another program
     std::vector<std::string> warnings;
-    CHECK_THROWS_AS(load(raw, false, warnings), DataError);
+    CHECK_THROWS_AS(load_last(raw, warnings), DataError);
     const Path best = folder.path() / "run" / "checkpoints" / "best.safetensors";
     std::filesystem::create_directories(best.parent_path());
     for (const char* name : {"best.safetensors", "step-00000001.safetensors"}) {
       std::filesystem::copy_file(raw, best.parent_path() / name,
                                  std::filesystem::copy_options::overwrite_existing);
     }
-    CHECK_THROWS_AS(load(folder.path() / "run", true, warnings), DataError);
-    CHECK_THROWS_AS(load(folder.path() / "run", false, warnings), DataError);
+    CHECK_THROWS_AS(load_best(folder.path() / "run"), DataError);
+    CHECK_THROWS_AS(load_last(folder.path() / "run", warnings), DataError);
     CHECK_THROWS_AS(average_checkpoints(last_checkpoints(folder.path() / "run", 1)), Error);
   }
 }
@@ -201,7 +201,7 @@ TEST_CASE("load: a file of another kind, an error that names the kind") {
   const auto is = [&](const char* name, std::string_view content, const char* kind) {
     const Path path = folder.path() / name;
     write_file_atomic(path, content);
-    CHECK_THROWS_WITH_AS(load(path, false, warnings), doctest::Contains(kind), DataError);
+    CHECK_THROWS_WITH_AS(load_last(path, warnings), doctest::Contains(kind), DataError);
   };
   using namespace std::string_view_literals;
   is("a.h5", "\x89HDF\r\n\x1a\n and more"sv, "is an HDF5 file");

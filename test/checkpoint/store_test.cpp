@@ -43,10 +43,10 @@ TEST_CASE("Store: run.keep, the newest checkpoints and the best one stay") {
   for (const int step : {200, 300, 400}) save(store, step);
   CHECK(steps(store) == std::vector<std::int64_t>{300, 400});
   CHECK(store.load_latest(warnings)->metadata.at("step") == "400");
-  CHECK(load(folder.path(), true, warnings).metadata.at("step") == "100");
+  CHECK(load_best(folder.path()).metadata.at("step") == "100");
   store.mark_best(400);
   store.mark_best(400);
-  CHECK(load(folder.path(), true, warnings).metadata.at("step") == "400");
+  CHECK(load_best(folder.path()).metadata.at("step") == "400");
   CHECK(warnings.empty());
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
@@ -83,7 +83,7 @@ TEST_CASE("Store: a damaged newest checkpoint, a warning and the one before it i
   CHECK_FALSE(store.load_latest(warnings));
   CHECK(warnings.size() == 3);
   warnings.clear();
-  CHECK_THROWS_WITH_AS(load(folder.path(), false, warnings), doctest::Contains("no whole"),
+  CHECK_THROWS_WITH_AS(load_last(folder.path(), warnings), doctest::Contains("no whole"),
                        DataError);
 }
 
@@ -131,11 +131,11 @@ TEST_CASE("load: a run folder, its checkpoints folder or a file, the same checkp
   Store store(folder.path() / "checkpoints", 2);
   const Path path = save(store, 5);
   std::vector<std::string> warnings;
-  CHECK(load(folder.path(), false, warnings).metadata.at("step") == "5");
-  CHECK(load(folder.path() / "checkpoints", false, warnings).metadata.at("step") == "5");
-  CHECK(load(path, false, warnings).tensors[0].values == std::vector<float>(1000, 5));
-  CHECK_THROWS_WITH_AS(load(folder.path(), true, warnings), doctest::Contains("best"), DataError);
-  CHECK_THROWS_WITH_AS(load(folder.path() / "nothing", false, warnings),
+  CHECK(load_last(folder.path(), warnings).metadata.at("step") == "5");
+  CHECK(load_last(folder.path() / "checkpoints", warnings).metadata.at("step") == "5");
+  CHECK(load_last(path, warnings).tensors[0].values == std::vector<float>(1000, 5));
+  CHECK_THROWS_WITH_AS(load_best(folder.path()), doctest::Contains("best"), DataError);
+  CHECK_THROWS_WITH_AS(load_last(folder.path() / "nothing", warnings),
                        doctest::Contains("no such file"), DataError);
 }
 
@@ -156,7 +156,7 @@ TEST_CASE(
   CHECK_THROWS_AS(first.mark_best(7), DataError);
   CHECK(steps(second) == std::vector<std::int64_t>{3, 7});
   std::vector<std::string> warnings;
-  CHECK(load(path, true, warnings).metadata.at("step") == "3");
+  CHECK(load_best(path).metadata.at("step") == "3");
   std::filesystem::remove_all(path);  // a new folder must not be given the old one's inode
   std::filesystem::create_directory(path);
   CHECK_THROWS_AS(save(second, 8), DataError);

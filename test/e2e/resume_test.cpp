@@ -26,7 +26,7 @@ Arguments train(const std::string& config, const Path& dir, const Arguments& mor
 // All tensors of the last checkpoint: slots and averages too.
 std::vector<checkpoint::Tensor> last_tensors(const Path& dir) {
   std::vector<std::string> warnings;
-  auto tensors = checkpoint::load(dir, false, warnings).tensors;
+  auto tensors = checkpoint::load_last(dir, warnings).tensors;
   CHECK(warnings.empty());
   return tensors;
 }
@@ -244,8 +244,8 @@ run: {evaluate_every: 2 steps, checkpoint_every: 7 steps}
   CHECK(last.event("finished").at("steps") == finished.at("steps"));
   CHECK(last.event("finished").at("parameters_sha256") == finished.at("parameters_sha256"));
   std::vector<std::string> warnings;
-  CHECK(checkpoint::sha256_of(checkpoint::load(work / "parts", true, warnings).tensors) ==
-        checkpoint::sha256_of(checkpoint::load(work / "whole", true, warnings).tensors));
+  CHECK(checkpoint::sha256_of(checkpoint::load_best(work / "parts").tensors) ==
+        checkpoint::sha256_of(checkpoint::load_best(work / "whole").tensors));
 }
 
 TEST_CASE("train --resume: another batch size or number of samples, an error") {

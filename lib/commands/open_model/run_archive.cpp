@@ -141,9 +141,8 @@ std::optional<checkpoint::TensorFile> load_best_if_kept(
     const std::string& run, const std::function<void(const Notice&)>& warn) {
   const Path folder = checkpoint::find_checkpoints(run);
   if (!std::filesystem::exists(folder / "best.safetensors")) return std::nullopt;
-  std::vector<std::string> warnings;
   try {
-    return checkpoint::load(run, true, warnings);
+    return checkpoint::load_best(run);
   } catch (const DataError& error) {
     warn(concat(error.what(), "; trying the last checkpoint"));
     return std::nullopt;
@@ -161,9 +160,10 @@ OpenedModel open_trained(const std::string& run_or_file, CheckpointChoice choice
   const bool is_chosen = choice != CheckpointChoice::kDefault;
   if (is_run && !is_chosen) file = load_best_if_kept(run_or_file, warn);
   const bool is_best = file.has_value() || choice == CheckpointChoice::kBest;
+  if (!file && is_best) file = checkpoint::load_best(run_or_file);
   if (!file) {
     std::vector<std::string> warnings;
-    file = checkpoint::load(run_or_file, is_best, warnings);
+    file = checkpoint::load_last(run_or_file, warnings);
     for (const std::string& warning : warnings) warn(warning);
   }
   OpenedModel opened =
