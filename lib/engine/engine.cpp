@@ -53,7 +53,6 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
                              ? evaluation_batch_
                              : max_rank_samples(evaluation_batch_ * ranks, leaves(), ranks);
   image_bytes_ = bytes_per_sample(model_[model_.inputs[0]]);
-  label_bytes_ = bytes_per_sample(model_[model_.inputs[1]]);
   build();
   if (use_ == Use::kTrain) allocate_calls();
   if (!backend_.reads_host_memory()) allocate_staging();
@@ -127,6 +126,7 @@ void Engine::build() {
   const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
   input_bytes_ = bytes_per_sample(rest_[rest_.inputs[0]]);
+  if (!prediction_) label_bytes_ = bytes_per_sample(evaluation[evaluation.inputs[1]]);
   evaluation_prefix_.reset();
   prefix_.reset();
   evaluate_.reset();

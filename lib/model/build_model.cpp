@@ -148,9 +148,10 @@ class Builder {
             "; remove model.input or give these numbers");
     }
     images_ = add_graph_input("images", {kBatch, image[0], image[1], image[2]}, sample_.image_type);
+    const std::int64_t targets = sample_.classes + (sample_.sample_weight ? 1 : 0);
     labels_ = sample_.label_is_index
                   ? add_graph_input("labels", {kBatch}, DType::kInt32)
-                  : add_graph_input("labels", {kBatch, sample_.classes}, DType::kFloat32);
+                  : add_graph_input("labels", {kBatch, targets}, DType::kFloat32);
     const config::Normalize normalize = config::find_normalize(data_);
     const graph::Preprocess preprocess{
         static_cast<float>(normalize.scale), per_channel("mean", normalize.mean, 0),

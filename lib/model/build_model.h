@@ -23,7 +23,8 @@ struct SampleSpec {
 
 // Builds the graph of the layers, with batch norm and dropout in their training form. Its inputs
 // are "images" and "labels", its outputs logits and loss, and its last node is the loss without its
-// gradient. Throws ConfigError with every mistake that can be found.
+// gradient. Rows of float labels end with the weight of the sample, if samples have one. Throws
+// ConfigError with every mistake that can be found.
 graph::Graph build_model(const config::Model& model, const config::Data& data,
                          const SampleSpec& sample, std::uint64_t seed);
 

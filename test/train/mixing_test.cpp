@@ -205,6 +205,64 @@ TEST_CASE("mixed samples with weights: loss and gradient are those of both sampl
   }
 }
 
+TEST_CASE("several labels with weights of samples: each loss times the weight of its sample") {
+  const TemporaryFolder folder;
+  std::ofstream list(folder.path() / "list.csv");
+  list << "path,a,b,c,sample_weight\n";
+  for (int i = 0; i < 12; ++i) {
+    std::ofstream(folder.path() / concat(i, ".pgm"), std::ios::binary)
+        << "P5 2 2 255\n"
+        << std::string(4, static_cast<char>(i * 20));
+    list << i << ".pgm," << i % 2 << ',' << i / 2 % 2 << ",1," << 0.5 * (i % 4) << '\n';
+  }
+  list.close();
+  for (const std::string weights : {"", ", pos_weight: {a: 3}"}) {
+    CAPTURE(weights);
+    const config::Config config =
+        config::parse_config(
+            concat("model: {layers: [flatten, dense: 3], loss: binary_cross_entropy}\n",
+                   "data: {format: csv, resize: [2, 2], channels: 1, train: {path: ",
+                   (folder.path() / "list.csv").string(), "}, validation_split: 0.25}\n",
+                   "train: {epochs: 1, batch_size: 9", weights, "}\n"),
+            "labels.yaml", {}, {})
+            .config;
+    const data::Datasets data = open_training_data(config);
+    REQUIRE(data.sample_weight);
+    engine::Replicas engine(
+        model::build_model(config.model, config.data, sample_spec(data), config.seed), config,
+        engine::open_backends(config), engine::Engine::Use::kTrain);
+    engine.initialise(config.seed);
+    data::LoaderOptions options;
+    options.batch_size = 9;
+    const auto loader = data::make_loader(*data.train, options);
+    const data::Batch* batch = loader->next();
+    REQUIRE(batch->range.count == 9);
+    const std::vector<float> no_labels(27);
+    engine.evaluate({9, batch->images, false, no_labels.data()});
+    const std::vector<float> logits(engine.logits().begin(), engine.logits().end());
+    backend::Scalars scalars;
+    scalars.learning_rate = 0.1f;
+    scalars.update = 1;
+    scalars.loss_scale = 1.0 / 9;
+    REQUIRE(engine.step(engine::host_batch(*batch, false), scalars).finite);
+    for (std::size_t s = 0; s < 9; ++s) {
+      const float* row = static_cast<const float*>(batch->labels) + s * 4;
+      double expected = 0;
+      for (std::size_t label = 0; label < 3; ++label) {
+        const bool is_weighed = !weights.empty() && label == 0 && row[0] == 1.0f;
+        expected += binary_loss(&logits[s * 3 + label], row + label, 1) * (is_weighed ? 3 : 1) / 3;
+      }
+      const auto weight = static_cast<double>(data.train->weight_at(batch->indices[s]));
+      CHECK(static_cast<double>(row[3]) == weight);
+      CHECK(static_cast<double>(engine.losses()[s]) == doctest::Approx(weight * expected));
+    }
+    const auto metrics =
+        engine::evaluate(engine, *data.validation, engine::evaluate_options(config));
+    REQUIRE(metrics.has_value());
+    CHECK(metrics->count == 3);
+  }
+}
+
 TEST_CASE("mixup: values that are not finite, the layer is found") {
   const config::Config config =
       config_of("layers: [flatten, dense: {units: 3, name: last}]", 3, "mixup");
