@@ -199,10 +199,10 @@ class FieldVisitor {
     ValueOf<T> shown(value);
     field(key, shown, help, rule);
   }
-  // One number may stand for a list of numbers.
+  // One number may stand for a list of numbers, unless the list needs more of them.
   void operator()(const char* key, std::vector<double>& value, const char* help, const Rule& rule) {
     ValueOf<std::vector<double>> shown(value);
-    field(key, shown, help, rule.allow_scalar());
+    field(key, shown, help, rule.min_items > 1 ? rule : rule.allow_scalar());
   }
 
   // One of the keys that exclude each other and that choice() announces. `active`: the section

@@ -16,8 +16,9 @@ static void fields(FieldVisitor& v, RandomFlipVertical& s) {
 
 static void fields(FieldVisitor& v, RandomResizedCrop& s) {
   v("scale", s.scale, "Least and largest share of the area of the image.",
-    Rule{.low = 0, .high = 1, .low_open = true}.items(2, 2));
-  v("ratio", s.ratio, "Least and largest ratio of width to height.", above(0).items(2, 2));
+    Rule{.low = 0, .high = 1, .low_open = true}.items(2, 2).not_empty());
+  v("ratio", s.ratio, "Least and largest ratio of width to height.",
+    above(0).items(2, 2).not_empty());
 }
 
 static void fields(FieldVisitor& v, RandomCrop& s) {
@@ -36,7 +37,7 @@ static void fields(FieldVisitor& v, GaussianBlur& s) {
   v("kernel_size", s.kernel_size, "Pixels each way that a pixel is averaged over; odd.",
     within(1, 63));
   v("sigma", s.sigma, "Least and largest standard deviation of the Gaussian in pixels.",
-    above(0).items(2, 2));
+    above(0).items(2, 2).not_empty());
 }
 
 static void fields(FieldVisitor& v, RandAugment& s) {
@@ -118,8 +119,9 @@ static void fields(FieldVisitor& v, Hue& s) {
 static void fields(FieldVisitor& v, RandomErasing& s) {
   v("probability", s.probability, "Share of the images with an erased part.", within(0, 1));
   v("scale", s.scale, "Least and largest share of the area of the image.",
-    within(0, 1).items(2, 2));
-  v("ratio", s.ratio, "Least and largest ratio of height to width.", above(0).items(2, 2));
+    within(0, 1).items(2, 2).not_empty());
+  v("ratio", s.ratio, "Least and largest ratio of height to width.",
+    above(0).items(2, 2).not_empty());
   v("mode", s.mode,
     "The erased pixels. value: the key value. The others are timm's --remode, numbers of the "
     "normalized image, which are cut to those of pixels: const: 0; rand: one from N(0, 1) for each "
