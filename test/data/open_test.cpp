@@ -188,7 +188,9 @@ TEST_CASE("synthetic images: a function of seed, split and index") {
   CHECK(sample(*a.train, 5) != sample(*c.train, 5));
   std::vector<int> counts(7);
   for (std::int64_t i = 0; i < 100; ++i) {
-    ++counts.at(static_cast<std::size_t>(sample(*a.train, i).second));
+    const std::int32_t label = sample(*a.train, i).second;
+    CHECK(a.train->label_at(i) == label);
+    ++counts.at(static_cast<std::size_t>(label));
   }
   for (const int count : counts) CHECK(count > 0);
 }

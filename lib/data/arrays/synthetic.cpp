@@ -29,13 +29,11 @@ class SyntheticDataset final : public Dataset {
   const DatasetSpec& spec() const override { return spec_; }
 
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
-    Random random(seed_, Stream::kSynthetic, part_, static_cast<std::uint64_t>(index));
-    const std::size_t start = random.next_u32() % kPool;
+    const auto [start, value] = draw(index);
     std::memcpy(image, reinterpret_cast<const std::uint8_t*>(pool_.data()) + start, bytes_);
-    const auto value =
-        static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(classes_)));
     std::memcpy(label, &value, sizeof value);
   }
+  std::int32_t label_at(std::int64_t index) const override { return draw(index).label; }
 
   std::string fingerprint() const override {
     return concat("synthetic ", size_, " x ", to_string(spec_.image_shape), " classes ", classes_,
@@ -43,6 +41,16 @@ class SyntheticDataset final : public Dataset {
   }
 
  private:
+  struct Sample {
+    std::size_t start;  // of its image in the pool
+    std::int32_t label;
+  };
+  Sample draw(std::int64_t index) const {
+    Random random(seed_, Stream::kSynthetic, part_, static_cast<std::uint64_t>(index));
+    const std::size_t start = random.next_u32() % kPool;
+    return {start, static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(classes_)))};
+  }
+
   std::int64_t size_, classes_;
   DatasetSpec spec_;
   std::size_t bytes_;
