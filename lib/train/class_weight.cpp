@@ -68,6 +68,16 @@ std::vector<float> class_weights(const config::Config& config, const data::Datas
   return named_weights(*wanted, "train.class_weight", names);
 }
 
+void check_weighted_classes(const config::Config& config) {
+  std::vector<std::string> names = config.data.classes;
+  if (names.empty()) return;
+  if (names.size() == 1) names.emplace_back("1");
+  for (const auto& [key, weights] : {std::pair{"train.class_weight", &config.train.class_weight},
+                                     std::pair{"train.pos_weight", &config.train.pos_weight}}) {
+    if (*weights) named_weights(**weights, key, names);
+  }
+}
+
 std::vector<float> named_weights(const config::ClassWeight& wanted, const char* key,
                                  const std::vector<std::string>& names) {
   std::vector<float> weights(names.size(), 1.0f);

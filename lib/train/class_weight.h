@@ -21,4 +21,8 @@ std::vector<float> class_weights(const config::Config& config, const data::Datas
 std::vector<float> named_weights(const config::ClassWeight& wanted, const char* key,
                                  const std::vector<std::string>& names);
 
+// Checks the names of train.class_weight and train.pos_weight against those of data.classes, if the
+// config gives them. Throws ConfigError as named_weights() does.
+void check_weighted_classes(const config::Config& config);
+
 }  // namespace trainer::train

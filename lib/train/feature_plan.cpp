@@ -23,11 +23,6 @@ std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
   return prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
 }
 
-[[noreturn]] void refuse(const config::Config& config, const std::string& reason) {
-  throw ConfigError(config.train.loc,
-                    concat(keys::kCacheFeatures, ": ", reason, "; use auto or off"));
-}
-
 Where choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
   if (sharing == FeatureSharing::kOneMachine) return Where::kDisk;
   if (choice == CacheFeatures::kMemory) return Where::kMemory;
@@ -53,6 +48,11 @@ bool demands_features(CacheFeatures choice) {
   return choice != CacheFeatures::kAuto && choice != CacheFeatures::kOff;
 }
 
+void reject_features(const config::Config& config, const std::string& reason) {
+  throw ConfigError(config.train.loc,
+                    concat(keys::kCacheFeatures, ": ", reason, "; use auto or off"));
+}
+
 FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           FeatureSharing sharing, std::size_t stage) {
@@ -70,7 +70,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
   const engine::FrozenPrefix* prefix = engine.prefix();
   if (prefix == nullptr) {
     plan.reason = engine.no_prefix_reason();
-    if (insists) refuse(config, plan.reason);
+    if (insists) reject_features(config, plan.reason);
     return plan;
   }
   if (sharing == FeatureSharing::kSeveralMachines) {
@@ -79,7 +79,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
     plan.reason = "several processes share features in files of the run folder (disk)";
   }
   if (!plan.reason.empty()) {
-    if (insists) refuse(config, plan.reason);
+    if (insists) reject_features(config, plan.reason);
     return plan;
   }
   if (epochs <= 1 && choice == CacheFeatures::kAuto && sharing != FeatureSharing::kRuns) {
@@ -90,7 +90,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
   for (const FeatureSplit& split : splits) {
     if (std::string reason = find_obstacle(config.data, split); !reason.empty()) {
       plan.reason = std::move(reason);
-      if (insists) refuse(config, plan.reason);
+      if (insists) reject_features(config, plan.reason);
       continue;
     }
     plan.splits.push_back(split.split);

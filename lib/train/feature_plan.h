@@ -56,4 +56,7 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data);
 // off.
 bool demands_features(config::CacheFeatures choice);
 
+// Throws ConfigError at train.cache_features with the reason why features cannot be kept.
+[[noreturn]] void reject_features(const config::Config& config, const std::string& reason);
+
 }  // namespace trainer::train

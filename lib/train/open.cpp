@@ -10,6 +10,7 @@
 #include "data/samples/weights.h"
 #include "engine/evaluate.h"
 #include "model/last_layer.h"
+#include "train/check_graphs.h"
 #include "train/check_metrics.h"
 #include "train/class_weight.h"
 #include "train/schedule/stages.h"
@@ -70,6 +71,7 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
 }
 
 ModelCheck check_model(const config::Config& config) {
+  check_weighted_classes(config);
   const std::optional<model::SampleSpec> sample = expected_sample(config);
   if (sample) check_classes(config, sample->classes, sample->label_is_index);
   const bool needs_classes =
@@ -81,7 +83,9 @@ ModelCheck check_model(const config::Config& config) {
   const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
   std::vector<std::int64_t> first(later + 1);
   std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
-  check_trainable(config, stage_models(config, *sample, first).front());
+  const std::vector<graph::Graph> stages = stage_models(config, *sample, first);
+  check_trainable(config, stages.front());
+  check_training_graphs(config, stages);
   return sample->classes < 1 ? ModelCheck::kNoClasses : ModelCheck::kWhole;
 }
 

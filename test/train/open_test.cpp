@@ -101,6 +101,75 @@ TEST_CASE("check_model: nothing to train, an error unless layers are unfrozen la
   check("{layers: [flatten, dense: 3]}");
 }
 
+TEST_CASE("check_model: what training asks of the layers, an error before there are samples") {
+  const auto check = [](const std::string& layers, const std::string& keys) {
+    check_model(FloatImageFiles::parsed("model: {layers: [" + layers +
+                                        "]}\ntrain: {epochs: 2}\ndata: {format: digits, path: "
+                                        "nowhere}\n" +
+                                        keys));
+  };
+  const std::string ordered = "parallel: {reduction: ordered}\n";
+  check("flatten, dense: 10", ordered +
+                                  "optimizer: {sgd: {}, learning_rate_multiplier: [{match: dense, "
+                                  "value: 2}], exclude_from_weight_decay: [dense/bias]}\n");
+  CHECK_THROWS_WITH_AS(
+      check("flatten, dense: 10",
+            "optimizer: {sgd: {}, learning_rate_multiplier: [{match: conv, value: 2}]}\n"),
+      doctest::Contains("floats.yaml:4:49: error: optimizer.learning_rate_"
+                        "multiplier: no layer with parameters is named 'conv'"),
+      ConfigError);
+  CHECK_THROWS_WITH_AS(
+      check("flatten, dense: 10", "optimizer: {sgd: {}, exclude_from_weight_decay: ['*/gamma']}\n"),
+      doctest::Contains("optimizer.exclude_from_weight_decay: no parameter is named"), ConfigError);
+  CHECK_THROWS_WITH_AS(
+      check("batch_norm, flatten, dense: 10", ordered),
+      doctest::Contains("floats.yaml:1:18: error: layer batch_normalization: takes "
+                        "statistics over the batch"),
+      ConfigError);
+}
+
+TEST_CASE("check_model: batch norm of frozen layers takes no statistics") {
+  const auto check = [](const std::string& unfreeze) {
+    check_model(FloatImageFiles::parsed(
+        "model: {backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all" + unfreeze +
+        "}, head: [flatten, dense: 3]}\ntrain: {epochs: 2}\nparallel: {reduction: ordered}\n"
+        "data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 3}}\n"));
+  };
+  check("");
+  CHECK_THROWS_WITH_AS(check(", unfreeze: {at: 1 epoch, freeze: none}"),
+                       doctest::Contains("takes statistics over the batch"), ConfigError);
+}
+
+TEST_CASE("check_model: features of layers that are not at the start, an error") {
+  const auto check = [](const std::string& freeze) {
+    check_model(FloatImageFiles::parsed(
+        "model: {backbone: {name: mobilenet_v2, alpha: 0.35, freeze: " + freeze +
+        "}, head: [flatten, dense: 3]}\ntrain: {epochs: 2, cache_features: on}\n"
+        "data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 3}}\n"));
+  };
+  check("all");
+  CHECK_THROWS_WITH_AS(check("[block_16_*]"),
+                       doctest::Contains("train.cache_features: no layers at the start of the "
+                                         "model are frozen; use auto or off"),
+                       ConfigError);
+}
+
+TEST_CASE("check_model: weights of a class that data.classes does not name, an error") {
+  const auto check = [](const std::string& weights) {
+    check_model(
+        FloatImageFiles::parsed("model: {layers: [flatten, dense: 2]}\ntrain: {epochs: 2, "
+                                "class_weight: {" +
+                                weights +
+                                "}}\ndata: {format: idx, path: nowhere, classes: [cat, "
+                                "dog]}\n"));
+  };
+  check("dog: 2, 0: 3");
+  CHECK_THROWS_WITH_AS(check("dig: 2"),
+                       doctest::Contains("train.class_weight: the data has no class 'dig', did you "
+                                         "mean 'dog'?"),
+                       ConfigError);
+}
+
 TEST_CASE("check_model: a config without shapes or classes, the parts that were checked") {
   const auto check = [](const std::string& layers, const std::string& data,
                         const std::string& loss = "softmax_cross_entropy") {

@@ -63,6 +63,59 @@ void check_plateau(Checks& checks, const ReduceOnPlateauSchedule& plateau) {
   }
 }
 
+// Rejects the metrics of the other number of labels per image, where the config decides it. The
+// default of run.best is not rejected, because training takes another metric in its place.
+void check_label_metrics(Checks& checks) {
+  const Config& config = checks.config();
+  const bool is_csv = config.data.format == DataFormat::kCsv;
+  const bool are_several = is_csv && !config.data.csv.label_separator.empty();
+  if (is_csv && !are_several) return;
+  const std::vector<std::string> of_one{"validation/accuracy", "validation/top_k_accuracy",
+                                        "validation/f1_weighted", "validation/balanced_accuracy"};
+  const std::vector<std::string> of_several{"validation/f1_micro", "validation/subset_accuracy",
+                                            "validation/hamming_loss",
+                                            "validation/average_precision"};
+  const std::vector<std::string>& wrong = are_several ? of_one : of_several;
+  const auto check = [&](const char* path, const std::string& metric) {
+    if (std::ranges::find(wrong, metric) == wrong.end()) return;
+    checks.report(
+        path, concat("is ", metric,
+                     are_several ? ", which is for one class per image, but "
+                                   "data.csv.label_separator gives several labels; name loss, "
+                                   "f1_macro, f1_micro, subset_accuracy, hamming_loss, auc or "
+                                   "average_precision"
+                                 : ", which is for several labels per image, and only a csv list "
+                                   "of images has them; name loss, accuracy, top_k_accuracy, "
+                                   "f1_macro, f1_weighted, balanced_accuracy or auc"));
+  };
+  if (config.run.best != Run{}.best) check("run.best", config.run.best);
+  const Train& train = config.train;
+  if (train.early_stop) check("train.early_stop.metric", train.early_stop->metric);
+  if (train.stop_at) check("train.stop_at.metric", train.stop_at->metric);
+  if (const auto* plateau = std::get_if<ReduceOnPlateauSchedule>(&config.schedule.kind)) {
+    check("schedule.reduce_on_plateau.metric", plateau->metric);
+  }
+}
+
+// Rejects weights that contradict the number of labels per image, as far as the config decides it.
+void check_label_weights(Checks& checks) {
+  const Config& config = checks.config();
+  const Train& train = config.train;
+  const bool is_csv = config.data.format == DataFormat::kCsv;
+  const bool may_be_several = is_csv && config.model.loss == LossKind::kBinaryCrossEntropy;
+  if (train.pos_weight && !may_be_several) {
+    checks.report("train.pos_weight",
+                  "works with several labels per image only, those of format: csv with model.loss: "
+                  "binary_cross_entropy; give train.class_weight");
+  }
+  const bool are_several = may_be_several && !config.data.csv.label_separator.empty();
+  if (are_several && train.class_weight && train.class_weight->balanced) {
+    checks.report("train.class_weight",
+                  "balanced is for one class per image; with several labels per image give "
+                  "train.pos_weight: balanced, or a map of labels to weights");
+  }
+}
+
 void check_cache_features(Checks& checks) {
   const CacheFeatures cache = checks.config().train.cache_features;
   if (cache == CacheFeatures::kAuto || cache == CacheFeatures::kOff) return;
@@ -242,6 +295,8 @@ void check_training(Checks& checks) {
   check_restore_best(checks);
   check_optimizer(checks);
   check_precision(checks);
+  check_label_metrics(checks);
+  check_label_weights(checks);
   check_cache_features(checks);
   check_parallel(checks);
   if (!checks.config().run.best.empty()) {
