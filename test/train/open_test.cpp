@@ -176,6 +176,8 @@ TEST_CASE("check_model: a config without shapes or classes, the parts that were 
     return check_model(FloatImageFiles::parsed("model: {layers: [" + layers + "], loss: " + loss +
                                                "}\ntrain: {epochs: 2}\ndata: " + data + "\n"));
   };
+  CHECK(check("flatten, dense: 11", "{format: digits, path: nowhere, num_classes: 11}") ==
+        ModelCheck::kWhole);
   const std::string idx = "{format: idx, path: nowhere}", cifar = "{format: cifar, path: nowhere}";
   CHECK(check("flatten, dense: 10", "{format: digits, path: nowhere}") == ModelCheck::kWhole);
   CHECK(check("flatten, dense: 7", cifar) == ModelCheck::kNoClasses);

@@ -222,6 +222,12 @@ void check_classes(Checks& checks) {
     checks.report("data.num_classes",
                   concat("is ", *data.num_classes, ", but data.classes names ", count));
   }
+  const bool is_synthetic = data.format == DataFormat::kSynthetic;
+  if (is_synthetic && data.num_classes && *data.num_classes != data.synthetic.classes) {
+    checks.report("data.num_classes", concat("is ", *data.num_classes,
+                                             ", but data.synthetic.classes, which counts, is ",
+                                             data.synthetic.classes, "; remove one of them"));
+  }
 }
 
 }  // namespace
