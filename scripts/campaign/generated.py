@@ -4,9 +4,9 @@
     scripts/campaign/generated.py build/release/apps/trainer/trainer [--cases 500] [--seed N] [--only models kills ...]
 
 --cases is the number of random models; the other generators draw in proportion: 500 models, 250 cases of 24 images, 200
-schedules, 60 configs under kills, 150 models under `verify replicas`, 40 link faults. Without --seed, the seed is that of
-the day. Files of failed cases go to --keep. Installs the packages from PyPI that scripts/python_env.sh lists. Link faults
-need root, and are left out without it. Ends with 1 when a case failed.
+schedules, 60 configs under kills, 150 models under `verify replicas`, 400 configs over all keys, 40 link faults.
+Without --seed, the seed is that of the day. Files of failed cases go to --keep. Installs the packages from PyPI that
+scripts/python_env.sh lists. Link faults need root, and are left out without it. Ends with 1 when a case failed.
 """
 import argparse
 import os
@@ -25,6 +25,7 @@ GENERATORS = {
     "schedules": ("test/generated/schedules.py", ["keras"], 200),
     "kills": ("test/generated/kills.py", [], 60),
     "verify": ("test/generated/verify.py", [], 150),
+    "configs": ("test/generated/configs.py", [], 400),
     "links": ("scripts/campaign/links.py", [], 40),
 }
 SKIPPED = 77
