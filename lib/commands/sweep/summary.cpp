@@ -265,16 +265,19 @@ std::string describe_missing(const std::vector<const PointState*>& points) {
   return join(lines, "; ");
 }
 
-std::optional<std::size_t> find_cheapest(const std::vector<SummaryRow>& rows) {
-  std::optional<std::size_t> best;
-  const auto price = [&](std::size_t i) {
-    return rows[i].cost_to_accuracy ? *rows[i].cost_to_accuracy : *rows[i].seconds_to_accuracy;
-  };
+// Returns the best of the rows that reach the wanted accuracy; nothing if none does.
+std::optional<BestToAccuracy> find_best_to_accuracy(const std::vector<SummaryRow>& rows) {
+  std::vector<std::size_t> reaching;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].runs == 0 || !rows[i].seconds_to_accuracy) continue;
-    if (!best || price(i) < price(*best)) best = i;
+    if (rows[i].runs > 0 && rows[i].seconds_to_accuracy) reaching.push_back(i);
   }
-  return best;
+  if (reaching.empty()) return std::nullopt;
+  const bool by_cost = std::ranges::all_of(
+      reaching, [&](std::size_t i) { return rows[i].cost_to_accuracy.has_value(); });
+  const auto need = [&](std::size_t i) {
+    return by_cost ? *rows[i].cost_to_accuracy : *rows[i].seconds_to_accuracy;
+  };
+  return BestToAccuracy{*std::ranges::min_element(reaching, {}, need), by_cost};
 }
 
 // What a row or a point is ranked by: not a number where it is unknown.
@@ -354,7 +357,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
     row.verdict = row.runs > 0 ? make_verdict(row, summary.rows, on_cpu) : "";
     if (!missing.empty()) row.verdict += (row.verdict.empty() ? "" : "; ") + missing;
   }
-  if (wanted_accuracy) summary.cheapest = find_cheapest(summary.rows);
+  if (wanted_accuracy) summary.best_to_accuracy = find_best_to_accuracy(summary.rows);
   return summary;
 }
 
@@ -417,11 +420,14 @@ std::string best_sentence(const Summary& summary) {
 std::string accuracy_sentence(const Summary& summary) {
   if (!summary.wanted_accuracy) return "";
   const std::string wanted = percent(*summary.wanted_accuracy);
-  if (!summary.cheapest) return "No point reaches an accuracy of " + wanted + ".";
-  const SummaryRow& row = summary.rows[*summary.cheapest];
-  const std::string price = row.cost_to_accuracy
+  if (!summary.best_to_accuracy) return "No point reaches an accuracy of " + wanted + ".";
+  const SummaryRow& row = summary.rows[summary.best_to_accuracy->row];
+  const bool has_prices = std::ranges::any_of(
+      summary.rows, [](const SummaryRow& each) { return each.cost_to_accuracy.has_value(); });
+  const std::string price = summary.best_to_accuracy->by_cost
                                 ? concat("cheapest: ", fixed(*row.cost_to_accuracy, 4))
-                                : std::string("fastest (run.price_per_hour is not set)");
+                            : has_prices ? "fastest (some points have no run.price_per_hour)"
+                                         : "fastest (run.price_per_hour is not set)";
   return concat(make_label(summary, row), " reaches an accuracy of ", wanted, ' ', price, ", in ",
                 fixed(*row.seconds_to_accuracy, 1), " s.");
 }

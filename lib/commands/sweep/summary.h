@@ -40,6 +40,13 @@ struct SummaryRow {
   std::string verdict;  // the limit of its speed, as measured, and why runs are missing
 };
 
+// The row that reaches the wanted accuracy for the least money, or in the least time where a row
+// that reaches it has no price.
+struct BestToAccuracy {
+  std::size_t row = 0;
+  bool by_cost = false;
+};
+
 struct Summary {
   std::string name;
   std::vector<std::string> keys;         // keys of the values, in their order
@@ -50,8 +57,7 @@ struct Summary {
   std::string scored;  // a sentence on the split and checkpoint of accuracy and loss; may be ""
   std::string cached;  // a sentence on the throughput with cached features; may be ""
   std::optional<double> wanted_accuracy;
-  // The row that reaches it for the least money, or time where there are no prices.
-  std::optional<std::size_t> cheapest;
+  std::optional<BestToAccuracy> best_to_accuracy;  // empty if no row reaches it
 };
 
 // `preferred` names the checkpoint whose accuracy and loss the summary has. A run without a best

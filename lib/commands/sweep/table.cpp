@@ -239,8 +239,8 @@ std::string table_json(const Summary& summary) {
   }
   if (summary.wanted_accuracy) {
     json["wanted_accuracy"] = *summary.wanted_accuracy;
-    json["cheapest"] =
-        summary.cheapest ? Json(make_label(summary, summary.rows[*summary.cheapest])) : Json();
+    const std::optional<BestToAccuracy>& best = summary.best_to_accuracy;
+    json["cheapest"] = best ? Json(make_label(summary, summary.rows[best->row])) : Json();
   }
   return to_json_line(json);
 }

@@ -260,5 +260,20 @@ TEST_CASE("accuracy_sentence: the cheapest or fastest point that reaches an accu
   CHECK(accuracy_sentence(sweep.summary()).empty());
 }
 
+TEST_CASE("accuracy_sentence: prices of some points only, the fastest point") {
+  const FakeSweep sweep({"parallel.gpus=1,2"});
+  FakeRun slow = make_run(1, 1), fast = make_run(2, 0.75);
+  slow.on_cpu = fast.on_cpu = false;
+  // 1 per hour is less than the 5 s of the other point, in another unit.
+  slow.price = 1;
+  sweep.write("gpus=1", slow);
+  sweep.write("gpus=2", fast);
+  const Summary summary = sweep.summary(0.9);
+  CHECK(accuracy_sentence(summary) ==
+        "gpus=2 reaches an accuracy of 90.00 % fastest (some points have no run.price_per_hour), "
+        "in 5.0 s.");
+  CHECK(nlohmann::json::parse(table_json(summary))["cheapest"] == "gpus=2");
+}
+
 }  // namespace
 }  // namespace trainer::commands
