@@ -57,16 +57,16 @@ std::int64_t find_median(std::vector<std::int64_t> values) {
   return values[values.size() / 2];
 }
 
-// Measures some images of every class. `files`: by class.
+// Measures about kLookedAt images, spread evenly over the files of each class. `files`: by class.
 void measure_images(ImageSource& images, const std::vector<std::vector<std::string>>& files) {
   std::vector<std::int64_t> heights, widths;
   images.is_grey = true;
   const std::size_t each = std::max<std::size_t>(1, kLookedAt / files.size());
   for (const std::vector<std::string>& of_class : files) {
-    for (std::size_t i = 0; i < std::min(each, of_class.size()); ++i) {
+    const std::size_t count = std::min(each, of_class.size());
+    for (std::size_t i = 0; i < count; ++i) {
       try {
-        const data::ImageSize size =
-            data::image_size(of_class[i * of_class.size() / each % of_class.size()]);
+        const data::ImageSize size = data::image_size(of_class[i * of_class.size() / count]);
         heights.push_back(size.height);
         widths.push_back(size.width);
         images.is_grey = images.is_grey && size.channels == 1;

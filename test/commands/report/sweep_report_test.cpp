@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "commands/report/html.h"
 #include "support/contains.h"
 
