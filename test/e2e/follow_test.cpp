@@ -160,6 +160,28 @@ TEST_CASE("evaluate --follow: a finished run, it waits for a process that resume
   CHECK(own[0].at("step") == 10);
 }
 
+TEST_CASE(
+    "evaluate --follow: a run of another config that replaces this one, its split and files") {
+  const Workspace work;
+  const Path dir = work / "run";
+  const std::string config = config_of(work);
+  REQUIRE(run({"train", config, "--quiet", "--run-dir", dir, "--epochs", "1"}).code == 0);
+  REQUIRE(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+
+  Program follower({"evaluate", dir, "--follow", "--json", "--start-delay", "1000"});
+  REQUIRE(follower.wait_for("waiting 1000 seconds"));
+  REQUIRE(run({"train", config, "--quiet", "--run-dir", dir, "--overwrite", "--epochs", "1",
+               "--set", "data.validation_split=0.5", "--set", "run.tensorboard=false"})
+              .code == 0);
+  const Result followed = follower.wait();
+  INFO(followed.err);
+  CHECK(followed.code == 0);
+  CHECK(steps_of(followed) == std::vector<std::int64_t>{5});
+  CHECK(followed.event("evaluation").at("split") == "validation");
+  CHECK(rows(dir / "evaluator" / "validation" / "metrics.jsonl").size() == 1);
+  CHECK(!std::filesystem::exists(dir / "evaluator" / "validation" / "tensorboard"));
+}
+
 TEST_CASE("evaluate --follow: an interrupted run, it waits until a signal or the timeout") {
   const Workspace work;
   const Path dir = work / "run";

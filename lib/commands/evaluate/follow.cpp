@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/formats/json.h"
@@ -69,9 +70,9 @@ std::string list_first(const std::set<std::int64_t>& steps) {
 
 // The model of a checkpoint and the split it is measured on; the same for all of a run, unless it
 // is resumed with another config.
-class Evaluator {
+class CheckpointEvaluator {
  public:
-  Evaluator(const OpenedModel& trained, Split split)
+  CheckpointEvaluator(const OpenedModel& trained, Split split)
       : config_(trained.config),
         split_(split),
         data_(open_split(trained, split)),
@@ -100,97 +101,121 @@ class Evaluator {
   engine::Replicas engine_;
 };
 
-class Follower {
+// The first call of is_first() returns true, later ones false.
+class Once {
  public:
-  explicit Follower(FollowOptions options) : options_(std::move(options)) {}
+  bool is_first() { return !std::exchange(called_, true); }
 
-  Followed run() {
-    if (!wait_for_config()) return interrupted();
-    const Path recorded = train::config_file(options_.run);
-    const config::Config config =
-        config::parse_recorded_config(read_text_file(recorded), recorded.string(),
-                                      options_.overrides, options_.environment)
-            .config;
-    timing_ = config.evaluate;
-    split_ = options_.split ? *options_.split : split_to_follow(config.data);
-    folder_ = train::evaluator_folder(options_.run, split_);
-    checkpoint::check_no_links(options_.run);
-    lock_.emplace(folder_);
-    options_.warn(lock_->warning());
-    result_.step = last_step(folder_);
-    options_.hooks.push_back(hooks::make_metrics_files_hook(
-        config.run.summary_every, std::chrono::system_clock::now, options_.warn));
-    if (config.run.tensorboard) {
-      options_.hooks.push_back(hooks::make_tensorboard_hook(
-          {.summary_every = config.run.summary_every, .warn = options_.warn}));
-    }
+ private:
+  bool called_ = false;
+};
+
+[[noreturn]] void throw_timeout(const Path& run, double seconds, std::int64_t last_evaluated) {
+  const bool training = checkpoint::is_in_use(run);
+  throw DataError(
+      run.string(),
+      concat("no new checkpoint for ", seconds, " seconds; the last one evaluated ",
+             last_evaluated < 0 ? "is none" : concat("is of step ", last_evaluated), ". ",
+             training ? "A process still trains there: raise evaluate.timeout_secs (--timeout)"
+                      : "No process trains there: resume the run, and follow it again"));
+}
+
+// Returns the timeout until the config can be read: the option, or the default.
+double find_first_timeout(const std::vector<config::Override>& overrides) {
+  double timeout = config::Evaluate{}.timeout_secs;
+  for (const config::Override& each : overrides) {
+    if (each.path != keys::kEvaluateTimeout) continue;
+    // A value that is not a number is reported with the config.
+    const char* const end = each.value.data() + each.value.size();
+    double seconds = 0;
+    const auto read = std::from_chars(each.value.data(), end, seconds);
+    if (read.ec == std::errc{} && read.ptr == end) timeout = seconds;
+  }
+  return timeout;
+}
+
+bool has_config(const Path& run) { return std::filesystem::exists(train::config_file(run)); }
+
+// Returns false on a signal. A process that replaces a run removes the config first and writes its
+// own after it has removed the other files.
+bool wait_for_config(const FollowOptions& options, Clock::time_point start) {
+  const double timeout = find_first_timeout(options.overrides);
+  while (!has_config(options.run)) {
+    if (train::SignalWatch::received() != nullptr) return false;
+    if (seconds_since(start) >= timeout) throw_timeout(options.run, timeout, -1);
+    std::this_thread::sleep_for(kPoll);
+  }
+  return true;
+}
+
+config::Config read_recorded_config(const FollowOptions& options) {
+  const Path recorded = train::config_file(options.run);
+  return config::parse_recorded_config(read_text_file(recorded), recorded.string(),
+                                       options.overrides, options.environment)
+      .config;
+}
+
+checkpoint::RunLock lock_folder(const Path& run, const Path& folder) {
+  checkpoint::check_no_links(run);
+  return checkpoint::RunLock(folder);
+}
+
+struct RunStart {
+  Clock::time_point time;  // the delay of the first evaluation and the timeout begin
+  bool is_new = false;     // the run began after the follower
+};
+
+// Follows one run: a run that replaces it has a follower of its own. `options` and `result` outlive
+// the follower. The constructor needs the config of the run.
+class RunFollower {
+ public:
+  RunFollower(const FollowOptions& options, RunStart start, Followed& result)
+      : RunFollower(options, start, read_recorded_config(options), result) {}
+
+  // Returns the reason for the end; nothing if another run took the folder.
+  std::optional<Reason> run() {
     while (train::SignalWatch::received() == nullptr) {
-      if (replaced()) start_anew();
+      if (is_replaced()) return std::nullopt;
       const bool newest_known = look();
       const bool training = checkpoint::is_in_use(options_.run);
-      if (training) seen_training_ = true;
+      if (training) has_trained_ = true;
       const bool stopped = length_.stopped && result_.step >= 0 && !training;
       const bool done = newest_known && !length_.stopped && result_.step >= length_.total_steps &&
                         (!training || written_by_trainer());
       if (!done && !stopped) {
         check_timeout();
       } else if (training || nobody_comes()) {
-        return ended(done ? Reason::kDone : Reason::kEarlyStop);
+        return done ? Reason::kDone : Reason::kEarlyStop;
       }
       std::this_thread::sleep_for(kPoll);
     }
-    return interrupted();
+    return Reason::kInterrupted;
   }
 
  private:
-  Followed ended(Reason reason) {
-    result_.reason = reason;
-    return result_;
-  }
-  Followed interrupted() { return ended(Reason::kInterrupted); }
-
-  // The default timeout applies until the config can be read; its own flags come first.
-  bool wait_for_config() {
-    for (const config::Override& each : options_.overrides) {
-      if (each.path != keys::kEvaluateTimeout) continue;
-      // A value that is not a number is reported with the config.
-      const char* const end = each.value.data() + each.value.size();
-      double seconds = 0;
-      const auto read = std::from_chars(each.value.data(), end, seconds);
-      if (read.ec == std::errc{} && read.ptr == end) timing_.timeout_secs = seconds;
+  RunFollower(const FollowOptions& options, RunStart start, const config::Config& config,
+              Followed& result)
+      : options_(options),
+        start_(start.time),
+        timing_(config.evaluate),
+        split_(options.split ? *options.split : split_to_follow(config.data)),
+        folder_(train::evaluator_folder(options.run, split_)),
+        lock_(lock_folder(options.run, folder_)),
+        has_trained_(start.is_new),
+        newest_at_(start.time),
+        result_(result) {
+    options_.warn(lock_.warning());
+    result_.step = last_step(folder_);
+    files_.push_back(hooks::make_metrics_files_hook(config.run.summary_every,
+                                                    std::chrono::system_clock::now, options_.warn));
+    if (config.run.tensorboard) {
+      files_.push_back(hooks::make_tensorboard_hook(
+          {.summary_every = config.run.summary_every, .warn = options_.warn}));
     }
-    bool told = false;
-    while (!std::filesystem::exists(train::config_file(options_.run))) {
-      if (!told)
-        options_.warn(
-            Notice::note(concat(options_.run.string(), ": no run there yet; waiting for it")));
-      told = seen_training_ = true;
-      if (train::SignalWatch::received() != nullptr) return false;
-      check_timeout();
-      std::this_thread::sleep_for(kPoll);
-    }
-    return true;
   }
 
   // A run that replaces this one has removed the follower's folder, and its lock with it.
-  bool replaced() const { return lock_ && !std::filesystem::exists(folder_ / "lock"); }
-
-  // Nothing of the run before counts. The folder is made again with the first evaluation: the new
-  // run may still be removing it.
-  void start_anew() {
-    options_.warn(Notice::note(
-        concat(options_.run.string(), ": another run has taken the place of this one")));
-    lock_.reset();
-    evaluator_.reset();
-    started_ = false;
-    seen_training_ = true;
-    result_.step = -1;
-    length_ = {-1, 1, false};
-    seen_ = {{}, -1};
-    listed_.clear();
-    pending_ = -1;
-    newest_at_ = Clock::now();
-  }
+  bool is_replaced() const { return !std::filesystem::exists(folder_ / "lock"); }
 
   // Returns true if the process that trains now has written the newest checkpoint, and has not
   // resumed from it.
@@ -202,28 +227,21 @@ class Follower {
 
   // Returns true if a process that has yet to start training here would have done so by now.
   bool nobody_comes() {
-    if (seen_training_ || seconds_since(start_) >= timing_.start_delay_secs) return true;
-    if (!told_waiting_) {
+    if (has_trained_ || seconds_since(start_) >= timing_.start_delay_secs) return true;
+    if (waiting_note_.is_first()) {
       options_.warn(Notice::note(
           concat(options_.run.string(), ": the run has ended and is evaluated; waiting ",
                  timing_.start_delay_secs,
                  " seconds for one that resumes it (evaluate.start_delay_secs, "
                  "--start-delay)")));
     }
-    told_waiting_ = true;
     return false;
   }
 
   void check_timeout() const {
-    const bool held_back = pending_ != seen_.step;  // by the throttle
+    const bool held_back = pending_step_ != read_.step;  // by the throttle
     if (held_back || seconds_since(newest_at_) < timing_.timeout_secs) return;
-    const bool training = checkpoint::is_in_use(options_.run);
-    throw DataError(
-        options_.run.string(),
-        concat("no new checkpoint for ", timing_.timeout_secs, " seconds; the last one evaluated ",
-               result_.step < 0 ? "is none" : concat("is of step ", result_.step), ". ",
-               training ? "A process still trains there: raise evaluate.timeout_secs (--timeout)"
-                        : "No process trains there: resume the run, and follow it again"));
+    throw_timeout(options_.run, timing_.timeout_secs, result_.step);
   }
 
   // Evaluates the newest checkpoint when it is new and the time has come. Returns whether the last
@@ -236,14 +254,14 @@ class Follower {
     std::error_code gone;
     const auto written = std::filesystem::last_write_time(newest.path, gone);
     if (gone) return false;
-    if (newest.step == seen_.step && written == written_) return newest.step == result_.step;
-    if (seen_.step >= 0) seen_training_ = true;
+    if (newest.step == read_.step && written == written_) return newest.step == result_.step;
+    if (read_.step >= 0) has_trained_ = true;
     for (const checkpoint::Saved& each : saved) listed_.insert(each.step);
-    if (newest.step != pending_) newest_at_ = Clock::now();
-    pending_ = newest.step;
+    if (newest.step != pending_step_) newest_at_ = Clock::now();
+    pending_step_ = newest.step;
     if (checkpoint::is_in_use(options_.run) && !due()) return false;
     if (!evaluate(newest, written)) return false;
-    seen_ = newest;
+    read_ = newest;
     written_ = written;
     return newest.step == result_.step;
   }
@@ -274,14 +292,13 @@ class Follower {
       evaluator_.emplace(*trained, split_);
     }
     const std::optional<engine::Metrics> metrics = evaluator_->run(*trained);
-    if (!metrics || replaced()) return false;
-    if (!lock_) lock_.emplace(folder_);
-    if (!started_) start_hooks(*trained);
+    if (!metrics || is_replaced()) return false;
+    if (hooks_start_.is_first()) start_hooks(*trained);
     const double epoch =
         static_cast<double>(saved.step) / static_cast<double>(length_.steps_per_epoch);
     const hooks::Evaluation evaluation{split_, saved.step, epoch, seconds_since(*evaluated_at_),
                                        *metrics};
-    for (const auto& hook : options_.hooks) hook->on_evaluation(evaluation);
+    for_each_hook([&](hooks::Hook& hook) { hook.on_evaluation(evaluation); });
     result_.step = saved.step;
     ++result_.evaluations;
     count_skipped(skipped);
@@ -306,7 +323,7 @@ class Follower {
   }
 
   void count_skipped(const std::set<std::int64_t>& skipped) {
-    if (!skipped.empty() && result_.skipped == 0) {
+    if (!skipped.empty() && skipped_warning_.is_first()) {
       options_.warn(
           concat(options_.run.string(), ": the checkpoints of steps ", list_first(skipped),
                  " are not evaluated: only the newest is, when evaluate.start_delay_secs (",
@@ -321,11 +338,10 @@ class Follower {
   // When checkpoints come faster than they can be evaluated. `written`: the newest, with `skipped`
   // ones since the last that was evaluated.
   void warn_of_slowness(std::size_t skipped, std::filesystem::file_time_type written) {
-    if (told_slow_ || !took_ || !checkpoint::is_in_use(options_.run)) return;
+    if (!took_ || !checkpoint::is_in_use(options_.run)) return;
     const double apart = std::chrono::duration<double>(written - written_).count() /
                          static_cast<double>(skipped + 1);
-    if (*took_ <= apart) return;
-    told_slow_ = true;
+    if (*took_ <= apart || !slowness_warning_.is_first()) return;
     options_.warn(concat(options_.run.string(), ": an evaluation takes ", fixed(*took_, 1),
                          " seconds, and a checkpoint comes every ", fixed(apart, 1),
                          ", so that some are passed over: raise run.checkpoint_every, or evaluate "
@@ -341,35 +357,58 @@ class Follower {
     info.steps_per_epoch = length_.steps_per_epoch;
     info.first_step = std::max<std::int64_t>(result_.step, 0);
     info.global_batch = trained.config.train.batch_size * trained.config.optimizer.accumulate;
-    for (const auto& hook : options_.hooks) hook->on_start(info);
-    started_ = true;
+    for_each_hook([&](hooks::Hook& hook) { hook.on_start(info); });
   }
 
-  FollowOptions options_;
-  train::SignalWatch signals_;
-  config::Evaluate timing_;
-  Split split_ = Split::kValidation;
-  Path folder_;                              // of what it writes
-  std::optional<checkpoint::RunLock> lock_;  // of that folder
-  bool seen_training_ = false;               // a process has trained since the start
-  bool told_waiting_ = false;
-  Followed result_;
+  template <class Call>
+  void for_each_hook(const Call& call) {
+    for (const auto& hook : options_.hooks) call(*hook);
+    for (const auto& hook : files_) call(*hook);
+  }
+
+  const FollowOptions& options_;
+  const Clock::time_point start_;
+  const config::Evaluate timing_;
+  const Split split_;
+  const Path folder_;                                // holds what the follower writes
+  const checkpoint::RunLock lock_;                   // locks folder_
+  std::vector<std::unique_ptr<hooks::Hook>> files_;  // write the files of folder_
+  bool has_trained_;                                 // a process has trained since the start
   train::RunLength length_{-1, 1, false};
-  checkpoint::Saved seen_{{}, -1};  // read last, as it was written then
-  std::filesystem::file_time_type written_;
-  std::int64_t pending_ = -1;      // the newest step that was listed
-  std::set<std::int64_t> listed_;  // all steps that were, since the last evaluation
-  std::optional<double> took_;     // seconds of the last evaluation
-  bool told_slow_ = false;
-  std::optional<Evaluator> evaluator_;
-  bool started_ = false;
-  Clock::time_point start_ = Clock::now(), newest_at_ = start_;
-  std::optional<Clock::time_point> evaluated_at_;
+  checkpoint::Saved read_{{}, -1};           // the last checkpoint that was read
+  std::filesystem::file_time_type written_;  // when read_ was written
+  std::int64_t pending_step_ = -1;           // the newest step that was listed
+  std::set<std::int64_t> listed_;            // all steps listed since the last evaluation
+  Clock::time_point newest_at_;              // when there was last something new
+  std::optional<CheckpointEvaluator> evaluator_;
+  std::optional<Clock::time_point> evaluated_at_;  // the start of the last evaluation
+  std::optional<double> took_;                     // seconds of the last evaluation
+  Once hooks_start_, waiting_note_, skipped_warning_, slowness_warning_;
+  Followed& result_;
 };
 
 }  // namespace
 
-Followed follow(FollowOptions options) { return Follower(std::move(options)).run(); }
+Followed follow(FollowOptions options) {
+  const train::SignalWatch signals;
+  Followed result;
+  RunStart start{Clock::now(), !has_config(options.run)};
+  if (start.is_new) {
+    options.warn(Notice::note(concat(options.run.string(), ": no run there yet; waiting for it")));
+  }
+  while (wait_for_config(options, start.time)) {
+    if (const auto reason = RunFollower(options, start, result).run()) {
+      result.reason = *reason;
+      return result;
+    }
+    options.warn(Notice::note(
+        concat(options.run.string(), ": another run has taken the place of this one")));
+    start = {Clock::now(), true};
+    result.step = -1;
+  }
+  result.reason = Reason::kInterrupted;
+  return result;
+}
 
 void print_followed(const Followed& followed, const std::string& run, bool json,
                     std::ostream& out) {

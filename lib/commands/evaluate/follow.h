@@ -9,7 +9,7 @@
 //
 // A follower that has not seen anyone train may have been started before the process that resumes
 // or replaces a finished run: it calls that run done after start_delay_secs only. When a run is
-// replaced (--overwrite), the follower starts anew with it.
+// replaced (--overwrite), the follower starts anew with the config of the new run.
 #pragma once
 
 #include <functional>
