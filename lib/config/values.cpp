@@ -56,6 +56,18 @@ std::string number_hint(const Node& node) {
   return std::string("xXoObB").find(text[1]) != std::string::npos ? ": numbers are decimal" : "";
 }
 
+bool is_word(const Node& node, const char* word) {
+  return node.kind == Node::Kind::kScalar && node.text == word;
+}
+
+// Returns the error of a node that is none of the values in the text `what`. `words` are those of
+// them that are written as words.
+std::string expected(const Node& node, const std::string& what,
+                     const std::vector<std::string>& words = {}) {
+  const std::string text = concat("expected ", what, ", found ", describe(node));
+  return node.kind == Node::Kind::kScalar ? text + suggestion(node.text, words) : text;
+}
+
 // from_chars also takes "inf", "nan" and leading zeros.
 bool looks_decimal(const Node& node) {
   if (node.kind != Node::Kind::kScalar || node.quoted) return false;
@@ -85,7 +97,7 @@ std::string read_integer(const Node& node, T& value, const Rule& rule) {
     if (wrong.empty()) value = parsed;
     return wrong;
   }
-  return "expected a whole number, found " + describe(node) + number_hint(node);
+  return expected(node, "a whole number") + number_hint(node);
 }
 
 // Reads `count` numbers of a list. Errors of an item name its index.
@@ -134,7 +146,7 @@ std::string read(const Node& node, bool& value, const Rule&) {
       return "";
     }
   }
-  return "expected true or false, found " + describe(node);
+  return expected(node, "true or false");
 }
 
 std::string read(const Node& node, std::int64_t& value, const Rule& rule) {
@@ -148,7 +160,7 @@ std::string read(const Node& node, std::uint64_t& value, const Rule& rule) {
 std::string read(const Node& node, double& value, const Rule& rule) {
   double parsed = 0;
   if (!looks_decimal(node) || !parse_number(node.text, parsed) || !std::isfinite(parsed)) {
-    return "expected a number, found " + describe(node) + number_hint(node);
+    return expected(node, "a number") + number_hint(node);
   }
   const std::string wrong = check_range(node, parsed, rule);
   if (wrong.empty()) value = parsed;
@@ -156,7 +168,7 @@ std::string read(const Node& node, double& value, const Rule& rule) {
 }
 
 std::string read(const Node& node, std::string& value, const Rule&) {
-  if (node.kind != Node::Kind::kScalar) return "expected a text, found " + describe(node);
+  if (node.kind != Node::Kind::kScalar) return expected(node, "a text");
   value = node.text;
   return "";
 }
@@ -166,21 +178,21 @@ std::string read(const Node& node, Duration& value, const Rule& rule) {
       {Duration::Unit::kSteps, "steps"},     {Duration::Unit::kSteps, "step"},
       {Duration::Unit::kEpochs, "epochs"},   {Duration::Unit::kEpochs, "epoch"},
       {Duration::Unit::kSeconds, "seconds"}, {Duration::Unit::kSeconds, "second"}};
-  const std::string expected = std::string("expected a duration such as '100 steps'") +
-                               (rule.seconds ? ", '1 epoch' or '30 seconds'" : " or '1 epoch'") +
-                               ", found " + describe(node);
-  if (node.kind != Node::Kind::kScalar) return expected;
+  const std::string wrong =
+      expected(node, concat("a duration such as '100 steps'",
+                            rule.seconds ? ", '1 epoch' or '30 seconds'" : " or '1 epoch'"));
+  if (node.kind != Node::Kind::kScalar) return wrong;
   const std::size_t space = node.text.find(' ');
   const std::size_t word = node.text.find_first_not_of(' ', space);
   Node number = scalar_node(node.text.substr(0, space));
   Duration parsed;
-  if (!read(number, parsed.count, any()).empty()) return expected;
-  if (word == std::string::npos) return expected + ": the unit is missing";
+  if (!read(number, parsed.count, any()).empty()) return wrong;
+  if (word == std::string::npos) return wrong + ": the unit is missing";
   const std::string unit = node.text.substr(word);
   for (const auto& [kind, name] : kUnits) {
     if (unit != name) continue;
     parsed.unit = kind;
-    if (kind == Duration::Unit::kSeconds && !rule.seconds) return expected;
+    if (kind == Duration::Unit::kSeconds && !rule.seconds) return wrong;
     if (parsed.count <= 0) return "must be greater than 0; found " + describe(node);
     if (kind == Duration::Unit::kSteps && parsed.count != std::floor(parsed.count)) {
       return "expected a whole number of steps, found " + describe(node);
@@ -188,9 +200,9 @@ std::string read(const Node& node, Duration& value, const Rule& rule) {
     value = parsed;
     return "";
   }
-  return expected + suggestion(unit, rule.seconds
-                                         ? std::vector<std::string>{"steps", "epochs", "seconds"}
-                                         : std::vector<std::string>{"steps", "epochs"});
+  return wrong + suggestion(unit, rule.seconds
+                                      ? std::vector<std::string>{"steps", "epochs", "seconds"}
+                                      : std::vector<std::string>{"steps", "epochs"});
 }
 
 std::string read(const Node& node, Pair& value, const Rule& rule) {
@@ -206,7 +218,7 @@ std::string read(const Node& node, Pair& value, const Rule& rule) {
   } else {
     const std::string size =
         node.kind == Node::Kind::kList ? concat(" of ", node.items.size()) : "";
-    return "expected a whole number or [height, width], found " + describe(node) + size;
+    return expected(node, "a whole number or [height, width]") + size;
   }
   if (wrong.empty()) value = parsed;
   return wrong;
@@ -220,14 +232,12 @@ std::string read(const Node& node, Padding& value, const Rule& rule) {
     if (wrong.empty()) value = parsed;
     return wrong;
   }
-  const bool word = node.kind == Node::Kind::kScalar;
-  if (word && (node.text == "valid" || node.text == "same")) {
+  if (is_word(node, "valid") || is_word(node, "same")) {
     parsed.kind = node.text == "same" ? Padding::Kind::kSame : Padding::Kind::kValid;
     value = parsed;
     return "";
   }
-  return "expected valid, same or [top, bottom, left, right] in pixels, found " + describe(node) +
-         (word ? suggestion(node.text, {"valid", "same"}) : "");
+  return expected(node, "valid, same or [top, bottom, left, right] in pixels", {"valid", "same"});
 }
 
 std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule) {
@@ -239,7 +249,7 @@ std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rul
   } else if (node.kind == Node::Kind::kList && node.items.size() == 4) {
     wrong = read_list(node, parsed.data(), 4, rule);
   } else {
-    return "expected a whole number or [top, bottom, left, right], found " + describe(node);
+    return expected(node, "a whole number or [top, bottom, left, right]");
   }
   if (wrong.empty()) value = parsed;
   return wrong;
@@ -249,15 +259,14 @@ std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rul
 std::string read(const Node& node, Gpus& value, const Rule& rule) {
   Gpus parsed;
   std::string wrong;
-  if (node.kind == Node::Kind::kScalar && node.text == "all") {
+  if (is_word(node, "all")) {
     parsed.kind = Gpus::Kind::kAll;
   } else if (node.kind == Node::Kind::kScalar) {
     Node number = node;
     number.quoted = false;
     parsed.kind = Gpus::Kind::kCount;
     if (!looks_decimal(number)) {
-      return "expected a number of GPUs, all or a list of indices such as [0, 2], found " +
-             describe(node) + suggestion(node.text, {"all"});
+      return expected(node, "a number of GPUs, all or a list of indices such as [0, 2]", {"all"});
     }
     wrong = read(number, parsed.count, within(0, kMaxReplicas));
   } else if (node.kind == Node::Kind::kList && !node.items.empty() &&
@@ -268,8 +277,9 @@ std::string read(const Node& node, Gpus& value, const Rule& rule) {
   } else {
     const std::string size =
         node.kind == Node::Kind::kList ? concat(" of ", node.items.size()) : "";
-    return concat("expected a number of GPUs, all or a list of 1 to ", kMaxReplicas,
-                  " indices, found ", describe(node), size);
+    return expected(node,
+                    concat("a number of GPUs, all or a list of 1 to ", kMaxReplicas, " indices")) +
+           size;
   }
   if (wrong.empty()) value = parsed;
   return wrong;
@@ -277,10 +287,9 @@ std::string read(const Node& node, Gpus& value, const Rule& rule) {
 
 std::string read(const Node& node, LossScale& value, const Rule& rule) {
   LossScale parsed;
-  const bool dynamic = node.kind == Node::Kind::kScalar && node.text == "dynamic";
+  const bool dynamic = is_word(node, "dynamic");
   if (!dynamic && !looks_decimal(node)) {
-    return "expected dynamic or a number, found " + describe(node) +
-           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"dynamic"}) : "");
+    return expected(node, "dynamic or a number", {"dynamic"});
   }
   const std::string wrong = dynamic ? "" : read(node, parsed.fixed.emplace(), rule);
   if (wrong.empty()) value = parsed;
@@ -288,14 +297,11 @@ std::string read(const Node& node, LossScale& value, const Rule& rule) {
 }
 
 std::string read(const Node& node, BatchSize& value, const Rule& rule) {
-  if (node.kind == Node::Kind::kScalar && node.text == "auto") {
+  if (is_word(node, "auto")) {
     value = BatchSize::automatic();
     return "";
   }
-  if (!looks_decimal(node)) {
-    return "expected auto or a whole number, found " + describe(node) +
-           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"auto"}) : "");
-  }
+  if (!looks_decimal(node)) return expected(node, "auto or a whole number", {"auto"});
   std::int64_t samples = 0;
   const std::string wrong = read(node, samples, rule);
   if (wrong.empty()) value = samples;
@@ -303,13 +309,12 @@ std::string read(const Node& node, BatchSize& value, const Rule& rule) {
 }
 
 std::string read(const Node& node, ValueRange& value, const Rule& rule) {
-  if (node.kind == Node::Kind::kScalar && node.text == "auto") {
+  if (is_word(node, "auto")) {
     value = {.is_automatic = true};
     return "";
   }
   if (node.kind != Node::Kind::kList || node.items.size() != 2) {
-    return "expected auto or [low, high], found " + describe(node) +
-           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"auto"}) : "");
+    return expected(node, "auto or [low, high]", {"auto"});
   }
   std::int64_t both[2] = {};
   const std::string wrong = read_list(node, both, 2, rule);
@@ -327,15 +332,14 @@ std::string read(const Node& node, ParameterPattern& value, const Rule& rule) {
 std::string read(const Node& node, ClassWeight& value, const Rule& rule) {
   ClassWeight parsed;
   parsed.loc = node.loc;
-  if (node.kind == Node::Kind::kScalar && node.text == "balanced") {
+  if (is_word(node, "balanced")) {
     parsed.balanced = true;
     value = parsed;
     return "";
   }
   if (node.kind != Node::Kind::kMap || node.entries.empty()) {
-    return "expected balanced or a map of classes to weights such as {cat: 1, dog: 2.5}, found " +
-           describe(node) +
-           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"balanced"}) : "");
+    return expected(node, "balanced or a map of classes to weights such as {cat: 1, dog: 2.5}",
+                    {"balanced"});
   }
   for (const Entry& entry : node.entries) {
     double weight = 0;
