@@ -284,30 +284,31 @@ void ValueReader::section(SectionValue& value) {
   reader.finish();
 }
 
-}  // namespace
-
-Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics) {
-  Decoded out;
-  MapReader reader(out, diagnostics, root, {"", root.loc});
+// Reads the root of a file into a struct with fields(), and the places of its values.
+template <class Struct>
+void decode_root(const Node& root, Struct& values, Decoded& places,
+                 std::vector<Diagnostic>& diagnostics) {
+  MapReader reader(places, diagnostics, root, {"", root.loc});
   try {
-    fields(reader, out.config);
+    fields(reader, values);
     reader.finish();
   } catch (const TooManyErrors&) {
     // The errors are in `diagnostics`.
   }
+}
+
+}  // namespace
+
+Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics) {
+  Decoded out;
+  decode_root(root, out.config, out, diagnostics);
   return out;
 }
 
 MachineShape decode_machine(const Node& root, std::vector<Diagnostic>& diagnostics) {
   Decoded places;
   MachineShape shape;
-  MapReader reader(places, diagnostics, root, {"", root.loc});
-  try {
-    fields(reader, shape);
-    reader.finish();
-  } catch (const TooManyErrors&) {
-    // The errors are in `diagnostics`.
-  }
+  decode_root(root, shape, places, diagnostics);
   return shape;
 }
 
