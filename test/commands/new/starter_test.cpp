@@ -11,8 +11,8 @@ namespace {
 void write_image(const Path& file, std::int64_t side, bool grey) {
   const std::size_t bytes = (grey ? 1 : 3) * static_cast<std::size_t>(side * side);
   std::filesystem::create_directories(file.parent_path());
-  write_file_atomic(file, concat(grey ? "P5 " : "P6 ", side, ' ', side, " 255\n",
-                                 std::string(bytes, '\x80')));
+  write_file_atomic(
+      file, concat(grey ? "P5 " : "P6 ", side, ' ', side, " 255\n", std::string(bytes, '\x80')));
 }
 
 TEST_CASE("look_at: classes of few images, every image is measured once") {
