@@ -128,8 +128,7 @@ void run_metrics(Bytes input) {
   expect_errors_only([&] {
     commands::is_finished(folder);
     const commands::RunFiles run = commands::read_run(folder);
-    commands::step_seconds(run);
-    commands::wait_seconds(run);
+    commands::total_steps(run);
     commands::images_per_second(run);
     commands::seconds_to_accuracy(run, 0.5);
     commands::scored_split(run);

@@ -69,7 +69,7 @@ Comparison::Result make_result(const RunFiles& run, ScoredCheckpoint preferred,
   }
   result.images_per_second = images_per_second(run);
   if (run.finished) result.computing_features_rate = run.finished->computing_features_rate;
-  result.total_seconds = step_seconds(run);
+  result.total_seconds = total_steps(run).seconds;
   result.wall_seconds = run.wall_seconds;
   result.cost = cost(run, run.wall_seconds);
   if (wanted) result.seconds_to_accuracy = seconds_to_accuracy(run, *wanted);

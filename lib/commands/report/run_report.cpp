@@ -77,7 +77,7 @@ std::string matrix(const RunFiles& run, const SplitResult& result) {
 }
 
 // Lists the most frequent mistakes when there are too many classes for a matrix.
-std::string mistakes(const RunFiles& run, const SplitResult& result) {
+std::string confusion_list(const RunFiles& run, const SplitResult& result) {
   Cells cells{{"true class", "predicted class", "samples"}};
   for (const engine::ConfusionCell& one : result.confusions) {
     if (cells.size() > kMaxListedConfusions) break;
@@ -154,9 +154,10 @@ std::string results(const RunFiles& run) {
     }
   }
   add("images/second", describe_throughput(run));
-  add("total time (sum of the steps)", format_time(step_seconds(run)));
+  const StepTotals steps = total_steps(run);
+  add("total time (sum of the steps)", format_time(steps.seconds));
   add("wall time", format_time(run.wall_seconds));
-  add("waiting for data", fixed(wait_seconds(run), 2) + " s");
+  add("waiting for data", fixed(steps.wait_seconds, 2) + " s");
   add("replicas", std::to_string(run.replicas));
   add("global batch", std::to_string(run.global_batch));
   add("peak memory of the host", concat(run.peak_memory_bytes >> 20, " MiB"));
@@ -261,7 +262,8 @@ std::string classes_section(const RunFiles& run, const std::optional<ShownResult
   const SplitResult& result = shown->result;
   return heading(concat("Classes (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
          print_class_means(result, shown->auc) +
-         (result.classes.size() <= kMaxPageClasses ? matrix(run, result) : mistakes(run, result)) +
+         (result.classes.size() <= kMaxPageClasses ? matrix(run, result)
+                                                   : confusion_list(run, result)) +
          per_class(run, result);
 }
 

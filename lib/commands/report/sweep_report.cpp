@@ -160,7 +160,7 @@ Cells point_cells(const Summary& summary) {
                      fixed_or_dash(result ? result->metrics.accuracy : NAN, 4),
                      fixed_or_dash(result ? result->metrics.loss : NAN, 4),
                      point.run ? fixed(images_per_second(*point.run), 1) : "-",
-                     point.run ? fixed(step_seconds(*point.run), 2) : "-"});
+                     point.run ? fixed(total_steps(*point.run).seconds, 2) : "-"});
   }
   return cells;
 }

@@ -295,20 +295,19 @@ void read_record(const SortedJson& json, RunFiles& run) {
   read_data_notices(json, run);
   run.steps_per_epoch = get_or<std::int64_t>(json, "steps_per_epoch", 0);
   run.total_steps = get_or<std::int64_t>(json, "total_steps", 0);
-  double images = 0;
-  run.energy_joules = 0;
+  double joules = 0, images = 0;
   for (const SortedJson& session : json.at("sessions")) {
     if (++run.sessions == 1) read_start(session, run);
     const double energy = get_or(session, "energy_joules", kNone);
-    run.energy_joules = *run.energy_joules + energy;
+    joules += energy;
     images += energy / get_or(session, "joules_per_image", kNone);
     run.wall_seconds += get_or(session, "seconds", 0.0);
     run.peak_memory_bytes =
         std::max(run.peak_memory_bytes, get_or<std::int64_t>(session, "peak_memory_bytes", 0));
     if (session.contains("step_times")) read_step_times(session["step_times"], run);
   }
-  if (std::isfinite(images) && images > 0) run.joules_per_image = *run.energy_joules / images;
-  if (run.sessions == 0 || std::isnan(*run.energy_joules)) run.energy_joules.reset();
+  if (std::isfinite(images) && images > 0) run.joules_per_image = joules / images;
+  if (run.sessions > 0 && !std::isnan(joules)) run.energy_joules = joules;
   if (const auto best = json.find("best"); best != json.end() && best->is_object()) {
     run.best = {get_or<std::string>(*best, "metric", ""), get_or(*best, "value", kNone),
                 get_or(*best, "epoch", kNone), get_or<std::int64_t>(*best, "step", 0),
@@ -370,46 +369,29 @@ bool is_finished(const Path& folder) {
   return json.is_object() && json.contains("finished");
 }
 
-double step_seconds(const RunFiles& run) {
-  double seconds = 0;
-  for (const LedgerRow& row : run.ledger) seconds += row.seconds;
-  if (!run.ledger.empty()) return seconds;
+StepTotals total_steps(const RunFiles& run) {
+  StepTotals totals;
+  for (const LedgerRow& row : run.ledger) {
+    totals.seconds += row.seconds;
+    totals.wait_seconds += row.wait_seconds;
+    totals.samples += static_cast<double>(row.samples);
+  }
+  if (!run.ledger.empty()) return totals;
   for (const MetricsRow& row : run.metrics) {
-    if (row.split == Split::kTrain && std::isfinite(row.seconds)) seconds += row.seconds;
+    if (row.split != Split::kTrain) continue;
+    if (std::isfinite(row.seconds)) totals.seconds += row.seconds;
+    if (std::isfinite(row.wait_share)) totals.wait_seconds += row.seconds * row.wait_share;
+    if (std::isfinite(row.images_per_second)) totals.samples += row.images_per_second * row.seconds;
   }
-  return seconds;
-}
-
-double wait_seconds(const RunFiles& run) {
-  double seconds = 0;
-  for (const LedgerRow& row : run.ledger) seconds += row.wait_seconds;
-  if (!run.ledger.empty()) return seconds;
-  for (const MetricsRow& row : run.metrics) {
-    if (row.split == Split::kTrain && std::isfinite(row.wait_share)) {
-      seconds += row.seconds * row.wait_share;
-    }
-  }
-  return seconds;
-}
-
-double count_samples(const RunFiles& run) {
-  double samples = 0;
-  for (const LedgerRow& row : run.ledger) samples += static_cast<double>(row.samples);
-  if (run.ledger.empty()) {
-    for (const MetricsRow& row : run.metrics) {
-      const bool counts = row.split == Split::kTrain && std::isfinite(row.images_per_second);
-      if (counts) samples += row.images_per_second * row.seconds;
-    }
-  }
-  return samples;
+  return totals;
 }
 
 double images_per_second(const RunFiles& run) {
   if (run.finished && run.finished->cached_features_rate) {
     return *run.finished->cached_features_rate;
   }
-  const double seconds = step_seconds(run);
-  return seconds > 0 ? count_samples(run) / seconds : 0;
+  const StepTotals totals = total_steps(run);
+  return totals.seconds > 0 ? totals.samples / totals.seconds : 0;
 }
 
 std::optional<Split> scored_split(const RunFiles& run) {

@@ -116,13 +116,16 @@ bool is_finished(const Path& folder);
 
 // ---- What follows from the rows ----
 
-// Returns the total time of training: the sum of the times of all steps.
-double step_seconds(const RunFiles& run);
-double wait_seconds(const RunFiles& run);  // the part of it spent waiting for data
+// Sums over all steps: of the ledger, or without one of the training rows of the metrics.
+struct StepTotals {
+  double seconds = 0;
+  double wait_seconds = 0;  // the part of `seconds` that was spent waiting for data
+  double samples = 0;
+};
+StepTotals total_steps(const RunFiles& run);
 // Returns the throughput of the steps with cached features, if a finished run had such steps, and
 // otherwise the mean of all steps; 0 when there are none.
 double images_per_second(const RunFiles& run);
-double count_samples(const RunFiles& run);  // the samples of all steps
 // Returns test, or else validation: the split whose accuracy counts. Nothing without either.
 std::optional<Split> scored_split(const RunFiles& run);
 // The checkpoint whose metrics stand for a run.

@@ -66,8 +66,8 @@ std::string describe_cached_features(const std::vector<PointState>& points) {
 }
 
 double wait_share(const RunFiles& run) {
-  const double seconds = step_seconds(run);
-  return seconds > 0 ? wait_seconds(run) / seconds : 0;
+  const StepTotals steps = total_steps(run);
+  return steps.seconds > 0 ? steps.wait_seconds / steps.seconds : 0;
 }
 
 // Returns the checkpoint whose metrics all points have: the last one if that is preferred, or if a
@@ -144,9 +144,9 @@ void measure(SummaryRow& row, const Runs& runs, const Summary& summary) {
   row.replicas = runs.front()->replicas;
   row.global_batch = runs.front()->global_batch;
   row.images_per_second = mean(runs, images_per_second);
-  row.samples = mean(runs, count_samples);
+  row.samples = mean(runs, [](const RunFiles& run) { return total_steps(run).samples; });
   row.has_cached_features = std::ranges::any_of(runs, has_cached_features);
-  row.total_seconds = mean(runs, step_seconds);
+  row.total_seconds = mean(runs, [](const RunFiles& run) { return total_steps(run).seconds; });
   row.wait_share = mean(runs, wait_share);
   for (const RunFiles* run : runs) {
     row.step_times.add(run->step_times);

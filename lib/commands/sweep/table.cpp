@@ -104,7 +104,7 @@ Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
   }
   if (!point.run) return json;
   json["images_per_second"] = images_per_second(*point.run);
-  json["total_seconds"] = step_seconds(*point.run);
+  json["total_seconds"] = total_steps(*point.run).seconds;
   if (const auto result = find_scored_result(*point.run, checkpoint)) {
     json["accuracy"] = result->metrics.accuracy;
     json["checkpoint"] = to_string(result->checkpoint);

@@ -27,8 +27,8 @@ TEST_CASE("read_run: times, throughput and cost from the ledger") {
   fake.replicas = 2;
   fake.on_cpu = false;
   const RunFiles run = Folder().read(fake);
-  CHECK(step_seconds(run) == doctest::Approx(2));
-  CHECK(wait_seconds(run) == doctest::Approx(0.4));
+  CHECK(total_steps(run).seconds == doctest::Approx(2));
+  CHECK(total_steps(run).wait_seconds == doctest::Approx(0.4));
   CHECK(images_per_second(run) == doctest::Approx(64));
   CHECK(run.peak_memory_bytes == 200 << 20);
   CHECK(run.parameters.at(0) == "start");
@@ -51,7 +51,7 @@ TEST_CASE("images_per_second: a run with cached features, only the steps that us
   CHECK(computing.finished->computing_features_rate == 50);
   fake.throughput["images_per_second_cached_features"] = "fast";
   CHECK(images_per_second(Folder().read(fake)) == doctest::Approx(64));
-  CHECK(count_samples(Folder().read(fake)) == doctest::Approx(128));
+  CHECK(total_steps(Folder().read(fake)).samples == doctest::Approx(128));
 }
 
 TEST_CASE("read_run: when and with which command the first session began") {
@@ -71,8 +71,8 @@ TEST_CASE("read_run: no ledger, times and throughput from the metrics") {
   test::write_run(folder.path(), {});
   std::filesystem::remove(folder.path() / "ledger.csv");
   const RunFiles run = read_run(folder.path());
-  CHECK(step_seconds(run) == doctest::Approx(2));
-  CHECK(wait_seconds(run) == doctest::Approx(0.4));
+  CHECK(total_steps(run).seconds == doctest::Approx(2));
+  CHECK(total_steps(run).wait_seconds == doctest::Approx(0.4));
   CHECK(images_per_second(run) == doctest::Approx(64));
   CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
 }
