@@ -80,18 +80,20 @@ bool are_same_losses(const std::string& one, const std::string& other) {
 
 // What differs between two rows of one step, causes before their effects.
 std::vector<RunDiff::Field> differences(const Ledger& a, const Ledger& b) {
+  using enum LedgerField;
   std::vector<RunDiff::Field> fields;
-  const auto check = [&](const char* name, const std::string& one, const std::string& other) {
-    if (one != other) fields.push_back({name, one, other});
+  const auto check = [&](LedgerField field, const std::string& one, const std::string& other) {
+    if (one != other) fields.push_back({field, one, other});
   };
-  const auto check_known = [&](const char* name, const std::string& one, const std::string& other) {
-    if (!one.empty() && !other.empty()) check(name, one, other);
+  const auto check_known = [&](LedgerField field, const std::string& one,
+                               const std::string& other) {
+    if (!one.empty() && !other.empty()) check(field, one, other);
   };
-  check("samples", std::to_string(a.samples()), std::to_string(b.samples()));
-  check_known("sample_ids", a.sample_ids(), b.sample_ids());
-  check("learning_rate", a.learning_rate(), b.learning_rate());
-  if (!are_same_losses(a.loss(), b.loss())) fields.push_back({"loss", a.loss(), b.loss()});
-  check_known("gradient_norm", a.gradient_norm(), b.gradient_norm());
+  check(kSamples, std::to_string(a.samples()), std::to_string(b.samples()));
+  check_known(kSampleIds, a.sample_ids(), b.sample_ids());
+  check(kLearningRate, a.learning_rate(), b.learning_rate());
+  if (!are_same_losses(a.loss(), b.loss())) fields.push_back({kLoss, a.loss(), b.loss()});
+  check_known(kGradientNorm, a.gradient_norm(), b.gradient_norm());
   return fields;
 }
 
@@ -106,17 +108,26 @@ void compare_hashes(const RunFiles& first, const RunFiles& second, RunDiff& diff
       diff.step = step;
       diff.fields.clear();
     }
-    diff.fields.push_back({"parameters", hash, found->second});
+    diff.fields.push_back({LedgerField::kParameters, hash, found->second});
   }
 }
 
 std::string likely_cause(const RunDiff& diff) {
-  const std::string& field = diff.fields.front().name;
-  if (field == "samples") return "the batches are of different sizes";
-  if (field == "sample_ids") return "the steps trained on other samples: data, seed or shuffling";
-  if (field == "learning_rate") return "the schedules differ";
-  if (field == "gradient_norm") return "the losses were the same, the gradients were not";
-  if (field == "parameters" && *diff.step == 0) return "the parameters differed from the start";
+  switch (diff.fields.front().field) {
+    case LedgerField::kSamples:
+      return "the batches are of different sizes";
+    case LedgerField::kSampleIds:
+      return "the steps trained on other samples: data, seed or shuffling";
+    case LedgerField::kLearningRate:
+      return "the schedules differ";
+    case LedgerField::kGradientNorm:
+      return "the losses were the same, the gradients were not";
+    case LedgerField::kParameters:
+      if (*diff.step == 0) return "the parameters differed from the start";
+      break;
+    case LedgerField::kLoss:
+      break;
+  }
   return diff.settings.empty()
              ? "samples and learning rates were the same: the arithmetic was not, or a gradient"
              : "samples and learning rates were the same: look at what differs below";
@@ -164,7 +175,7 @@ void print_diff(const RunDiff& diff, std::ostream& out) {
     out << ": " << likely_cause(diff) << "\n\n";
     Table table({"at step " + std::to_string(*diff.step), "A", "B"});
     for (const RunDiff::Field& field : diff.fields) {
-      table.add({field.name, field.first, field.second});
+      table.add({std::string(spell(field.field)), field.first, field.second});
     }
     table.print(out);
   }
@@ -188,7 +199,8 @@ void print_diff_json(const RunDiff& diff, std::ostream& out) {
                               {"common_hashes", diff.common_hashes}};
   json["step"] = diff.step ? nlohmann::ordered_json(*diff.step) : nlohmann::ordered_json();
   json["fields"] = nlohmann::ordered_json::object();
-  for (const auto& field : diff.fields) json["fields"][field.name] = {field.first, field.second};
+  for (const auto& field : diff.fields)
+    json["fields"][std::string(spell(field.field))] = {field.first, field.second};
   json["settings"] = nlohmann::ordered_json::object();
   for (const auto& setting : diff.settings) json["settings"][setting.key] = setting.values;
   write_event(out, json);

@@ -7,13 +7,26 @@
 #include <string>
 #include <vector>
 
+#include "base/spelling.h"
 #include "commands/compare/compare.h"
 
 namespace trainer::commands {
 
+// The columns of two ledgers that are compared.
+enum class LedgerField { kSamples, kSampleIds, kLearningRate, kLoss, kGradientNorm, kParameters };
+constexpr auto spellings(LedgerField) {
+  using enum LedgerField;
+  return std::to_array<Spelling<LedgerField>>({{kSamples, "samples"},
+                                               {kSampleIds, "sample_ids"},
+                                               {kLearningRate, "learning_rate"},
+                                               {kLoss, "loss"},
+                                               {kGradientNorm, "gradient_norm"},
+                                               {kParameters, "parameters"}});
+}
+
 struct RunDiff {
   struct Field {
-    std::string name;  // "samples", "sample_ids", "learning_rate", "loss", "parameters"
+    LedgerField field = LedgerField::kSamples;
     std::string first, second;
   };
   std::string first, second;                  // the runs, as the user named them

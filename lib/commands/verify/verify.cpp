@@ -129,8 +129,8 @@ bool same_bits(const Outcome& a, const Outcome& b) {
                     });
 }
 
-Verification::Row make_row(const std::string& promise, const std::string& name,
-                           const Outcome& outcome, const Outcome& first) {
+Verification::Row make_row(Promise promise, const std::string& name, const Outcome& outcome,
+                           const Outcome& first) {
   return {promise,
           name,
           outcome.finish.steps,
@@ -147,7 +147,7 @@ std::string exponent(double value) {
 }
 
 // Rows of the runs with each number of replicas, and what the first one came to.
-Outcome verify_group(const std::string& promise, const Config& config, const data::Datasets& data,
+Outcome verify_group(Promise promise, const Config& config, const data::Datasets& data,
                      const graph::Graph& model, const std::vector<std::int64_t>& replicas,
                      Verification& verification) {
   const TemporaryFolder folder;
@@ -159,7 +159,8 @@ Outcome verify_group(const std::string& promise, const Config& config, const dat
     if (!first) first = outcome;
     auto row = make_row(promise, concat(count, " x ", std::int64_t{own.train.batch_size}), outcome,
                         *first);
-    row.holds = promise == "ordered" ? same_bits(*first, outcome) : row.distance <= kTolerance;
+    row.holds =
+        promise == Promise::kOrdered ? same_bits(*first, outcome) : row.distance <= kTolerance;
     verification.rows.push_back(std::move(row));
   }
   return std::move(*first);
@@ -171,7 +172,7 @@ Outcome verify_group(const std::string& promise, const Config& config, const dat
 // counts.
 void allow_for_rounding(const Config& config, const data::Datasets& data, const graph::Graph& model,
                         const Outcome& first, std::int64_t replicas, Verification& verification) {
-  const auto is_fast = [](const Verification::Row& row) { return row.promise == "fast"; };
+  const auto is_fast = [](const Verification::Row& row) { return row.promise == Promise::kFast; };
   std::vector<Verification::Row>& rows = verification.rows;
   const auto hold = [&] {
     return std::ranges::all_of(rows, [&](const auto& row) { return !is_fast(row) || row.holds; });
@@ -219,14 +220,15 @@ Verification verify_replicas(const Config& config, const data::Datasets& data,
         "batch norm takes its statistics over the batch: ordered sums cannot be had, and fast ones "
         "are compared with parallel.batch_norm.sync");
   } else {
-    verify_group("ordered", ordered, data, model, options.replicas, verification);
+    verify_group(Promise::kOrdered, ordered, data, model, options.replicas, verification);
   }
   Config fast = shortened(config, std::min(options.steps, kFastSteps));
   fast.parallel.reduction = Parallel::Reduction::kFast;
   fast.parallel.batch_norm.sync = statistics;
   fast.optimizer = {};
   fast.optimizer.kind = config::Sgd{};
-  const Outcome first = verify_group("fast", fast, data, model, options.replicas, verification);
+  const Outcome first =
+      verify_group(Promise::kFast, fast, data, model, options.replicas, verification);
   allow_for_rounding(fast, data, model, first, options.replicas.front(), verification);
   verification.notes.push_back(
       concat("fast: ", fast.train.max_steps.value_or(0), " steps of ",
@@ -241,14 +243,14 @@ Verification verify_resume(const Config& config, const data::Datasets& data,
   const Config made = shortened(config, options.steps);
   const TemporaryFolder folder;
   const Outcome whole = run(made, data, model, folder.path() / "whole", train::Start::kOverwrite);
-  verification.rows.push_back(make_row("resume", "in one go", whole, whole));
+  verification.rows.push_back(make_row(Promise::kResume, "in one go", whole, whole));
   verification.rows.back().holds = true;
   const std::int64_t half = options.steps / 2;
   const Path stopped = folder.path() / "stopped";
   run(made, data, model, stopped, train::Start::kOverwrite, half);
   const Outcome resumed = run(made, data, model, stopped, train::Start::kResume);
   verification.rows.push_back(
-      make_row("resume", concat("resumed after step ", half), resumed, whole));
+      make_row(Promise::kResume, concat("resumed after step ", half), resumed, whole));
   verification.rows.back().holds = same_bits(whole, resumed);
   return verification;
 }
@@ -256,8 +258,8 @@ Verification verify_resume(const Config& config, const data::Datasets& data,
 void print_verification(const Verification& verification, std::ostream& out) {
   Table table({"promise", "run", "steps", "parameters", "distance", "seconds", ""}, {2, 4, 5});
   for (const Verification::Row& row : verification.rows) {
-    table.add({row.promise, row.run, std::to_string(row.steps), row.sha256.substr(0, 12),
-               exponent(row.distance), fixed(row.seconds, 1),
+    table.add({std::string(spell(row.promise)), row.run, std::to_string(row.steps),
+               row.sha256.substr(0, 12), exponent(row.distance), fixed(row.seconds, 1),
                row.holds ? "holds" : "DOES NOT HOLD"});
   }
   table.print(out, "");
@@ -268,7 +270,7 @@ void print_verification_json(const Verification& verification, std::ostream& out
   using Json = nlohmann::ordered_json;
   for (const Verification::Row& row : verification.rows) {
     write_event(out, Json{{"event", "verify"},
-                          {"promise", row.promise},
+                          {"promise", spell(row.promise)},
                           {"run", row.run},
                           {"steps", row.steps},
                           {"parameters_sha256", row.sha256},

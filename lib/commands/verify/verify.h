@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/spelling.h"
 #include "commands/load_config/load_config.h"
 #include "config/config.h"
 #include "data/open.h"
@@ -13,10 +14,19 @@
 
 namespace trainer::commands {
 
+// What is verified of a run: the bits of ordered sums, the closeness of fast sums, or the bits of a
+// resumed run.
+enum class Promise { kOrdered, kFast, kResume };
+constexpr auto spellings(Promise) {
+  using enum Promise;
+  return std::to_array<Spelling<Promise>>(
+      {{kOrdered, "ordered"}, {kFast, "fast"}, {kResume, "resume"}});
+}
+
 struct Verification {
   struct Row {
-    std::string promise;  // "ordered", "fast", "resume"
-    std::string run;      // "2 x 64"
+    Promise promise = Promise::kOrdered;
+    std::string run;  // "2 x 64"
     std::int64_t steps = 0;
     std::string sha256;   // the hash of the parameters
     double distance = 0;  // the largest relative distance of a variable from the first run's

@@ -206,7 +206,7 @@ TEST_CASE("diff: different runs, the first step that differs and its fields") {
     CHECK(found.step == 3);
     CHECK(found.equal == 2);
     REQUIRE(found.fields.size() == 1);
-    CHECK(found.fields[0].name == "loss");
+    CHECK(found.fields[0].field == LedgerField::kLoss);
     CHECK(found.fields[0].second == "9.5");
   }
   SUBCASE("losses whose samples were added in another order are equal") {
@@ -230,14 +230,14 @@ TEST_CASE("diff: different runs, the first step that differs and its fields") {
     CHECK(found.step == 1);
     CHECK_FALSE(found.equal);
     REQUIRE(found.fields.size() == 2);
-    CHECK(found.fields[0].name == "sample_ids");
+    CHECK(found.fields[0].field == LedgerField::kSampleIds);
   }
   SUBCASE("the gradient, with the same losses") {
     other.gradient_norm = "0.51";
     const RunDiff found = Two({}, other).diffed();
     CHECK(found.step == 1);
     REQUIRE(found.fields.size() == 1);
-    CHECK(found.fields[0].name == "gradient_norm");
+    CHECK(found.fields[0].field == LedgerField::kGradientNorm);
   }
   SUBCASE("a norm that one run does not have is no difference") {
     other.gradient_norm = "";
@@ -249,7 +249,7 @@ TEST_CASE("diff: different runs, the first step that differs and its fields") {
     const RunDiff found = Two({}, other).diffed();
     CHECK(found.step == 2);
     REQUIRE(found.fields.size() == 1);
-    CHECK(found.fields[0].name == "parameters");
+    CHECK(found.fields[0].field == LedgerField::kParameters);
   }
   SUBCASE("the parameters, with the same losses") {
     other.parameters_hash = "beef";
@@ -257,7 +257,7 @@ TEST_CASE("diff: different runs, the first step that differs and its fields") {
     const RunDiff found = Two({}, other).diffed();
     CHECK(found.step == 2);
     REQUIRE(found.fields.size() == 1);
-    CHECK(found.fields[0].name == "parameters");
+    CHECK(found.fields[0].field == LedgerField::kParameters);
     REQUIRE(found.settings.size() == 1);
     CHECK(found.settings[0].key == "program");
     std::ostringstream out;
@@ -289,7 +289,7 @@ TEST_CASE("diff: a ledger row of several steps, compared with the rows of the si
   CHECK(same.equal == 2);
   const RunDiff ids = rewritten(row("00000000000000bb"));
   REQUIRE(ids.fields.size() == 1);
-  CHECK(ids.fields[0].name == "sample_ids");
+  CHECK(ids.fields[0].field == LedgerField::kSampleIds);
   CHECK(ids.fields[0].first == sum);
   CHECK_FALSE(rewritten(row("")).step);
   CHECK(rewritten("2,7," + loss + ",0.001,,1,0,\n").fields.at(0).first == samples);

@@ -41,11 +41,11 @@ TEST_CASE("verify replicas: ordered sums, the same bits, and fast sums, nearly e
   REQUIRE(result.rows.size() == 6);
   CHECK(result.holds());
   for (std::size_t i = 0; i < 3; ++i) {
-    CHECK(result.rows[i].promise == "ordered");
+    CHECK(result.rows[i].promise == Promise::kOrdered);
     CHECK(result.rows[i].steps == 15);
     CHECK(result.rows[i].distance == 0);
     CHECK(result.rows[i].sha256 == result.rows[0].sha256);
-    CHECK(result.rows[i + 3].promise == "fast");
+    CHECK(result.rows[i + 3].promise == Promise::kFast);
     CHECK(result.rows[i + 3].steps == 10);
   }
   CHECK(result.rows[1].run == "2 x 8");
@@ -149,9 +149,9 @@ TEST_CASE("verify resume: config with stop_at or early_stop, the resumed run mak
 
 TEST_CASE("verify: runs that differ, printed as text and JSON") {
   Verification result;
-  result.rows.push_back({"ordered", "1 x 4", 2, std::string(64, 'a'), 0, 1.5, true});
+  result.rows.push_back({Promise::kOrdered, "1 x 4", 2, std::string(64, 'a'), 0, 1.5, true});
   CHECK(result.holds());
-  result.rows.push_back({"ordered", "2 x 2", 2, std::string(64, 'b'), 0.25, 1.5, false});
+  result.rows.push_back({Promise::kOrdered, "2 x 2", 2, std::string(64, 'b'), 0.25, 1.5, false});
   CHECK_FALSE(result.holds());
   std::ostringstream text, json;
   print_verification(result, text);
