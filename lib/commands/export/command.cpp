@@ -1,14 +1,10 @@
 #include "commands/export/command.h"
 
-#include <utility>
-#include <vector>
-
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/evaluate/thresholds.h"
 #include "commands/export/export_json.h"
+#include "commands/export/onnx_metadata.h"
 #include "commands/open_model/calibration_file.h"
-#include "commands/open_model/operating_point_file.h"
 #include "commands/open_model/run_archive.h"
 #include "model/files/export.h"
 #include "model/files/onnx.h"
@@ -49,10 +45,8 @@ int execute(const ExportArguments& arguments, const Context& context) {
     model::export_safetensors(model, opened.file.tensors, arguments.output, opened.classes,
                               temperature.value);
   } else {
-    std::vector<std::pair<std::string, std::string>> metadata = onnx_metadata(opened);
-    if (opened.is_multi_label()) add_thresholds(opened, metadata);
-    add_operating_point(opened, temperature.value, metadata);
-    model::export_onnx(model, opened.file.tensors, metadata, arguments.output, temperature.value);
+    model::export_onnx(model, opened.file.tensors, make_onnx_metadata(opened, temperature.value),
+                       arguments.output, temperature.value);
   }
   if (arguments.json) {
     print_exported_json(opened, arguments.format, arguments.output, temperature, context.out);

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
 #include "commands/open_model/stored_result.h"
@@ -65,27 +64,6 @@ std::optional<StoredOperatingPoint> find_operating_point(
                evaluate_command(opened, kPointOption, flip), '`'));
   }
   return point;
-}
-
-void add_operating_point(const OpenedModel& opened, double temperature,
-                         std::vector<std::pair<std::string, std::string>>& metadata) {
-  const auto point = find_operating_point(opened, false, opened.warn);
-  if (!point) return;
-  // predict uses the threshold of two classes alone.
-  if (!point->costs && opened.classes.size() != 2) return;
-  PointJson json{{"criterion", point->criterion}};
-  if (point->costs) {
-    json["costs"] = PointJson::array();
-    const std::size_t classes = point->costs->classes;
-    for (std::size_t row = 0; row < classes; ++row) {
-      const double* const first = point->costs->costs.data() + row * classes;
-      json["costs"].push_back(std::vector<double>(first, first + classes));
-    }
-  } else {
-    json["positive_class"] = opened.classes.at(static_cast<std::size_t>(point->positive_class));
-    json["log_odds"] = point->log_odds / temperature;
-  }
-  metadata.emplace_back("operating_point", to_json_line(json));
 }
 
 }  // namespace trainer::commands

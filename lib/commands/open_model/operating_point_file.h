@@ -6,8 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/notice.h"
 #include "commands/open_model/open_model.h"
@@ -31,12 +29,5 @@ struct StoredOperatingPoint {
 // file.
 std::optional<StoredOperatingPoint> find_operating_point(
     const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn);
-
-// Adds the operating point of the run, if it has one without mirror images, to the metadata of an
-// export as JSON "operating_point": its criterion, and either "costs", a row of costs per true
-// class, or, of two classes, "positive_class" and "log_odds", from which on that class is decided
-// for. The odds are those of logits that are divided by `temperature`.
-void add_operating_point(const OpenedModel& opened, double temperature,
-                         std::vector<std::pair<std::string, std::string>>& metadata);
 
 }  // namespace trainer::commands

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/average.h"
@@ -51,36 +49,14 @@ void check_training_data(const OpenedModel& opened, const data::Datasets& data, 
                                    "data.path=NEW");
 }
 
-std::string numbers(const std::vector<double>& values, double otherwise) {
-  if (values.empty()) return concat(otherwise);
-  std::string text;
-  for (const double value : values) text += (text.empty() ? "" : ", ") + concat(value);
-  return values.size() == 1 ? text : "[" + text + "]";
-}
-
-std::string how_read(const config::Data& data) {
-  if (!config::is_image_format(data.format) || data.resize.size() != 2) return "pixels as they are";
-  const bool cubic = data.interpolation == config::Interpolation::kBicubic;
-  std::string text = concat("images resized to ", data.resize[0], " x ", data.resize[1], ", ",
-                            cubic ? "bicubic" : "bilinear", data.antialias ? ", antialias" : "");
-  if (data.fit == config::Fit::kCrop) {
-    text += concat(", the shorter side fitted and the middle ", data.crop_fraction, " cut out");
-  }
-  if (data.fit == config::Fit::kPad) text += ", with black borders that keep the aspect ratio";
-  if (data.range && !data.range->is_automatic) {
-    text += concat(", 16-bit values ", data.range->low, " to ", data.range->high, " taken to");
-  }
-  return text + ", 0 to 255";
-}
-
 // Returns the config of the stage to which the tensors of a checkpoint belong.
 config::Config stage_of_checkpoint(config::Config config, std::size_t stage,
                                    const std::string& run_or_file) {
   const std::size_t stages = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
   if (stage > stages) {
     throw DataError(run_or_file,
-                    concat("is of stage ", stage, " of ", config::keys::kBackboneUnfreeze,
-                           ", which has ", stages, " entries here; expected at least ", stage,
+                    concat("is of stage ", stage, " of ", keys::kBackboneUnfreeze, ", which has ",
+                           stages, " entries here; expected at least ", stage,
                            ": leave out an override of this key, or take another checkpoint"));
   }
   return train::stage_config(std::move(config), stage);
@@ -260,21 +236,6 @@ OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split
                    ": its data has no test split and no validation split; name one with --set "
                    "data.test.path=PLACE, or give --split train"));
   }
-}
-
-std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened) {
-  const config::Normalize normalize = config::find_normalize(opened.config.data);
-  std::vector<std::pair<std::string, std::string>> metadata{
-      {"classes", to_json_line(opened.classes)},
-      {"preprocessing", concat("input: ", how_read(opened.config.data), "; inside the model: ",
-                               normalize.reverse_channels ? "channels reversed, then " : "",
-                               "(x * ", normalize.scale, " - ", numbers(normalize.mean, 0), ") / ",
-                               numbers(normalize.std, 1))},
-      {"run", concat(opened.config.name, ", step ", opened.step)}};
-  if (opened.is_multi_label()) {
-    metadata.emplace_back("output", "a logit for each of the classes, which are labels");
-  }
-  return metadata;
 }
 
 }  // namespace trainer::commands

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/notice.h"
@@ -51,9 +50,5 @@ struct OpenedSplit {
 // Opens the split to evaluate. Without `split` this is test, or else validation with a note. Throws
 // ConfigError with advice when the run has neither.
 OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split> split);
-
-// The metadata of an ONNX file of the model: its classes as a JSON list, and the preprocessing of
-// images before and inside the model.
-std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened);
 
 }  // namespace trainer::commands
