@@ -2,7 +2,7 @@
 #include <ostream>
 
 #include "base/formats/table.h"
-#include "commands/plan/plan_report.h"
+#include "commands/plan/device_plan.h"
 
 namespace trainer::commands {
 namespace {

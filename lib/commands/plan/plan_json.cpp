@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/formats/json.h"
-#include "commands/plan/plan_report.h"
+#include "commands/plan/device_plan.h"
 #include "train/servers/parameter_servers.h"
 
 namespace trainer::commands {

@@ -5,7 +5,7 @@
 
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/plan/plan_report.h"
+#include "commands/plan/device_plan.h"
 #include "train/servers/parameter_servers.h"
 
 namespace trainer::commands {
@@ -447,7 +447,10 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
   if (!device.machine.empty()) table.add({"machine", device.machine});
   if (device.engine) {
     const backend::MemoryReport& memory = device.memory;
-    if (!device.memory_of.empty()) table.add({"most memory", device.memory_of});
+    if (const auto& stage = device.memory_stage) {
+      table.add(
+          {"most memory", *stage == 0 ? "the start" : "after " + plan.stages.at(*stage - 1).at});
+    }
     table.add({"parameters, statistics, slots",
                concat(bytes(memory.variables),
                       memory.slots > 0 ? concat(", of which slots ", bytes(memory.slots)) : "")});

@@ -2,20 +2,14 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
-#include "backend/gpu_model.h"
 #include "cluster/identity.h"
-#include "commands/plan/decode_rate.h"
-#include "commands/plan/roofline.h"
 #include "commands/plan/step_work.h"
 #include "config/config.h"
-#include "engine/replicas.h"
 #include "model/build_model.h"
 #include "model/table.h"
 #include "train/feature_plan.h"
@@ -83,36 +77,12 @@ struct PlanReport {
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
+// Returns the number of workers whose batches make up one update.
+std::int64_t workers_in_step(const cluster::Identity& who);
 // The identity of one of `size` processes that train together.
 cluster::Identity planned_workers(int size);
 PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
                      const std::optional<graph::Graph>& model, const cluster::Identity& who = {});
-
-// The part of a plan that depends on the machine. Without a model it has only the backend, and
-// without the device of the config only what this machine lacks.
-struct DevicePlan {
-  std::string backend;
-  std::string machine;             // its shape, of a CPU; "" of other devices
-  backend::ChosenSettings chosen;  // the values for keys that the config leaves open
-  std::unique_ptr<engine::Replicas> engine;
-  backend::MemoryReport memory;  // the memory of the stage that takes most
-  std::string memory_of;         // the name of that stage; "" where there is but one
-  double compile_seconds = 0;
-  std::string sums;             // the way to sum the replicas' gradients; "" with one replica
-  std::string features;         // the use of the features of frozen layers; "" without such layers
-  bool keeps_features = false;  // features of the training split
-  // The plan of a GPU that need not be present: its model, the steps of its training program, and
-  // their times.
-  const backend::GpuModel* gpu = nullptr;
-  std::vector<backend::StepPlan> steps;
-  std::optional<Roofline> roofline;
-  // The rate on this machine; nothing where the data is unknown, or an epoch decodes no files.
-  std::optional<DecodeRate> decoding;
-};
-// `gpu` is the model that was passed to backend::plan_for_gpu(), or null.
-DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, const cluster::Identity& who = {},
-                       const backend::GpuModel* gpu = nullptr);
 
 // Return the bytes per step with parameter servers. Pushed are gradients, and moving statistics
 // before and after the step; pulled are parameters and statistics.
@@ -126,18 +96,4 @@ enum class Values { kGiven, kAll };
 enum class LayerRows { kBlocks, kAll };
 void print_plan(const PlanReport& plan, std::ostream& out, Values values = Values::kGiven,
                 LayerRows rows = LayerRows::kBlocks);
-void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
-// Prints the plans of convolutions and products and the times of layers of a planned GPU.
-void print_gpu(const DevicePlan& device, std::ostream& out);
-// Prints both as one line of JSON, {"event":"plan",...}.
-void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
-
-// Throws ConfigError listing the passes unless `pass` is one, "all" or "".
-void check_pass(const std::string& pass);
-// The training and the evaluation graph after a pass, or after every one for "all".
-void print_graphs(const graph::Graph& model, const config::Config& config,
-                  const backend::Backend& backend, const std::string& pass, std::ostream& out);
-// Prints the programs of the first replica.
-void print_programs(engine::Replicas& engine, std::ostream& out);
-
 }  // namespace trainer::commands

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/plan/plan_report.h"
+#include "commands/plan/device_plan.h"
 
 namespace trainer::commands {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "commands/plan/plan_report.h"
+#include "commands/plan/device_plan.h"
 #include "support/contains.h"
 #include "support/source_files.h"
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "commands/plan/print_graphs.h"
 #include "support/source_files.h"
 
 namespace trainer::commands {

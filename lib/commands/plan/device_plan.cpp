@@ -1,0 +1,133 @@
+#include "commands/plan/device_plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/numbers/seconds.h"
+#include "compile/compile.h"
+#include "engine/compile_options.h"
+#include "train/schedule/stages.h"
+#include "train/servers/parameter_servers.h"
+
+namespace trainer::commands {
+namespace {
+
+// Keeps the memory of a stage if it is more than that of the stages before. Stage 0 is the start.
+void take_larger(DevicePlan& device, const backend::MemoryReport& memory, std::size_t stage) {
+  if (memory.total() <= device.memory.total()) return;
+  device.memory = memory;
+  if (stage > 0 || device.memory_stage) device.memory_stage = stage;
+}
+
+// What the stages of unfreeze take, one after the other, as in a run.
+void measure_later_stages(DevicePlan& device, const config::Config& config, const PlannedData& data,
+                          std::int64_t workers) {
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  std::vector<std::int64_t> first(config.model.backbone->unfreeze.size() + 1);
+  std::iota(first.begin(), first.end(), 0);
+  const auto models = train::stage_models(config, *data.sample, first);
+  std::int64_t total_steps = std::ssize(models);
+  if (data.size(Split::kTrain) > 0) {
+    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+    first = train::Stages(config, steps).first_steps();
+    total_steps = steps.total_steps;
+  }
+  for (std::size_t stage = 1; stage < models.size() && first[stage] < total_steps; ++stage) {
+    engine::Replicas engine(models[stage], config, engine::open_backends(config, workers),
+                            engine::Engine::Use::kTrain);
+    take_larger(device, engine.memory(), stage);
+  }
+}
+
+Roofline compute_roofline(const graph::Graph& model, const config::Config& config,
+                          const backend::Backend& backend, const backend::GpuModel& gpu) {
+  const compile::Options options = engine::compile_options(config, backend);
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  graph::Graph prefix;
+  if (frozen) prefix = compile::evaluation_graph(split.prefix, options, true);
+  const graph::Graph training = compile::training_graph(
+      engine::training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)),
+      options);
+  return roofline(training, frozen ? &prefix : nullptr, config.train.batch_size,
+                  config.train.precision == config::Precision::kTf32, gpu);
+}
+
+// Returns the times by the steps that the backend made, or nothing if it did not count their work.
+std::optional<Roofline> roofline_of_steps(const DevicePlan& device, const config::Config& config) {
+  std::vector<backend::StepPlan> steps;
+  if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
+    steps = prefix->program().steps();
+    // The program of the frozen layers is for the larger one of the batches.
+    const auto batch = static_cast<double>(config.train.batch_size);
+    const auto evaluated = static_cast<double>(device.engine->engine(0).evaluation_batch());
+    const double share = batch / std::max(batch, evaluated);
+    for (backend::StepPlan& step : steps) {
+      step.flops *= share;
+      if (step.work) step.work->bytes *= share;
+    }
+  }
+  steps.insert(steps.end(), device.steps.begin(), device.steps.end());
+  const bool counted = std::all_of(steps.begin(), steps.end(),
+                                   [](const auto& step) { return step.work.has_value(); });
+  if (steps.empty() || !counted) return std::nullopt;
+  return roofline(steps, config.train.batch_size,
+                  config.train.precision == config::Precision::kTf32, *device.gpu);
+}
+
+}  // namespace
+
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
+                       const config::Config& config, const cluster::Identity& who,
+                       const backend::GpuModel* gpu) {
+  const std::int64_t workers = workers_in_step(who);
+  DevicePlan device;
+  device.gpu = gpu;
+  if (gpu == nullptr && !engine::uses_gpus(config.parallel)) {
+    device.machine = trainer::describe(backend::machine_topology());
+  }
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  try {
+    backends = engine::open_backends(config, workers);
+  } catch (const DeviceError& error) {
+    device.backend = concat("none here; ", error.what());
+    return device;
+  }
+  device.backend = backends.front()->describe();
+  device.chosen = backends.front()->chosen_settings();
+  device.sums = engine::describe_sums(config.parallel, workers);
+  if (!model) return device;
+  if (gpu != nullptr) device.roofline = compute_roofline(*model, config, *backends.front(), *gpu);
+  measure_later_stages(device, config, data, workers);
+  const auto start = std::chrono::steady_clock::now();
+  device.engine = std::make_unique<engine::Replicas>(*model, config, std::move(backends),
+                                                     engine::Engine::Use::kTrain);
+  device.backend = device.engine->describe();
+  device.chosen = device.engine->chosen_settings();
+  device.compile_seconds = seconds_since(start);
+  take_larger(device, device.engine->memory(), 0);
+  if (gpu != nullptr) {
+    device.steps = device.engine->engine(0).training_steps();
+    if (auto counted = roofline_of_steps(device, config)) device.roofline = std::move(counted);
+  }
+  device.features = "unknown without the data";
+  if (train::has_parameter_servers(who)) {
+    device.features =
+        "not kept: with parameter servers, a worker sees other samples in every epoch";
+  } else if (data.size(Split::kTrain) > 0) {
+    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+    const train::FeaturePlan plan = train::plan_features(
+        config, *device.engine, data.splits, steps.epoch(steps.total_steps),
+        workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
+    const bool if_together = workers > 1 && plan.where != train::FeaturePlan::Where::kNowhere;
+    device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
+    device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
+                            std::ranges::find(plan.splits, Split::kTrain) != plan.splits.end();
+    if (gpu != nullptr && !device.keeps_features) device.decoding = measure_decoding(config);
+  }
+  return device;
+}
+
+}  // namespace trainer::commands
