@@ -9,7 +9,7 @@
 #include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "commands/evaluate/calibrate.h"
-#include "commands/evaluate/operate.h"
+#include "commands/evaluate/scored_split.h"
 #include "commands/open_model/find_class.h"
 
 namespace trainer::commands {
@@ -107,13 +107,6 @@ std::optional<FoldOperatingPoint> find_fold_operating_point(
   return point;
 }
 
-// Returns the class whose curves are computed, or -1 for all classes.
-std::int64_t find_curve_class(const std::vector<std::string>& classes,
-                              const DecisionOptions& options) {
-  const bool is_of_all = classes.size() != 2 && options.positive_class.empty();
-  return is_of_all ? -1 : find_positive_class(classes, options.positive_class);
-}
-
 std::vector<double> to_probabilities(const std::vector<double>& log_odds) {
   std::vector<double> probabilities;
   for (const double x : log_odds) probabilities.push_back(sigmoid(x));
@@ -130,22 +123,13 @@ void print_fold_calibration(const FoldCalibration& calibration, bool brief, std:
   out << "calibration: temperature " << fixed(calibration.temperature, 4)
       << "; each fold is measured with that of the other folds, "
       << extent_text(calibration.temperatures) << '\n';
-  const bool is_at_end = std::ranges::any_of(calibration.temperatures, [](double t) {
-    return t == engine::kMinTemperature || t == engine::kMaxTemperature;
-  });
-  if (is_at_end) {
-    out << "a temperature is at the end of its range: the samples are too few or too easy (or the "
-           "model is worse than chance) to calibrate it\n";
-  }
+  print_end_of_range(calibration.temperatures, "samples", out);
   print_reliability(kOutOfFold, calibration.before, calibration.after, out);
   if (!brief) print_diagram(calibration.before, calibration.after, out);
 }
 
 void print_fold_operating_point(const FoldOperatingPoint& point, std::ostream& out) {
-  out << "operating point: " << printable(point.criterion) << ": "
-      << printable(point.positive_class) << " from a probability of "
-      << fixed(sigmoid(point.log_odds), 4) << " on (log odds " << fixed(point.log_odds, 4)
-      << "), found on all samples; of the folds "
+  out << describe_threshold(point) << ", found on all samples; of the folds "
       << extent_text(to_probabilities(point.fold_log_odds)) << '\n';
   print_operating_counts({{"found on all samples", point.found},
                           {"each fold by the threshold of the others", point.counts}},
@@ -161,10 +145,7 @@ void check_fold_options(const DecisionOptions& options, LossKind loss, std::int6
   const char* option = has_point ? "--operating-point" : "--positive-class";
   std::string reason = engine::why_no_class_probabilities(loss, outputs);
   if (reason.empty() && classes.empty()) reason = "the labels of the data are not classes";
-  if (!reason.empty()) {
-    throw ConfigError({}, concat(option, " needs a model that gives each image one class, but ",
-                                 reason, "; leave the option out"));
-  }
+  if (!reason.empty()) reject_without_classes(option, reason);
   const std::string cost_file = find_cost_file(options.operating_point);
   if (!cost_file.empty()) {
     read_cost_matrix(cost_file, classes);
@@ -195,7 +176,8 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
     return decisions;
   }
   if (all.classes() == 2) decisions.auc = engine::roc_area(engine::one_against_rest(all).at(1));
-  decisions.curves = compute_curves(all, kOutOfFold, classes, find_curve_class(classes, options));
+  decisions.curves =
+      compute_curves(all, kOutOfFold, classes, find_curve_class(classes, options.positive_class));
   if (const std::string file = find_cost_file(options.operating_point); !file.empty()) {
     decisions.costs = make_cost_report(options.operating_point, read_cost_matrix(file, classes),
                                        classes, {}, kOutOfFold, decisions.calibration->corrected);
@@ -232,11 +214,8 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
 void add_fold_decisions(FoldJson& object, const FoldDecisions& decisions) {
   if (const auto& calibration = decisions.calibration) {
     object["calibration"] = {{"temperature", calibration->temperature},
-                             {"fold_temperatures", calibration->temperatures},
-                             {"samples", calibration->before.samples},
-                             {"correct", calibration->before.correct},
-                             {"before", reliability_json(calibration->before)},
-                             {"after", reliability_json(calibration->after)}};
+                             {"fold_temperatures", calibration->temperatures}};
+    add_reliability(object["calibration"], calibration->before, calibration->after);
   }
   if (const auto& curves = decisions.curves) {
     // The size of the file shall not grow with the number of classes.
@@ -245,14 +224,11 @@ void add_fold_decisions(FoldJson& object, const FoldDecisions& decisions) {
         curves_json(*curves, std::max(kMinEach, kMaxAll / (1 + curves->classes.size())));
   }
   if (const auto& point = decisions.operating_point) {
-    object["operating_point"] = {{"criterion", point->criterion},
-                                 {"positive_class", point->positive_class},
-                                 {"positive_index", point->positive_index},
-                                 {"log_odds", point->log_odds},
-                                 {"probability", sigmoid(point->log_odds)},
-                                 {"fold_log_odds", point->fold_log_odds},
-                                 {"found", operating_counts_json(point->found)},
-                                 {"counts", operating_counts_json(point->counts)}};
+    FoldJson json = threshold_json(*point);
+    json["fold_log_odds"] = point->fold_log_odds;
+    json["found"] = operating_counts_json(point->found);
+    json["counts"] = operating_counts_json(point->counts);
+    object["operating_point"] = std::move(json);
   }
   if (decisions.costs) object["operating_point"] = costs_json(*decisions.costs);
 }

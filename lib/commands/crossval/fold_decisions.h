@@ -16,8 +16,8 @@
 #include "commands/evaluate/cost_matrix.h"
 #include "commands/evaluate/curves.h"
 #include "commands/evaluate/decision_options.h"
+#include "commands/evaluate/operate.h"
 #include "engine/metrics/calibration.h"
-#include "engine/metrics/operating_point.h"
 
 namespace trainer::commands {
 
@@ -32,15 +32,9 @@ struct FoldCalibration {
   engine::Reliability after;         // all samples, each with the temperature of its fold
 };
 
-struct FoldOperatingPoint {
-  std::string criterion;  // the user's text
-  std::string positive_class;
-  std::int64_t positive_index = 1;
-  // Thresholds of the positive class; see StoredOperatingPoint.
-  double log_odds = 0;                // found on all samples
-  std::vector<double> fold_log_odds;  // indexed by fold, found on the other folds
-  engine::OperatingCounts found;      // all samples, with the threshold found on them
-  engine::OperatingCounts counts;     // all samples, each with the threshold of its fold
+// The threshold is found on all samples, and `counts` has each with the threshold of its fold.
+struct FoldOperatingPoint : MeasuredThreshold {
+  std::vector<double> fold_log_odds;  // thresholds indexed by fold, found on the other folds
 };
 
 // Each is empty where the predictions do not have it.

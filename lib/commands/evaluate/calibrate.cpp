@@ -1,5 +1,6 @@
 #include "commands/evaluate/calibrate.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -24,22 +25,7 @@ std::vector<std::string> bin_cells(const engine::ReliabilityBin& bin) {
           fixed(share(bin.correct, bin.samples), 4)};
 }
 
-}  // namespace
-
-CalibrationReport calibrate(const engine::LabelledLogits& validation, Split split,
-                            const engine::LabelledLogits& scores) {
-  CalibrationReport report;
-  report.temperature = engine::fit_temperature(validation);
-  report.fitted_samples = validation.samples();
-  report.fitted_loss_before = engine::negative_log_likelihood(validation, 1);
-  report.fitted_loss_after = engine::negative_log_likelihood(validation, report.temperature);
-  report.split = split;
-  report.before = engine::measure_reliability(scores, 1);
-  report.after = engine::measure_reliability(scores, report.temperature);
-  return report;
-}
-
-nlohmann::ordered_json reliability_json(const engine::Reliability& measured) {
+CalibrationJson reliability_json(const engine::Reliability& measured) {
   CalibrationJson bins = CalibrationJson::array();
   for (const engine::ReliabilityBin& bin : measured.bins) {
     bins.push_back({{"low", bin.low},
@@ -55,6 +41,40 @@ nlohmann::ordered_json reliability_json(const engine::Reliability& measured) {
           {"expected_calibration_error_high", interval.high},
           {"confidence", measured.confidence},
           {"bins", std::move(bins)}};
+}
+
+}  // namespace
+
+CalibrationReport calibrate(const engine::LabelledLogits& validation, Split split,
+                            const engine::LabelledLogits& scores) {
+  CalibrationReport report;
+  report.temperature = engine::fit_temperature(validation);
+  report.fitted_samples = validation.samples();
+  report.fitted_loss_before = engine::negative_log_likelihood(validation, 1);
+  report.fitted_loss_after = engine::negative_log_likelihood(validation, report.temperature);
+  report.split = split;
+  report.before = engine::measure_reliability(scores, 1);
+  report.after = engine::measure_reliability(scores, report.temperature);
+  return report;
+}
+
+void add_reliability(nlohmann::ordered_json& object, const engine::Reliability& before,
+                     const engine::Reliability& after) {
+  object["samples"] = before.samples;
+  object["correct"] = before.correct;
+  object["before"] = reliability_json(before);
+  object["after"] = reliability_json(after);
+}
+
+void print_end_of_range(const std::vector<double>& temperatures, const std::string& fitted_to,
+                        std::ostream& out) {
+  const bool is_at_end = std::ranges::any_of(temperatures, [](double t) {
+    return t == engine::kMinTemperature || t == engine::kMaxTemperature;
+  });
+  if (!is_at_end) return;
+  out << (temperatures.size() == 1 ? "the" : "a") << " temperature is at the end of its range: the "
+      << fitted_to
+      << " are too few or too easy (or the model is worse than chance) to calibrate it\n";
 }
 
 void print_reliability(const std::string& samples, const engine::Reliability& before,
@@ -89,17 +109,15 @@ void print_diagram(const engine::Reliability& before, const engine::Reliability&
 }
 
 nlohmann::ordered_json calibration_json(const CalibrationReport& report) {
-  return {{"temperature", report.temperature},
-          {"fitted",
-           {{"split", to_string(Split::kValidation)},
-            {"samples", report.fitted_samples},
-            {"negative_log_likelihood_before", report.fitted_loss_before},
-            {"negative_log_likelihood_after", report.fitted_loss_after}}},
-          {"split", to_string(report.split)},
-          {"samples", report.before.samples},
-          {"correct", report.before.correct},
-          {"before", reliability_json(report.before)},
-          {"after", reliability_json(report.after)}};
+  CalibrationJson json{{"temperature", report.temperature},
+                       {"fitted",
+                        {{"split", to_string(Split::kValidation)},
+                         {"samples", report.fitted_samples},
+                         {"negative_log_likelihood_before", report.fitted_loss_before},
+                         {"negative_log_likelihood_after", report.fitted_loss_after}}},
+                       {"split", to_string(report.split)}};
+  add_reliability(json, report.before, report.after);
+  return json;
 }
 
 void print_calibration(const CalibrationReport& report, const std::string& stored, bool brief,
@@ -110,11 +128,7 @@ void print_calibration(const CalibrationReport& report, const std::string& store
       << ")";
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
-  if (report.temperature == engine::kMinTemperature ||
-      report.temperature == engine::kMaxTemperature) {
-    out << "the temperature is at the end of its range: the validation samples are too few or too "
-           "easy (or the model is worse than chance) to calibrate it\n";
-  }
+  print_end_of_range({report.temperature}, "validation samples", out);
   print_reliability(to_string(report.split), report.before, report.after, out);
   if (report.split == Split::kValidation) {
     out << "the temperature was fitted to these samples, so that other data will be calibrated "

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "base/split.h"
 #include "engine/metrics/calibration.h"
@@ -24,12 +25,16 @@ struct CalibrationReport {
 CalibrationReport calibrate(const engine::LabelledLogits& validation, Split split,
                             const engine::LabelledLogits& scores);
 
-// Returns the measures and the bins.
-nlohmann::ordered_json reliability_json(const engine::Reliability& measured);
+// Adds the measures and the bins of samples to the object.
+void add_reliability(nlohmann::ordered_json& object, const engine::Reliability& before,
+                     const engine::Reliability& after);
 
 // Returns the content of kCalibrationFile.
 nlohmann::ordered_json calibration_json(const CalibrationReport& report);
 
+// Prints a line if a temperature is at the end of its range. `fitted_to` names the samples.
+void print_end_of_range(const std::vector<double>& temperatures, const std::string& fitted_to,
+                        std::ostream& out);
 // Prints a table of the measures of the samples that are called `samples`.
 void print_reliability(const std::string& samples, const engine::Reliability& before,
                        const engine::Reliability& after, std::ostream& out);

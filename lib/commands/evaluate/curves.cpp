@@ -26,6 +26,12 @@ void for_some_points(const std::vector<Point>& points, std::size_t max_points, c
 
 }  // namespace
 
+std::int64_t find_curve_class(const std::vector<std::string>& classes,
+                              const std::string& positive_class) {
+  const bool is_of_all = classes.size() != 2 && positive_class.empty();
+  return is_of_all ? -1 : find_positive_class(classes, positive_class);
+}
+
 CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
                             const std::vector<std::string>& names, std::int64_t positive) {
   return compute_curves(engine::one_against_rest(scores), split, names, positive);

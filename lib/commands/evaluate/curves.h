@@ -28,6 +28,11 @@ struct CurvesReport {
   std::vector<ClassCurves> classes;
 };
 
+// Returns the class whose curves are computed, or -1 for all classes: the positive class if there
+// are two or the option names one. Throws ConfigError if there is no class of this name.
+std::int64_t find_curve_class(const std::vector<std::string>& classes,
+                              const std::string& positive_class);
+
 // `positive` is the class whose curves are computed, or -1 for all classes. The thresholds are
 // probabilities at a temperature of 1.
 CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,

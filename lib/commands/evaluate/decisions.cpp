@@ -107,10 +107,8 @@ void Decisions::calibrate(const DecisionOutput& output) {
 
 void Decisions::draw_curves(const DecisionOutput& output) {
   const std::vector<std::string>& classes = opened_.classes;
-  const bool is_of_all = classes.size() != 2 && options_.positive_class.empty();
-  const std::int64_t positive =
-      is_of_all ? -1 : find_positive_class(classes, options_.positive_class);
-  const CurvesReport report = compute_curves(scores_, to_string(split_), classes, positive);
+  const CurvesReport report = compute_curves(scores_, to_string(split_), classes,
+                                             find_curve_class(classes, options_.positive_class));
   const std::string stored =
       store_result(opened_, evaluation_.flip, kCurvesFile, curves_json(report, kMaxStoredPoints));
   if (output.json) {

@@ -78,22 +78,32 @@ void print_operating_counts(
   table.print(out);
 }
 
+nlohmann::ordered_json threshold_json(const MeasuredThreshold& threshold) {
+  return {{"criterion", threshold.criterion},
+          {"positive_class", threshold.positive_class},
+          {"positive_index", threshold.positive_index},
+          {"log_odds", threshold.log_odds},
+          {"probability", sigmoid(threshold.log_odds)}};
+}
+
+std::string describe_threshold(const MeasuredThreshold& threshold) {
+  return concat("operating point: ", printable(threshold.criterion), ": ",
+                printable(threshold.positive_class), " from a probability of ",
+                fixed(sigmoid(threshold.log_odds), 4), " on (log odds ",
+                fixed(threshold.log_odds, 4), ")");
+}
+
 nlohmann::ordered_json operating_point_json(const OperatingReport& report) {
-  return {{"criterion", report.criterion},
-          {"positive_class", report.positive_class},
-          {"positive_index", report.positive_index},
-          {"log_odds", report.log_odds},
-          {"probability", sigmoid(report.log_odds)},
-          {"validation", operating_counts_json(report.found)},
-          {"split", to_string(report.split)},
-          {"counts", operating_counts_json(report.counts)}};
+  nlohmann::ordered_json json = threshold_json(report);
+  json["validation"] = operating_counts_json(report.found);
+  json["split"] = to_string(report.split);
+  json["counts"] = operating_counts_json(report.counts);
+  return json;
 }
 
 void print_operating_point(const OperatingReport& report, const std::string& stored,
                            std::ostream& out) {
-  out << "operating point: " << printable(report.criterion) << ": "
-      << printable(report.positive_class) << " from a probability of "
-      << fixed(sigmoid(report.log_odds), 4) << " on (log odds " << fixed(report.log_odds, 4) << ")";
+  out << describe_threshold(report);
   if (!stored.empty()) out << "; stored in " << printable(stored);
   out << '\n';
   std::vector<std::pair<std::string, engine::OperatingCounts>> rows{

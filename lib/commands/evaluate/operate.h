@@ -17,14 +17,18 @@ namespace trainer::commands {
 // Reads the criterion of the command line. Throws ConfigError, with the forms that it has.
 engine::OperatingCriterion read_operating_criterion(const std::string& text);
 
-struct OperatingReport {
+struct MeasuredThreshold {
   std::string criterion;  // the user's text
   std::string positive_class;
   std::int64_t positive_index = 1;
   double log_odds = 0;             // see StoredOperatingPoint
-  engine::OperatingCounts found;   // counts of the validation split
-  Split split = Split::kTest;      // the evaluated split
-  engine::OperatingCounts counts;  // counts of its samples
+  engine::OperatingCounts found;   // the samples on which the threshold was found
+  engine::OperatingCounts counts;  // the samples that are evaluated
+};
+
+// The threshold is found on the validation split.
+struct OperatingReport : MeasuredThreshold {
+  Split split = Split::kTest;  // the evaluated split
 };
 
 // Throws DataError if the validation split has no positive or no negative samples.
@@ -35,6 +39,10 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
 
 // Returns the counts, and the rates with their 95 % intervals.
 nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& counts);
+// Returns the criterion, the positive class and the threshold.
+nlohmann::ordered_json threshold_json(const MeasuredThreshold& threshold);
+// Returns these as a sentence.
+std::string describe_threshold(const MeasuredThreshold& threshold);
 // Prints a row of sensitivity and specificity for each name of samples.
 void print_operating_counts(
     const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows, std::ostream& out);

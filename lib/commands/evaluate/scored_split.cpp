@@ -10,6 +10,11 @@
 
 namespace trainer::commands {
 
+void reject_without_classes(const std::string& option, const std::string& reason) {
+  throw ConfigError({}, concat(option, " needs a model that gives each image one class, but ",
+                               reason, "; leave the option out"));
+}
+
 void check_class_probabilities(const OpenedModel& opened, const engine::Replicas& engine,
                                const data::Dataset& dataset, const std::string& option) {
   const LossKind loss = opened.config.model.loss;
@@ -18,8 +23,7 @@ void check_class_probabilities(const OpenedModel& opened, const engine::Replicas
     reason = "the labels of the data are not classes";
   }
   if (reason.empty()) return;
-  throw ConfigError({}, concat(option, " needs a model that gives each image one class, but of ",
-                               printable(opened.path), ' ', reason, "; leave the option out"));
+  reject_without_classes(option, concat("of ", printable(opened.path), ' ', reason));
 }
 
 std::function<void(const data::Batch&, std::span<const float>)> keep_scores(

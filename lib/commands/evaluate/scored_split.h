@@ -12,6 +12,9 @@
 
 namespace trainer::commands {
 
+// Throws the ConfigError of an option that needs a model of one class per image.
+[[noreturn]] void reject_without_classes(const std::string& option, const std::string& reason);
+
 // Throws ConfigError naming `option` for a model whose outputs are not the probabilities of classes
 // that exclude each other: that of a regression or with several labels per image, and for samples
 // without classes.
