@@ -16,22 +16,62 @@
 namespace trainer::commands {
 namespace {
 
-// Makes the sheet; nothing unless one is asked for.
-std::optional<PredictionSheet> make_sheet(const PredictArguments& arguments,
-                                          const OpenedModel& opened,
-                                          const std::vector<PredictionInput>& inputs) {
-  if (arguments.sheet.empty()) return std::nullopt;
-  return PredictionSheet(inputs, opened.classes, arguments.limit, arguments.sheet_samples);
-}
+// Where the predictions of one class per image go: the lines, and the heatmaps and the sheet if
+// they are asked for.
+class ClassOutput {
+ public:
+  // `logits` as of PredictionWriter. The other arguments outlive the object.
+  ClassOutput(const PredictArguments& arguments, const OpenedModel& opened,
+              const std::vector<PredictionInput>& inputs, std::int64_t logits,
+              const Context& context)
+      : arguments_(arguments),
+        inputs_(inputs),
+        context_(context),
+        writer_(arguments.json ? "jsonl" : arguments.format, opened.classes, inputs, arguments.top,
+                context.out, logits),
+        skipped_(arguments.on_error, arguments.quiet, context) {
+    if (!arguments.heatmaps.folder.empty()) {
+      HeatmapOptions heatmap = arguments.heatmaps;
+      heatmap.overwrite = arguments.overwrite;
+      heatmaps_.emplace(heatmap, opened, inputs, arguments.limit);
+    }
+    if (!arguments.sheet.empty()) {
+      sheet_.emplace(inputs, opened.classes, arguments.limit, arguments.sheet_samples);
+    }
+  }
 
-void write_prediction_sheet(const PredictArguments& arguments,
-                            const std::optional<PredictionSheet>& sheet, const Context& context) {
-  if (!sheet) return;
-  write_file_atomic(arguments.sheet, sheet->html("Predictions of " + arguments.model));
-  if (arguments.quiet) return;
-  context.warn(
-      Notice::note(concat("wrote ", printable(arguments.sheet), ": ", sheet->count_text())));
-}
+  // Call show_abstentions() before header(), and header() before the first add().
+  void show_abstentions(double confidence) { writer_.show_abstentions(confidence); }
+  void header() { writer_.header(); }
+
+  void add(std::size_t number, const Prediction& prediction) {
+    const PredictionInput& input = inputs_[number];
+    if (!prediction.error.empty()) return skipped_.add("skipped: " + prediction.error);
+    if (sheet_) sheet_->add(number, prediction);
+    writer_.write(input, prediction, heatmaps_ ? heatmaps_->write(number, input, prediction) : "");
+  }
+
+  // Writes the sheet. Returns the exit code.
+  int finish() const {
+    if (sheet_) {
+      write_file_atomic(arguments_.sheet, sheet_->html("Predictions of " + arguments_.model));
+      if (!arguments_.quiet) {
+        context_.warn(Notice::note(
+            concat("wrote ", printable(arguments_.sheet), ": ", sheet_->count_text())));
+      }
+    }
+    return skipped_.exit_code(inputs_);
+  }
+
+ private:
+  const PredictArguments& arguments_;
+  const std::vector<PredictionInput>& inputs_;
+  const Context& context_;
+  PredictionWriter writer_;
+  SkippedFiles skipped_;
+  std::optional<HeatmapWriter> heatmaps_;
+  std::optional<PredictionSheet> sheet_;
+};
 
 int predict_features(const PredictArguments& arguments, const OpenedModel& opened,
                      const std::vector<PredictionInput>& inputs, const Context& context) {
@@ -89,22 +129,14 @@ int predict_mean(const PredictArguments& arguments, const Context& context) {
     context.warn(note_on_predictions(member.opened));
     note_unused_results(member.opened, context.warn);
   }
-  PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, first.opened.classes,
-                          first.inputs, arguments.top, context.out);
-  std::optional<PredictionSheet> sheet = make_sheet(arguments, first.opened, first.inputs);
-  writer.header();
-  SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
+  ClassOutput output(arguments, first.opened, first.inputs, 0, context);
+  output.header();
   for (std::size_t input = 0; input < first.inputs.size(); ++input) {
-    const auto each = [&](const Prediction& prediction) {
-      if (!prediction.error.empty()) return skipped.add("skipped: " + prediction.error);
-      if (sheet) sheet->add(input, prediction);
-      writer.write(first.inputs[input], prediction);
-    };
     predict_ensemble(members, input,
-                     {first.opened.config.model.loss, arguments.limit, arguments.flip}, each);
+                     {first.opened.config.model.loss, arguments.limit, arguments.flip},
+                     [&](const Prediction& prediction) { output.add(input, prediction); });
   }
-  write_prediction_sheet(arguments, sheet, context);
-  return skipped.exit_code(first.inputs);
+  return output.finish();
 }
 
 }  // namespace
@@ -124,22 +156,7 @@ int execute(const PredictArguments& arguments, const Context& context) {
   context.warn(note_on_predictions(opened));
   if (opened.is_multi_label()) return write_labels(arguments, opened, inputs, context);
   const auto engine = make_engine(opened, inputs);
-  PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes, inputs,
-                          arguments.top, context.out, arguments.logits ? engine->outputs() : 0);
-  std::optional<HeatmapWriter> heatmaps;
-  if (!arguments.heatmaps.folder.empty()) {
-    HeatmapOptions heatmap = arguments.heatmaps;
-    heatmap.overwrite = arguments.overwrite;
-    heatmaps.emplace(heatmap, opened, inputs, arguments.limit);
-  }
-  std::optional<PredictionSheet> sheet = make_sheet(arguments, opened, inputs);
-  SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
-  const auto each = [&](std::size_t number, const Prediction& prediction) {
-    const PredictionInput& input = inputs[number];
-    if (!prediction.error.empty()) return skipped.add("skipped: " + prediction.error);
-    if (sheet) sheet->add(number, prediction);
-    writer.write(input, prediction, heatmaps ? heatmaps->write(number, input, prediction) : "");
-  };
+  ClassOutput output(arguments, opened, inputs, arguments.logits ? engine->outputs() : 0, context);
   PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
   if (!arguments.uncalibrated) use_temperature(opened, options, context.warn);
   if (!arguments.default_threshold) use_operating_point(opened, options, context.warn);
@@ -147,21 +164,20 @@ int execute(const PredictArguments& arguments, const Context& context) {
   if (arguments.abstain) {
     abstention = find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
     context.warn(Notice::note(abstention->text()));
-    writer.show_abstentions(abstention->confidence);
+    output.show_abstentions(abstention->confidence);
   }
-  writer.header();
+  output.header();
   Coverage coverage;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     predict(*engine, inputs[i], options, [&](const Prediction& prediction) {
-      if (!abstention || !prediction.error.empty()) return each(i, prediction);
+      if (!abstention || !prediction.error.empty()) return output.add(i, prediction);
       Prediction decided = prediction;
       coverage.decide(*abstention, decided);
-      each(i, decided);
+      output.add(i, decided);
     });
   }
   if (abstention) context.warn(Notice::note(coverage.text()));
-  write_prediction_sheet(arguments, sheet, context);
-  return skipped.exit_code(inputs);
+  return output.finish();
 }
 
 }  // namespace trainer::commands
