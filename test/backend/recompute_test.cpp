@@ -53,6 +53,20 @@ const std::vector<Case>& small_cases() {
           conv: {filters: 8, kernel_size: 1, use_bias: false}, batch_norm: {name: d},
           add: {inputs: [c, d]}, global_average_pool, dense: 4]})",
         {12, 12, 3}}},
+      // When a value is read again, it has a copy in another format, too.
+      {{"branches of few channels",
+        R"({layers: [
+          conv: {filters: 4, padding: same, name: a},
+          conv: {filters: 4, padding: same, name: b, inputs: input}, add: {inputs: [a, b]},
+          conv: {filters: 2}, conv: {filters: 2, kernel_size: 1, name: c},
+          conv: {filters: 4, padding: same, name: d, inputs: c},
+          conv: {filters: 4, padding: same, name: e, inputs: c},
+          conv: {filters: 4, padding: same, name: f, inputs: c},
+          add: {inputs: [f, d, e], name: g},
+          conv: {filters: 1, padding: same, name: h, inputs: g},
+          conv: {filters: 1, padding: same, name: i, inputs: g, batch_norm: true},
+          add: {inputs: [i, h]}, global_max_pool, dense: 4]})",
+        {7, 6, 3}}},
       // Segments would end between the norms and the depthwise convolutions if they could.
       {{"inverted residuals",
         R"({layers: [

@@ -81,8 +81,10 @@ class Lowering {
   // True if a node or the caller reads output i.
   bool is_output_read(std::size_t i) const { return is_read(node_->outputs[i]); }
 
-  // Returns a value that the next step reads, in the format that it has. Throws std::logic_error if
-  // no step before this one makes it.
+  // Returns a value that the next step reads, in the format in which it was made. Copies in other
+  // formats do not count: which ones exist depends on the steps before, and a kernel that is chosen
+  // by the format must be the same for a step that is computed again. Throws std::logic_error if no
+  // step before this one makes the value.
   Operand value(graph::ValueId id);
   // Returns the value in `wanted` format. Adds a step that converts it if it has another one.
   Operand value(graph::ValueId id, Format wanted);
@@ -338,7 +340,9 @@ void Lowering<Policy>::check_made(graph::ValueId id) const {
 template <class Policy>
 typename Policy::Operand Lowering<Policy>::value(graph::ValueId id) {
   check_made(id);
-  const Operand operand = place(id, Policy::plain_format(graph_[id]));
+  const std::vector<Operand>& places = places_[id];
+  const Operand operand =
+      places.empty() ? place(id, Policy::plain_format(graph_[id])) : places.front();
   buffers_.use(operand.buffer, operand.value_bytes());
   return operand;
 }
