@@ -389,7 +389,7 @@ class RunFollower {
 
 }  // namespace
 
-Followed follow(FollowOptions options) {
+Followed follow(const FollowOptions& options) {
   const train::SignalWatch signals;
   Followed result;
   RunStart start{Clock::now(), !has_config(options.run)};

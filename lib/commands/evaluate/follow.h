@@ -42,7 +42,7 @@ struct Followed {
 
 // Returns once the last checkpoint of a finished run is evaluated, or on a signal. Throws DataError
 // when no new checkpoint came for evaluate.timeout_secs.
-Followed follow(FollowOptions options);
+Followed follow(const FollowOptions& options);
 
 // The last line: a sentence, or with `json` {"event":"followed",...}.
 void print_followed(const Followed& followed, const std::string& run, bool json, std::ostream& out);
