@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -12,35 +12,39 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr std::int64_t kWindow = 20;  // steps whose mean loss is compared
-constexpr double kFarAbove = 3;       // factor over the loss of guessing and the lowest mean
-constexpr double kRise = 1.1;         // from the first to the last quarter of an epoch
-constexpr double kNotable = 0.25;     // share of the loss of guessing; smaller losses fluctuate
-constexpr std::int64_t kMinQuarterSteps = 8;
+constexpr std::int64_t kWindow = 20;   // steps whose mean loss is compared
+constexpr double kFarAbove = 3;        // factor over the loss of guessing and the lowest mean
+constexpr double kRise = 1.1;          // from the mean of an epoch to that of the next one
+constexpr double kStandardErrors = 7;  // of the difference of both means, which the rise exceeds
+constexpr double kNotable = 0.25;      // share of the loss of guessing; smaller losses fluctuate
+constexpr std::int64_t kMinEpochSteps = 32;
 
-// Computes the mean losses of the quarters of an epoch.
-class Quarters {
+// Computes the mean of the losses of an epoch, and the variance of this mean if they are noise.
+class EpochLoss {
  public:
-  // Adds the loss of a step. Returns whether an epoch ends here whose loss rose in every quarter.
-  bool add(std::int64_t step, std::int64_t per_epoch, double loss) {
-    if (per_epoch < 4 * kMinQuarterSteps) return false;
-    const std::int64_t at = (step - 1) % per_epoch;
-    if (at == 0) *this = {};
-    const std::size_t quarter = 4 * at / per_epoch;
-    sums_[quarter] += loss;
-    ++counts_[quarter];
-    if (at + 1 < per_epoch) return false;
-    if (counts_[0] == 0) return false;  // the run was resumed within this epoch
-    bool rises = mean(3) > kRise * mean(0);
-    for (std::size_t i = 1; i < 4; ++i) rises = rises && mean(i) > mean(i - 1);
-    return rises;
+  void add(double loss) {
+    ++count_;
+    const double from_mean = loss - mean_;
+    mean_ += from_mean / static_cast<double>(count_);
+    squares_ += from_mean * (loss - mean_);
   }
-  double mean(std::size_t i) const { return sums_[i] / static_cast<double>(counts_[i]); }
+  std::int64_t count() const { return count_; }
+  double mean() const { return mean_; }
+  double variance_of_mean() const { return squares_ / static_cast<double>((count_ - 1) * count_); }
 
  private:
-  std::array<double, 4> sums_{};
-  std::array<std::int64_t, 4> counts_{};
+  std::int64_t count_ = 0;
+  double mean_ = 0;
+  double squares_ = 0;  // the sum of squared distances from the mean
 };
+
+// Returns whether the loss rose between two epochs by more than the spread of its steps explains.
+bool rises(const EpochLoss& before, const EpochLoss& after) {
+  if (std::min(before.count(), after.count()) < kMinEpochSteps) return false;
+  const double spread = std::sqrt(before.variance_of_mean() + after.variance_of_mean());
+  return after.mean() > kRise * before.mean() &&
+         after.mean() - before.mean() > kStandardErrors * spread;
+}
 
 class DivergenceHook : public Hook {
  public:
@@ -65,8 +69,6 @@ class DivergenceHook : public Hook {
   Request on_step(const Progress& p) override {
     if (has_warned_ || guessing_ == 0 || !std::isfinite(p.loss)) return Request::kContinue;
     if (lowest_ < 0) lowest_ = p.loss;
-    const bool rose =
-        quarters_.add(p.step, per_epoch_, p.loss) && quarters_.mean(3) > kNotable * guessing_;
     sum_ += p.loss;
     if (++count_ == kWindow) {
       const double mean = sum_ / static_cast<double>(kWindow);
@@ -81,11 +83,8 @@ class DivergenceHook : public Hook {
       sum_ = 0;
       count_ = 0;
     }
-    if (rose) {
-      warn_of_divergence(concat("the training loss rose through the whole epoch that ends at step ",
-                                p.step, ", from ", fixed(quarters_.mean(0), 3), " to ",
-                                fixed(quarters_.mean(3), 3)));
-    }
+    this_epoch_.add(p.loss);
+    if (p.step / per_epoch_ != (p.step - p.steps) / per_epoch_) end_epoch(p.step);
     return Request::kContinue;
   }
 
@@ -125,6 +124,16 @@ class DivergenceHook : public Hook {
     return loss * focal_->alpha.value_or(alpha) * std::pow(1 - chance, focal_->gamma);
   }
 
+  void end_epoch(std::int64_t step) {
+    if (rises(last_epoch_, this_epoch_) && this_epoch_.mean() > kNotable * guessing_) {
+      warn_of_divergence(
+          concat("the training loss rises: its mean over the epoch that ends at step ", step,
+                 " is ", fixed(this_epoch_.mean(), 3), ", and over the epoch before it was ",
+                 fixed(last_epoch_.mean(), 3)));
+    }
+    last_epoch_ = std::exchange(this_epoch_, {});
+  }
+
   void warn_of_divergence(const std::string& what) {
     has_warned_ = true;
     const std::string text =
@@ -146,7 +155,7 @@ class DivergenceHook : public Hook {
   double sum_ = 0;
   std::int64_t count_ = 0;  // steps in the sum
   bool has_warned_ = false;
-  Quarters quarters_;
+  EpochLoss last_epoch_, this_epoch_;  // of the steps of this process
 };
 
 }  // namespace
