@@ -20,17 +20,18 @@ std::string find_library() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   const fs::path installed = (folder / "../lib/trainer").lexically_normal();
-  const fs::path wheel = (folder / "../trainer_cuda").lexically_normal();
+  const fs::path wheel = (folder / "../imagetrainer_cuda").lexically_normal();
   for (const fs::path& place : {folder, installed, wheel}) {
     if (fs::exists(place / kFile, error)) return (place / kFile).string();
   }
-  throw NoGpu(Cause::kNone,
-              concat("this program has no CUDA backend: there is no ", kFile, " in ",
-                     folder.string(), ", ", installed.string(), " or ", wheel.string(),
-                     "; install the wheel trainer-cuda if the program was installed by pip, build "
-                     "it with `cmake --build --preset release --target trainer_cuda` where the "
-                     "CUDA Toolkit, cuDNN and NCCL are installed, or name the file in the "
-                     "environment variable TRAINER_CUDA_PLUGIN"));
+  throw NoGpu(
+      Cause::kNone,
+      concat("this program has no CUDA backend: there is no ", kFile, " in ", folder.string(), ", ",
+             installed.string(), " or ", wheel.string(),
+             "; install the wheel imagetrainer-cuda if the program was installed by pip, "
+             "build it with `cmake --build --preset release --target trainer_cuda` where the "
+             "CUDA Toolkit, cuDNN and NCCL are installed, or name the file in the "
+             "environment variable TRAINER_CUDA_PLUGIN"));
 }
 
 NoGpu no_driver() {

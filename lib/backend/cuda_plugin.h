@@ -35,8 +35,8 @@ class CudaPlugin {
   // kNeeded rejects a machine without a driver before the library is opened. Plans need no driver.
   enum class Driver { kNeeded, kNotNeeded };
   // Opens the library at `path`; "": libtrainer_cuda.so beside the program, else in
-  // ../lib/trainer, where `cmake --install` puts it, else in ../trainer_cuda, where the wheel
-  // trainer-cuda puts it. Throws NoGpu.
+  // ../lib/trainer, where `cmake --install` puts it, else in ../imagetrainer_cuda, where the
+  // wheel imagetrainer-cuda puts it. Throws NoGpu.
   explicit CudaPlugin(const std::string& path, Driver driver = Driver::kNeeded);
 
   // Lists the GPUs, at least one. Throws NoGpu, or DeviceError if a GPU does not answer.

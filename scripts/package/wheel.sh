@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python wheels: trainer (the program with its libraries, configs, scripts, completions and manual page) and,
-# where the build has the CUDA plugin, trainer-cuda. `pip install trainer-*.whl` puts `trainer` on the PATH.
+# Builds the Python wheels: imagetrainer (the program with its libraries, configs, scripts, completions and manual page)
+# and, where the build has the CUDA plugin, imagetrainer-cuda. `pip install imagetrainer-*.whl` puts `trainer` on the
+# PATH. (The package `trainer` of PyPI is another program.)
 #
 #   scripts/package/wheel.sh [--build FOLDER] [--output FOLDER] [--check [RELEASE]]
 #
@@ -8,7 +9,8 @@
 # --check installs the wheel in a bare root of another Debian release (default: trixie) without network and trains
 # there; it needs root and a Debian mirror, and exits with 77 where the root cannot be made.
 #
-# auditwheel copies the libraries into the wheel and checks its tag: no symbol newer than glibc 2.35 (Ubuntu 22.04).
+# auditwheel copies the libraries into the wheel and checks its tag: no symbol newer than glibc 2.34 and libstdc++ 3.4.29
+# (RHEL 9, Amazon Linux 2023).
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -16,7 +18,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 source "$root/scripts/package/built_tree.sh"
 # shellcheck source=scripts/package/bare_root.sh
 source "$root/scripts/package/bare_root.sh"
-platform=manylinux_2_35_x86_64
+platform=manylinux_2_34_x86_64
 build='' output='' release=''
 while (($#)); do
   case $1 in
@@ -27,7 +29,7 @@ while (($#)); do
       shift
       if (($#)) && [[ $1 != --* ]]; then release=$1; shift; fi
       ;;
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "wheel.sh: unknown argument '$1'; --build, --output and --check are known" >&2; exit 2 ;;
   esac
 done
@@ -44,20 +46,35 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 version=$("$build/apps/trainer/trainer" --version | cut -d' ' -f2)
-read -r _ summary < <(grep -m1 CPACK_PACKAGE_DESCRIPTION_SUMMARY "$root/scripts/package/debian.cmake" | tr -d '")')
+packaged() { sed -nE "s/^set\(CPACK_PACKAGE_$1 \"(.*)\"\)/\1/p" "$root/scripts/package/debian.cmake"; }
+summary=$(packaged DESCRIPTION_SUMMARY) author=$(packaged VENDOR)
 
 # Debian's libcurl would bring the libraries of LDAP, Kerberos and SSH along.
 libcurl=$root/build/libcurl
 "$root/scripts/package/libcurl.sh" "$libcurl"
 export LD_LIBRARY_PATH=$libcurl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}  # for auditwheel and ldd
 
+# Of Debian's libraries, libgloo alone needs libstdc++ 3.4.30.
+older_libstdcxx() { "$python" "$root/scripts/package/older_libstdcxx.py" "$@"; }
+mkdir "$work/libgloo"
+cp -L "$(ldd "$build/apps/trainer/trainer" | sed -nE 's/.*libgloo.* => (\/[^ ]*) .*/\1/p')" "$work/libgloo/"
+older_libstdcxx "$work"/libgloo/*
+
 # Writes the dist-info of a wheel; standard input: further lines of METADATA.
 write_dist_info() {  # FOLDER NAME SUMMARY
   local info=$1/${2//-/_}-$version.dist-info
   mkdir -p "$info/licenses"
   cp "$root/LICENSE" "$info/licenses/"
-  printf 'Metadata-Version: 2.4\nName: %s\nVersion: %s\nSummary: %s\nLicense-File: LICENSE\nRequires-Python: >=3.8\n' \
-    "$2" "$version" "$3" > "$info/METADATA"
+  cat > "$info/METADATA" << METADATA
+Metadata-Version: 2.4
+Name: $2
+Version: $version
+Summary: $3
+Author: $author
+License-Expression: Apache-2.0
+License-File: LICENSE
+Requires-Python: >=3.8
+METADATA
   cat >> "$info/METADATA"
   printf 'Wheel-Version: 1.0\nGenerator: wheel.sh\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n' > "$info/WHEEL"
 }
@@ -85,7 +102,7 @@ make_wheel() {  # FOLDER [AUDITWHEEL_ARGUMENTS...]
   shift
   mkdir -p "$work/packed" "$work/repaired"
   "$python" -m wheel pack "$folder" --dest-dir "$work/packed" > "$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
-  if ! auditwheel repair --plat "$platform" --only-plat "$@" -w "$work/repaired" "$work/packed"/*.whl > "$work/log" 2>&1; then
+  if ! LD_LIBRARY_PATH=$work/libgloo:$LD_LIBRARY_PATH auditwheel repair --plat "$platform" --only-plat "$@" -w "$work/repaired" "$work/packed"/*.whl > "$work/log" 2>&1; then
     cat "$work/log" >&2
     auditwheel show "$work/packed"/*.whl >&2
     return 1
@@ -97,15 +114,16 @@ make_wheel() {  # FOLDER [AUDITWHEEL_ARGUMENTS...]
   echo "wheel.sh: $output/$wheel ($(($(stat -c %s "$output/$wheel") / 1024)) KiB)"
 }
 
-# ---- trainer
+# ---- imagetrainer
 cmake --install "$build" --component Unspecified --prefix "$work/prefix" --strip > "$work/log" 2>&1 ||
   { cat "$work/log" >&2; exit 1; }
-wheel=$work/trainer data=$work/trainer/trainer-$version.data
-mkdir -p "$wheel/trainer" "$data/data"
-mv "$work/prefix/bin/trainer" "$wheel/trainer/trainer"
+wheel=$work/imagetrainer data=$work/imagetrainer/imagetrainer-$version.data
+mkdir -p "$wheel/imagetrainer" "$data/data"
+mv "$work/prefix/bin/trainer" "$wheel/imagetrainer/trainer"
 mv "$work/prefix/share" "$data/data/share"
+older_libstdcxx "$wheel/imagetrainer/trainer"
 # The program finds its libraries relative to itself, so it lies in a package beside them, and not on the PATH.
-cat > "$wheel/trainer/__init__.py" << 'PYTHON'
+cat > "$wheel/imagetrainer/__init__.py" << 'PYTHON'
 """The program `trainer`, packed for pip."""
 
 import os
@@ -116,21 +134,21 @@ def main():
     """Replaces this process by the program, with the same arguments."""
     os.execv(os.path.join(os.path.dirname(os.path.abspath(__file__)), "trainer"), sys.argv)
 PYTHON
-cat > "$wheel/trainer/__main__.py" << 'PYTHON'
-import trainer
+cat > "$wheel/imagetrainer/__main__.py" << 'PYTHON'
+import imagetrainer
 
-trainer.main()
+imagetrainer.main()
 PYTHON
-write_dist_info "$wheel" trainer "$summary" < /dev/null
+write_dist_info "$wheel" imagetrainer "$summary" < /dev/null
 # pip makes the script of an entry point, also for an environment whose path has blanks, which a `#!` line cannot name.
-printf '[console_scripts]\ntrainer = trainer:main\n' > "$wheel/trainer-$version.dist-info/entry_points.txt"
-add_licences "$wheel" trainer "$build/apps/trainer/trainer"
+printf '[console_scripts]\ntrainer = imagetrainer:main\n' > "$wheel/imagetrainer-$version.dist-info/entry_points.txt"
+add_licences "$wheel" imagetrainer "$build/apps/trainer/trainer"
 make_wheel "$wheel"
-package=$(ls "$output/trainer-$version-"*.whl)
+package=$(ls "$output/imagetrainer-$version-"*.whl)
 
-# ---- trainer-cuda
-# CUDA, cuDNN and NCCL come from NVIDIA's wheels, at least in the version that the plugin was built with. Before CUDA 13
-# the wheels had other names (nvidia-cuda-runtime-cu12) and folders (nvidia/cuda_runtime).
+# ---- imagetrainer-cuda
+# CUDA, cuDNN and NCCL come from NVIDIA's wheels, in the minor versions that the plugin was built and checked with. Before
+# CUDA 13 the wheels had other names (nvidia-cuda-runtime-cu12) and folders (nvidia/cuda_runtime).
 header_version() {  # FILE PREFIX: "9.12" of cudnn_version.h
   sed -nE "s/^#define $2(MAJOR|MINOR) +([0-9]+).*/\2/p" "$1" | paste -sd.
 }
@@ -138,27 +156,31 @@ if [[ -f $build/apps/trainer/libtrainer_cuda.so ]]; then
   cached() { sed -nE "s/^$1:[A-Z]+=//p" "$build/CMakeCache.txt"; }
   cuda=$(ldd "$build/apps/trainer/libtrainer_cuda.so" | sed -nE 's/.*libcudart\.so\.([0-9]+).*/\1/p' | head -1)
   if ((${cuda:-0} < 13)); then
-    echo "wheel.sh: cannot make trainer-cuda: the CUDA plugin in $build is built with CUDA ${cuda:-?}, and its wheel" \
-      "depends on NVIDIA's wheels for CUDA 13 or newer; build the plugin with CUDA 13" >&2
+    echo "wheel.sh: cannot make imagetrainer-cuda: the CUDA plugin in $build is built with CUDA ${cuda:-?}, and its" \
+      "wheel depends on NVIDIA's wheels for CUDA 13 or newer; build the plugin with CUDA 13" >&2
     exit 1
   fi
+  toolkit=$(cached CUDAToolkit_BIN_DIR)/../include
+  runtime=$(sed -nE 's/^#define CUDART_VERSION +([0-9]+)0([0-9])0$/\1.\2/p' "$toolkit/cuda_runtime_api.h")
+  cublas=$(header_version "$toolkit/cublas_api.h" CUBLAS_VER_)
   cudnn=$(header_version "$(cached CUDNN_INCLUDE_DIR)/cudnn_version.h" CUDNN_)
   nccl=$(header_version "$(cached NCCL_INCLUDE_DIR)/nccl.h" NCCL_)
   cmake --install "$build" --component cuda --prefix "$work/cuda_prefix" --strip > "$work/log" 2>&1 ||
     { cat "$work/log" >&2; exit 1; }
-  wheel=$work/trainer_cuda
-  mkdir -p "$wheel/trainer_cuda"
-  mv "$work/cuda_prefix/lib/trainer/libtrainer_cuda.so" "$wheel/trainer_cuda/"
+  wheel=$work/imagetrainer_cuda
+  mkdir -p "$wheel/imagetrainer_cuda"
+  mv "$work/cuda_prefix/lib/trainer/libtrainer_cuda.so" "$wheel/imagetrainer_cuda/"
+  older_libstdcxx "$wheel/imagetrainer_cuda/libtrainer_cuda.so"
   # In the loader's terms: nvidia/ beside this package in site-packages.
   nvidia=\$ORIGIN/../nvidia
   patchelf --force-rpath --set-rpath "$nvidia/cu$cuda/lib:$nvidia/cudnn/lib:$nvidia/nccl/lib" \
-    "$wheel/trainer_cuda/libtrainer_cuda.so"
-  write_dist_info "$wheel" trainer-cuda "the CUDA backend of trainer" << METADATA
-Requires-Dist: trainer==$version
-Requires-Dist: nvidia-cuda-runtime>=$cuda,<$((cuda + 1))
-Requires-Dist: nvidia-cublas>=$cuda,<$((cuda + 1))
-Requires-Dist: nvidia-cudnn-cu$cuda>=$cudnn,<$((${cudnn%.*} + 1))
-Requires-Dist: nvidia-nccl-cu$cuda>=$nccl,<$((${nccl%.*} + 1))
+    "$wheel/imagetrainer_cuda/libtrainer_cuda.so"
+  write_dist_info "$wheel" imagetrainer-cuda "the CUDA backend of trainer" << METADATA
+Requires-Dist: imagetrainer==$version
+Requires-Dist: nvidia-cuda-runtime==$runtime.*
+Requires-Dist: nvidia-cublas==$cublas.*
+Requires-Dist: nvidia-cudnn-cu$cuda==$cudnn.*
+Requires-Dist: nvidia-nccl-cu$cuda==$nccl.*
 METADATA
   make_wheel "$wheel" --exclude 'libcudart.so.*' --exclude 'libcublas*.so.*' --exclude 'libcudnn*.so.*'
 fi

@@ -17,7 +17,7 @@ void write(const Path& file) {
 
 TEST_CASE("find_installed_file: a prefix and a wheel, the configs of each") {
   const TemporaryFolder folder;
-  for (const char* program : {"bin/trainer", "lib/python3.11/site-packages/trainer/trainer"}) {
+  for (const char* program : {"bin/trainer", "lib/python3.11/site-packages/imagetrainer/trainer"}) {
     CAPTURE(program);
     const Path prefix = folder.path() / Path(program).begin()->string() / "a prefix";
     const Path config = prefix / "share/trainer/configs/mnist.yaml";

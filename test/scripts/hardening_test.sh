@@ -26,6 +26,15 @@ has_not "the stack can be executed" 'GNU_STACK.* RWE ' --program-headers
 has_not "a segment can be written and executed" ' RWE ' --program-headers
 has_not "libraries are looked for in relative folders" '(RPATH|RUNPATH).*\[([^/$].*)?\]' --dynamic
 
+# The wheel is for systems with libstdc++ 3.4.29.
+source=$(option CMAKE_HOME_DIRECTORY)
+copy=$(mktemp)
+trap 'rm -f "$copy"' EXIT
+install -m 755 "$program" "$copy"
+python3 "$source/scripts/package/older_libstdcxx.py" "$copy" || fail "$program needs a newer libstdc++"
+[[ $(readelf --wide --version-info "$copy") != *GLIBCXX_3.4.30* ]] || fail "older_libstdcxx.py leaves GLIBCXX_3.4.30"
+[[ $("$copy" --version) == "$("$program" --version)" ]] || fail "the program does not start with older symbols"
+
 type=$(option CMAKE_BUILD_TYPE)
 if [[ $type == Debug || -n $(option TRAINER_SANITIZE) ]]; then
   echo "hardening_test: skipped: a build of type $type has no stack protectors"

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # The wheels of a built tree: installed without network in an empty environment, the program trains the digits, at most
-# 20 s after pip began; the plugin of trainer-cuda takes its libraries from the folders of NVIDIA's wheels. `bare` as
+# 20 s after pip began; the plugin of imagetrainer-cuda takes its libraries from the folders of NVIDIA's wheels. `bare` as
 # second argument repeats the training in a bare root of another Debian release.
 set -euo pipefail
 
 # shellcheck source=test/scripts/package_support.sh
 source "$(dirname "$0")/package_support.sh"
 make_package wheel.sh "$@"
-wheel=$(ls "$work"/trainer-*-py3-none-manylinux_2_35_x86_64.whl)
+wheel=$(ls "$work"/imagetrainer-*-py3-none-manylinux_2_34_x86_64.whl)
 bytes=$(stat -c %s "$wheel")
 ((bytes <= 40 << 20)) || fail "the wheel has $bytes bytes, more than 40 MiB"
 auditwheel=$(dirname "$("$source/scripts/python_env.sh" wheel)")/auditwheel
 shown=$("$auditwheel" show "$wheel" | tr '\n' ' ')
-[[ $shown =~ following\ platform\ tag:\ \"manylinux_2_([0-9]+)_x86_64\" ]] && ((BASH_REMATCH[1] <= 35)) ||
+[[ $shown =~ following\ platform\ tag:\ \"manylinux_2_([0-9]+)_x86_64\" ]] && ((BASH_REMATCH[1] <= 34)) ||
   fail "auditwheel show does not agree: $shown"
+
+metadata=$(unzip -p "$wheel" '*/METADATA')
+for line in "Name: imagetrainer" "Author: The trainer project" "License-Expression: Apache-2.0" "License-File: LICENSE"; do
+  grep -qx "$line" <<< "$metadata" || fail "the wheel has no '$line': $metadata"
+done
 
 python3 -m venv "$work/an environment"
 environment="$work/an environment"
@@ -33,7 +38,7 @@ echo "wheel_test: $milliseconds ms from pip install to the trained model, the wh
 code=0
 "$environment/bin/trainer" validate /nonexistent.yaml > /dev/null 2>&1 || code=$?
 ((code == 2)) || fail "a missing config exits with $code"
-[[ $(env -i "$environment/bin/python" -m trainer --version) == "$version" ]] || fail "python -m trainer does not run"
+[[ $(env -i "$environment/bin/python" -m imagetrainer --version) == "$version" ]] || fail "python -m imagetrainer does not run"
 
 for command in plan validate new; do
   "$environment/bin/trainer" "$command" configs/mnist.yaml > "$work/log" 2>&1 && fail "$command finds a config"
@@ -42,7 +47,7 @@ for command in plan validate new; do
 done
 
 # Every library comes from the wheel, or is one that every distribution has; none is for LDAP or Kerberos.
-program=$(echo "$environment"/lib/python3*/site-packages/trainer/trainer)
+program=$(echo "$environment"/lib/python3*/site-packages/imagetrainer/trainer)
 of_the_system='/(lib(c|m|dl|pthread|rt|stdc[+][+]|gcc_s|z)|ld-linux-x86-64)\.so\.[0-9]+$'
 while read -r library; do
   [[ $library == "$environment"/* || $library =~ $of_the_system ]] || fail "the program takes $library from the system"
@@ -60,14 +65,15 @@ while read -r file; do
 done < "$work/files"
 [[ -x $environment/share/trainer/datasets/mnist.sh ]] || fail "mnist.sh cannot be run"
 
-# ---- trainer-cuda
-plugin=$(ls "$work"/trainer_cuda-*.whl 2> /dev/null) || { echo "ok; this build has no CUDA plugin"; exit 0; }
+# ---- imagetrainer-cuda
+plugin=$(ls "$work"/imagetrainer_cuda-*.whl 2> /dev/null) || { echo "ok; this build has no CUDA plugin"; exit 0; }
 metadata=$(unzip -p "$plugin" '*/METADATA')
-for name in nvidia-cudnn-cu13 nvidia-nccl-cu13 nvidia-cublas nvidia-cuda-runtime trainer; do
-  grep -q "^Requires-Dist: ${name}[>=]" <<< "$metadata" || fail "trainer-cuda does not depend on $name: $metadata"
+grep -qx "Requires-Dist: imagetrainer==[0-9.]*" <<< "$metadata" || fail "the plugin is for no program: $metadata"
+for name in nvidia-cudnn-cu13 nvidia-nccl-cu13 nvidia-cublas nvidia-cuda-runtime; do
+  grep -qE "^Requires-Dist: $name==[0-9]+\.[0-9]+\.\*\$" <<< "$metadata" || fail "no minor version of $name: $metadata"
 done
 if "$environment/bin/pip" install --quiet --no-index "$plugin" > "$work/log" 2>&1; then
-  fail "trainer-cuda installs without NVIDIA's wheels"
+  fail "imagetrainer-cuda installs without NVIDIA's wheels"
 fi
 "$environment/bin/pip" install --quiet --no-index --no-deps "$plugin"
 # Links in the place of NVIDIA's wheels, which have 1.3 GB, to the libraries that the plugin was built with.
@@ -80,7 +86,7 @@ done
 loaded=$(env -i LD_DEBUG=libs "$environment/bin/trainer" plan "$environment/share/trainer/configs/digits.yaml" \
   --device h100 --set "data.path=$work/digits" 2>&1) || { tail -20 <<< "$loaded" >&2; fail "no plan for a GPU"; }
 for library in cu13/lib/libcudart.so.13 cu13/lib/libcublasLt.so.13 cudnn/lib/libcudnn.so.9; do
-  grep -qF "calling init: $packages/trainer_cuda/../nvidia/$library" <<< "$loaded" ||
+  grep -qF "calling init: $packages/imagetrainer_cuda/../nvidia/$library" <<< "$loaded" ||
     fail "$library was not loaded from the folder of NVIDIA's wheel"
 done
 echo "ok"

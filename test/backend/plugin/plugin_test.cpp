@@ -89,7 +89,7 @@ TEST_CASE("list_gpus: a build without a CUDA backend, the reason names the place
   const std::string said = reason(false);
   CHECK(contains(said, "no libtrainer_cuda.so in " + folder + ", "));
   CHECK(contains(said, "/lib/trainer or "));
-  CHECK(contains(said, "/trainer_cuda; install the wheel trainer-cuda"));
+  CHECK(contains(said, "/imagetrainer_cuda; install the wheel imagetrainer-cuda"));
   CHECK(contains(said, "`cmake --build --preset release --target trainer_cuda`"));
   CHECK(contains(said, "TRAINER_CUDA_PLUGIN"));
 }
@@ -121,8 +121,8 @@ TEST_CASE("list_gpus: a CUDA backend beside the program or in its lib folder, fo
   CHECK(std::system(list_without_driver.c_str()) != 0);
   fs::rename(library, program.parent_path() / "libtrainer_cuda.so");
   CHECK(std::system(list.c_str()) == 0);
-  // Wheels are installed as the folders trainer and trainer_cuda beside each other.
-  const fs::path wheel = folder.path() / "trainer_cuda";
+  // Wheels are installed as the folders imagetrainer and imagetrainer_cuda beside each other.
+  const fs::path wheel = folder.path() / "imagetrainer_cuda";
   fs::create_directories(wheel);
   fs::rename(program.parent_path() / "libtrainer_cuda.so", wheel / "libtrainer_cuda.so");
   CHECK(std::system(list.c_str()) == 0);
