@@ -156,6 +156,56 @@ TEST_CASE("Conv: channels, the numbers of the reference") {
   }
 }
 
+// check() also requires a 0 wherever the reference has one.
+TEST_CASE("Conv: the gradient of taps that meet only padding is 0") {
+  for (const std::int64_t size : {2, 3, 5}) {
+    for (const std::int64_t stride : {2, 3, 4}) {
+      for (const std::int64_t width : {1, 2, 3}) {
+        const std::int64_t before = (size - 1) / 2, after = size - 1 - before;
+        check(row(concat(size, "x", size, " stride ", stride, ", width ", width),
+                  {.kernel_h = size,
+                   .kernel_w = size,
+                   .stride = stride,
+                   .pad = {before, after, before, after},
+                   .in = size == 2 ? 1 : 16,
+                   .out = 15 + stride,
+                   .height = 6,
+                   .width = width},
+                  {2}));
+      }
+    }
+  }
+  const Spec pixel{.stride = 2, .pad = {1, 1, 1, 1}, .height = 1, .width = 1};
+  check(row("one pixel", pixel, {1, 3}));
+  Spec spec = pixel;
+  spec.in = spec.out = 64;
+  check(row("one pixel, 64 channels", spec, {9}));
+  spec = pixel;
+  spec.width = 8;
+  check(row("height 1", spec));
+  for (const std::int64_t groups : {2, 16}) {
+    spec = pixel;
+    spec.groups = groups;
+    check(row(concat(groups, " groups"), spec));
+  }
+  spec = pixel;
+  spec.stride = 1;
+  check(row("stride 1", spec));
+  spec.dilation = 3;
+  spec.pad = {3, 3, 3, 3};
+  check(row("dilated beyond the image", spec));
+  check(row("padded by more than the image", {.stride = 2, .pad = {0, 0, 5, 0}, .width = 2}));
+}
+
+TEST_CASE("Conv: the gradient of pixels that no window meets is 0") {
+  check(row("1x1 stride 3", {.kernel_h = 1, .kernel_w = 1, .stride = 3}));
+  check(row("2x2 stride 4, three channels", {.kernel_h = 2, .kernel_w = 2, .stride = 4, .in = 3}));
+  check(row("2x2 stride 3, depthwise",
+            {.kernel_h = 2, .kernel_w = 2, .stride = 3, .groups = 16, .pad = {0, 1, 0, 1}}));
+  check(row("1x1 stride 2, 2 groups",
+            {.kernel_h = 1, .kernel_w = 1, .stride = 2, .groups = 2, .in = 6, .out = 4}));
+}
+
 TEST_CASE("Conv: groups and depthwise convolutions, the numbers of the reference") {
   check(row("2 groups of 16", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 32, .out = 32}));
   check(row("2 groups of 3", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 6, .out = 4}));

@@ -135,6 +135,74 @@ void note_distance(const Case& c, const Setup& setup, std::int64_t samples, doub
   std::ofstream(path, std::ios::app) << line << std::flush;
 }
 
+// Returns whether `got` is 0 wherever `expected` is: gradients that are 0 by shape are exactly 0.
+bool has_zeros(const std::vector<float>& got, const std::vector<double>& expected) {
+  std::size_t i = 0;
+  while (i < got.size() && (expected[i] != 0 || got[i] == 0)) ++i;
+  return i == got.size();
+}
+
+// Large numbers in the memory in which the programs of a CPU backend compute, so that a step that
+// reads what no step has written gives another result.
+class Poison {
+ public:
+  // Reserves the memory, which programs that are compiled later use.
+  Poison(backend::Backend& backend, int lanes) : backend_(backend), lanes_(lanes) {
+    compile(kReserved);
+  }
+
+  // Fills the memory of the program.
+  void fill(const Runner& program) {
+    std::int64_t bytes = 1 << 16;
+    while (bytes < arena_bytes(program)) bytes *= 2;
+    REQUIRE(bytes <= kReserved);
+    auto& runner = runners_[bytes];
+    if (!runner) runner = compile(bytes);
+    // Each byte is 0x7f: a number near the largest one of float32 and of bfloat16.
+    const float value = std::bit_cast<float>(0x7f7f7f7fU);
+    const std::size_t count = static_cast<std::size_t>(bytes) / sizeof value * lanes_;
+    runner->run(lanes_, {std::vector<double>(count, static_cast<double>(value))});
+  }
+
+ private:
+  static constexpr std::int64_t kReserved = 16 << 20;
+
+  // Compiles a program whose only value takes `bytes` of memory, on each lane.
+  std::unique_ptr<Runner> compile(std::int64_t bytes) {
+    Builder builder(DType::kFloat32);
+    const ValueId x = builder.input({kBatch, bytes / static_cast<std::int64_t>(sizeof(float))});
+    builder.output(builder.add1(graph::Activate{{graph::Activation::Kind::kRelu, 0}}, {x}));
+    CompileOptions options;
+    options.max_samples = lanes_;
+    return std::make_unique<Runner>(backend_, builder.graph, options);
+  }
+
+  static std::int64_t arena_bytes(const Runner& program) {
+    std::ostringstream printed;
+    program.print(printed);
+    const std::string text = printed.str(), mark = "arena ";
+    std::int64_t most = 0;
+    for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;) {
+      at += mark.size();
+      most = std::max(most, static_cast<std::int64_t>(std::atoll(text.c_str() + at)));
+    }
+    return most;
+  }
+
+  backend::Backend& backend_;
+  int lanes_;
+  std::map<std::int64_t, std::unique_ptr<Runner>> runners_;
+};
+
+// Returns the poison of a setup's backend; null if it is not the CPU backend.
+Poison* find_poison(const Setup& setup) {
+  if (setup.instruction_set == kReference || setup.instruction_set == kCuda) return nullptr;
+  static std::map<backend::Backend*, std::unique_ptr<Poison>> all;
+  auto& poison = all[&open(setup)];
+  if (!poison) poison = std::make_unique<Poison>(open(setup), setup.lanes);
+  return poison.get();
+}
+
 void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   Builder builder(setup.type);
   c.build(builder);
@@ -146,6 +214,7 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   graph::verify(graph);
 
   const Contents contents = contents_of(builder, samples);
+  Poison* const poison = find_poison(setup);
   Runner runner(open(setup), graph, options_for(c, samples));
   Reference reference(graph);
   for (const auto& [name, values] : contents.kept) {
@@ -159,10 +228,14 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   double worst = 0;
   // The second run finds memory as the first left it.
   for (int run = 0; run < 2; ++run) {
+    if (run == 0 && poison != nullptr) poison->fill(runner);
     const auto got = runner.run(samples, contents.inputs, scalars);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double d = distance(got[i], expected[i]);
       worst = d <= worst ? worst : d;  // a NaN is the worst
+      CHECK_MESSAGE(has_zeros(got[i], expected[i]), c.name, ", ", to_string(setup), ", batch ",
+                    samples, ", output ", i, " (", graph[graph.outputs[i]].name,
+                    "): another number where 0 is expected");
       CHECK_MESSAGE(d <= tolerance, c.name, ", ", to_string(setup), ", batch ", samples, ", run ",
                     run, ", output ", i, " (", graph[graph.outputs[i]].name,
                     "): relative distance ", d);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "backend/cpu/dnnl.h"
@@ -103,6 +104,38 @@ Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t cha
   return {x[0], window.output(x[1], 0), window.output(x[2], 1), channels};
 }
 
+// Returns whether a tap of the kernel meets a pixel of the image along an axis. A tap that does not
+// meets only padding.
+bool meets_image(const graph::Window& w, int axis, std::int64_t tap, std::int64_t extent) {
+  const std::int64_t first = tap * w.dilation[axis] - w.pad_before[axis];
+  for (std::int64_t i = 0; i < w.output(extent, axis); ++i) {
+    const std::int64_t pixel = first + i * w.stride[axis];
+    if (pixel >= 0 && pixel < extent) return true;
+  }
+  return false;
+}
+
+// Adds a step that makes the gradient of taps that meet only padding 0, if there are any. oneDNN's
+// kernels for bfloat16 do not write it.
+void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x,
+                        const Operand& dkernel) {
+  const std::int64_t tap_size = dkernel.shape[2] * dkernel.shape[3];
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t i = 0; i < w.size[0]; ++i) {
+    for (std::int64_t j = 0; j < w.size[1]; ++j) {
+      if (meets_image(w, 0, i, x[1]) && meets_image(w, 1, j, x[2])) continue;
+      offsets.push_back((i * w.size[1] + j) * tap_size);
+    }
+  }
+  if (offsets.empty()) return;
+  l.use(dkernel.buffer);
+  l.step("clear", [=, buffer = dkernel.buffer](const StepContext& c) {
+    for (const std::int64_t offset : offsets) {
+      std::fill_n(c.at<float>(buffer) + offset, tap_size, 0.0f);
+    }
+  });
+}
+
 }  // namespace
 
 template <>
@@ -203,6 +236,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
     l.use(dkernel.buffer);
     dnnl_reorder_step(l, wanted, target, p.kernel, dkernel.buffer);
   }
+  clear_padding_taps(l, op.window, x0.shape, dkernel);
 }
 
 }  // namespace trainer::backend::cpu
