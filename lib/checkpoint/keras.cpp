@@ -139,9 +139,9 @@ void write_keras3(hdf5::Writer& file, const std::vector<KerasLayer>& layers,
 
 }  // namespace
 
-std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> content,
-                                  std::vector<std::string>* classes) {
-  Reader file(source, content);
+std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> bytes,
+                                  std::vector<std::string>* classes, Content content) {
+  Reader file(source, bytes, content);
   if (classes != nullptr && file.has_texts("/", kClassNames)) {
     *classes = file.texts("/", kClassNames);
     for (std::string& name : *classes) name = printable(name);

@@ -16,8 +16,9 @@ namespace trainer::checkpoint {
 // Returns the tensors of one of Keras's HDF5 files in memory. `source` names it in messages.
 // `classes`, unless null, becomes the printable names in the attribute class_names, which
 // write_keras_h5() writes.
-std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> content,
-                                  std::vector<std::string>* classes = nullptr);
+std::vector<Tensor> read_keras_h5(const std::string& source, std::span<const std::uint8_t> bytes,
+                                  std::vector<std::string>* classes = nullptr,
+                                  Content content = Content::kAll);
 
 // One layer of a Keras file: its name, Keras's class ("Conv2D") and its weights in Keras's order. A
 // "Sequential" inside a model has layers in place of weights.

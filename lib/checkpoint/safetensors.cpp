@@ -7,9 +7,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/numbers/half.h"
+#include "base/text.h"
 #include "checkpoint/file_kind.h"
 
 namespace trainer::checkpoint {
@@ -93,13 +95,6 @@ void convert(const Bytes& raw, std::vector<float>& values, Convert&& to_float) {
   }
 }
 
-// A tensor's place according to the header.
-struct Entry {
-  std::string name, dtype;
-  Shape shape;
-  std::uint64_t begin = 0, end = 0;
-};
-
 // Reads a header before it is parsed and stops at the first problem. (A callback of parse() could
 // check the same, but would look at all tensors after each of them.)
 class HeaderCheck final : public nlohmann::json_sax<Json> {
@@ -151,9 +146,54 @@ class HeaderCheck final : public nlohmann::json_sax<Json> {
   std::string problem_;
 };
 
-std::uint64_t find_width(const std::string& dtype) {
-  return dtype == "F32" ? 4 : dtype == "F16" || dtype == "BF16" ? 2 : dtype == "F64" ? 8 : 0;
+// A type of elements that can be read.
+struct ElementType {
+  std::string_view name;
+  std::uint64_t bytes;
+  void (*convert)(const Bytes& raw, std::vector<float>& values);
+  bool is_integer = false;
+};
+
+template <class T>
+void convert_numbers(const Bytes& raw, std::vector<float>& values) {
+  convert<T>(raw, values, [](T value) { return static_cast<float>(value); });
 }
+
+constexpr ElementType kTypes[] = {
+    {"F32", 4, convert_numbers<float>},
+    {"F64", 8, convert_numbers<double>},
+    {"F16", 2,
+     [](const Bytes& raw, std::vector<float>& values) {
+       convert<std::uint16_t>(raw, values, float16_to_float);
+     }},
+    {"BF16", 2,
+     [](const Bytes& raw, std::vector<float>& values) {
+       convert<std::uint16_t>(raw, values, bfloat16_to_float);
+     }},
+    {"I64", 8, convert_numbers<std::int64_t>, true},
+    {"I32", 4, convert_numbers<std::int32_t>, true},
+    {"I16", 2, convert_numbers<std::int16_t>, true},
+    {"I8", 1, convert_numbers<std::int8_t>, true},
+    {"U64", 8, convert_numbers<std::uint64_t>, true},
+    {"U32", 4, convert_numbers<std::uint32_t>, true},
+    {"U16", 2, convert_numbers<std::uint16_t>, true},
+    {"U8", 1, convert_numbers<std::uint8_t>, true},
+    {"BOOL", 1, convert_numbers<std::uint8_t>, true},
+};
+
+// Returns null for a type that cannot be read.
+const ElementType* find_type(const std::string& name) {
+  const auto* found = std::ranges::find(kTypes, name, &ElementType::name);
+  return found == std::end(kTypes) ? nullptr : found;
+}
+
+// A tensor's place according to the header.
+struct Entry {
+  std::string name;
+  const ElementType* type = nullptr;
+  Shape shape;
+  std::uint64_t begin = 0, end = 0;
+};
 
 class File {
  public:
@@ -166,12 +206,16 @@ class File {
     if (!in_) throw DataError(path, "cannot open");
   }
 
-  TensorFile read() {
+  TensorFile read(Content content) {
     const Json header = read_header();
     TensorFile file;
     read_metadata(header, file.metadata);
     check_header(header, file.metadata);
     const std::vector<Entry> entries = read_entries(header);
+    if (content == Content::kShapes) {
+      for (const Entry& entry : entries) file.tensors.push_back(make_tensor(entry));
+      return file;
+    }
     Sha256 sha;
     Bytes raw;
     for (const Entry& entry : entries) file.tensors.push_back(read_tensor(entry, raw, sha));
@@ -249,8 +293,9 @@ class File {
     Entry entry;
     entry.name = name;
     std::uint64_t elements = 1;
+    std::string type;
     try {
-      entry.dtype = value.at("dtype").get<std::string>();
+      type = value.at("dtype").get<std::string>();
       const Json& offsets = value.at("data_offsets");
       if (offsets.size() != 2) fail("tensor " + name + ": data_offsets must be two numbers");
       entry.begin = offsets.at(0).get<std::uint64_t>();
@@ -267,18 +312,19 @@ class File {
     } catch (const nlohmann::json::exception&) {
       fail("tensor " + name + ": needs dtype, shape and data_offsets; the header is damaged");
     }
-    const std::uint64_t width = find_width(entry.dtype);
-    if (width == 0) {
-      fail(concat("tensor ", name, ": has the type ", entry.dtype,
-                  "; F32, F16, BF16 and F64 can be read"));
+    entry.type = find_type(type);
+    if (entry.type == nullptr) {
+      fail(concat("tensor ", name, ": has the type ", printable(type),
+                  "; F32, F16, BF16, F64 and integers can be read"));
     }
     if (entry.begin > entry.end || entry.end > size_ - data_) {
       fail(concat("tensor ", name, ": lies at ", entry.begin, " to ", entry.end, " of ",
                   size_ - data_, " bytes: the file is truncated or damaged"));
     }
     std::uint64_t bytes = 0;
-    if (__builtin_mul_overflow(elements, width, &bytes) || bytes != entry.end - entry.begin) {
-      fail(concat("tensor ", name, ": ", entry.dtype, " ", to_string(entry.shape), " needs ", bytes,
+    if (__builtin_mul_overflow(elements, entry.type->bytes, &bytes) ||
+        bytes != entry.end - entry.begin) {
+      fail(concat("tensor ", name, ": ", type, " ", to_string(entry.shape), " needs ", bytes,
                   " bytes, its offsets span ", entry.end - entry.begin));
     }
     return entry;
@@ -307,12 +353,16 @@ class File {
     return entries;
   }
 
+  static Tensor make_tensor(const Entry& entry) {
+    return {entry.name, entry.shape, {}, entry.type->is_integer};
+  }
+
   // Reads float32 in place; other types through `raw`.
   Tensor read_tensor(const Entry& entry, Bytes& raw, Sha256& sha) {
-    Tensor tensor{entry.name, entry.shape, {}};
+    Tensor tensor = make_tensor(entry);
     tensor.values.resize(entry.shape.elements());
     const std::uint64_t size = entry.end - entry.begin;
-    if (entry.dtype == "F32") {
+    if (entry.type->name == "F32") {
       read_bytes(tensor.values.data(), size);
       sha.update(float_bytes(tensor.values));
       return tensor;
@@ -320,13 +370,7 @@ class File {
     raw.resize(size);
     read_bytes(raw.data(), size);
     sha.update(raw);
-    if (entry.dtype == "F64") {
-      convert<double>(raw, tensor.values, [](double v) { return static_cast<float>(v); });
-    } else if (entry.dtype == "F16") {
-      convert<std::uint16_t>(raw, tensor.values, float16_to_float);
-    } else {
-      convert<std::uint16_t>(raw, tensor.values, bfloat16_to_float);
-    }
+    entry.type->convert(raw, tensor.values);
     return tensor;
   }
 
@@ -348,9 +392,9 @@ void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
   write_file_atomic(path, pieces);
 }
 
-TensorFile read_safetensors(const Path& path) {
+TensorFile read_safetensors(const Path& path, Content content) {
   if (std::filesystem::is_directory(path)) throw DataError(path, "is a folder, expected a file");
-  return File(path).read();
+  return File(path).read(content);
 }
 
 TensorFile read_checkpoint(const Path& path) {

@@ -182,6 +182,15 @@ std::optional<TensorFile> Store::load_latest(std::vector<std::string>& warnings)
   return load_newest(folder_, warnings);
 }
 
+Path find_weight_file(const Path& run_or_file) {
+  const Path folder = run_or_file / "checkpoints";
+  if (!std::filesystem::is_directory(folder)) return run_or_file;
+  if (Path best = folder / kBest; std::filesystem::exists(best)) return best;
+  const std::vector<Saved> saved = list_checkpoints(folder);
+  if (saved.empty()) throw DataError(run_or_file, "is a run folder without a checkpoint");
+  return saved.back().path;
+}
+
 Path find_checkpoints(const Path& run) {
   if (!std::filesystem::exists(run)) {
     throw DataError(run,

@@ -55,6 +55,10 @@ std::vector<Saved> list_checkpoints(const Path& folder);
 TensorFile load_best(const Path& run_or_file);
 TensorFile load_last(const Path& run_or_file, std::vector<std::string>& warnings);
 
+// Returns the best checkpoint of a run folder, or else its newest one; returns other paths
+// unchanged. Throws DataError for a run folder without a checkpoint.
+Path find_weight_file(const Path& run_or_file);
+
 // Returns the folder of a run's checkpoints, which may be given itself, and returns a file
 // unchanged. Throws DataError if the path does not exist.
 Path find_checkpoints(const Path& run);

@@ -13,7 +13,11 @@ struct Tensor {
   std::string name;
   Shape shape;
   std::vector<float> values;
+  bool is_integer = false;  // the file holds integers, which no weight of a model has
 };
+
+// What is read of a file: all, or the names, shapes and types of its tensors, without values.
+enum class Content { kAll, kShapes };
 
 // The state besides tensors, as text: step counters, best metric, class names, data fingerprint.
 using Metadata = std::map<std::string, std::string>;

@@ -112,6 +112,26 @@ TEST_CASE("read_safetensors: float16, bfloat16 and double tensors, converted to 
   CHECK(file.tensors[2].values == std::vector<float>{0.1f});
 }
 
+TEST_CASE("read_safetensors: integers, converted to float and marked") {
+  const TemporaryFolder folder;
+  const std::string header = R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+                             R"("b":{"dtype":"I32","shape":[1],"data_offsets":[8,12]},)"
+                             R"("c":{"dtype":"U16","shape":[1],"data_offsets":[12,14]},)"
+                             R"("d":{"dtype":"I8","shape":[2],"data_offsets":[14,16]},)"
+                             R"("e":{"dtype":"BOOL","shape":[1],"data_offsets":[16,17]},)"
+                             R"("f":{"dtype":"F32","shape":[1],"data_offsets":[17,21]}})";
+  const std::string data = raw_bytes<std::int64_t>({-70000}) + raw_bytes<std::int32_t>({-5}) +
+                           raw_bytes<std::uint16_t>({65535}) + raw_bytes<std::int8_t>({-1, 127}) +
+                           raw_bytes<std::uint8_t>({1}) + raw_bytes<float>({0.5f});
+  const TensorFile file = read_safetensors(write_raw(folder, header, data));
+  const std::vector<std::vector<float>> expected{{-70000}, {-5}, {65535}, {-1, 127}, {1}, {0.5f}};
+  REQUIRE(file.tensors.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(file.tensors[i].values == expected[i]);
+    CHECK(file.tensors[i].is_integer == (file.tensors[i].name != "f"));
+  }
+}
+
 TEST_CASE("read_safetensors: any changed byte and any cut, an error") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
@@ -149,7 +169,7 @@ TEST_CASE(
   refuses(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "truncated");
   refuses(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "needs 12 bytes");
   refuses(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "end at byte 4 of 8");
-  refuses(R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", "I64");
+  refuses(R"({"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}})", "has the type C64");
   refuses(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", "shape");
   refuses(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
           "impossibly large");

@@ -23,6 +23,7 @@ struct Dataset {
   std::vector<std::uint64_t> extents;
   std::uint64_t elements = 0;
   std::vector<Filter> filters;  // in the order in which they were applied
+  Content content = Content::kAll;
 
   std::uint64_t bytes() const { return elements * type.bytes; }
   // Throws unless `stored` bytes can be all elements.
@@ -236,10 +237,11 @@ void read_chunked(const Dataset& dataset, Fields& layout, std::vector<float>& va
   const auto tree = layout.next<std::uint64_t>();
   std::vector<std::uint64_t> box;
   for (std::size_t dim = 0; dim < rank; ++dim) box.push_back(layout.next<std::uint32_t>());
-  Chunks(dataset, std::move(box)).read(tree, values);
+  if (dataset.content == Content::kAll) Chunks(dataset, std::move(box)).read(tree, values);
 }
 
 void read_whole(const Dataset& dataset, View stored, std::vector<float>& values) {
+  if (dataset.content == Content::kShapes) return;
   values.resize(dataset.elements);
   convert(dataset.type, stored.first(dataset.bytes()), values.data());
 }
@@ -269,7 +271,7 @@ void read_layout(const Dataset& dataset, View message, std::vector<float>& value
 }  // namespace
 
 Tensor read_numbers(Input& input, const Object& object, const std::string& path,
-                    const std::string& name) {
+                    const std::string& name, Content content) {
   if (object.find(MessageType::kExternalFiles) != nullptr) {
     input.unsupported("a dataset in another file");
   }
@@ -278,14 +280,16 @@ Tensor read_numbers(Input& input, const Object& object, const std::string& path,
   const std::optional<std::uint64_t> elements = space.elements();
   if (space.is_null) input.fail("'" + path + "' holds no numbers");
   if (!elements) input.fail("'" + path + "' is impossibly large: the file is damaged");
-  Dataset dataset{input, path, {}, space.extents, *elements, read_filters(input, object)};
+  Dataset dataset{input, path, {}, space.extents, *elements, read_filters(input, object), content};
   dataset.type = read_datatype(input, find_message(input, object, MessageType::kDatatype, path));
   if (dataset.type.kind != Datatype::Kind::kInteger &&
       dataset.type.kind != Datatype::Kind::kFloat && dataset.type.kind != Datatype::Kind::kBfloat) {
     input.fail("'" + path + "' holds no numbers");
   }
-  Tensor tensor{
-      name, Shape(std::vector<std::int64_t>(space.extents.begin(), space.extents.end())), {}};
+  Tensor tensor{name,
+                Shape(std::vector<std::int64_t>(space.extents.begin(), space.extents.end())),
+                {},
+                dataset.type.kind == Datatype::Kind::kInteger};
   const View layout = find_message(input, object, MessageType::kLayout, path);
   if (dataset.elements > 0) read_layout(dataset, layout, tensor.values);
   return tensor;

@@ -8,9 +8,9 @@
 
 namespace trainer::checkpoint::hdf5 {
 
-// Returns the numbers of a dataset as float32. `path` names the dataset in errors. Allocates memory
-// only for numbers whose bytes the file holds.
+// Returns the numbers of a dataset as float32; with kShapes none, once the file can hold them.
+// `path` names the dataset in errors. Allocates memory only for numbers whose bytes the file holds.
 Tensor read_numbers(Input& input, const Object& dataset, const std::string& path,
-                    const std::string& name);
+                    const std::string& name, Content content);
 
 }  // namespace trainer::checkpoint::hdf5

@@ -16,8 +16,8 @@ const Named* entry(const std::vector<Named>& all, std::string_view name) {
 
 }  // namespace
 
-Reader::Reader(std::string path, View content)
-    : input_(std::move(path), content), root_(root_address(input_)) {
+Reader::Reader(std::string path, View bytes, Content content)
+    : content_(content), input_(std::move(path), bytes), root_(root_address(input_)) {
   object_at(root_);
 }
 
@@ -86,7 +86,7 @@ std::vector<std::string> Reader::texts(const std::string& object_path,
 }
 
 Tensor Reader::tensor(const std::string& dataset, const std::string& name) {
-  return read_numbers(input_, object(dataset), dataset, name);
+  return read_numbers(input_, object(dataset), dataset, name, content_);
 }
 
 }  // namespace trainer::checkpoint::hdf5

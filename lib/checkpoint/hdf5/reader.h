@@ -17,7 +17,7 @@ namespace trainer::checkpoint::hdf5 {
 // most a few times the memory of its unpacked content.
 class Reader {
  public:
-  Reader(std::string path, View content);
+  Reader(std::string path, View bytes, Content content = Content::kAll);
 
   // Returns the groups and datasets directly below a group, in the order of their names.
   struct Children {
@@ -31,7 +31,7 @@ class Reader {
   // long lists into pieces "<name>0", "<name>1".
   std::vector<std::string> texts(const std::string& object, const std::string& attribute);
   bool has_texts(const std::string& object, const std::string& attribute);
-  // Returns a dataset of numbers as float32, in a tensor named `name`.
+  // Returns a dataset of numbers as float32, in a tensor named `name`; without them for kShapes.
   Tensor tensor(const std::string& dataset, const std::string& name);
   [[noreturn]] void fail(const std::string& what) const { input_.fail(what); }
 
@@ -41,6 +41,7 @@ class Reader {
   // Returns the address of the object, or kUndefined.
   std::uint64_t find(const std::string& path);
 
+  Content content_;
   Input input_;
   std::uint64_t root_;
   std::map<std::uint64_t, Object> objects_;  // keyed by address
