@@ -9,6 +9,8 @@ inline constexpr char kBackboneAlpha[] = "model.backbone.alpha";
 inline constexpr char kBackboneFreeze[] = "model.backbone.freeze";
 inline constexpr char kBackboneName[] = "model.backbone.name";
 inline constexpr char kBackboneUnfreeze[] = "model.backbone.unfreeze";
+inline constexpr char kBackboneVariant[] = "model.backbone.variant";
+inline constexpr char kBackboneWeights[] = "model.backbone.weights";
 inline constexpr char kCollective[] = "parallel.collective";
 inline constexpr char kBucketMb[] = "parallel.bucket_mb";
 inline constexpr char kCacheFeatures[] = "train.cache_features";
@@ -37,5 +39,6 @@ inline constexpr char kShard[] = "parallel.shard";
 inline constexpr char kStrategy[] = "parallel.strategy";
 inline constexpr char kThreads[] = "parallel.threads";
 inline constexpr char kTrainBatchSize[] = "train.batch_size";
+inline constexpr char kWeights[] = "model.weights";
 
 }  // namespace trainer::config::keys

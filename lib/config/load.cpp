@@ -12,6 +12,7 @@
 #include "config/hints.h"
 #include "config/paths.h"
 #include "config/pretrained.h"
+#include "config/variant.h"
 #include "config/yaml/rounds.h"
 
 namespace trainer::config {
@@ -88,7 +89,7 @@ void take_scaled_decode_from_antialias(Decoded& decoded) {
 // Sets the preprocessing to that with which the weights of the backbone were trained.
 void take_preprocess_from_backbone(Config& config) {
   if (!config.model.backbone || config.data.preprocess || config.data.normalize) return;
-  config.data.preprocess = default_preprocess(config.model.backbone->name);
+  config.data.preprocess = default_preprocess(*config.model.backbone);
 }
 
 }  // namespace
@@ -126,16 +127,29 @@ LoadedConfig with_name(Decoded decoded, const std::string& file) {
   return {decoded.config, origins_of_leaves(decoded)};
 }
 
-}  // namespace
-
-LoadedConfig parse_config(const std::string& text, const std::string& file,
-                          const std::vector<Override>& overrides, const Environment& environment) {
+// Reads a config, of which paths may still be relative to its file.
+LoadedConfig read_config(const std::string& text, const std::string& file,
+                         const std::vector<Override>& overrides, const Environment& environment) {
   std::vector<Diagnostic> diagnostics;
   Node root = read_tree(text, file, environment, diagnostics);
   Decoded decoded = decode_tree(std::move(root), overrides, environment, diagnostics);
   find_imagenet_weights(decoded.config, environment);
-  take_preprocess_from_backbone(decoded.config);
   return with_name(std::move(decoded), file);
+}
+
+// Sets what the file of a backbone's weights decides.
+void resolve_backbone(LoadedConfig& loaded) {
+  resolve_variant(loaded);
+  take_preprocess_from_backbone(loaded.config);
+}
+
+}  // namespace
+
+LoadedConfig parse_config(const std::string& text, const std::string& file,
+                          const std::vector<Override>& overrides, const Environment& environment) {
+  LoadedConfig loaded = read_config(text, file, overrides, environment);
+  resolve_backbone(loaded);
+  return loaded;
 }
 
 LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
@@ -145,7 +159,10 @@ LoadedConfig parse_recorded_config(const std::string& text, const std::string& f
   Node root = read_recorded_tree(text, file, diagnostics);
   Decoded decoded = decode_tree(std::move(root), overrides, environment, diagnostics);
   decoded.config.data.folders = FolderAccess::kReadOnly;
-  // The file has the weights itself, so that no weight file is searched.
+  // The file has the weights itself, so that no weight file is searched or read.
+  if (std::optional<Backbone>& backbone = decoded.config.model.backbone) {
+    backbone->variant = find_variant(*backbone);
+  }
   take_preprocess_from_backbone(decoded.config);
   LoadedConfig loaded = with_name(std::move(decoded), file);
   if (loaded.origins.at("run.mlflow").kind == Origin::Kind::kFile) loaded.config.run.mlflow.clear();
@@ -170,8 +187,9 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
   if (const std::string hint = list_hint(text, path); !hint.empty()) {
     throw ConfigError(SourceLoc{path, 0, 0}, hint);
   }
-  LoadedConfig loaded = parse_config(text, path, overrides, environment);
+  LoadedConfig loaded = read_config(text, path, overrides, environment);
   find_paths_beside_file(loaded);
+  resolve_backbone(loaded);
   return loaded;
 }
 

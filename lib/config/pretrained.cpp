@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "checkpoint/weights.h"
 
 namespace trainer::config {
 namespace {
@@ -13,56 +14,75 @@ namespace {
 namespace fs = std::filesystem;
 using BackboneName = Backbone::Name;
 
-// The ImageNet weights of a backbone.
+// The ImageNet weights of a variant of a backbone.
 struct Pretrained {
   Backbone::Name name;
+  Backbone::Variant variant;
   const char* python_class;
+  const char* first_block_layer;
   PreprocessPreset preset;
   const char* file;  // % stands for alpha, and * for `no_top` if the classifier is left out
   const char* no_top = "_notop";
   std::int64_t side = 224;  // the height and width of the training images
 };
 
+constexpr auto kKeras = Backbone::Variant::kKeras;
+constexpr auto kTorchvision = Backbone::Variant::kTorchvision;
+
 constexpr Pretrained kPretrained[] = {
-    {BackboneName::kVgg16, "VGG16", PreprocessPreset::kCaffe,
+    {BackboneName::kVgg16, kKeras, "VGG16", "block1_conv1", PreprocessPreset::kCaffe,
      "vgg16_weights_tf_dim_ordering_tf_kernels*.h5"},
-    {BackboneName::kMobileNetV2, "MobileNetV2", PreprocessPreset::kTf,
-     "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_%_224*.h5", "_no_top"},
-    {BackboneName::kResNet50, "ResNet50", PreprocessPreset::kCaffe,
+    {BackboneName::kVgg16, kTorchvision, "vgg16", "features.0", PreprocessPreset::kTorch,
+     "vgg16-397923af.safetensors"},
+    {BackboneName::kMobileNetV2, kKeras, "MobileNetV2", "expanded_conv_depthwise",
+     PreprocessPreset::kTf, "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_%_224*.h5", "_no_top"},
+    {BackboneName::kResNet50, kKeras, "ResNet50", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
      "resnet50_weights_tf_dim_ordering_tf_kernels*.h5"},
-    {BackboneName::kResNet18, "ResNet18", PreprocessPreset::kTorch,
+    {BackboneName::kResNet50, kTorchvision, "resnet50", "layer1.0.conv1", PreprocessPreset::kTorch,
+     "resnet50-0676ba61.safetensors"},
+    {BackboneName::kResNet18, kTorchvision, "resnet18", "layer1.0.conv1", PreprocessPreset::kTorch,
      "resnet18-f37072fd.safetensors"},
-    {BackboneName::kResNet34, "ResNet34", PreprocessPreset::kTorch,
+    {BackboneName::kResNet34, kTorchvision, "resnet34", "layer1.0.conv1", PreprocessPreset::kTorch,
      "resnet34-b627a593.safetensors"},
-    {BackboneName::kResNet101, "ResNet101", PreprocessPreset::kCaffe,
+    {BackboneName::kResNet101, kKeras, "ResNet101", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
      "resnet101_weights_tf_dim_ordering_tf_kernels*.h5"},
-    {BackboneName::kDenseNet121, "DenseNet121", PreprocessPreset::kTorch,
-     "densenet121_weights_tf_dim_ordering_tf_kernels*.h5"},
-    {BackboneName::kEfficientNetB0, "EfficientNetB0", PreprocessPreset::kTorch,
-     "efficientnetb0*.h5"},
-    {BackboneName::kEfficientNetB1, "EfficientNetB1", PreprocessPreset::kTorch,
-     "efficientnetb1*.h5", "_notop", 240},
-    {BackboneName::kEfficientNetB2, "EfficientNetB2", PreprocessPreset::kTorch,
-     "efficientnetb2*.h5", "_notop", 260},
-    {BackboneName::kEfficientNetB3, "EfficientNetB3", PreprocessPreset::kTorch,
-     "efficientnetb3*.h5", "_notop", 300},
-    {BackboneName::kMobileNetV3Small, "MobileNetV3Small", PreprocessPreset::kTf,
-     "weights_mobilenet_v3_small_224_%_float*.h5", "_no_top_v2"},
-    {BackboneName::kMobileNetV3Large, "MobileNetV3Large", PreprocessPreset::kTf,
-     "weights_mobilenet_v3_large_224_%_float*.h5", "_no_top_v2"},
-    {BackboneName::kConvNeXtTiny, "ConvNeXtTiny", PreprocessPreset::kTorch, "convnext_tiny*.h5"}};
-static_assert(std::size(kPretrained) == static_cast<int>(BackboneName::kConvNeXtTiny) + 1,
+    {BackboneName::kResNet101, kTorchvision, "resnet101", "layer1.0.conv1",
+     PreprocessPreset::kTorch, "resnet101-63fe2227.safetensors"},
+    {BackboneName::kDenseNet121, kKeras, "DenseNet121", "conv2_block1_1_conv",
+     PreprocessPreset::kTorch, "densenet121_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kEfficientNetB0, kKeras, "EfficientNetB0", "block1a_dwconv",
+     PreprocessPreset::kTorch, "efficientnetb0*.h5"},
+    {BackboneName::kEfficientNetB1, kKeras, "EfficientNetB1", "block1a_dwconv",
+     PreprocessPreset::kTorch, "efficientnetb1*.h5", "_notop", 240},
+    {BackboneName::kEfficientNetB2, kKeras, "EfficientNetB2", "block1a_dwconv",
+     PreprocessPreset::kTorch, "efficientnetb2*.h5", "_notop", 260},
+    {BackboneName::kEfficientNetB3, kKeras, "EfficientNetB3", "block1a_dwconv",
+     PreprocessPreset::kTorch, "efficientnetb3*.h5", "_notop", 300},
+    {BackboneName::kMobileNetV3Small, kKeras, "MobileNetV3Small", "expanded_conv_depthwise",
+     PreprocessPreset::kTf, "weights_mobilenet_v3_small_224_%_float*.h5", "_no_top_v2"},
+    {BackboneName::kMobileNetV3Large, kKeras, "MobileNetV3Large", "expanded_conv_depthwise",
+     PreprocessPreset::kTf, "weights_mobilenet_v3_large_224_%_float*.h5", "_no_top_v2"},
+    {BackboneName::kConvNeXtTiny, kKeras, "ConvNeXtTiny",
+     "convnext_tiny_stage_0_block_0_depthwise_conv", PreprocessPreset::kTorch,
+     "convnext_tiny*.h5"}};
+static_assert(std::ranges::all_of(spellings(BackboneName{}),
+                                  [](const auto& word) {
+                                    return std::ranges::find(kPretrained, word.value,
+                                                             &Pretrained::name) !=
+                                           std::end(kPretrained);
+                                  }),
               "every backbone needs a row");
 
-const Pretrained& find_pretrained(BackboneName name) {
-  return *std::ranges::find(kPretrained, name, &Pretrained::name);
+const Pretrained& find_pretrained(const Backbone& backbone) {
+  const Backbone::Variant variant = find_variant(backbone);
+  return *std::ranges::find_if(kPretrained, [&](const Pretrained& row) {
+    return row.name == backbone.name && row.variant == variant;
+  });
 }
 
 void replace_mark(std::string& text, char mark, const std::string& by) {
   if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, 1, by);
 }
-
-constexpr const char* kTorchVgg16 = "vgg16-397923af";
 
 bool is_file(const std::string& path) {
   std::error_code error;
@@ -73,10 +93,8 @@ std::string in_folder(const std::string& folder, const std::string& file) {
   return (fs::path(folder) / file).string();
 }
 
-// Returns the folder of torch.hub.get_dir() for the network that torchvision and Keras share; ""
-// for other networks or without a home folder.
-std::string torch_folder(const Backbone& backbone, const Environment& environment) {
-  if (backbone.name != BackboneName::kVgg16) return "";
+// Returns the folder of torch.hub.get_dir(); "" without a home folder.
+std::string torch_folder(const Environment& environment) {
   std::string home = read_variable(environment, "TORCH_HOME");
   if (home.empty()) {
     if (const std::string cache = read_variable(environment, "XDG_CACHE_HOME"); !cache.empty()) {
@@ -91,35 +109,75 @@ std::string torch_folder(const Backbone& backbone, const Environment& environmen
   return in_folder(home, "hub/checkpoints");
 }
 
-// torch.hub's own files are not read, because they are pickles, which can run code.
-std::string conversion(const std::string& folder) {
-  const std::string stem = in_folder(folder, kTorchVgg16);
-  return concat(
-      "\nThere is torchvision's ", stem,
-      ".pth, a pickle. This saves it in a form that is read:\n  python3 -c \"import torch, "
-      "safetensors.torch as s; s.save_file(torch.load('",
-      stem, ".pth', weights_only=True), '", stem, ".safetensors')\"");
+std::vector<std::string> searched_folders(const Pretrained& row, const Environment& environment) {
+  std::vector<std::string> folders = weight_folders(environment);
+  const std::string torch = torch_folder(environment);
+  if (row.variant == kTorchvision && !torch.empty()) folders.push_back(torch);
+  return folders;
+}
+
+// Returns the place of torchvision's file in the cache of torch.hub, without its ending; "" if
+// there is none. torch.hub's own files are not read, because they are pickles, which can run code.
+std::string find_pickle(const Pretrained& row, const Environment& environment) {
+  const std::string folder = torch_folder(environment);
+  if (row.variant != kTorchvision || folder.empty()) return "";
+  const std::string stem = in_folder(folder, fs::path(row.file).stem().string());
+  return is_file(stem + ".pth") ? stem : "";
 }
 
 }  // namespace
 
+std::vector<Backbone> list_backbones() {
+  std::vector<Backbone> backbones;
+  for (const Pretrained& row : kPretrained) {
+    Backbone& backbone = backbones.emplace_back();
+    backbone.name = row.name;
+    backbone.variant = row.variant;
+  }
+  return backbones;
+}
+
+std::vector<Backbone::Variant> list_variants(Backbone::Name name) {
+  std::vector<Backbone::Variant> variants;
+  for (const Pretrained& row : kPretrained) {
+    if (row.name == name) variants.push_back(row.variant);
+  }
+  return variants;
+}
+
+Backbone::Variant find_variant(const Backbone& backbone) {
+  return backbone.variant.value_or(
+      std::ranges::find(kPretrained, backbone.name, &Pretrained::name)->variant);
+}
+
+const char* first_block_layer(const Backbone& backbone) {
+  return find_pretrained(backbone).first_block_layer;
+}
+
 std::string imagenet_weight_file(const Backbone& backbone) {
-  const Pretrained& pretrained = find_pretrained(backbone.name);
+  const Pretrained& pretrained = find_pretrained(backbone);
   std::string file = pretrained.file;
   replace_mark(file, '%', backbone.alpha == 1 ? "1.0" : concat(backbone.alpha));
   replace_mark(file, '*', backbone.include_top ? "" : pretrained.no_top);
   return file;
 }
 
-bool is_from_torchvision(Backbone::Name name) {
-  return name == Backbone::Name::kResNet18 || name == Backbone::Name::kResNet34;
+const char* python_class(const Backbone& backbone) {
+  return find_pretrained(backbone).python_class;
 }
 
-const char* keras_class(Backbone::Name name) { return find_pretrained(name).python_class; }
+std::string python_name(const Backbone& backbone) {
+  const bool is_keras = find_variant(backbone) == kKeras;
+  return concat(is_keras ? "keras.applications." : "torchvision.models.", python_class(backbone));
+}
 
-PreprocessPreset default_preprocess(Backbone::Name name) { return find_pretrained(name).preset; }
+PreprocessPreset default_preprocess(const Backbone& backbone) {
+  return find_pretrained(backbone).preset;
+}
 
-std::int64_t default_image_side(Backbone::Name name) { return find_pretrained(name).side; }
+std::int64_t default_image_side(Backbone::Name name) {
+  return std::ranges::find(kPretrained, name, &Pretrained::name)->side;
+}
 
 std::vector<std::string> weight_folders(const Environment& environment) {
   std::vector<std::string> folders;
@@ -140,6 +198,17 @@ std::vector<std::string> weight_folders(const Environment& environment) {
   return folders;
 }
 
+std::vector<std::string> describe_unreadable_folders(const Environment& environment) {
+  std::vector<std::string> lines;
+  for (const std::string& folder : weight_folders(environment)) {
+    std::error_code error;
+    const fs::file_type type = fs::status(fs::path(folder) / "any file", error).type();
+    if (type != fs::file_type::none) continue;
+    lines.push_back(concat(folder, " cannot be searched for weights: ", error.message()));
+  }
+  return lines;
+}
+
 std::string download_folder(const Environment& environment) {
   const std::vector<std::string> folders = weight_folders(environment);
   std::error_code error;
@@ -150,49 +219,62 @@ std::string download_folder(const Environment& environment) {
 void find_imagenet_weights(Config& config, const Environment& environment) {
   if (!config.model.backbone || config.model.backbone->weights != kImagenet) return;
   Backbone& backbone = *config.model.backbone;
-  const std::string file = imagenet_weight_file(backbone);
-  for (const std::string& folder : weight_folders(environment)) {
-    if (!is_file(in_folder(folder, file))) continue;
-    backbone.weights = in_folder(folder, file);
-    return;
-  }
-  const std::string torch = torch_folder(backbone, environment);
-  if (torch.empty() || !is_file(in_folder(torch, concat(kTorchVgg16, ".safetensors")))) return;
-  backbone.weights = in_folder(torch, concat(kTorchVgg16, ".safetensors"));
-  if (!config.data.preprocess && !config.data.normalize) {
-    config.data.preprocess = PreprocessPreset::kTorch;
+  for (const Pretrained& row : kPretrained) {
+    if (row.name != backbone.name || row.variant != backbone.variant.value_or(row.variant))
+      continue;
+    Backbone found = backbone;
+    found.variant = row.variant;
+    const std::string file = imagenet_weight_file(found);
+    for (const std::string& folder : searched_folders(row, environment)) {
+      if (!is_file(in_folder(folder, file))) continue;
+      found.weights = in_folder(folder, file);
+      backbone = std::move(found);
+      return;
+    }
   }
 }
 
 std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment,
                                      const std::vector<std::string>& more) {
-  std::vector<std::string> folders = weight_folders(environment);
-  const std::string torch = torch_folder(backbone, environment);
-  if (!torch.empty()) folders.push_back(torch);
+  std::vector<std::string> folders = searched_folders(find_pretrained(backbone), environment);
   for (const std::string& folder : more) {
-    if (std::ranges::find(folders, folder) == folders.end()) {
-      folders.push_back(folder);
-    }
+    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
   }
-  if (is_from_torchvision(backbone.name)) {
-    const std::string name(spell(backbone.name)), file = imagenet_weight_file(backbone);
+  std::string pickle;
+  for (const Pretrained& row : kPretrained) {
+    if (row.name == backbone.name && pickle.empty()) pickle = find_pickle(row, environment);
+  }
+  const bool has_download =
+      find_variant(backbone) == kKeras && !backbone.include_top && backbone.alpha == 1;
+  const std::string missing =
+      concat(imagenet_weight_file(backbone), " is in none of ", join(folders, ", "), ". ",
+             has_download ? concat("This downloads it:\n  trainer weights ", spell(backbone.name))
+                          : weights_advice(backbone, environment));
+  std::string unreadable;
+  for (const std::string& line : describe_unreadable_folders(environment)) {
+    unreadable += '\n' + line;
+  }
+  if (pickle.empty()) return missing + unreadable;
+  return concat(missing, unreadable, "\nThere is torchvision's ", pickle,
+                ".pth, a pickle. This saves it in a form that is read:\n  ",
+                checkpoint::conversion_command(pickle + ".pth"));
+}
+
+std::string weights_advice(const Backbone& backbone, const Environment& environment) {
+  const std::string file = imagenet_weight_file(backbone);
+  if (find_variant(backbone) == kTorchvision) {
     const std::string folder = download_folder(environment);
-    return concat(file, " is in none of ", join(folders, ", "),
-                  ". torchvision's file is a pickle; this saves it in a form that is read:\n  "
-                  "mkdir -p ",
-                  folder,
-                  " && python3 -c \"import torchvision, safetensors.torch as s; "
-                  "s.save_file(torchvision.models.",
-                  name, "(weights='IMAGENET1K_V1').state_dict(), '", folder, "/", file, "')\"");
+    return concat(
+        "torchvision's file is a pickle; this saves it in a form that is read:\n  mkdir -p ",
+        folder, " && python3 -c \"import torchvision, safetensors.torch as s; s.save_file(",
+        python_name(backbone), "(weights='IMAGENET1K_V1').state_dict(), '", folder, '/', file,
+        "')\"");
   }
-  const bool has_download = !backbone.include_top && backbone.alpha == 1;
-  const bool has_pickle = !torch.empty() && is_file(in_folder(torch, concat(kTorchVgg16, ".pth")));
-  return concat(imagenet_weight_file(backbone), " is in none of ", join(folders, ", "), ". ",
-                has_download
-                    ? concat("This downloads it:\n  trainer weights ", spell(backbone.name))
-                    : concat("Calling keras.applications.", keras_class(backbone.name),
-                             " once fetches it into ~/.keras/models"),
-                has_pickle ? conversion(torch) : "");
+  const std::string top = backbone.include_top ? "" : "include_top=False";
+  const std::string alpha =
+      backbone.alpha == 1 ? "" : concat(top.empty() ? "" : ", ", "alpha=", backbone.alpha);
+  return concat("Keras's file is ", file, ": calling ", python_name(backbone), '(', top, alpha,
+                ") once fetches it into ~/.keras/models, where `weights: imagenet` finds it.");
 }
 
 }  // namespace trainer::config

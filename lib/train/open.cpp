@@ -9,6 +9,7 @@
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
 #include "engine/evaluate.h"
+#include "model/files/import.h"
 #include "model/last_layer.h"
 #include "train/check_graphs.h"
 #include "train/check_metrics.h"
@@ -79,6 +80,7 @@ ModelCheck check_model(const config::Config& config) {
       config.model.dense_classifier.has_value() || (sample && !sample->label_is_index);
   if (!sample || (needs_classes && sample->classes < 1)) {
     model::check_last_layer(config.model);
+    model::check_weights({}, config.model);
     return ModelCheck::kNoShape;
   }
   const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
@@ -87,7 +89,12 @@ ModelCheck check_model(const config::Config& config) {
   const std::vector<graph::Graph> stages = stage_models(config, *sample, first);
   check_trainable(config, stages.front());
   check_training_graphs(config, stages);
-  return sample->classes < 1 ? ModelCheck::kNoClasses : ModelCheck::kWhole;
+  if (sample->classes < 1) {
+    model::check_weights({}, config.model);
+    return ModelCheck::kNoClasses;
+  }
+  model::check_weights(stages.front(), config.model);
+  return ModelCheck::kWhole;
 }
 
 void check_trainable(const config::Config& config, const graph::Graph& model) {

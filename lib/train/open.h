@@ -43,7 +43,8 @@ enum class ModelCheck {
   kNoShape,    // the last layer alone, because the shape of images or labels is unknown
 };
 // Builds the models of all stages of the config without its data. Throws ConfigError with the
-// errors that can be found without the sizes of the data.
+// errors that can be found without the sizes of the data, and DataError for a weight file that
+// training would reject.
 ModelCheck check_model(const config::Config& config);
 
 }  // namespace trainer::train

@@ -1,5 +1,6 @@
-// Backbones give Keras's features, with weights that a formula makes of their names. Fixture:
-// test/keras/make_backbone_features.py.
+// Backbones give the features of Keras and torchvision, with weights that a formula makes of their
+// names. Fixtures: test/keras/make_backbone_features.py and
+// test/keras/make_torchvision_features.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,8 +12,10 @@
 #include "backend/harness.h"
 #include "compile/compile.h"
 #include "model/features.h"
+#include "model/files/import.h"
 #include "support/model.h"
 #include "support/source_files.h"
+#include "support/state_dict.h"
 
 namespace trainer::test {
 namespace {
@@ -91,6 +94,23 @@ void check_layers(const std::string& name, const json& c, const graph::Graph& gr
   CHECK_MESSAGE(count == c["parameters"].get<std::int64_t>(), name);
 }
 
+// Compares with the norm and the chosen numbers of a row of a fixture.
+void check_features(const std::string& name, const json& c, const std::vector<float>& got) {
+  REQUIRE(got.size() == c["count"].get<std::size_t>());
+  double squares = 0;
+  std::vector<float> chosen;
+  const auto step = c["step"].get<std::size_t>();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    squares += static_cast<double>(got[i]) * static_cast<double>(got[i]);
+    if (i % step == 0) chosen.push_back(got[i]);
+  }
+  const double norm = c["norm"], error = distance(chosen, c["features"].get<std::vector<double>>());
+  MESSAGE(name, ": features ", error, " from those in float64, norm ",
+          std::abs(std::sqrt(squares) - norm) / norm);
+  CHECK_MESSAGE(error < 2e-5, name, ": ", error);
+  CHECK_MESSAGE(std::abs(std::sqrt(squares) - norm) < 2e-5 * norm, name);
+}
+
 // `head`: with a dense layer, before which the model is cut as trainer predict --features does.
 void check_backbone(const std::string& name, bool head = false) {
   const json& c = fixture()[name];
@@ -113,26 +133,77 @@ void check_backbone(const std::string& name, bool head = false) {
   }
   const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
   const auto got = runner.run(1, {chaos(Shape(image).elements(), 7)});
-  REQUIRE(got[0].size() == c["count"].get<std::size_t>());
-  double squares = 0;
-  std::vector<float> chosen;
-  const auto step = c["step"].get<std::size_t>();
-  for (std::size_t i = 0; i < got[0].size(); ++i) {
-    squares += static_cast<double>(got[0][i]) * static_cast<double>(got[0][i]);
-    if (i % step == 0) chosen.push_back(got[0][i]);
+  check_features(name, c, got[0]);
+}
+
+// Returns the tensors of a state dict: value_of() of make_torchvision_features.py.
+std::vector<checkpoint::Tensor> state_dict(const json& c) {
+  std::vector<checkpoint::Tensor> tensors;
+  for (const auto& row : c["state"]) {
+    const std::string name = row[0];
+    const Shape shape(row[1].get<std::vector<std::int64_t>>());
+    if (name.ends_with("num_batches_tracked")) {
+      tensors.push_back({name, shape, {7}, true});
+      continue;
+    }
+    double offset = 0, scale = 0.1;
+    if (name.ends_with(".running_var") || (name.ends_with(".weight") && shape.rank() == 1)) {
+      offset = 0.75, scale = 0.25;
+    } else if (name.ends_with(".weight")) {
+      scale = std::sqrt(6 / static_cast<double>(shape.elements() / shape[0]));
+    }
+    checkpoint::Tensor tensor{name, shape, {}};
+    for (const double value : chaos(shape.elements(), sum_of(name))) {
+      tensor.values.push_back(static_cast<float>(offset + scale * value));
+    }
+    tensors.push_back(std::move(tensor));
   }
-  const double norm = c["norm"], error = distance(chosen, c["features"].get<std::vector<double>>());
-  MESSAGE(name, ": features ", error, " from Keras's in float64, norm ",
-          std::abs(std::sqrt(squares) - norm) / norm);
-  CHECK_MESSAGE(error < 2e-5, name, ": ", error);
-  CHECK_MESSAGE(std::abs(std::sqrt(squares) - norm) < 2e-5 * norm, name);
+  return tensors;
+}
+
+// Loads a state dict as torchvision saves it, of which only the file's names give the variant.
+// "resnet18_top": with the classifier.
+void check_torchvision(const std::string& name) {
+  static const json content =
+      json::parse(std::ifstream(source_file("test/keras/backbones/torchvision.json")));
+  const json& c = content[name];
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "w.safetensors";
+  write_state_dict(file, state_dict(c));
+  const std::size_t top = name.find("_top");
+  const config::Config config =
+      config_of("{backbone: {name: " + name.substr(0, top) + ", weights: '" + file.string() + "'" +
+                    (top == std::string::npos ? "}, head: [flatten]" : ", include_top: true}") +
+                    ", loss: mean_squared_error}",
+                "data: {format: synthetic, normalize: {scale: 1}}\n");
+  model::SampleSpec spec = sample(Shape(content["image"].get<std::vector<std::int64_t>>()),
+                                  c["count"].get<std::int64_t>());
+  spec.label_is_index = false;
+  spec.image_type = DType::kFloat32;
+  const graph::Graph model = model::build_model(config.model, config.data, spec, 1);
+  const model::Import import = model::import_weights(model, config.model);
+  CHECK(import.report.extra.empty());
+  Runner runner(open(setups()[0]), compile::evaluation_graph(model, {}, true), {});
+  for (const checkpoint::Tensor& tensor : import.tensors) {
+    runner.write(tensor.name, std::vector<double>(tensor.values.begin(), tensor.values.end()));
+  }
+  check_features(name, c, runner.run(1, {chaos(spec.image.elements(), 7)})[0]);
 }
 
 }  // namespace
 
 TEST_CASE("backbone: networks of convolutions, the features of Keras") {
-  for (const char* name : {"resnet18", "resnet34", "resnet101", "densenet121"})
+  for (const char* name :
+       {"vgg16", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101", "densenet121"}) {
     check_backbone(name);
+  }
+}
+
+TEST_CASE("import_weights: state dicts of torchvision, the features of its networks") {
+  for (const char* name :
+       {"vgg16", "resnet18", "resnet18_top", "resnet34", "resnet50", "resnet101"}) {
+    check_torchvision(name);
+  }
 }
 
 TEST_CASE("cut_at_features: a model with its head, the features of Keras") {

@@ -103,7 +103,21 @@ TEST_CASE("missing_imagenet_weights: no file, the folders searched and the remed
       *machine.load("name: mobilenet_v2, weights: imagenet, alpha: 0.5").model.backbone,
       machine.environment);
   CHECK(half.find("trainer weights") == std::string::npos);
-  CHECK(half.find("Calling keras.applications.MobileNetV2 once fetches it") != std::string::npos);
+  CHECK(
+      half.find("calling keras.applications.MobileNetV2(include_top=False, alpha=0.5) once fetches "
+                "it") != std::string::npos);
+}
+
+TEST_CASE("weights imagenet: a folder that cannot be searched is named, and the next one is used") {
+  const Machine machine;
+  fs::create_directories(machine.path("home/.keras"));
+  fs::create_symlink("models", machine.path("home/.keras/models"));  // a loop
+  const std::string line = machine.path("home/.keras/models") +
+                           " cannot be searched for weights: Too many levels of symbolic links";
+  CHECK(describe_unreadable_folders(machine.environment) == std::vector{line});
+  const Backbone backbone = *machine.load("name: mobilenet_v2, weights: imagenet").model.backbone;
+  CHECK(missing_imagenet_weights(backbone, machine.environment).ends_with('\n' + line));
+  CHECK(describe_unreadable_folders({{"HOME", "/nowhere"}}).empty());
 }
 
 TEST_CASE("weight_folders: a folder with two reasons to be searched, listed once") {
@@ -136,8 +150,14 @@ TEST_CASE("weights imagenet: torchvision's VGG16 in the cache of torch.hub, prep
   CHECK(config.data.preprocess == PreprocessPreset::kTorch);
   const Config chosen = machine.load("name: vgg16, weights: imagenet", ", preprocess: tf");
   CHECK(chosen.data.preprocess == PreprocessPreset::kTf);
-  // Its ResNet50 is another network than Keras's.
+  CHECK(config.model.backbone->variant == Backbone::Variant::kTorchvision);
+  // A variant that is given is the only one that is searched.
+  CHECK(machine.load("name: vgg16, variant: keras, weights: imagenet").model.backbone->weights ==
+        "imagenet");
   CHECK(machine.load("name: resnet50, weights: imagenet").model.backbone->weights == "imagenet");
+  const std::string resnet =
+      machine.add("home/.cache/torch/hub/checkpoints/resnet50-0676ba61.safetensors");
+  CHECK(machine.load("name: resnet50, weights: imagenet").model.backbone->weights == resnet);
 
   const std::string cached = machine.add("cache/torch/hub/checkpoints/vgg16-397923af.safetensors");
   machine.environment["XDG_CACHE_HOME"] = machine.path("cache");

@@ -141,7 +141,10 @@ TEST_CASE(
   for (const Json& backbone : models.at("backbones")) {
     const std::string name = backbone.at("name");
     CAPTURE(name);
-    const Result result = run({"plan", config, "--set", "model.backbone.name=" + name});
+    const std::string variant = backbone.at("variant");
+    CAPTURE(variant);
+    const Result result = run({"plan", config, "--set", "model.backbone.name=" + name, "--set",
+                               "model.backbone.variant=" + variant});
     REQUIRE(result.code == 0);
     const std::size_t begin = result.out.find("\nmodel\n"), end = result.out.find("\n  total ");
     REQUIRE(end != std::string::npos);

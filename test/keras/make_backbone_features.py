@@ -22,6 +22,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 FILE = HERE / "backbones" / "features.json"
 SIZE = (64, 96, 3)
 APPLICATIONS = {
+    "vgg16": (keras.applications.VGG16, {}),
+    "mobilenet_v2": (keras.applications.MobileNetV2, {}),
+    "resnet50": (keras.applications.ResNet50, {}),
     "resnet101": (keras.applications.ResNet101, {}),
     "densenet121": (keras.applications.DenseNet121, {}),
     "efficientnet_b0": (keras.applications.EfficientNetB0, {}),

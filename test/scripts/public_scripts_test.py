@@ -22,7 +22,7 @@ CONFIGS = support.ROOT / "configs" / "public_scripts"
 CATS_DOGS = ["keras_transfer_learning", "keras_from_scratch", "tensorflow_cats_dogs"]
 # The key with the number of classes, which drawn pictures have fewer of.
 UNITS = {
-    "torchvision_resnet50": "model.layers[4].dense.units=3",
+    "torchvision_resnet50": "model.head[1].dense.units=3",
     "timm_efficientnet_b0": "model.head[2].dense.units=3",
     "pytorch_transfer_learning": "model.head[1].dense.units=3",
 }

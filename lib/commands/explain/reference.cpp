@@ -51,17 +51,17 @@ std::string keys_text() {
 
 std::string backbones() {
   std::vector<Row> rows;
-  for (const auto& [name, word] : spellings(config::Backbone::Name{})) {
-    config::Backbone backbone;
-    backbone.name = name;
-    rows.push_back({code(std::string(word)), code(backbone_source(name)),
-                    code(std::string(spell(config::default_preprocess(name)))),
+  for (const config::Backbone& backbone : config::list_backbones()) {
+    rows.push_back({code(std::string(spell(backbone.name))),
+                    code(std::string(spell(config::find_variant(backbone)))),
+                    code(config::python_name(backbone)),
+                    code(std::string(spell(config::default_preprocess(backbone)))),
                     code(config::imagenet_weight_file(backbone))});
   }
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
          "`weights` or "
          "`~/.keras/models`;\n`trainer weights NAME` downloads it.\n\n" +
-         markdown_table({"name", "as in", "`data.preprocess`", "weights"}, rows);
+         markdown_table({"name", "variant", "as in", "`data.preprocess`", "weights"}, rows);
 }
 
 const char* describe_format(config::DataFormat format) {

@@ -12,14 +12,11 @@
 namespace trainer::commands {
 namespace {
 
-using Name = config::Backbone::Name;
-
 constexpr std::int64_t kSide = 224;  // what Keras's and torchvision's tables are of
 
-BackboneRow make_row(Name name) {
+BackboneRow make_row(const config::Backbone& backbone) {
   config::Model model;
-  model.backbone.emplace();
-  model.backbone->name = name;
+  model.backbone = backbone;
   config::Layer pool;
   pool.kind = config::GlobalAveragePoolLayer{};
   pool.name = "pool";
@@ -30,7 +27,8 @@ BackboneRow make_row(Name name) {
   sample.classes = 0;  // whatever the backbone gives
   const graph::Graph graph = model::build_model(model, {}, sample, 0);
   BackboneRow row;
-  row.name = spell(name);
+  row.name = spell(backbone.name);
+  row.variant = spell(config::find_variant(backbone));
   row.input = {kSide, kSide, 3};
   for (const model::LayerRow& layer : model::layer_table(graph)) {
     row.parameters += layer.parameters;
@@ -38,9 +36,9 @@ BackboneRow make_row(Name name) {
   }
   const Shape& end = graph[graph.layers.back().output].shape;
   row.features = end[end.rank() - 1];
-  row.preprocess = spell(config::default_preprocess(name));
-  row.weights = config::imagenet_weight_file(*model.backbone);
-  row.source = backbone_source(name);
+  row.preprocess = spell(config::default_preprocess(backbone));
+  row.weights = config::imagenet_weight_file(backbone);
+  row.source = config::python_name(backbone);
   return row;
 }
 
@@ -50,22 +48,20 @@ std::string in_units(double number, double unit, const char* name) {
 
 }  // namespace
 
-std::string backbone_source(config::Backbone::Name name) {
-  if (config::is_from_torchvision(name)) return concat("torchvision.models.", spell(name));
-  return concat("keras.applications.", config::keras_class(name));
-}
-
 std::vector<BackboneRow> backbone_rows() {
   std::vector<BackboneRow> rows;
-  for (const auto& [name, word] : spellings(Name{})) rows.push_back(make_row(name));
+  for (const config::Backbone& backbone : config::list_backbones()) {
+    rows.push_back(make_row(backbone));
+  }
   return rows;
 }
 
 void print_backbones(std::ostream& out) {
-  Table table({"backbone", "parameters", "GFLOP", "features", "preprocess", "weights: imagenet"},
-              {1, 2, 3});
+  Table table(
+      {"backbone", "variant", "parameters", "GFLOP", "features", "preprocess", "weights: imagenet"},
+      {2, 3, 4});
   for (const BackboneRow& row : backbone_rows()) {
-    table.add({row.name, in_units(static_cast<double>(row.parameters), 1e6, " M"),
+    table.add({row.name, row.variant, in_units(static_cast<double>(row.parameters), 1e6, " M"),
                in_units(static_cast<double>(row.flops), 1e9, ""), std::to_string(row.features),
                row.preprocess, row.weights});
   }
@@ -80,6 +76,7 @@ void print_backbones_json(std::ostream& out) {
   nlohmann::ordered_json all{{"event", "models"}, {"backbones", nlohmann::json::array()}};
   for (const BackboneRow& row : backbone_rows()) {
     all["backbones"].push_back({{"name", row.name},
+                                {"variant", row.variant},
                                 {"input", row.input},
                                 {"parameters", row.parameters},
                                 {"flops", row.flops},

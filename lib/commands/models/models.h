@@ -6,22 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "config/sections/model.h"
-
 namespace trainer::commands {
 
-// The model that a backbone is, and whose weight files it takes: "keras.applications.VGG16".
-std::string backbone_source(config::Backbone::Name name);
-
 struct BackboneRow {
-  std::string name;
+  std::string name, variant;
   std::vector<std::int64_t> input;  // the shape of the image that the numbers are for
   std::int64_t parameters = 0;  // excludes the classifier, includes batch norm's moving statistics
   std::int64_t flops = 0;       // forward, one image
   std::int64_t features = 0;    // channels at its end
   std::string preprocess;       // the preset of data.preprocess
   std::string weights;          // the file of `weights: imagenet`
-  std::string source;           // backbone_source()
+  std::string source;           // the network in Python, whose weight files it takes
 };
 std::vector<BackboneRow> backbone_rows();
 

@@ -44,6 +44,9 @@ FoundWeights find_or_offer_weights(const ImageConfigRequest& request, bool on_cp
   const auto find = [&] {
     return find_weights(request.source, context.environment, on_cpu, request.backbone);
   };
+  for (const std::string& line : config::describe_unreadable_folders(context.environment)) {
+    context.warn(Notice::note(line));
+  }
   FoundWeights found = find();
   if (!found.backbone.empty()) return found;
   const WeightFile weights =

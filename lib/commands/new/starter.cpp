@@ -207,10 +207,6 @@ std::string data_section(const ImageSource& images, const FoundWeights& weights)
                    "  # kept in one split: ", images.groups,
                    "\n  folds: 5  # parts of `trainer crossval` and of `trainer train --fold K`\n");
   }
-  if (weights.preprocess) {
-    text +=
-        concat("  preprocess: ", spell(*weights.preprocess), "  # as the weights were made with\n");
-  }
   return text + "  on_error: skip  # a damaged file is left out and named; fail ends the run\n";
 }
 
@@ -333,10 +329,10 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
   weights.backbone = spell(wanted);
   weights.image_side = config::default_image_side(wanted);
   weights.file = backbone.weights;
-  weights.preprocess = config.data.preprocess;
   if (backbone.weights != config::kImagenet) return weights;
   weights.file = beside / config::imagenet_weight_file(backbone);
-  if (fs::exists(weights.file)) return weights;
+  std::error_code error;
+  if (fs::exists(weights.file, error)) return weights;
   throw DataError(concat("--backbone ", weights.backbone),
                   config::missing_imagenet_weights(backbone, environment, {beside.string()}),
                   Controls::kLines);
@@ -387,7 +383,8 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
     backbone.name = name;
     const std::string file = config::imagenet_weight_file(backbone);
     for (const Path& folder : weights.searched) {
-      if (!fs::exists(folder / file)) continue;
+      std::error_code error;
+      if (!fs::exists(folder / file, error)) continue;
       weights.backbone = spell(name);
       weights.image_side = config::default_image_side(name);
       weights.file = folder / file;

@@ -44,8 +44,6 @@ struct FoundWeights {
   std::int64_t image_side = 0;  // the height and width of the images that it was trained on
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
-  // The preprocessing of the weights, if it is not the backbone's own.
-  std::optional<config::PreprocessPreset> preprocess = {};
 };
 // Looks in config::weight_folders() and in weights beside the data for those of any backbone; on
 // the CPU MobileNetV2 comes first, on a GPU ResNet50, and then the networks of fewer operations.

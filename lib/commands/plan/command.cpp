@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/process/memory.h"
+#include "commands/open_model/source.h"
 #include "commands/plan/device_plan.h"
 #include "commands/plan/print_graphs.h"
 #include "commands/plan/rate_plot.h"
@@ -41,6 +42,7 @@ int execute(const PlanArguments& arguments, const Context& context) {
     context.warn(line);
   }
   context.warn(model::missing_weights(config.model, context.environment));
+  if (!is_run(arguments.path)) model::check_weights(model, config.model);
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, rate_plot(config, *report.steps));

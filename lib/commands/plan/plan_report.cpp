@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "commands/plan/resolved.h"
 #include "config/keys.h"
+#include "config/pretrained.h"
 #include "config/rule.h"
 #include "data/open.h"
 #include "data/samples/splits.h"
@@ -40,6 +41,15 @@ std::string describe(const config::Origin& origin) {
   return "";
 }
 
+// Returns the key that decides the variant of a backbone that the config leaves out.
+const char* find_origin_of_variant(const config::Model& model) {
+  const config::Backbone& backbone = *model.backbone;
+  if (config::list_variants(backbone.name).size() == 1) return keys::kBackboneName;
+  if (!model.weights.empty()) return keys::kWeights;
+  const bool has_file = !backbone.weights.empty() && backbone.weights != config::kImagenet;
+  return has_file ? keys::kBackboneWeights : keys::kBackboneName;
+}
+
 std::vector<PlanReport::Setting> list_settings(const config::LoadedConfig& loaded) {
   std::vector<PlanReport::Setting> settings;
   for (const auto& [key, value] : config::leaves(loaded.config)) {
@@ -52,6 +62,7 @@ std::vector<PlanReport::Setting> list_settings(const config::LoadedConfig& loade
     if (setting.origin != kDefault) continue;
     if (key == keys::kPreprocess && value != "null") setting.origin = keys::kBackbone;
     if (key == keys::kModelInput && value != "[]") setting.origin = keys::kBackbone;
+    if (key == keys::kBackboneVariant) setting.origin = find_origin_of_variant(loaded.config.model);
     const bool size = key == keys::kResize || key == keys::kChannels;
     if (size && value != "null" && value != "[]") setting.origin = keys::kModelInput;
   }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
@@ -10,6 +11,7 @@
 #include "commands/open_model/source.h"
 #include "commands/train/origin.h"
 #include "commands/train/training.h"
+#include "config/keys.h"
 #include "model/build_model.h"
 #include "train/open.h"
 #include "train/process_group.h"
@@ -58,6 +60,27 @@ void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
     return;
   }
   context.warn(train::resolve_batch_size(config, model, data.train->size()));
+}
+
+// Gives a resumed run the network of its first session, where the config leaves open which variant
+// of a backbone it means: the weight file that the config names decides it for new runs alone.
+void keep_variant(const TrainArguments& arguments, config::LoadedConfig& loaded) {
+  using Kind = config::Origin::Kind;
+  const auto is_open = [&](const char* key) {
+    const auto found = loaded.origins.find(key);
+    return found == loaded.origins.end() || found->second.kind == Kind::kDefault;
+  };
+  std::optional<config::Backbone>& backbone = loaded.config.model.backbone;
+  const Path stored = train::config_file(train::run_folder(loaded.config));
+  if (!arguments.resume || !backbone || !is_open(config::keys::kBackboneVariant)) return;
+  if (!std::filesystem::exists(stored)) return;
+  const config::Config recorded =
+      config::parse_recorded_config(read_text_file(stored), stored.string()).config;
+  if (!recorded.model.backbone || recorded.model.backbone->name != backbone->name) return;
+  backbone->variant = recorded.model.backbone->variant;
+  if (is_open(config::keys::kPreprocess) && !loaded.config.data.normalize) {
+    loaded.config.data.preprocess = recorded.data.preprocess;
+  }
 }
 
 // Returns whether a config or a flag gives run.log_every. The config of a run gives every value,
@@ -150,6 +173,7 @@ int execute(const TrainArguments& arguments, const Context& context) {
   who.build = context.version;
   config::LoadedConfig loaded = load_for_devices(arguments, context, find_place(who).size);
   if (is_run(arguments.path)) check_is_own_folder(arguments.path, loaded);
+  keep_variant(arguments, loaded);
   const config::Config& config = loaded.config;
   train::check_workers(config, who);
   warn_without_secret(who, context);

@@ -14,7 +14,8 @@ std::vector<Unchecked> list_unchecked(const config::Config& config, train::Model
   }
   const bool has_weights = !config.model.weights.empty() ||
                            (config.model.backbone && !config.model.backbone->weights.empty());
-  if (has_weights) list.push_back({"shapes in the file of weights", "train"});
+  if (has_weights && checked != train::ModelCheck::kWhole)
+    list.push_back({"shapes in the file of weights", "train"});
   list.push_back({"memory and devices", "plan"});
   return list;
 }

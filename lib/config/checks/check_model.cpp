@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/error.h"
 #include "config/checks/checks.h"
+#include "config/keys.h"
+#include "config/pretrained.h"
 #include "config/values.h"
 
 namespace trainer::config {
@@ -210,6 +213,15 @@ bool has_alpha(Backbone::Name name) {
          name == Name::kMobileNetV3Large;
 }
 
+void check_variant(Checks& checks, const Backbone& backbone) {
+  if (!backbone.variant || checks.broken(keys::kBackboneName)) return;
+  const std::vector<Backbone::Variant> variants = list_variants(backbone.name);
+  if (std::ranges::find(variants, *backbone.variant) != variants.end()) return;
+  checks.report(keys::kBackboneVariant,
+                concat("there is no ", spell(backbone.name), " of ", spell(*backbone.variant),
+                       " here; its variant is ", spell(variants.front())));
+}
+
 bool has_residual_blocks(Backbone::Name name) {
   return name != Backbone::Name::kVgg16 && name != Backbone::Name::kDenseNet121;
 }
@@ -229,6 +241,7 @@ void check_backbone(Checks& checks) {
   if (named && backbone.alpha != 1 && !has_alpha(backbone.name)) {
     checks.report("model.backbone.alpha", "belongs to mobilenet_v2 and mobilenet_v3 only");
   }
+  check_variant(checks, backbone);
   if (named && backbone.drop_path && !has_residual_blocks(backbone.name)) {
     checks.report("model.backbone.drop_path", concat("needs a network of residual blocks, and ",
                                                      spell(backbone.name), " has none; remove it"));

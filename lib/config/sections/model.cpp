@@ -30,9 +30,13 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v("name", s.name,
     "The network, of Keras's applications or torchvision; `trainer models` lists them.",
     any().required());
+  v("variant", s.variant,
+    "The library whose network it is: keras or torchvision. When left out, that whose names the "
+    "file of weights has; without a file torchvision for resnet18 and 34, and keras for others.",
+    any());
   v("weights", s.weights,
     "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, "
-    ".safetensors or .npz; random when left out.",
+    ".safetensors or .npz, the last two also with torchvision's names; random when left out.",
     free());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether the classifier of the backbone is included.", any());
@@ -84,7 +88,7 @@ void fields(FieldVisitor& v, Model& s) {
   v.group({"layers", "dense_classifier", "backbone"}, true);
   v("weights", s.weights,
     "What to start from, in place of backbone.weights too: a run folder (its best checkpoint, else "
-    "the newest), or a file with weights of all layers.",
+    "the newest), or a file with weights of all layers, as backbone.weights names them.",
     free());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
     free());

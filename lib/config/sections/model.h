@@ -64,8 +64,11 @@ struct Unfreeze {
   SourceLoc loc;
 };
 
-// A network of Keras's applications, with its layer names, up to the features.
+// A network of Keras's applications or of torchvision, with its layer names, up to the features.
 struct Backbone {
+  // The library whose network it is. The networks of a name differ in their layers' names and
+  // options, and in the preprocessing of their weights.
+  enum class Variant { kKeras, kTorchvision };
   enum class Name {
     kVgg16,
     kMobileNetV2,
@@ -82,9 +85,10 @@ struct Backbone {
     kMobileNetV3Large,
     kConvNeXtTiny
   };
-  Name name = Name::kVgg16;  // required
-  std::string weights;       // a file; the initialisers when empty
-  double alpha = 1;          // mobilenet: factor of the number of channels
+  Name name = Name::kVgg16;        // required
+  std::optional<Variant> variant;  // set in every config that was read; see find_variant()
+  std::string weights;             // a file; the initialisers when empty
+  double alpha = 1;                // mobilenet: factor of the number of channels
   bool include_top = false;  // adds the classifier, without softmax, for the data set's classes
   enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // used without the top
   Freeze freeze;
@@ -131,6 +135,11 @@ constexpr auto spellings(Backbone::Name) {
                                                   {kMobileNetV3Small, "mobilenet_v3_small"},
                                                   {kMobileNetV3Large, "mobilenet_v3_large"},
                                                   {kConvNeXtTiny, "convnext_tiny"}});
+}
+constexpr auto spellings(Backbone::Variant) {
+  using enum Backbone::Variant;
+  return std::to_array<Spelling<Backbone::Variant>>(
+      {{kKeras, "keras"}, {kTorchvision, "torchvision"}});
 }
 constexpr auto spellings(Backbone::Pooling) {
   using enum Backbone::Pooling;

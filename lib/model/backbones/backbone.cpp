@@ -16,21 +16,22 @@ using Pooling = config::Backbone::Pooling;
 constexpr double kEfficientNetDropPath = 0.2;  // Keras's drop_connect_rate
 
 std::vector<config::Layer> features(const config::Backbone& backbone, Image image) {
+  const config::Backbone::Variant variant = config::find_variant(backbone);
   const double drop_path = backbone.drop_path.value_or(0);
   const double of_efficientnet = backbone.drop_path.value_or(kEfficientNetDropPath);
   switch (backbone.name) {
     case Name::kVgg16:
-      return vgg16_features();
+      return vgg16_features(variant);
     case Name::kMobileNetV2:
       return mobilenet_v2_features(image, backbone.alpha, drop_path);
     case Name::kResNet50:
-      return resnet50_features(drop_path);
+      return resnet50_features(variant, drop_path);
     case Name::kResNet18:
       return resnet18_features({2, 2, 2, 2}, drop_path);
     case Name::kResNet34:
       return resnet18_features({3, 4, 6, 3}, drop_path);
     case Name::kResNet101:
-      return resnet101_features(drop_path);
+      return resnet101_features(variant, drop_path);
     case Name::kDenseNet121:
       return densenet121_features();
     case Name::kEfficientNetB0:
@@ -83,6 +84,17 @@ double top_dropout(Name name) {
   return name == Name::kEfficientNetB2 || name == Name::kEfficientNetB3 ? 0.3 : 0;
 }
 
+// The classifier of torchvision has dropout too.
+void add_vgg16_top(bool is_keras, std::int64_t classes, std::vector<config::Layer>& layers) {
+  layers.push_back(named("flatten", config::FlattenLayer{}));
+  layers.push_back(dense(is_keras ? "fc1" : "classifier.0", 4096, config::Activation::kRelu));
+  if (!is_keras) layers.push_back(named("classifier.2", config::DropoutLayer{0.5}));
+  layers.push_back(dense(is_keras ? "fc2" : "classifier.3", 4096, config::Activation::kRelu));
+  if (!is_keras) layers.push_back(named("classifier.5", config::DropoutLayer{0.5}));
+  layers.push_back(
+      dense(is_keras ? "predictions" : "classifier.6", classes, config::Activation::kLinear));
+}
+
 void add_top(const config::Backbone& backbone, std::int64_t classes,
              std::vector<config::Layer>& layers) {
   if (is_mobilenet_v3(backbone.name)) {
@@ -98,18 +110,15 @@ void add_top(const config::Backbone& backbone, std::int64_t classes,
     layers.push_back(dense("convnext_tiny_head_dense", classes, config::Activation::kLinear));
     return;
   }
+  const bool is_keras = config::find_variant(backbone) == config::Backbone::Variant::kKeras;
   if (backbone.name == Name::kVgg16) {
-    layers.push_back(named("flatten", config::FlattenLayer{}));
-    layers.push_back(dense("fc1", 4096, config::Activation::kRelu));
-    layers.push_back(dense("fc2", 4096, config::Activation::kRelu));
-  } else {
-    layers.push_back(pooling_layer(backbone.name, Pooling::kAverage));
-    if (const double rate = top_dropout(backbone.name); rate > 0) {
-      layers.push_back(named("top_dropout", config::DropoutLayer{rate}));
-    }
+    return add_vgg16_top(is_keras, classes, layers);
   }
-  const bool torch = config::is_from_torchvision(backbone.name);
-  layers.push_back(dense(torch ? "fc" : "predictions", classes, config::Activation::kLinear));
+  layers.push_back(pooling_layer(backbone.name, Pooling::kAverage));
+  if (const double rate = top_dropout(backbone.name); rate > 0) {
+    layers.push_back(named("top_dropout", config::DropoutLayer{rate}));
+  }
+  layers.push_back(dense(is_keras ? "predictions" : "fc", classes, config::Activation::kLinear));
 }
 
 // Returns "did you mean 'x'?", or the names that exist; of many, the first and the last.

@@ -1,7 +1,8 @@
-// The networks of Keras's applications as layer lists. Internal to model.
+// The networks of Keras's applications and of torchvision as layer lists. Internal to model.
 //
 // A new network needs a file with its list, a line in backbone.cpp and a name in config. Names,
-// order (that of `model.layers`, without the input layer), shapes and paddings are Keras's.
+// shapes and paddings are those of its source. The order is that of Keras's `model.layers`, without
+// the input layer.
 #pragma once
 
 #include <array>
@@ -20,10 +21,10 @@ struct Image {
 
 // These lists leave out the classifier and the pooling at the end. `drop_path` is the rate of
 // stochastic depth.
-std::vector<config::Layer> vgg16_features();
+std::vector<config::Layer> vgg16_features(config::Backbone::Variant variant);
 std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha, double drop_path);
-std::vector<config::Layer> resnet50_features(double drop_path);
-std::vector<config::Layer> resnet101_features(double drop_path);
+std::vector<config::Layer> resnet50_features(config::Backbone::Variant variant, double drop_path);
+std::vector<config::Layer> resnet101_features(config::Backbone::Variant variant, double drop_path);
 // `blocks` has a number per stage.
 std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks, double drop_path);
 std::vector<config::Layer> densenet121_features();

@@ -26,14 +26,11 @@ std::string first_parts(const std::string& name, char separator, int parts) {
 }
 
 // Returns the group of a layer by its name; "" stands for the group of the layer before it.
+// The names are those of Keras or of torchvision.
 std::string resnet_group(const std::string& name) {
-  if (name.starts_with("conv1_")) return "stem";
+  if (name.starts_with("conv1_") || name == "conv1" || name == "bn1") return "stem";
+  if (name.starts_with("layer")) return first_parts(name, '.', 2);
   return name.starts_with("conv") ? first_parts(name, '_', 2) : kHead;
-}
-
-std::string resnet18_group(const std::string& name) {
-  if (name == "conv1" || name == "bn1") return "stem";
-  return name.starts_with("layer") ? first_parts(name, '.', 2) : kHead;
 }
 
 std::string mobilenet_v2_group(const std::string& name) {
@@ -73,15 +70,14 @@ std::string convnext_group(const std::string& name) {
 std::string find_group(Name backbone, const std::string& name) {
   switch (backbone) {
     case Name::kVgg16:
-      return name.starts_with("block") ? name : kHead;
+      return starts_with_any(name, {"block", "features."}) ? name : kHead;
     case Name::kMobileNetV2:
       return mobilenet_v2_group(name);
     case Name::kResNet50:
     case Name::kResNet101:
-      return resnet_group(name);
     case Name::kResNet18:
     case Name::kResNet34:
-      return resnet18_group(name);
+      return resnet_group(name);
     case Name::kDenseNet121:
       return densenet_group(name);
     case Name::kEfficientNetB0:

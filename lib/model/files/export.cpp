@@ -104,7 +104,7 @@ void export_keras_h5(const graph::Graph& graph, const config::Model& model,
 
 Notice keras_note(const graph::Graph& graph, const config::Model& model) {
   if (!model.backbone || !has_keras_normalization(*model.backbone)) return "";
-  const std::string name = config::keras_class(model.backbone->name);
+  const std::string name = config::python_class(*model.backbone);
   return Notice::note(concat("load it into ", name,
                              "(weights=None), whose Normalization layer gets data.preprocess: "
                              "give it ",

@@ -16,7 +16,8 @@
 #include "model/backbones/backbone.h"
 #include "model/files/keras_normalization.h"
 #include "model/files/keras_order.h"
-#include "model/files/torchvision.h"
+#include "model/files/pytorch.h"
+#include "model/files/source_network.h"
 
 namespace trainer::model {
 namespace {
@@ -96,12 +97,17 @@ class Matcher {
   }
 
   void take(Tensor& tensor, const graph::Value& value) {
-    if (!fits(tensor.shape, value.shape)) {
-      if (may_be_missing(value.name)) {
-        report().initialised.push_back(value.name);
-      } else {
-        report().ill_shaped.push_back({value.name, tensor.shape, value.shape});
-      }
+    const bool fits_shape = fits(tensor.shape, value.shape);
+    if ((!fits_shape || tensor.is_integer) && may_be_missing(value.name)) {
+      report().initialised.push_back(value.name);
+      return;
+    }
+    if (!fits_shape) {
+      report().ill_shaped.push_back({value.name, tensor.shape, value.shape});
+      return;
+    }
+    if (tensor.is_integer) {
+      report().integers.push_back(value.name);
       return;
     }
     report().loaded.push_back(value.name);
@@ -186,7 +192,9 @@ std::vector<std::pair<std::string, std::string>> rename_by_position(std::vector<
 bool lacks_names(const std::vector<Tensor>& file, const graph::Graph& graph,
                  const std::vector<std::string>& allow_missing) {
   std::vector<Tensor> shapes;
-  for (const Tensor& tensor : file) shapes.push_back({tensor.name, tensor.shape, {}});
+  for (const Tensor& tensor : file) {
+    shapes.push_back({tensor.name, tensor.shape, {}, tensor.is_integer});
+  }
   const ImportReport report = match_weights(graph, std::move(shapes), allow_missing).report;
   return !report.complete() || (!report.initialised.empty() && !report.extra.empty());
 }
@@ -228,7 +236,7 @@ std::string guess(const ImportReport& report, const config::Model& model) {
                                             "Keras file's name)")
                                    : "";
   return concat("\nMost tensors do not fit: the file is probably of another network than ",
-                config::keras_class(model.backbone->name), alpha, ".");
+                config::python_class(*model.backbone), alpha, ".");
 }
 
 // Returns the part of a message on what to do if the file does not have all tensors of the model.
@@ -244,6 +252,7 @@ std::string incomplete_advice(const ImportReport& report, bool of_backbone) {
   for (const std::string& tensor : report.initialised) add(tensor);
   for (const std::string& tensor : report.missing) add(tensor);
   for (const ImportReport::Shapes& tensor : report.ill_shaped) add(tensor.name);
+  for (const std::string& tensor : report.integers) add(tensor);
   if (layers.size() > kMaxLayers) {
     return concat(
         "Give the file of this network, or name the layers that may stay as initialised "
@@ -295,17 +304,6 @@ const std::string& weight_path(const config::Model& model) {
   return is_backbone_file(model) ? model.backbone->weights : model.weights;
 }
 
-// Returns the best checkpoint of a run folder, or else its newest one; returns other paths
-// unchanged.
-Path find_weight_file(const std::string& path) {
-  const Path folder = Path(path) / "checkpoints";
-  if (!std::filesystem::is_directory(folder)) return path;
-  if (const Path best = folder / "best.safetensors"; std::filesystem::exists(best)) return best;
-  const std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(folder);
-  if (saved.empty()) throw DataError(path, "is a run folder without a checkpoint");
-  return saved.back().path;
-}
-
 // Returns the error for a weight file that does not exist, without its name; "" if it exists or the
 // config names none.
 std::string describe_missing_file(const config::Model& model,
@@ -319,15 +317,10 @@ std::string describe_missing_file(const config::Model& model,
   if (path.empty() || std::filesystem::exists(path)) return "";
   if (!of_backbone) return "there is no such file or run folder; it is named by model.weights";
   const config::Backbone& backbone = *model.backbone;
-  const std::string top = backbone.include_top ? "" : "include_top=False";
-  const std::string alpha =
-      backbone.alpha == 1 ? "" : concat(top.empty() ? "" : ", ", "alpha=", backbone.alpha);
-  return concat("there is no such file; it is named by model.backbone.weights.\nKeras's file is ",
-                config::imagenet_weight_file(backbone), ": calling keras.applications.",
-                config::keras_class(backbone.name), '(', top, alpha,
-                ") once fetches it into ~/.keras/models, where `weights: imagenet` finds it. Or "
-                "give its place with --set model.backbone.weights=FILE; remove the key to start "
-                "from random numbers.");
+  return concat("there is no such file; it is named by model.backbone.weights.\n",
+                config::weights_advice(backbone, environment),
+                "\nOr give its place with --set model.backbone.weights=FILE; remove the key to "
+                "start from random numbers.");
 }
 
 }  // namespace
@@ -344,6 +337,7 @@ std::string ImportReport::text() const {
                             to_string(wrong.model), " in the model"));
   }
   list(text, "of another shape", shapes);
+  list(text, "of integers in the file, where weights are floating-point numbers", integers);
   list(text, "initialised", initialised);
   list(text, "without a place", extra);
   return text;
@@ -369,7 +363,7 @@ std::vector<Notice> ImportReport::notices() const {
     const std::string text = concat(path, ": ", tensors(initialised.size()),
                                     " of the model left as initialised, as allow_missing permits: ",
                                     join_first(initialised, kMaxListedTensors));
-    notices.push_back(loaded.empty() ? Notice(text + "; none was loaded") : Notice::note(text));
+    notices.push_back(Notice::note(text));
   }
   if (!extra.empty()) {
     notices.emplace_back(concat(path, ": ", tensors(extra.size()),
@@ -402,18 +396,67 @@ void check_weights_exist(const config::Model& model, const config::Environment& 
   if (!message.empty()) throw DataError(weight_path(model), message, Controls::kLines);
 }
 
-Import import_weights(const graph::Graph& graph, const config::Model& model) {
-  const std::string& path = weight_path(model);
-  if (path.empty()) return {};
-  check_weights_exist(model, {});
-  const Path read = find_weight_file(path);
+namespace {
+
+// Returns the first names of a list of tensors: "conv1.weight, bn1.weight and 318 more".
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kNames = 3;
+  return join_first(names, kNames);
+}
+
+// Returns the error for a file of which no tensor fits the model, with the names that do.
+std::string describe_foreign_file(const graph::Graph& graph, const config::Model& model,
+                                  const ImportReport& report) {
+  std::vector<std::string> expected;
+  for (const graph::LayerInfo& layer : graph.layers) {
+    if (layer.weights.empty()) continue;
+    for (const graph::ValueId id : layer.parameters) expected.push_back(graph[id].name);
+  }
+  const std::string layer = expected.front().substr(0, expected.front().rfind('/'));
+  const bool is_keras =
+      model.backbone && config::find_variant(*model.backbone) == config::Backbone::Variant::kKeras;
+  return concat("has no tensor that the model takes: it holds ",
+                report.extra.empty() ? "none" : first_names(report.extra),
+                ". Expected are the names",
+                model.backbone ? " of " + config::python_name(*model.backbone) : "", ": ",
+                first_names(expected),
+                is_keras ? "" : concat(", or in a state dict of PyTorch ", layer, ".weight"),
+                ". Give a file of this network");
+}
+
+// Throws DataError if the file is not one of the model.
+void check_import(const graph::Graph& graph, const config::Model& model,
+                  const ImportReport& report) {
+  const bool expects_some = !report.complete() || !report.initialised.empty();
+  if (report.loaded.empty() && expects_some && report.ill_shaped.empty() &&
+      report.integers.empty()) {
+    throw DataError(report.path, describe_foreign_file(graph, model, report));
+  }
+  if (!report.complete()) {
+    throw DataError(report.path,
+                    concat("does not fit the model.\n", report.text(), guess(report, model), '\n',
+                           incomplete_advice(report, is_backbone_file(model))),
+                    Controls::kLines);
+  }
+  if (!model.backbone) return;
+  const std::vector<std::string> foreign = find_foreign_layers(*model.backbone, report.extra);
+  if (foreign.empty()) return;
+  throw DataError(
+      report.path,
+      concat("is of another network than ", config::python_name(*model.backbone),
+             ", which lacks its layers ", first_names(foreign), "; give the file of this network"));
+}
+
+// Reads and matches the weight file of the config, which exists.
+Import read_import(const graph::Graph& graph, const config::Model& model,
+                   checkpoint::Content content) {
+  const Path read = checkpoint::find_weight_file(weight_path(model));
   std::vector<std::string> classes;
-  std::vector<Tensor> file = without_slots(checkpoint::read_weights(read, &classes));
-  const bool of_backbone = is_backbone_file(model);
+  std::vector<Tensor> file = without_slots(checkpoint::read_weights(read, &classes, content));
   if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);
-  if (of_backbone) file = from_torchvision(model.backbone->name, std::move(file));
+  file = from_pytorch(graph, std::move(file));
   const std::vector<std::string>& allow_missing =
-      of_backbone ? model.backbone->allow_missing : model.allow_missing;
+      is_backbone_file(model) ? model.backbone->allow_missing : model.allow_missing;
   std::vector<std::pair<std::string, std::string>> by_position;
   if (is_keras_file(read) && lacks_names(file, graph, allow_missing)) {
     by_position = rename_by_position(file, graph);
@@ -423,14 +466,27 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   import.report.by_position = std::move(by_position);
   import.report.classes = std::move(classes);
   import.report.has_head = loads_head(graph, import.report);
-  if (!import.report.complete()) {
-    throw DataError(
-        read,
-        concat("does not fit the model.\n", import.report.text(), guess(import.report, model), '\n',
-               incomplete_advice(import.report, of_backbone)),
-        Controls::kLines);
-  }
+  check_import(graph, model, import.report);
   return import;
+}
+
+}  // namespace
+
+Import import_weights(const graph::Graph& graph, const config::Model& model) {
+  if (weight_path(model).empty()) return {};
+  check_weights_exist(model, {});
+  return read_import(graph, model, checkpoint::Content::kAll);
+}
+
+void check_weights(const std::optional<graph::Graph>& graph, const config::Model& model) {
+  const std::string& path = weight_path(model);
+  if (path.empty() || !missing_weights(model, {}).empty()) return;
+  if (graph) {
+    read_import(*graph, model, checkpoint::Content::kShapes);
+  } else {
+    checkpoint::read_weights(checkpoint::find_weight_file(path), nullptr,
+                             checkpoint::Content::kShapes);
+  }
 }
 
 }  // namespace trainer::model

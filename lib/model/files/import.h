@@ -1,6 +1,7 @@
 // Imports pretrained weights into a model, by name.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,8 @@ struct ImportReport {
   std::vector<std::string> loaded;   // the model's names
   std::vector<std::string> missing;  // tensors that the file lacks and allow_missing does not cover
   std::vector<Shapes> ill_shaped;    // other shapes in the file, not covered by allow_missing
-  std::vector<std::string> initialised;  // missing or ill-shaped, but covered by allow_missing
+  std::vector<std::string> integers;     // integers in the file, not covered by allow_missing
+  std::vector<std::string> initialised;  // any of these three, but covered by allow_missing
   std::vector<std::string> extra;        // tensors of the file that no layer takes
   // The layers of the file that were matched by position, each with its layer of the model.
   std::vector<std::pair<std::string, std::string>> by_position;
@@ -31,7 +33,7 @@ struct ImportReport {
   std::vector<std::string> classes;
   bool has_head = false;  // the last layer with parameters is loaded from the file
 
-  bool complete() const { return missing.empty() && ill_shaped.empty(); }
+  bool complete() const { return missing.empty() && ill_shaped.empty() && integers.empty(); }
   // Returns one line of counts, then every tensor that was not loaded, by name.
   std::string text() const;
   // Returns "w.h5: 26 tensors loaded; 4 of the model left as initialised, 0 of the file unused".
@@ -50,11 +52,15 @@ struct Import {
 // Returns the tensors that the layers of `graph` take from the config's weight file; none if the
 // config names no file. Layers are matched by name and weights by Keras's names for them. Where
 // names do not fit, the layers of a Keras file with automatic names ("conv2d_2", of a later model
-// of a session) are matched by position among those of their class, as Keras does. torchvision's
-// state dicts of VGG16 and ResNet50 are renamed and transposed. Throws DataError if the file cannot
-// be read, with advice on how to get a file that does not exist, or if a tensor is missing or
-// ill-shaped and allow_missing does not cover it.
+// of a session) are matched by position among those of their class, as Keras does. State dicts of
+// PyTorch are renamed and transposed. Throws DataError if the file cannot be read, with advice on
+// how to get a file that does not exist; if a tensor is missing, ill-shaped or of integers and
+// allow_missing does not cover it; if no tensor fits; or if the file has layers of a network that
+// the backbone is not.
 Import import_weights(const graph::Graph& graph, const config::Model& model);
+// Throws what import_weights() throws for a file that exists, from its header alone. Without a
+// graph it checks that the file can be read.
+void check_weights(const std::optional<graph::Graph>& graph, const config::Model& model);
 
 // Returns the error for a weight file of the config that does not exist, with advice on how to get
 // it; "" if the file exists or the config names none.
