@@ -19,7 +19,8 @@ struct Request {
   std::vector<std::string> headers;  // "Content-Type: application/json"
   std::string body;                  // sent with every method but GET
   std::int64_t first_byte = 0;       // the first wanted byte of the answer's body
-  bool follows_redirects = false;    // follows redirects of a request without a body
+  // Follows redirects of a request without a body, but none from https to http.
+  bool follows_redirects = false;
   // The transfer ends where it takes longer, or brings nothing for as long; 0 for no limit.
   std::chrono::seconds max_duration{0}, max_stall{0};
   // Receives the body of an answer that is not an error, in pieces, in place of Response::body.

@@ -96,6 +96,22 @@ TEST_CASE("http::Client: a redirect, followed if the request allows it") {
   CHECK(Json::parse(Client().send(request).body)["path"] == "/elsewhere");
 }
 
+TEST_CASE("http::Client: a redirect from https to http, not followed") {
+  const TemporaryFolder folder;
+  const test::LoopbackServer secure("test/http/server.py", {folder.path().string()});
+  const Echo echo;
+  const std::string port = echo.server.url().substr(echo.server.url().rfind(':') + 1);
+  Request request;
+  request.url = "https" + secure.url().substr(std::string("http").size()) + "/redirect/" + port;
+  request.follows_redirects = true;
+  const ClientOptions options{folder.path() / "certificate.pem"};
+  const Response response = Client(options).send(request);
+  CHECK(response.status == 307);
+  CHECK(response.error.find("http") != std::string::npos);
+  request.url = request.url.substr(0, request.url.find("/redirect")) + "/redirect";
+  CHECK(Json::parse(Client(options).send(request).body)["path"] == "/elsewhere");
+}
+
 TEST_CASE("http::Client: a large answer, its first megabyte") {
   const Echo echo;
   const Response response = Client().send(echo.request("/large"));

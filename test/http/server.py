@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
 """A loopback server that answers with what it received, as JSON: method, path, headers, body and the client's port.
 
-It prints its port. A path selects another answer:
+    server.py [FOLDER]
+
+With FOLDER, it speaks TLS with a certificate of its own, which it writes to FOLDER/certificate.pem. It prints its port.
+A path selects another answer:
 
     /status/503      this status, with a short body
     /redirect        status 307 to /elsewhere
+    /redirect/1234   status 307 to http://127.0.0.1:1234/elsewhere
     /slow            the answer after a minute
     /large           3 MB
 """
 
 import http.server
 import json
+import ssl
+import subprocess
+import sys
 import time
 
 
@@ -35,7 +42,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "status":
             content = b"the reason"
         elif kind == "redirect":
-            self.send_header("Location", "/elsewhere")
+            self.send_header("Location", f"http://127.0.0.1:{detail}/elsewhere" if detail else "/elsewhere")
         elif kind == "large":
             content = b"x" * 3_000_000
         self.send_header("Content-Length", str(len(content)))
@@ -48,6 +55,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def speak_tls(server, folder):
+    key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                    "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, stderr=subprocess.DEVNULL)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+
+
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+if len(sys.argv) > 1:
+    speak_tls(server, sys.argv[1])
 print(server.server_port, flush=True)
 server.serve_forever()

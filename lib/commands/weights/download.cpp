@@ -129,7 +129,11 @@ void check_content(const Download& what, PartFile& part) {
   std::string difference;
   if (!part.start(what.start.size()).starts_with(what.start)) {
     difference = "it begins with other bytes";
-  } else if (what.checksum.kind != Checksum::Kind::kRecorded) {
+  } else if (part.bytes() < what.min_bytes) {
+    difference = concat("it has ", part.bytes(), " bytes, expected at least ", what.min_bytes);
+  } else if (what.checksum.kind == Checksum::Kind::kRecorded) {
+    if (what.find_fault) difference = what.find_fault(part.path());
+  } else {
     difference = describe_difference(part.digest(find_algorithm(what.checksum)), what.checksum.hex,
                                      name_algorithm(what.checksum));
   }

@@ -23,7 +23,10 @@ struct Download {
   Path file;
   Checksum checksum;
   std::string start;  // the first bytes of the file; "" for any
-  std::int64_t max_bytes = 0;
+  std::int64_t min_bytes = 0, max_bytes = 0;
+  // Returns what is wrong with the content of a whole file; "" if nothing is. Used for a file
+  // without a published checksum.
+  std::function<std::string(const Path& file)> find_fault = {};
   Path certificates;  // see http::ClientOptions
   // The number of retries after a broken connection, each after `pause`.
   int max_retries = 4;

@@ -32,7 +32,11 @@ std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algori
 PartFile::PartFile(const Path& file)
     : path_(file.parent_path() / concat(".", file.filename().string(), ".part")) {
   for (;;) {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == ELOOP) {
+      throw DataError(path_.string(),
+                      "is a link, through which a download is not written; remove it");
+    }
     if (descriptor_ < 0) {
       throw DataError(path_.string(), concat("cannot be written: ", describe_system_error(errno),
                                              "; name a folder that can be written in the "

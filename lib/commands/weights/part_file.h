@@ -16,7 +16,8 @@ std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algori
 // system has locks, it is locked against other processes.
 class PartFile {
  public:
-  // Opens it, and makes it if there is none. Throws DataError, also if another process has it.
+  // Opens it, and makes it if there is none. Throws DataError, also if another process has it or it
+  // is a link.
   explicit PartFile(const Path& file);
   ~PartFile();
   PartFile(const PartFile&) = delete;

@@ -9,6 +9,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "config/values.h"
 #include "http/certificates.h"
@@ -90,6 +91,22 @@ const char* name_checksum(Kind kind) {
   return "recorded";
 }
 
+// Returns what is wrong with a file that no checksum identifies: it is damaged, or lacks the layers
+// of the backbone.
+std::string find_fault(const std::string& name, const Path& file) {
+  config::Backbone backbone;
+  backbone.name = *parse_enum<Name>(name);
+  const std::string layer = config::first_block_layer(backbone);
+  try {
+    for (const checkpoint::Tensor& tensor : checkpoint::read_weights(file)) {
+      if (tensor.name.starts_with(layer + '/')) return "";
+    }
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return concat("it has no layer ", layer);
+}
+
 }  // namespace
 
 std::vector<WeightFile> weight_files(const config::Environment& environment) {
@@ -123,6 +140,11 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
   what.checksum = weights.checksum;
   what.start = "\x89HDF\r\n\x1a\n";
   what.max_bytes = std::int64_t{weights.megabytes} * 2'000'000;
+  if (weights.checksum.kind == Kind::kRecorded) {
+    what.min_bytes = std::int64_t{weights.megabytes} * 1'000'000;
+    what.max_bytes = what.min_bytes + 900'000;
+    what.find_fault = [&](const Path& file) { return find_fault(weights.name, file); };
+  }
   what.certificates = http::find_certificates(environment);
   return download(what, progress);
 }

@@ -236,6 +236,31 @@ TEST_CASE("download: without a checksum, the first digest is recorded and compar
   CHECK(read_text_file(server.file()) == server.content + "x");
 }
 
+TEST_CASE("download: without a published checksum, a file of another size or content is rejected") {
+  const Server server;
+  Download what = server.describe("file.h5");
+  what.checksum = {};
+  what.min_bytes = 20'009;
+  CHECK(contains(read_error(what),
+                 "is not the original file: it has 20008 bytes, expected at least 20009"));
+  what.min_bytes = 20'008;
+  what.find_fault = [](const Path& file) {
+    return read_file(file).size() == 20'008 ? "it has no layer x" : "";
+  };
+  CHECK(contains(read_error(what), "is not the original file: it has no layer x"));
+  CHECK(server.files().empty());
+}
+
+TEST_CASE("download: a link in the place of the partial file, an error, and its target stays") {
+  const Server server;
+  const Path target = server.log();
+  write_file_atomic(target, "mine");
+  fs::create_symlink(target, server.part());
+  CHECK(contains(read_error(server.describe("file.h5")), server.part().string() + ": is a link"));
+  CHECK(read_text_file(target) == "mine");
+  CHECK(server.files() == Names{".file.h5.part"});
+}
+
 TEST_CASE("download: a file that the server lacks, or no server, an error and no file") {
   const Server server;
   CHECK(contains(read_error(server.describe("missing.h5")), "the server answers with status 404"));
