@@ -4,7 +4,8 @@
     scripts/campaign/generated.py build/release/apps/trainer/trainer [--cases 500] [--seed N] [--only models kills ...]
 
 --cases is the number of random models; the other generators draw in proportion: 500 models, 250 cases of 24 images, 200
-schedules, 60 configs under kills, 150 models under `verify replicas`, 400 configs over all keys, 40 link faults.
+schedules, 60 configs under kills, 150 models under `verify replicas`, 600 models in float32 and bfloat16, 400 configs
+over all keys, 40 link faults.
 Without --seed, the seed is that of the day. Files of failed cases go to --keep. Installs the packages from PyPI that
 scripts/python_env.sh lists. Link faults need root, and are left out without it. Ends with 1 when a case failed.
 """
@@ -25,6 +26,7 @@ GENERATORS = {
     "schedules": ("test/generated/schedules.py", ["keras"], 200),
     "kills": ("test/generated/kills.py", [], 60),
     "verify": ("test/generated/verify.py", [], 150),
+    "precision": ("test/generated/precision.py", [], 600),
     "configs": ("test/generated/configs.py", [], 400),
     "links": ("scripts/campaign/links.py", [], 40),
 }

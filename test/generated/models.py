@@ -6,7 +6,8 @@
     ... models.py TRAINER --seed 7 --case 12           case 12 of this draw alone
 
 Models are chains, residuals whose branches have equal shapes, graphs with branches and repeated groups, with random
-layers, losses and optimizers. Compared are:
+layers, losses and optimizers. Every fourth has images of 1 to 3 pixels, dense layers of up to 1,024 units, and 2 to 8
+lanes. Compared are:
 
   loss         of every step, with Keras in float64
   weights      after the last step, likewise
@@ -48,8 +49,12 @@ class Model:
         self.classes = draw.choice([2, 3, 4, 5])
         self.loss, self.class_weight = random_loss(draw, self.classes)
         self.outputs = 1 if self.loss["loss"] == "binary_cross_entropy" else self.classes
-        self.shape = (draw.randint(5, 12), draw.randint(5, 12), draw.choice([1, 2, 3]))
-        self.layers = RandomModel(draw, self.shape, self.outputs).layers
+        # Every fourth model has images of a few pixels and large dense layers.
+        self.is_small = case.number % 4 == 3
+        low, high = (1, 3) if self.is_small else (5, 12)
+        self.shape = (draw.randint(low, high), draw.randint(low, high), draw.choice([1, 2, 3]))
+        options = {"wide_windows": True, "units": [8, 100, 512, 1000, 1024], "dense_layers": [1, 2, 3]}
+        self.layers = RandomModel(draw, self.shape, self.outputs, **(options if self.is_small else {})).layers
         self.optimizer = random_optimizer(draw)
         self.batch = draw.randint(4, 9)
         # The last batch of an epoch may be short.
@@ -86,8 +91,9 @@ class Model:
             "data": data, "optimizer": self.optimizer, "train": train,
             "run": {"dir": "run", "log_every": "1 steps", "checkpoint_every": f"{STEPS} steps", "tensorboard": False},
         }
-        if self.draw.random() < 0.3:
-            config["parallel"] = {"threads": 2, "lanes": 2}
+        if self.draw.random() < 0.3 or self.is_small:
+            lanes = self.draw.randint(2, 8) if self.is_small else 2
+            config["parallel"] = {"threads": lanes, "lanes": lanes}
         return config
 
     def prepared(self, images, floats):

@@ -16,12 +16,18 @@ def both(size):
 class RandomModel:
     """The list `layers`, from an image of `shape` to `outputs` numbers.
 
-    Every layer leads to the output, and images stay small, so that a model trains in milliseconds."""
+    Every layer leads to the output, and images stay small, so that a model trains in milliseconds. With `wide_windows`,
+    windows with padding may be larger than the image. One of `dense_layers` is the number of dense layers before the last,
+    one of `units` the size of each."""
 
     MAX_CHANNELS, MAX_SIZE = 12, 16
 
-    def __init__(self, draw, shape, outputs, has_batch_norm=True):
+    def __init__(self, draw, shape, outputs, has_batch_norm=True, wide_windows=False, units=range(2, 11),
+                 dense_layers=(0, 0, 1, 2)):
         self.draw = draw
+        self.wide_windows = wide_windows
+        self.units = units
+        self.dense_layers = dense_layers
         self.has_batch_norm = has_batch_norm
         self.count = 0
         # Models without names have the automatic ones, which Keras and trainer count alike.
@@ -99,7 +105,8 @@ class RandomModel:
         """(kernel, stride, padding, options) of a window that fits the image."""
         draw = self.draw
         padding = draw.choice(["same", "same", "valid"])
-        kernel = [draw.randint(1, min(most, size)) for size in x[:2]]
+        largest = [most if self.wide_windows and padding == "same" else min(most, size) for size in x[:2]]
+        kernel = [draw.randint(1, size) for size in largest]
         if draw.random() < 0.6:
             kernel = [min(kernel)] * 2
         stride = [draw.choice([1, 1, 2])] * 2
@@ -316,8 +323,8 @@ class RandomModel:
             self.layers.append({"reshape": {"target_shape": draw.choice([[-1], [x[0] * x[1] * x[2]]]), **self.name()}})
         else:
             self.layers.append({"flatten": self.name()})
-        for _ in range(draw.choice([0, 0, 1, 2])):
-            options = {"units": draw.randint(2, 10)}
+        for _ in range(draw.choice(self.dense_layers)):
+            options = {"units": draw.choice(self.units)}
             if draw.random() < 0.6:
                 options["activation"] = self.activation(is_image=False)
             if draw.random() < 0.3:
