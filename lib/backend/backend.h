@@ -81,8 +81,8 @@ struct Scalars {
   std::int64_t all_samples = 0;
   bool accumulate = false;  // add to the gradients of the calls before instead of replacing them
   bool apply = true;        // update the parameters; moving averages follow every call
-  // True if a call that is not finite is the last one: later calls, which may have been launched
-  // already, then change nothing and count as not finite, too.
+  // True if a call that is not finite, or an update that is not, is the last one: later calls,
+  // which may have been launched already, then change nothing and count as not finite, too.
   bool stop_when_not_finite = false;
 };
 
@@ -142,6 +142,10 @@ struct Numbers {
   // True if an update was left out because a gradient overflowed under the loss scale
   // (CompileOptions::loss_scale); the losses were finite then.
   bool skipped = false;
+  // True if the update had a gradient that was not finite or left a parameter or moving statistic
+  // that is not finite, although all losses were finite. Only backends in which a layer may make 0
+  // of a NaN check this: lib/decisions/backend.md#the-update-checks-what-activations-hide.
+  bool update_not_finite = false;
   // The L2 norm over all parameters of the gradient that this call's update was made from, with the
   // gradient of the penalty and before clipping. NaN if the call did not update here.
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();

@@ -290,6 +290,7 @@ StepResult Replicas::result() {
     sum.correct += own.correct;
     sum.finite = sum.finite && own.finite;
     sum.skipped = sum.skipped || own.skipped;
+    sum.update_not_finite = sum.update_not_finite || own.update_not_finite;
     sum.gradient_norm = own.gradient_norm;  // the same for all, as they update by one gradient
     if (!sum.penalty && replica_samples(samples, all_samples, r).count > 0)
       sum.penalty = own.penalty;

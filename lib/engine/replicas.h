@@ -57,7 +57,8 @@ struct StepResult {
   bool finite = true;
   // True if the update was skipped because a gradient overflowed under the loss scale.
   bool skipped = false;
-  double gradient_norm = 0;  // backend::Numbers::gradient_norm
+  bool update_not_finite = false;  // backend::Numbers::update_not_finite of some replica
+  double gradient_norm = 0;        // backend::Numbers::gradient_norm
 };
 
 class Replicas {

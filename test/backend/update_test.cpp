@@ -10,6 +10,7 @@
 #include "optim/optim.h"
 #include "support/backend.h"
 #include "support/model.h"
+#include "support/skip.h"
 #include "support/source_files.h"
 
 namespace trainer::test::update_test {
@@ -262,6 +263,61 @@ TEST_CASE("Executable: a loss that is not finite, no update") {
     runner.run(2, inputs, scalars);
     CHECK_FALSE(runner.numbers().finite);
     CHECK(runner.read("w0") == after_better);
+  }
+}
+
+TEST_CASE("Numbers::update_not_finite: an update with a number that is not finite sets it") {
+  if (uses_gpus()) TRAINER_SKIP("layers of GPUs keep a NaN, which the loss shows");
+  constexpr std::size_t kPlace = 19999;  // in the second parameter, whose gradient the loss lacks
+  const std::vector<graph::UpdateRule> rules{
+      SgdRule{},         RmsPropRule{},    AdamRule{}, graph::NadamRule{}, graph::AdagradRule{},
+      graph::LionRule{}, graph::LambRule{}};
+  for (const graph::UpdateRule& rule : rules) {
+    const graph::Graph graph = guarded_update_graph(kLengths, plain(rule));
+    const auto starting = starting_values(graph);
+    for (const Setup& setup : setups()) {
+      if (!is_float32(setup)) continue;
+      CAPTURE(to_string(setup));
+      CAPTURE(rule.index());
+      backend::CompileOptions options;
+      options.numbers.loss = 0;
+      Runner runner(open(setup), graph, options);
+      for (const auto& [name, values] : starting) runner.write(name, values);
+      backend::Scalars scalars = scalars_of_step(1);
+      scalars.stop_when_not_finite = true;
+      auto gradients = inputs_of_step(1, 1);
+      runner.run(1, gradients, scalars);
+      CHECK_FALSE(runner.numbers().update_not_finite);
+      gradients[2][kPlace] = std::nan("");
+      runner.run(1, gradients, scalars);
+      CHECK(runner.numbers().finite);
+      CHECK(runner.numbers().update_not_finite);
+      const std::vector<float> after = runner.read("w0");
+      runner.run(1, inputs_of_step(1, 2), scalars);
+      CHECK_FALSE(runner.numbers().finite);
+      CHECK(runner.read("w0") == after);
+    }
+  }
+}
+
+TEST_CASE("Numbers::update_not_finite: a parameter that overflows sets it") {
+  if (uses_gpus()) TRAINER_SKIP("layers of GPUs keep a NaN, which the loss shows");
+  const graph::Graph graph = guarded_update_graph(kLengths, plain(SgdRule{}));
+  for (const Setup& setup : setups()) {
+    if (!is_float32(setup)) continue;
+    backend::CompileOptions options;
+    options.numbers.loss = 0;
+    Runner runner(open(setup), graph, options);
+    backend::Scalars scalars;
+    scalars.learning_rate = 3e38f;
+    auto gradients = inputs_of_step(1, 1);
+    for (auto& values : gradients) std::ranges::fill(values, 1.0);
+    runner.run(1, gradients, scalars);
+    CHECK_FALSE(runner.numbers().update_not_finite);
+    std::ranges::fill(gradients[1], 0.0);
+    std::ranges::fill(gradients[2], 0.0);
+    runner.run(1, gradients, scalars);  // only the last parameter moves, from -3e38
+    CHECK(runner.numbers().update_not_finite);
   }
 }
 

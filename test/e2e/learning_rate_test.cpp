@@ -61,7 +61,9 @@ train: {max_steps: 1, batch_size: 32}
       {"train", config, "--json", "--run-dir", work / "run", "--set", "data.normalize.scale=100"});
   CAPTURE(result.err);
   CHECK(result.code == 5);
-  CHECK(result.err.find("is not finite after step 1 (learning rate 3e+38)") != std::string::npos);
+  CHECK(
+      result.err.find("the update is not finite at step 1 (epoch 1, learning rate 3e+38), although "
+                      "the loss is finite: first seen in variable ") != std::string::npos);
   CHECK(result.err.find("Last good checkpoint: ") != std::string::npos);
   CHECK(result.out.find("\"event\":\"finished\"") == std::string::npos);
   CHECK_FALSE(std::filesystem::exists(work / "run" / "checkpoints" / "step-00000001.safetensors"));

@@ -360,6 +360,43 @@ TEST_CASE("train: a loss that is not finite because of the data, exit code 3") {
   CHECK(newest_step(trial) == 2);
 }
 
+TEST_CASE("train: an update that is not finite, an error with the variable, step and sample") {
+  if (test::test_backend_name() != "cpu") TRAINER_SKIP("other backends keep a NaN");
+  Trial trial(run_config(
+      "", "{layers: [conv: {filters: 2, activation: relu}, flatten, dense: {units: 2}]}"));
+  trial.config.data.shuffle = false;
+  trial.train->infinite_samples = {9};  // step 3
+  trial.train->not_finite = NAN;  // of which oneDNN's relu makes 0, so that the loss is finite
+  int code = 0;
+  const std::string error = error_of([&] { trial.run(); }, code);
+  CHECK(code == kExitData);
+  check_contains(
+      error,
+      "the update is not finite at step 3 (epoch 1, learning rate 0.1), although the "
+      "loss is finite: first seen in variable conv2d/kernel. The cause is in the data: ");
+  check_contains(error, "sample 9 (from 0) holds NaN or infinity. Last good checkpoint: ");
+  CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2"});
+  CHECK(newest_step(trial) == 0);
+}
+
+TEST_CASE("train: a moving statistic that is not finite, an error with its name") {
+  if (test::test_backend_name() != "cpu") TRAINER_SKIP("other backends keep a NaN");
+  for (const std::int64_t replicas : {1, 2}) {
+    Trial trial(run_config("", kBatchNorm));
+    trial.config.parallel.replicas = replicas;
+    trial.at_step = [&](std::int64_t step) {
+      if (step == 2)
+        write_number(*trial.replicas, "batch_normalization/moving_variance", HUGE_VALF);
+      return Request::kContinue;
+    };
+    int code = 0;
+    const std::string error = error_of([&] { trial.run(); }, code);
+    CHECK(code == kExitCheck);
+    check_contains(error, "the update is not finite at step 3 ");
+    check_contains(error, "first seen in variable batch_normalization/moving_variance. Last good");
+  }
+}
+
 TEST_CASE("train: variables that are not finite, the last good checkpoint stays") {
   Trial trial(run_config("run: {checkpoint_every: 2 steps, evaluate_every: 1000 steps}\n"));
   trial.at_step = [&](std::int64_t step) {

@@ -41,6 +41,7 @@ class FloatImages final : public data::Dataset {
 
   std::set<std::int64_t> unreadable_samples;
   std::set<std::int64_t> infinite_samples;
+  float not_finite = HUGE_VALF;     // a number of each of the infinite_samples
   bool signals_when_read = false;   // raises SIGUSR1 with every sample
   std::function<void()> when_read;  // with every sample
 
@@ -57,7 +58,7 @@ class FloatImages final : public data::Dataset {
     for (std::int64_t i = 0; i < 16; ++i) {
       pixels[i] = static_cast<float>((index * 37 + i * 11) % 31) / 31;
     }
-    if (infinite_samples.contains(index)) pixels[3] = HUGE_VALF;
+    if (infinite_samples.contains(index)) pixels[3] = not_finite;
     std::memcpy(image, pixels, sizeof pixels);
     const auto is_odd = static_cast<std::int32_t>(index % 2);
     std::memcpy(label, &is_odd, sizeof is_odd);

@@ -9,6 +9,7 @@
 #include "backend/exchange.h"
 #include "backend/placement.h"
 #include "base/error.h"
+#include "base/numbers/finite.h"
 #include "base/numbers/sum_tree.h"
 
 namespace trainer::backend::cpu {
@@ -38,7 +39,10 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   if (options.reduction.ordered && (lanes.threads_per_lane() != 1 || whole_batch_)) {
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
-  if (updates_) allocate_gradients();
+  if (updates_) {
+    statistics_ = moving_statistics();
+    allocate_gradients();
+  }
   const ReductionOptions& reduction = options.reduction;
   const std::int64_t all = max_all_samples(options, ranks_in(reduction));
   if (reduction.ordered) {
@@ -62,7 +66,7 @@ void CpuExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
 
 void CpuExecutable::allocate_gradients() {
   const bool has_ranks = ranks_ != nullptr;
-  if (has_ranks) trailer_ = Trailer(moving_statistics(graph_), statistics_ranks_ == nullptr);
+  if (has_ranks) trailer_ = Trailer(statistics_, statistics_ranks_ == nullptr);
   if (!options_.reduction.ordered) {
     const int lanes = lanes_.count();
     joint_ = JointLayers(graph_, variables_, lanes, samples_at_once(graph_, options_, lanes));
@@ -155,7 +159,8 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
     throw;
   }
   lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
-  stopped_ = updates_ && scalars.stop_when_not_finite && !finite_;
+  update_not_finite_ = updates_ && finite_ && scalars.apply && !is_update_finite();
+  stopped_ = updates_ && scalars.stop_when_not_finite && (!finite_ || update_not_finite_);
   if (bindings.numbers != nullptr) write_numbers(bindings, scalars);
   if (updates_ && finite_) variables_.packed_weights().note_training();
 }
@@ -164,6 +169,10 @@ PhaseClock* CpuExecutable::step_clock() { return kStepTimes ? &clock_ : nullptr;
 
 void CpuExecutable::lap(PhaseClock::Phase phase) {
   if (kStepTimes) clock_.lap(phase);
+}
+
+bool CpuExecutable::is_update_finite() const {
+  return update_.finite() && std::ranges::all_of(statistics_, all_finite);
 }
 
 // The sums follow the order of the samples, so that they do not depend on the lanes.
@@ -186,6 +195,7 @@ void CpuExecutable::write_numbers(const Bindings& bindings, const Scalars& scala
     numbers.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
   }
   numbers.finite = finite_;
+  numbers.update_not_finite = update_not_finite_;
   if (updates_ && finite_ && scalars.apply) numbers.gradient_norm = update_.gradient_norm();
   numbers.times = times();
 }

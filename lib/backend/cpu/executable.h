@@ -55,7 +55,7 @@ class CpuExecutable : public Executable {
   LaneState& lane_state(int lane) { return states_[lane]; }
   void allocate_gradients();
   void allocate_partial_sums(std::span<const LaneShare> shares);
-  std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
+  std::vector<std::span<float>> moving_statistics() const;
   Lowered& program(int lane, std::int64_t samples);
   void find_stale(const Call& call);
   void rebuild_packed_weights(int lane, int lanes);
@@ -75,6 +75,7 @@ class CpuExecutable : public Executable {
 
   void fold(int lane, const Call& call, std::int64_t batch, Slice slice);
 
+  bool is_update_finite() const;
   void write_numbers(const Bindings& bindings, const Scalars& scalars) const;
   PhaseTimes times() const;
   void lap(PhaseClock::Phase phase);  // called by lane 0
@@ -103,12 +104,14 @@ class CpuExecutable : public Executable {
   BatchShares shares_;
   std::vector<LaneState> states_;
   UpdatePhase update_;
-  bool updates_ = false;  // the graph has an update phase
+  std::vector<std::span<float>> statistics_;  // the moving statistics that calls update
+  bool updates_ = false;                      // the graph has an update phase
   WorkRecorder* recorder_ = nullptr;
   PhaseClock clock_;  // measures lane 0; its wait for other lanes counts as backward
   std::unique_ptr<Reduction> reduction_;
   Memory accumulated_;    // ordered: the sum of the calls so far, each reduced over the ranks
   bool stopped_ = false;  // true after a call that was not finite: stop_when_not_finite
+  bool update_not_finite_ = false;  // Numbers::update_not_finite of this call
   std::atomic<bool> finite_{true};  // the losses of this call; of all ranks after the reduction
   bool all_finite_ = true;          // the losses since the last call that did not accumulate
   cluster::Communicator* ranks_;    // the ranks of gradient sums; null: there is one rank

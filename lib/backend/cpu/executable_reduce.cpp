@@ -8,12 +8,12 @@
 
 namespace trainer::backend::cpu {
 
-std::vector<std::span<float>> CpuExecutable::moving_statistics(const graph::Graph& graph) const {
+std::vector<std::span<float>> CpuExecutable::moving_statistics() const {
   std::vector<std::span<float>> statistics;
-  for (const graph::Node& node : graph.nodes) {
+  for (const graph::Node& node : graph_.nodes) {
     if (!std::holds_alternative<graph::UpdateStatistics>(node.op)) continue;
     for (std::size_t i = 0; i < 2; ++i) {
-      const graph::Value& value = graph[node.inputs[i]];
+      const graph::Value& value = graph_[node.inputs[i]];
       statistics.emplace_back(variables_.at(value.name),
                               static_cast<std::size_t>(value.shape.elements()));
     }

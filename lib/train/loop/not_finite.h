@@ -10,8 +10,9 @@ namespace trainer::train {
 // Throws CheckError with `what`, the last good checkpoint and advice.
 [[noreturn]] void throw_not_finite(const std::string& what, const std::string& last_checkpoint);
 
-// Returns "the loss is not finite at step 12 (epoch 1, ...", where the step is that after the run's
-// state.
-std::string describe(const NotFinite& found, const RunContext& context);
+// Reports "the loss is not finite at step 12 (epoch 1, ...", where the step is that after the run's
+// state. The exit code is kExitData if samples are the cause.
+[[noreturn]] void throw_not_finite(const NotFinite& found, const RunContext& context,
+                                   const std::string& last_checkpoint);
 
 }  // namespace trainer::train

@@ -70,7 +70,7 @@ std::optional<FinishReason> TrainingRun::before_first_step() {
 
 DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited) {
   if (outcome.not_finite) {
-    throw_not_finite(describe(*outcome.not_finite, context_), checkpointer_.last_checkpoint());
+    throw_not_finite(*outcome.not_finite, context_, checkpointer_.last_checkpoint());
   }
   hooks::Progress progress = outcome.progress;
   context_.state.step = context_.state.recorded_step = progress.step;

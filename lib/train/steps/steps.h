@@ -14,11 +14,15 @@ namespace trainer::train {
 class FeatureCaches;
 struct RunContext;
 
-// A loss that is not finite, in a step that updated nothing.
+// A step in which a number was not finite.
 struct NotFinite {
-  std::string where;  // the first layer or parameter that is not finite, or ""
-  std::string blame;  // the samples of the batch, for messages
+  std::string where;  // the first variable or layer that is not finite, or ""
+  std::string blame;  // kLoss: the samples of the batch, for messages
   double learning_rate = 0;
+  // kLoss: a loss, and the step updated nothing. kUpdate: all losses were finite, but not the
+  // update (backend::Numbers::update_not_finite).
+  enum class Found { kLoss, kUpdate } found = Found::kLoss;
+  std::string data = {};  // kUpdate: data::find_not_finite()
 };
 
 // A step whose numbers have arrived.

@@ -182,7 +182,10 @@ void SynchronousSteps::read_oldest_call() {
   calls_.pop_front();
   const engine::StepResult result = context_.job.engine.result();
   Step& step = *call.step;
-  if (!result.finite && !step.is_broken()) explain_not_finite(call);
+  if (!step.is_broken()) {
+    if (!result.finite) explain_not_finite(call);
+    if (result.update_not_finite) explain_update(call);
+  }
   step.loss += result.loss;
   step.correct += result.correct;
   step.penalty = result.penalty;
@@ -208,6 +211,16 @@ void SynchronousSteps::explain_not_finite(const Call& call) {
   const std::string blame = data::blame_samples(images, call.batch->indices, job.engine.losses());
   call.step->not_finite = NotFinite{job.engine.find_not_finite(call.input, call.scalars), blame,
                                     static_cast<double>(call.scalars.learning_rate)};
+}
+
+// Samples that are not finite do not count as a failure of the data here, because the state after
+// the update cannot be saved.
+void SynchronousSteps::explain_update(const Call& call) {
+  const Job& job = context_.job;
+  call.step->not_finite =
+      NotFinite{job.engine.find_not_finite(call.input, call.scalars), "",
+                static_cast<double>(call.scalars.learning_rate), NotFinite::Found::kUpdate,
+                data::find_not_finite(job.config.data, *job.data.train)};
 }
 
 std::optional<StepOutcome> SynchronousSteps::result() {

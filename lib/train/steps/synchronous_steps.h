@@ -67,6 +67,7 @@ class SynchronousSteps final : public Steps {
   void read_oldest_call();
   void read_all_calls();
   void explain_not_finite(const Call& call);
+  void explain_update(const Call& call);
   // Waits for the batch of the next launch, so that a read error travels in the agreement of the
   // step that was read last.
   void prefetch_next_batch();

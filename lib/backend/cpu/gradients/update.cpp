@@ -45,7 +45,7 @@ std::uint64_t own_update(const Segment& segment, const Scalars& scalars) {
 
 UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int lanes)
     : variables_(variables), kernels_(kernels) {
-  gradient_squares_.resize(lanes);
+  findings_.resize(lanes);
   const std::vector<Segment>& segments = variables.segments();
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Clip::Kind kind = segments[i].update.clip.kind;
@@ -77,7 +77,7 @@ void UpdatePhase::run(int lane, int lanes, Barrier& barrier, const GradientSourc
     barrier.wait(lanes);
     trust_ratios(lane, lanes, barrier, gradients.own.front(), scalars);
   }
-  double square = 0;
+  simd::UpdateFindings findings;
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
     const std::int64_t first = std::max(mine.first, segment.offset);
@@ -85,16 +85,21 @@ void UpdatePhase::run(int lane, int lanes, Barrier& barrier, const GradientSourc
     if (first >= last) continue;
     gradients.for_each_part({first, last}, [&](Slice part, Summands summands) {
       update_elements(kernels_, buffers_, segment, part.first, part.last,
-                      {scales_[i], needs_trust_ ? trust_[i] : 1.0f}, summands, scalars, &square);
+                      {scales_[i], needs_trust_ ? trust_[i] : 1.0f}, summands, scalars, &findings);
     });
   }
-  gradient_squares_[lane] = square;
+  findings_[lane] = findings;
 }
 
 double UpdatePhase::gradient_norm() const {
   double sum = 0;
-  for (const double square : gradient_squares_) sum += square;
+  for (const simd::UpdateFindings& lane : findings_) sum += lane.gradient_square;
   return std::sqrt(sum);
+}
+
+bool UpdatePhase::finite() const {
+  const auto is_finite = [](const simd::UpdateFindings& lane) { return lane.finite; };
+  return std::isfinite(gradient_norm()) && std::ranges::all_of(findings_, is_finite);
 }
 
 std::span<const float> UpdatePhase::clip_scales(const float* gradients) {
@@ -164,12 +169,12 @@ void UpdatePhase::trust_ratios(int lane, int lanes, Barrier& barrier, const floa
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
                      const UpdateScales& scales, Summands gradients, const Scalars& scalars,
-                     double* gradient_square) {
+                     simd::UpdateFindings* findings) {
   const graph::Update& op = segment.update;
   simd::UpdateRun run = make_run(buffers, segment, first, last, scales, scalars);
   run.gradient_count = static_cast<int>(gradients.size());
   run.gradients = gradients.data();
-  run.gradient_square = gradient_square;
+  run.findings = findings;
   // Keras starts the average as the weights after the first update.
   const std::uint64_t update = own_update(segment, scalars);
   run.ema = update == 1 ? 0 : op.ema;

@@ -32,12 +32,12 @@ struct UpdateScales {
 };
 
 // Updates elements [first, last) of the buffers, which belong to this segment, by the sum of
-// `gradients`, each of which points to its value for element `first`. Adds the sum of squares of
-// the gradient, as UpdatePhase::gradient_norm() takes it, to `gradient_square` unless that is null.
+// `gradients`, each of which points to its value for element `first`. Adds to `findings` unless
+// that is null.
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
                      const UpdateScales& scales, Summands gradients, const Scalars& scalars,
-                     double* gradient_square = nullptr);
+                     simd::UpdateFindings* findings = nullptr);
 
 class UpdatePhase {
  public:
@@ -53,6 +53,9 @@ class UpdatePhase {
   // Returns Numbers::gradient_norm of the last run(), which all lanes must have ended. Its last
   // bits depend on the number of lanes.
   double gradient_norm() const;
+  // Returns whether the gradient of the last run() and all parameters after it are finite. A
+  // gradient that is not finite counts although it leaves the parameters of some rules finite.
+  bool finite() const;
   // Returns whether the gradient of some parameter is clipped by its norm.
   bool clips_by_norm() const { return needs_norm_; }
   // Returns the factors by which run() clips this gradient, one per segment. Call it only if
@@ -78,7 +81,7 @@ class UpdatePhase {
   std::vector<simd::LambSquares> lamb_squares_;  // one per chunk
   std::vector<simd::LambSquares> lamb_sums_;     // one per segment
   std::vector<float> trust_;                     // ratios of lamb, one per segment
-  std::vector<double> gradient_squares_;         // one per lane, by the last run()
+  std::vector<simd::UpdateFindings> findings_;   // one per lane, by the last run()
 };
 
 }  // namespace trainer::backend::cpu

@@ -20,7 +20,8 @@ dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
 }  // namespace
 
 // Ops that cannot apply an activation themselves also use it. Unlike the activations of our own
-// kernels, oneDNN's relu makes 0 of a NaN; the check of variables before a checkpoint finds it.
+// kernels, oneDNN's relu makes 0 of a NaN:
+// lib/decisions/backend.md#the-update-checks-what-activations-hide.
 void activate(Lowering& l, const graph::Activation& activation, const Operand& x,
               const Operand& y) {
   const dnnl::memory::desc desc = dnnl_desc(x, l);

@@ -19,6 +19,7 @@ static_assert(offsetof(StepNumbers, correct) == offsetof(Numbers, correct));
 static_assert(offsetof(StepNumbers, penalty) == offsetof(Numbers, penalty));
 static_assert(offsetof(StepNumbers, finite) == offsetof(Numbers, finite));
 static_assert(offsetof(StepNumbers, skipped) == offsetof(Numbers, skipped));
+static_assert(offsetof(StepNumbers, update_not_finite) == offsetof(Numbers, update_not_finite));
 static_assert(offsetof(StepNumbers, gradient_norm) == offsetof(Numbers, gradient_norm));
 
 // Kernels, cuDNN and cublasLt read operands of this alignment: plans/convolution.h, plans/matmul.h.

@@ -42,7 +42,8 @@ struct StepNumbers {
   std::int64_t correct;
   double penalty;
   bool finite;
-  bool skipped;  // the update was left out because a scaled gradient overflowed
+  bool skipped;            // the update was left out because a scaled gradient overflowed
+  bool update_not_finite;  // always false
   double gradient_norm;
   PhaseTimes times;
 };

@@ -6,6 +6,12 @@
 
 namespace trainer::backend::cpu::simd {
 
+// What an update finds out about its gradient and about the parameters that it writes.
+struct UpdateFindings {
+  double gradient_square = 0;  // the sum of squares of the gradients before clipping
+  bool finite = true;          // all parameters are finite
+};
+
 // One contiguous run of elements of the flat buffers under one rule.
 struct UpdateRun {
   std::int64_t count = 0;
@@ -16,8 +22,7 @@ struct UpdateRun {
   float* average = nullptr;  // null: none
   float l1 = 0, l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1, trust = 1;
   float learning_rate = 0, weight_decay = 0, ema = 0;
-  // The sum of squares of the gradients before clipping is added to it; null: not wanted.
-  double* gradient_square = nullptr;
+  UpdateFindings* findings = nullptr;  // those of the run are added to it; null: not wanted
 };
 
 // The factors of graph::LambRule; mean and square correct averages that start at 0.
@@ -91,6 +96,13 @@ inline void clip(const UpdateRun& r, std::int64_t count, float* g) {
       g[i] = g[i] > r.clip_value ? r.clip_value : g[i] < -r.clip_value ? -r.clip_value : g[i];
 }
 
+// Returns whether all numbers are finite. The loop is vectorised, as it does not end early.
+inline bool are_finite(const float* w, std::int64_t count) {
+  std::int32_t bad = 0;
+  for (std::int64_t i = 0; i < count; ++i) bad |= w[i] - w[i] == 0 ? 0 : 1;
+  return bad == 0;
+}
+
 // Calls rule(first, count, gradient, parameters) over chunks that stay in the first-level cache.
 template <class Rule>
 inline void each(const UpdateRun& r, const Rule& rule) {
@@ -100,11 +112,12 @@ inline void each(const UpdateRun& r, const Rule& rule) {
     const std::int64_t count = r.count - first < kChunk ? r.count - first : kChunk;
     float* w = r.w + first;
     sum_gradients(r, first, count, g);
-    if (r.gradient_square != nullptr) *r.gradient_square += chunk_square(g, count);
+    if (r.findings != nullptr) r.findings->gradient_square += chunk_square(g, count);
     clip(r, count, g);
     if (r.weight_decay != 0)
       for (std::int64_t i = 0; i < count; ++i) w[i] -= w[i] * (r.learning_rate * r.weight_decay);
     rule(first, count, g, w);
+    if (r.findings != nullptr && !are_finite(w, count)) r.findings->finite = false;
     if (r.average != nullptr) {
       float* average = r.average + first;
       for (std::int64_t i = 0; i < count; ++i) average[i] = average[i] * r.ema + w[i] * (1 - r.ema);
