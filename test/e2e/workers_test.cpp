@@ -9,11 +9,14 @@
 #include <memory>
 #include <thread>
 
+#include "base/error.h"
 #include "program.h"
+#include "support/contains.h"
 
 namespace trainer::e2e::workers_test {
 namespace {
 
+using test::contains;
 using Clock = std::chrono::steady_clock;
 constexpr double kTimeout = 20;  // parallel.timeout, seconds
 
@@ -159,6 +162,31 @@ TEST_CASE("workers: TF_CONFIG, stopped in any way, the bits of one process") {
     check_survivor(job.other, job.chief, 0);
     reference.check_resumed(reference.work / "run");
   }
+}
+
+TEST_CASE("launch prints an error of several ranks once") {
+  const Workspace work;
+  const auto count_errors = [](const Result& result) {
+    INFO(result.err);
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = result.err.find("error: ", at)) != std::string::npos; ++at) {
+      ++count;
+    }
+    return count;
+  };
+  const std::string config = work.config("train: {epochs: 1, batch_size: 8}\n");
+  const auto launch = [&](const Arguments& more) {
+    return run(with({"launch", "-n", "3", "--", "train", config, "--run-dir", work / "run"}, more));
+  };
+  const Result wrong = launch({"--set", "train.epochs=-1"});  // an error of each rank
+  CHECK(wrong.code == kExitConfig);
+  CHECK(count_errors(wrong) == 1);
+  std::filesystem::create_directories(work / "run");
+  write_file_atomic(work / "run/config.yaml", "");
+  const Result used = launch({});  // an error of rank 0, which the others repeat
+  CHECK(used.code == kExitConfig);
+  CHECK(contains(used.err, "holds a config.yaml but no checkpoints"));
+  CHECK(used.err.find("no checkpoints") == used.err.rfind("no checkpoints"));
 }
 
 TEST_CASE("launch: a killed worker, the job is restarted and has the bits of one process") {

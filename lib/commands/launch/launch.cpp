@@ -116,10 +116,48 @@ std::vector<Task> make_tasks(const LaunchOptions& options, const std::vector<int
   return tasks;
 }
 
+// Prints the errors of the processes of a job, each once. Ranks also report the error of another
+// rank, which is printed at the end unless that rank has printed it.
+class ErrorPrinter {
+ public:
+  void print(const std::string& prefix, const std::string& line) {
+    const bool is_error = line.find(kMark) != std::string::npos;
+    if (is_error && line.find(kNoticed) != std::string::npos) {
+      noticed_.push_back({prefix, line});
+    } else if (!is_error || is_first(line)) {
+      std::cerr << prefix + line;
+    }
+  }
+  void finish() {
+    for (const auto& [prefix, line] : noticed_) {
+      if (is_first(line)) std::cerr << prefix + line;
+    }
+    noticed_.clear();
+  }
+
+ private:
+  static constexpr std::string_view kMark = "error: ", kNoticed = "; noticed by rank ";
+
+  // Returns whether no process has printed the error in this line.
+  bool is_first(const std::string& line) {
+    std::string text = line.starts_with(kMark) ? line.substr(kMark.size()) : line;
+    text = text.substr(0, std::min(text.find(kNoticed), text.find('\n')));
+    const bool is_known = std::ranges::any_of(texts_, [&](const std::string& known) {
+      return text.find(known) != std::string::npos || known.find(text) != std::string::npos;
+    });
+    if (!is_known) texts_.push_back(std::move(text));
+    return !is_known;
+  }
+
+  std::vector<std::string> texts_;
+  std::vector<std::pair<std::string, std::string>> noticed_;  // prefix and line
+};
+
 // Writes whole lines behind a prefix.
 class LinePrinter {
  public:
-  explicit LinePrinter(const std::string& task) : prefix_("[" + task + "] ") {}
+  LinePrinter(std::string prefix, ErrorPrinter& errors)
+      : prefix_(std::move(prefix)), errors_(&errors) {}
   void add(const char* bytes, std::size_t size) {
     text_.append(bytes, size);
     for (std::size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
@@ -132,15 +170,16 @@ class LinePrinter {
   }
 
  private:
-  void print(const std::string& line) const { std::cerr << prefix_ + line; }
+  void print(const std::string& line) const { errors_->print(prefix_, line); }
   std::string prefix_, text_;
+  ErrorPrinter* errors_;
 };
 
 struct Worker {
   pid_t pid = -1;
   bool running = true;
-  Socket output;  // the reading end of a pipe; none for rank 0
-  LinePrinter printer{""};
+  Socket output;  // the reading end of a pipe: standard error of rank 0, all output of the others
+  LinePrinter printer;
   bool matters = true;
 };
 
@@ -169,6 +208,7 @@ class Launcher {
   const std::vector<int> cores_;
   sigset_t signals_{}, old_signals_{};
   Socket signal_file_;
+  ErrorPrinter errors_;
   std::vector<Worker> workers_;
   int code_ = 0;
   bool signalled_ = false;
@@ -218,19 +258,19 @@ Launcher::~Launcher() {
 
 void Launcher::start(const Task& task, bool first) {
   int pipe[2] = {-1, -1};
-  if (!first && ::pipe2(pipe, O_CLOEXEC) != 0) {
+  if (::pipe2(pipe, O_CLOEXEC) != 0) {
     throw DeviceError(concat("cannot open a pipe: ", describe_system_error(errno)));
   }
   const Socket writing(pipe[1]);
-  Worker worker;
-  worker.output = Socket(pipe[0]);
-  worker.printer = LinePrinter(task.name);
-  worker.matters = task.matters;
+  Worker worker{.output = Socket(pipe[0]),
+                .printer = LinePrinter(first ? "" : concat("[", task.name, "] "), errors_),
+                .matters = task.matters};
   SpawnOptions options{options_.command, make_environment(task), old_signals_};
   options.cores = task.cores;
-  if (!first) options.output = options.errors = pipe[1];
+  options.errors = pipe[1];
+  if (!first) options.output = pipe[1];
   worker.pid = spawn(options);
-  if (worker.output) ::fcntl(worker.output.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(worker.output.get(), F_SETFL, O_NONBLOCK);
   workers_.push_back(std::move(worker));
 }
 
@@ -250,6 +290,7 @@ int Launcher::wait() {
     read_output(worker);
     worker.printer.finish();
   }
+  errors_.finish();
   return code_;
 }
 
