@@ -234,6 +234,7 @@ class ProgressHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
+    if (is_quiet_run()) return Request::kContinue;
     const bool is_below_its_step = close_line();
     std::string line = evaluation_line(e, Length::kFull);
     if (is_below_its_step && static_cast<int>(line.size()) > columns()) {
@@ -247,6 +248,10 @@ class ProgressHook : public Hook {
   // Writes two closing lines, which scripts may read.
   void on_finish(const Finish& finish) override {
     close_line();
+    if (is_quiet_run()) {
+      for (const Evaluation& e : finish.evaluations)
+        out_ << evaluation_line(e, Length::kFull) << '\n';
+    }
     if (finish.reason != FinishReason::kDone) {
       out_ << to_string(finish.reason) << " after step " << finish.steps;
       if (finish.reason == FinishReason::kInterrupted) {
@@ -308,6 +313,10 @@ class ProgressHook : public Hook {
   }
 
  private:
+  // Returns whether nothing but the results at the end is written. Without a run, for a follower,
+  // each evaluation is a result.
+  bool is_quiet_run() const { return quiet_ && info_.total_steps > 0; }
+
   enum class Length { kFull, kBrief };
   // Returns "validation: loss 0.2500  accuracy 0.9000 (95 % interval 0.8000-0.9500)  ...". A brief
   // line has abbreviations, and neither the step nor the epoch: the line above must show them.

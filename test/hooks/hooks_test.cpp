@@ -145,6 +145,11 @@ TEST_CASE("progress: on a terminal one line is rewritten, quiet prints results o
   hook->on_step(progress_of(1));
   CHECK(quiet.str().empty());
   hook->on_evaluation(evaluation_of(1));
+  CHECK(quiet.str().empty());
+
+  // A follower has no run, and each evaluation is a result.
+  hook = make_progress_hook(quiet, false, true, kEveryStep);
+  hook->on_evaluation(evaluation_of(1));
   CHECK(quiet.str().starts_with("validation: loss 1.0000  accuracy 0.7500"));
 }
 

@@ -197,7 +197,6 @@ TEST_CASE("progress on a terminal: an evaluation that is wider, abbreviated with
   // Without the line of the steps above it, the step is shown.
   std::ostringstream quiet;
   const auto hook = make_progress_hook(quiet, true, true, steps(1), {[] { return 80; }, {}, {}});
-  hook->on_start(run_info("r"));
   hook->on_evaluation(e);
   CHECK(quiet.str() == full);
 }
