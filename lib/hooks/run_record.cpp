@@ -34,6 +34,15 @@ Json metrics_json(const engine::Metrics& metrics) {
   return json;
 }
 
+// Returns an empty object without a file, and for a damaged one.
+Json read_record(const Path& path) {
+  if (!std::filesystem::exists(path)) return Json::object();
+  const std::string text = read_text_file(path);
+  if (!is_shallow_json(text)) return Json::object();
+  Json record = Json::parse(text, nullptr, false);
+  return record.is_object() ? record : Json::object();
+}
+
 class RunRecordHook final : public Hook {
  public:
   explicit RunRecordHook(const RunOrigin& origin) {
@@ -90,7 +99,9 @@ class RunRecordHook final : public Hook {
     if (finish.joules_per_image) session_["joules_per_image"] = *finish.joules_per_image;
     if (finish.best) record_["best"] = best_json(*finish.best);
     if (finish.reason != FinishReason::kInterrupted) {
-      Json metrics = Json::object();
+      // A run that had finished before is not evaluated again.
+      const bool keeps = finish.reason == FinishReason::kAlreadyDone && finish.evaluations.empty();
+      Json metrics = keeps ? earlier_metrics_ : Json::object();
       for (const Evaluation& e : finish.evaluations) {
         metrics[to_string(e.split)] = metrics_json(e.metrics);
       }
@@ -105,19 +116,19 @@ class RunRecordHook final : public Hook {
   }
 
  private:
-  // Reads the sessions and the throughput of the processes that trained this run before. Ignores a
-  // damaged file.
+  // Reads the sessions and the end of the processes that trained this run before.
   void read_earlier() {
     sessions_ = Json::array();
     earlier_throughput_ = Json::object();
-    if (!std::filesystem::exists(path_)) return;
-    const std::string text = read_text_file(path_);
-    if (!is_shallow_json(text)) return;
-    const Json old = Json::parse(text, nullptr, false);
-    if (!old.is_object()) return;
+    earlier_metrics_ = Json::object();
+    const Json old = read_record(path_);
     if (old.contains("sessions") && old["sessions"].is_array()) sessions_ = old["sessions"];
     if (!old.contains("finished") || !old["finished"].is_object()) return;
-    for (const auto& [key, value] : old["finished"].items()) {
+    const Json& finished = old["finished"];
+    if (finished.contains("metrics") && finished["metrics"].is_object()) {
+      earlier_metrics_ = finished["metrics"];
+    }
+    for (const auto& [key, value] : finished.items()) {
       if (key.starts_with("images_per_second") && value.is_number()) {
         earlier_throughput_[key] = value;
       }
@@ -144,11 +155,21 @@ class RunRecordHook final : public Hook {
   Path path_;
   std::vector<std::string> ranks_;
   Json record_, sessions_, session_;
+  // The end of the process before, as its record has it.
+  Json earlier_metrics_;
   Json earlier_throughput_;  // the numbers that are known
   InputThroughput throughput_;
 };
 
 }  // namespace
+
+std::optional<std::int64_t> read_finished_steps(const Path& run) {
+  const Json record = read_record(run / "run.json");
+  if (!record.contains("finished") || !record["finished"].is_object()) return std::nullopt;
+  const Json& finished = record["finished"];
+  if (!finished.contains("steps") || !finished["steps"].is_number_integer()) return std::nullopt;
+  return finished["steps"].get<std::int64_t>();
+}
 
 std::unique_ptr<Hook> make_run_record_hook(const RunOrigin& origin) {
   return std::make_unique<RunRecordHook>(origin);

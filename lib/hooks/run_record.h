@@ -42,5 +42,8 @@ struct RunOrigin {
 // resumed run adds a session to those in the file. "finished" is written when the run has ended by
 // itself, and not after a signal.
 std::unique_ptr<Hook> make_run_record_hook(const RunOrigin& origin);
+// Returns the steps of the run that run.json in the folder records as finished; nothing for a run
+// that is not, and for a damaged file.
+std::optional<std::int64_t> read_finished_steps(const Path& run);
 
 }  // namespace trainer::hooks

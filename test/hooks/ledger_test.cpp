@@ -380,6 +380,27 @@ TEST_CASE("run record: resume that makes no step, the rate of the process before
   CHECK(finished_with({}).is_null());
 }
 
+TEST_CASE("the run record keeps its metrics when a resumed run is not evaluated again") {
+  const TemporaryFolder folder;
+  const auto end_with = [&](FinishReason reason, std::vector<Evaluation> evaluations) {
+    const auto hook = make_run_record_hook({});
+    hook->on_start(run_info(folder.path(), 20));
+    Finish end = finish(reason, 20);
+    end.evaluations = std::move(evaluations);
+    hook->on_finish(end);
+    return record_in(folder.path())["finished"]["metrics"];
+  };
+  CHECK_FALSE(read_finished_steps(folder.path()));
+  const auto first = end_with(FinishReason::kDone, {evaluation(Split::kTest, 20, 1)});
+  CHECK(first["test"]["loss"] == 1.0);
+  CHECK(read_finished_steps(folder.path()) == 20);
+  CHECK(end_with(FinishReason::kAlreadyDone, {}) == first);
+  CHECK(end_with(FinishReason::kDone, {}).empty());
+  write_file_atomic(folder.path() / "run.json", R"({"finished":{"steps":"20","metrics":[1]}})");
+  CHECK_FALSE(read_finished_steps(folder.path()));
+  CHECK(end_with(FinishReason::kAlreadyDone, {}).empty());
+}
+
 TEST_CASE("run record: cached features, their throughput apart from that of computing them") {
   const TemporaryFolder folder;
   const auto train = [&](const std::vector<std::pair<StepInput, double>>& steps) {

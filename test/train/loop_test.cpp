@@ -135,6 +135,22 @@ TEST_CASE("train: a signal, the run ends with a checkpoint of the step and no ev
   CHECK(trial.events == Events{"start 6", "validation 6", "finish already done"});
 }
 
+TEST_CASE("train does not evaluate a run again whose record has its end") {
+  Trial trial(run_config());
+  trial.add_split(Split::kValidation);
+  CHECK(trial.run().reason == FinishReason::kDone);
+  const Path record = trial.folder.path() / "run" / "run.json";
+  for (const auto& [text, events] :
+       {std::pair{R"({"finished": {"steps": 6}})", Events{"start 6", "finish already done"}},
+        {R"({"finished": {"steps": 5}})", Events{"start 6", "validation 6", "finish already done"}},
+        {"damaged", Events{"start 6", "validation 6", "finish already done"}}}) {
+    write_file_atomic(record, std::string_view(text));
+    trial.events.clear();
+    CHECK(trial.run(Start::kResume).reason == FinishReason::kAlreadyDone);
+    CHECK(trial.events == events);
+  }
+}
+
 TEST_CASE("train: a signal during an evaluation, the resumed run repeats the evaluation") {
   Trial trial(run_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kValidation);

@@ -2,11 +2,15 @@
 
 namespace trainer::train {
 
+bool needs_restore(const RunContext& context) {
+  const auto& stop = context.job.config.train.early_stop;
+  return stop && stop->restore_best && context.state.restored_step == 0;
+}
+
 void restore_best(RunContext& context, Checkpointer& checkpointer, Evaluator& evaluator,
                   StageControl& stages) {
   const RunState& state = context.state;
-  const auto& stop = context.job.config.train.early_stop;
-  if (!stop || !stop->restore_best || state.restored_step > 0) return;
+  if (!needs_restore(context)) return;
   if (!evaluator.has_evaluated(state.step)) evaluator.evaluate_between();
   if (state.evaluation_due) return;
   const bool other_stage =

@@ -8,6 +8,8 @@
 
 namespace trainer::train {
 
+// Returns whether the config asks for the best parameters and they have not been restored.
+bool needs_restore(const RunContext& context);
 // Restores the best parameters after the last step, if the config asks for them and the last step,
 // which is evaluated first, is not the best. Frozen variables and kept features become those of the
 // stage in which the best evaluation was. The training data must be closed. Collective.

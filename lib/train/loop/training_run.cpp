@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/evaluate.h"
+#include "hooks/run_record.h"
 #include "train/loop/not_finite.h"
 #include "train/loop/restore_best.h"
 #include "train/loop/start.h"
@@ -28,7 +29,11 @@ TrainingRun::TrainingRun(Job& job, ServerCalls calls)
 void TrainingRun::load() {
   job_.engine.initialise(job_.config.seed);
   if (!job_.group.is_chief()) return;
-  if (job_.start == Start::kResume) resume(context_, checkpointer_, stages_);
+  if (job_.start == Start::kResume) {
+    resume(context_, checkpointer_, stages_);
+    is_recorded_ = is_over() && !needs_restore(context_) &&
+                   hooks::read_finished_steps(job_.run) == state().step;
+  }
   // The config is written after resume() has checked it, so that a run whose checkpoint does not
   // fit keeps its own config.
   write_config(job_.run, job_.config);
@@ -58,6 +63,8 @@ void TrainingRun::announce(hooks::RunInfo info) {
 }
 
 std::optional<FinishReason> TrainingRun::before_first_step() {
+  is_recorded_ = job_.group.broadcast_from_chief(is_recorded_);
+  if (is_recorded_) return FinishReason::kAlreadyDone;
   if (state().evaluation_due && state().step < job_.plan.total_steps) {
     evaluator_.evaluate_between();
     checkpointer_.save();
@@ -125,7 +132,7 @@ std::optional<FinishReason> TrainingRun::carry_out(DueActions due) {
 hooks::Finish TrainingRun::finish(FinishReason reason, hooks::Finish finish) {
   context_.failure.clear();  // discards a read error past the last step
   finish.reason = reason;
-  if (reason != FinishReason::kInterrupted) {
+  if (reason != FinishReason::kInterrupted && !is_recorded_) {
     restore_best(context_, checkpointer_, evaluator_, stages_);
     Evaluator::Final end = evaluator_.evaluate_at_end();
     finish.evaluations = std::move(end.evaluations);

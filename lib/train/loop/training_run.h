@@ -81,6 +81,8 @@ class TrainingRun {
   DeviceWatch devices_;
   std::string weights_;  // describes the imported weights in one line
   bool has_classes_;
+  // True if the run is over and its record has the last evaluations; set before the first step.
+  bool is_recorded_ = false;
   std::int64_t skipped_updates_ = 0;
 };
 
