@@ -23,10 +23,6 @@ std::string describe_system_error(int error) {
 
 bool is_open_file_limit(int error) { return error == EMFILE || error == ENFILE; }
 
-bool is_disk_failure(int error) {
-  return error == ENOSPC || error == EDQUOT || error == EIO || error == ESTALE;
-}
-
 bool is_unsupported(int error) {
   switch (error) {
     case EINVAL:

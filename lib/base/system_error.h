@@ -13,10 +13,6 @@ std::string describe_system_error(int error);
 // failed call may be undamaged.
 bool is_open_file_limit(int error);
 
-// Returns whether a disk, a quota or a server of files has failed, so that the path is not at
-// fault.
-bool is_disk_failure(int error);
-
 // Returns whether the error means that a file system lacks an operation (locks, syncing folders).
 bool is_unsupported(int error);
 

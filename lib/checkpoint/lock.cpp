@@ -81,10 +81,10 @@ RunLock::RunLock(const Path& run) {
   std::error_code error;
   std::filesystem::create_directories(run, error);
   if (error) {
-    throw Error(
-        is_disk_failure(error.value()) ? kExitData : kExitConfig,
-        concat(name, ": cannot create this run folder: ", describe_system_error(error.value()),
-               "; check the disk and its free space, or choose another folder with --run-dir"));
+    throw DataError(
+        run, concat("cannot create this run folder: ", describe_system_error(error.value()),
+                    "; check its permissions, the disk and its free space, or choose another "
+                    "folder with --run-dir"));
   }
   // The lock must not be a link, because its target would be emptied.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);

@@ -132,15 +132,11 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   std::error_code error;
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
-    const std::string reason = describe_system_error(error.value());
-    if (is_disk_failure(error.value())) {
-      throw DataError(
-          run,
-          concat("cannot create this run folder: ", reason,
-                 "; check the disk and its free space, or choose another folder with --run-dir"));
-    }
-    throw ConfigError(config.run.loc,
-                      concat("run.dir: cannot create ", printable(run.string()), ": ", reason));
+    throw DataError(
+        checkpoint_folder(run),
+        concat("cannot create this folder: ", describe_system_error(error.value()),
+               "; check its permissions, the disk and its free space, or choose another folder "
+               "with --run-dir"));
   }
   sync_names(run);
   remove_leftovers_of_run(run);

@@ -28,13 +28,6 @@ std::string catch_message(bool is_data_error, const Call& call) {
 
 }  // namespace
 
-TEST_CASE("is_disk_failure: a full or broken disk, not a wrong path") {
-  for (const int error : {ENOSPC, EDQUOT, EIO, ESTALE}) CHECK(is_disk_failure(error));
-  for (const int error : {EACCES, EROFS, ENOENT, ENOTDIR, EFBIG, 0}) {
-    CHECK_FALSE(is_disk_failure(error));
-  }
-}
-
 TEST_CASE("describe_system_error: limits that the user can raise, their name and the remedy") {
   CHECK(describe_system_error(EMFILE) ==
         "Too many open files; raise the limit of open files of this process (ulimit -n)");

@@ -45,6 +45,14 @@ TEST_CASE("run folder: one with checkpoints, an error unless it is resumed or ov
   CHECK(std::filesystem::exists(run / "notes.txt"));  // not a run's
 }
 
+TEST_CASE("prepare_run_folder reports a folder that cannot be made as an error of files") {
+  const TemporaryFolder folder;
+  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  touch(folder.path() / "file");
+  CHECK_THROWS_WITH_AS(prepare_run_folder(folder.path() / "file" / "run", config, Start::kFresh),
+                       doctest::Contains("choose another folder with --run-dir"), DataError);
+}
+
 TEST_CASE("run folder: temporary files of killed writers are removed, other files stay") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
