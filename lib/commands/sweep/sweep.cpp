@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "checkpoint/lock.h"
 #include "commands/sweep/child.h"
+#include "commands/sweep/eta.h"
 
 namespace trainer::commands {
 namespace {
@@ -89,37 +90,6 @@ checkpoint::RunLock lock_sweep(const Path& folder) {
   }
 }
 
-// Predicts the end from the points that were trained and the share of the present one.
-class Eta {
- public:
-  explicit Eta(std::size_t points) : left_(points) {}
-  void start() { start_ = Clock::now(); }
-  void end(bool trained) {
-    --left_;
-    if (!trained) return;
-    sum_ += seconds_since(start_);
-    ++count_;
-  }
-  std::optional<double> between() const {
-    if (left_ == 0) return 0;
-    if (count_ == 0) return std::nullopt;
-    return sum_ / count_ * static_cast<double>(left_);
-  }
-  // `share` of the present point is done, of which `before` was when it started.
-  std::optional<double> within(double share, double before) const {
-    const double done = share - before;
-    if (done <= 0) return std::nullopt;
-    const double passed = seconds_since(start_), rest = passed * (1 - share) / done;
-    const double each = (sum_ + passed + rest) / (count_ + 1);
-    return rest + each * static_cast<double>(left_ - 1);
-  }
-
- private:
-  std::size_t left_;  // points, the present one among them
-  double sum_ = 0, count_ = 0;
-  Clock::time_point start_ = Clock::now();
-};
-
 // Reads the files of a point's run, or marks the point as damaged.
 void read_files(const Path& folder, PointState& state) {
   try {
@@ -156,7 +126,7 @@ class SweepRunner {
       }
     }
     if (state.is_done()) read_files(folder, state);
-    eta_.end(!finished);
+    eta_.end(!finished, seconds_since(begin_));
     observer_.on_end(index, state, eta_.between());
     return goes_on;
   }
@@ -165,7 +135,7 @@ class SweepRunner {
   bool train(std::size_t index, const Path& folder, PointState& state) {
     std::filesystem::create_directories(folder);
     wait_until_free(folder);
-    eta_.start();
+    eta_.start(seconds_since(begin_));
     observer_.on_start(index, state.point);
     ChildOptions child;
     child.command = {program_};
@@ -194,21 +164,19 @@ class SweepRunner {
     const std::string name = event.value("event", "");
     if (name == "start") {
       total_ = event.value("total_steps", std::int64_t{0});
-      first_ = event.value("first_step", std::int64_t{0});
     } else if (name == "step" && total_ > 0) {
       const auto step = event.value("step", std::int64_t{0});
-      const auto total = static_cast<double>(total_);
-      observer_.on_progress(
-          index, step, total_,
-          eta_.within(static_cast<double>(step) / total, static_cast<double>(first_) / total));
+      eta_.advance(static_cast<double>(step) / static_cast<double>(total_), seconds_since(begin_));
+      observer_.on_progress(index, step, total_, eta_.within());
     }
   }
 
   const SweepPlan& plan_;
   const Path& program_;
   SweepObserver& observer_;
+  const Clock::time_point begin_ = Clock::now();
   Eta eta_;
-  std::int64_t total_ = 0, first_ = 0;  // steps of the present point
+  std::int64_t total_ = 0;  // steps of the present point
 };
 
 std::vector<PointState> make_states(const SweepPlan& plan) {
