@@ -54,6 +54,19 @@ TEST_CASE("new: a folder of images, a config that trains without an edit") {
   CHECK(contains(again.err, "replace it with --overwrite"));
 }
 
+TEST_CASE("new keeps the letters of a folder's name that are not ASCII") {
+  const Folder folder;
+  for (const auto& [name, run_name] :
+       {std::pair{"Fotos für Übung", "Fotos_für_Übung"}, {"Äbung", "Äbung"}, {"a\xfc", "a_"}}) {
+    CAPTURE(name);
+    const Path photos = folder.work / name;
+    std::filesystem::create_directory_symlink(folder.photos, photos);
+    std::filesystem::remove(folder.config);
+    REQUIRE(folder.create(photos).code == 0);
+    CHECK(config::load_config(folder.config, {}, {}).config.name == run_name);
+  }
+}
+
 TEST_CASE("new: large photos and no weights, a side of 64") {
   const Folder folder;
   const Path photos = folder.work / "large";

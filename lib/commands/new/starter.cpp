@@ -82,13 +82,17 @@ void measure_images(ImageSource& images, const std::vector<std::vector<std::stri
   images.width = find_median(widths);
 }
 
-// Letters, digits, '_' and '-' of the name of the folder, archive or list.
+// Returns the name of the folder, archive or list with '_' in place of what is not a letter, a
+// digit, '-' or a character beyond ASCII.
 std::string name_of(const ImageSource& images) {
   const Path path = fs::absolute(images.path / "x").lexically_normal().parent_path();
   const Path words = fs::is_regular_file(path) ? path.stem() : path.filename();
+  const std::string text = words.string();
+  const bool is_text = is_line_of_text(text);
   std::string name;
-  for (const char letter : words.string()) {
-    const bool keeps = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '-';
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool keeps = byte < 0x80 ? std::isalnum(byte) != 0 || letter == '-' : is_text;
     name += keeps ? letter : '_';
   }
   return name.empty() ? "images" : name;

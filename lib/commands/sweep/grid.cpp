@@ -49,12 +49,16 @@ std::vector<std::string> split_values(const std::string& text, const std::string
 
 std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// Letters that need no quotes in a shell.
+// Returns the value with '-' in place of ASCII characters that a shell may need quotes for, and of
+// all others if the value is not UTF-8.
 std::string plain(const std::string& value) {
+  const bool is_text = is_line_of_text(value);
   std::string result;
   for (const char letter : value) {
-    const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
-                          std::string("._+-").find(letter) != std::string::npos;
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool is_plain = byte < 0x80 ? std::isalnum(byte) != 0 ||
+                                            std::string("._+-").find(letter) != std::string::npos
+                                      : is_text;
     result += is_plain ? letter : '-';
   }
   return result;

@@ -51,6 +51,7 @@ TEST_CASE("make_points: all combinations, named by their values") {
   CHECK(points[0].name == "batch_size=32_gpus=1");
   CHECK(points[1].name == "batch_size=32_gpus=-0--1-");
   CHECK(points[3].values[0].second == "64");
+  CHECK(make_points({parse_axis("name=ä b")})[0].name == "name=ä-b");
   // Keys that end alike keep their whole names.
   const auto alike =
       make_points({parse_axis("train.batch_size=1"), parse_axis("evaluate.batch_size=2")});
