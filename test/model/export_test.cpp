@@ -107,12 +107,21 @@ TEST_CASE("export_keras_h5: ConvNeXt, the dense layers and inner models of Keras
   }
 }
 
-TEST_CASE("check_export_path: a name of another format, an error") {
-  CHECK_NOTHROW(check_export_path("keras_h5", "x.weights.h5", false));
-  CHECK_NOTHROW(check_export_path("onnx", "x.model", false));
-  CHECK_THROWS_WITH_AS(check_export_path("onnx", "x.h5", false),
+TEST_CASE("find_export_format: the ending of the file decides without a format") {
+  CHECK(find_export_format("", "x.onnx", false) == "onnx");
+  CHECK(find_export_format("", "x.safetensors", false) == "safetensors");
+  CHECK(find_export_format("", "x.weights.h5", false) == "keras_h5");
+  CHECK(find_export_format("onnx", "x.model", false) == "onnx");
+  CHECK_THROWS_WITH_AS(find_export_format("", "x.model", false),
+                       doctest::Contains("or give --format"), ConfigError);
+}
+
+TEST_CASE("find_export_format: a name of another format, an error") {
+  CHECK_NOTHROW(find_export_format("keras_h5", "x.weights.h5", false));
+  CHECK_NOTHROW(find_export_format("onnx", "x.model", false));
+  CHECK_THROWS_WITH_AS(find_export_format("onnx", "x.h5", false),
                        doctest::Contains("named like a file of --format keras_h5"), ConfigError);
-  CHECK_THROWS_WITH_AS(check_export_path("keras_h5", "x.keras", false),
+  CHECK_THROWS_WITH_AS(find_export_format("keras_h5", "x.keras", false),
                        doctest::Contains("name its weights FILE.h5 or FILE.weights.h5"),
                        ConfigError);
 }

@@ -26,20 +26,21 @@ std::string describe_exported_temperature(const std::string& format,
 }  // namespace
 
 int execute(const ExportArguments& arguments, const Context& context) {
-  model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
+  const std::string format =
+      model::find_export_format(arguments.format, arguments.output, arguments.overwrite);
   OpenedModel opened = open_model(arguments, context);
   ExportedTemperature temperature;
   if (!arguments.uncalibrated) temperature.value = find_temperature(opened, false, context.warn);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 sample_spec(opened), opened.config.seed);
-  if (arguments.format == "keras_h5") {
+  if (format == "keras_h5") {
     const config::Model& config = opened.config.model;
     if (temperature.value != 1) {
       temperature.is_applied = model::divide_logits(model, temperature.value, opened.file.tensors);
     }
     model::export_keras_h5(model, config, opened.file.tensors, arguments.output, opened.classes);
     if (!arguments.quiet) context.warn(model::keras_note(model, config));
-  } else if (arguments.format == "safetensors") {
+  } else if (format == "safetensors") {
     // Its parameters stay those of training, because training starts from such files too.
     temperature.is_applied = false;
     model::export_safetensors(model, opened.file.tensors, arguments.output, opened.classes,
@@ -49,7 +50,7 @@ int execute(const ExportArguments& arguments, const Context& context) {
                        arguments.output, temperature.value);
   }
   if (arguments.json) {
-    print_exported_json(opened, arguments.format, arguments.output, temperature, context.out);
+    print_exported_json(opened, format, arguments.output, temperature, context.out);
   } else if (!arguments.quiet) {
     const bool is_best = opened.checkpoint == CheckpointChoice::kBest;
     const std::string what =
@@ -57,8 +58,7 @@ int execute(const ExportArguments& arguments, const Context& context) {
             ? "the untrained model"
             : concat("step ", opened.step, is_best ? " (the best checkpoint)" : "");
     context.out << arguments.output << ": " << what << " of " << arguments.model << ", as "
-                << arguments.format << describe_exported_temperature(arguments.format, temperature)
-                << '\n';
+                << format << describe_exported_temperature(format, temperature) << '\n';
   }
   return kExitOk;
 }

@@ -8,7 +8,7 @@
 namespace trainer::commands {
 
 struct ExportArguments : ModelArguments {
-  std::string format;  // keras_h5, safetensors, onnx
+  std::string format;  // keras_h5, safetensors, onnx; that of the ending of `output` when empty
   std::string output;
   bool overwrite = false;  // an output that exists
   bool json = false;

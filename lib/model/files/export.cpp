@@ -53,19 +53,25 @@ std::string format_of_name(const Path& path) {
 
 }  // namespace
 
-void check_export_path(const std::string& format, const Path& path, bool overwrite) {
+std::string find_export_format(const std::string& format, const Path& path, bool overwrite) {
   if (path.extension() == ".keras") {
     throw ConfigError({}, concat("--output ", printable(path.string()),
                                  " is named like a whole model of Keras's, which trainer does not "
                                  "write; name its weights FILE.h5 or FILE.weights.h5"));
   }
   const std::string named = format_of_name(path);
-  if (!named.empty() && named != format) {
+  if (format.empty() && named.empty()) {
+    throw ConfigError({}, concat("--output ", printable(path.string()),
+                                 ": its ending is not that of a format; end it in .onnx, "
+                                 ".safetensors or .h5, or give --format"));
+  }
+  if (!format.empty() && !named.empty() && named != format) {
     throw ConfigError(
         {}, concat("--output ", printable(path.string()), " is named like a file of --format ",
                    named, ", but the format is ", format));
   }
   check_output_path("--output", path, overwrite);
+  return format.empty() ? named : format;
 }
 
 void export_keras_h5(const graph::Graph& graph, const config::Model& model,

@@ -15,9 +15,10 @@ namespace trainer::model {
 // In all functions, `graph` comes from build_model() and `tensors` from a checkpoint, whose weight
 // averages are used if it has any. They throw DataError if a tensor of the model is missing.
 
-// Throws ConfigError if the file name has the ending of another format than `format` ("keras_h5",
-// "safetensors", "onnx"), or if the path exists, except for a file with `overwrite`.
-void check_export_path(const std::string& format, const Path& path, bool overwrite);
+// Returns `format` ("keras_h5", "safetensors", "onnx"), or that of the ending of the file name if
+// `format` is empty. Throws ConfigError for the ending of another format, for an unknown ending
+// without a format, and if the path exists, except for a file with `overwrite`.
+std::string find_export_format(const std::string& format, const Path& path, bool overwrite);
 
 // Writes Keras HDF5: the layout of keras.applications to x.h5, that of Keras 3 to x.weights.h5.
 // Both load with load_weights() into a functional model of the same layers with the same inputs, or
