@@ -9,9 +9,10 @@
 namespace trainer {
 namespace {
 
-std::string printed(const Table& table, const std::string& indent = "") {
+std::string printed(const Table& table, const std::string& indent = "",
+                    std::optional<int> columns = {}) {
   std::ostringstream out;
-  table.print(out, indent);
+  table.print(out, indent, columns);
   return out.str();
 }
 
@@ -26,6 +27,18 @@ TEST_CASE("Table: columns as wide as their widest cell, and no spaces at the end
         "a        1,000  long\n"
         "largest      2\n");
   CHECK(printed(table, "> ").starts_with("> name     count  note\n> a  "));
+}
+
+TEST_CASE("Table: the widest column is broken at blanks where a line does not fit") {
+  Table table({"name", "count", "note"}, {1});
+  table.add({"a", "1,000", "some words that are too many for one line"});
+  table.add({"b", "2", "one/word/that/is/wider/than/its/column"});
+  CHECK(printed(table, "  ", 41) ==
+        "  name  count  note\n"
+        "  a     1,000  some words that are too\n"
+        "               many for one line\n"
+        "  b         2  one/word/that/is/wider/than/its/column\n");
+  CHECK(printed(table, "  ", 200) == printed(table, "  "));
 }
 
 TEST_CASE("Table: widths count characters, not bytes, and a table without names has no header") {

@@ -13,11 +13,28 @@ namespace trainer {
 namespace {
 
 const std::string kGap = "  ";  // between two columns
+constexpr std::size_t kMinBrokenWidth = 16;
 
 // Returns the number of characters, which is that of all bytes but UTF-8's continuation bytes.
 std::size_t count_columns(const std::string& text) {
   return std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
+}
+
+// Breaks a text at blanks into lines of at most `width` characters; a longer word stays whole.
+std::vector<std::string> break_cell(const std::string& text, std::size_t width) {
+  if (count_columns(text) <= width) return {text};
+  std::vector<std::string> lines;
+  for (const std::string& word : split_text(text, ' ')) {
+    const bool fits =
+        !lines.empty() && count_columns(lines.back()) + 1 + count_columns(word) <= width;
+    if (fits) {
+      lines.back() += ' ' + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
 }
 
 }  // namespace
@@ -51,18 +68,42 @@ std::size_t Table::width() const {
   return std::accumulate(widths.begin(), widths.end(), gaps);
 }
 
-void Table::print(std::ostream& out, const std::string& indent) const {
-  const std::vector<std::size_t> widths = column_widths();
+void Table::print(std::ostream& out, const std::string& indent, std::optional<int> columns) const {
+  std::vector<std::size_t> widths = column_widths();
+  if (columns) {
+    std::size_t& widest = *std::max_element(widths.begin(), widths.end());
+    const std::size_t all = indent.size() + width(), room = static_cast<std::size_t>(*columns);
+    if (all > room && !right_[&widest - widths.data()]) {
+      widest -= std::min(all - room, widest - std::min(widest, kMinBrokenWidth));
+    }
+  }
   for (const auto& row : rows_) {
+    // A table without a header has empty names.
+    const bool is_header = &row == &rows_.front();
+    if (is_header && std::ranges::all_of(row, &std::string::empty)) continue;
+    print_row(out, indent, row, widths);
+  }
+}
+
+void Table::print_row(std::ostream& out, const std::string& indent,
+                      const std::vector<std::string>& row,
+                      const std::vector<std::size_t>& widths) const {
+  std::vector<std::vector<std::string>> cells;
+  std::size_t lines = 1;
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    cells.push_back(break_cell(row[c], widths[c]));
+    lines = std::max(lines, cells.back().size());
+  }
+  for (std::size_t n = 0; n < lines; ++n) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string space(widths[c] - count_columns(row[c]), ' ');
+      const std::string text = n < cells[c].size() ? cells[c][n] : "";
+      const std::string space(widths[c] - std::min(widths[c], count_columns(text)), ' ');
       if (c > 0) line += kGap;
-      line += (right_[c] ? space + row[c] : row[c] + space);
+      line += (right_[c] ? space + text : text + space);
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    // A table without a header has empty names.
-    if (!line.empty() || &row != &rows_.front()) out << indent << line << '\n';
+    out << indent << line << '\n';
   }
 }
 

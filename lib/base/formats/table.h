@@ -16,10 +16,15 @@ class Table {
   void add(std::vector<std::string> row);
   // Returns the number of characters of the widest line.
   std::size_t width() const;
-  void print(std::ostream& out, const std::string& indent = "") const;
+  // If the lines would be wider than `columns`, cells of the widest column that is aligned to the
+  // left are broken at blanks, and go on in lines of their own.
+  void print(std::ostream& out, const std::string& indent = "",
+             std::optional<int> columns = {}) const;
 
  private:
   std::vector<std::size_t> column_widths() const;
+  void print_row(std::ostream& out, const std::string& indent, const std::vector<std::string>& row,
+                 const std::vector<std::size_t>& widths) const;
 
   std::vector<std::vector<std::string>> rows_;  // the header first
   std::vector<bool> right_;

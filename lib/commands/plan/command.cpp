@@ -61,8 +61,8 @@ int execute(const PlanArguments& arguments, const Context& context) {
     print_plan_json(report, device, context.out);
   } else {
     print_plan(report, context.out, arguments.all ? Values::kAll : Values::kGiven,
-               arguments.layers ? LayerRows::kAll : LayerRows::kBlocks);
-    print_device(report, device, context.out);
+               arguments.layers ? LayerRows::kAll : LayerRows::kBlocks, context.terminal_width());
+    print_device(report, device, context.out, context.terminal_width());
   }
   if (simulation) {
     (arguments.json ? print_simulation_json : print_simulation)(*simulation, context.out);

@@ -44,7 +44,8 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
                        const config::Config& config, const cluster::Identity& who = {},
                        const backend::GpuModel* gpu = nullptr);
 
-void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out,
+                  std::optional<int> columns = {});
 // Prints the plans of convolutions and products and the times of layers of a planned GPU.
 void print_gpu(const DevicePlan& device, std::ostream& out);
 // Prints both as one line of JSON, {"event":"plan",...}.

@@ -33,27 +33,46 @@ bool is_derived(const PlanReport::Setting& setting) {
   return !setting.given && !is_default(setting);
 }
 
-template <class Wanted>
-void print_settings(const PlanReport& plan, const char* title, std::ostream& out, Wanted wanted) {
-  Table table({"", "", ""});
-  bool any = false;
-  for (const PlanReport::Setting& setting : plan.settings) {
-    if (!wanted(setting)) continue;
-    table.add({setting.key, setting.value, setting.origin});
-    any = true;
-  }
-  if (!any) return;
-  out << title << '\n';
-  table.print(out, "  ");
+// Returns the file of an origin "FILE:LINE:COLUMN"; "" for other origins.
+std::string find_file(const std::string& origin) {
+  const std::size_t column = origin.rfind(':');
+  const std::size_t line = column == std::string::npos || column == 0
+                               ? std::string::npos
+                               : origin.rfind(':', column - 1);
+  return line == std::string::npos ? "" : origin.substr(0, line);
 }
 
-void print_settings(const PlanReport& plan, std::ostream& out, Values values) {
-  print_settings(plan, "config, as given", out,
+// Where all places are in one file, its name stands in the title, so that rows are short.
+template <class Wanted>
+void print_settings(const PlanReport& plan, const std::string& title, std::ostream& out,
+                    std::optional<int> columns, Wanted wanted) {
+  std::set<std::string> files;
+  std::vector<const PlanReport::Setting*> settings;
+  for (const PlanReport::Setting& setting : plan.settings) {
+    if (!wanted(setting)) continue;
+    settings.push_back(&setting);
+    if (std::string file = find_file(setting.origin); !file.empty()) files.insert(std::move(file));
+  }
+  if (settings.empty()) return;
+  const std::string file = files.size() == 1 ? *files.begin() : "";
+  Table table({"", "", ""});
+  for (const PlanReport::Setting* setting : settings) {
+    const bool is_short = !file.empty() && find_file(setting->origin) == file;
+    table.add({setting->key, setting->value,
+               is_short ? "line " + setting->origin.substr(file.size() + 1) : setting->origin});
+  }
+  out << title << (file.empty() ? "" : concat(" in ", printable(file))) << '\n';
+  table.print(out, "  ", columns);
+}
+
+void print_settings(const PlanReport& plan, std::ostream& out, Values values,
+                    std::optional<int> columns) {
+  print_settings(plan, "config, as given", out, columns,
                  [](const PlanReport::Setting& setting) { return setting.given; });
-  print_settings(plan, "\nwhat follows from it", out, is_derived);
+  print_settings(plan, "\nwhat follows from it", out, columns, is_derived);
   const auto defaults = std::ranges::count_if(plan.settings, is_default);
   if (values == Values::kAll) {
-    print_settings(plan, "\ndefaults", out, is_default);
+    print_settings(plan, "\ndefaults", out, columns, is_default);
   } else if (defaults > 0) {
     out << "\n" << defaults << " more values are defaults; --all lists them\n";
   }
@@ -176,7 +195,8 @@ std::vector<PrintedLayer> group_layers(const PlanReport& plan, LayerRows rows) {
   return printed;
 }
 
-void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
+void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out,
+                  std::optional<int> columns) {
   out << "\nmodel\n";
   if (plan.layers.empty()) {
     out << "  unknown without the data; give model.input and data.num_classes to plan without it\n";
@@ -204,7 +224,7 @@ void print_layers(const PlanReport& plan, LayerRows rows, std::ostream& out) {
   }
   table.add(choose({"total", "", grouped(plan.parameters), grouped(plan.trainable),
                     grouped(plan.flops), "", ""}));
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
   out << "  FLOPs: forward, one sample";
   if (is_trained_whole) out << "; all parameters are trainable";
   if (printed.size() < plan.layers.size()) {
@@ -230,7 +250,7 @@ std::string describe_work(const PlanReport& plan, const StepWork& work) {
                 gflop(work.forward), " forward, ", gflop(work.backward), " backward");
 }
 
-void print_stages(const PlanReport& plan, std::ostream& out) {
+void print_stages(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
   if (plan.stages.empty()) return;
   out << "\nunfreeze\n";
   Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work per step"},
@@ -244,7 +264,7 @@ void print_stages(const PlanReport& plan, std::ostream& out) {
                grouped(stage.layers), short_number(stage.learning_rate_multiplier),
                work(stage.work)});
   }
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
 }
 
 // " (cat: 40, dog: 38)", of many classes the range alone.
@@ -263,7 +283,7 @@ std::string describe_counts(const PlannedData& data, Split split) {
   return " (" + text + ")";
 }
 
-void print_data(const PlanReport& plan, std::ostream& out) {
+void print_data(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
   const PlannedData& data = plan.data;
   out << "\ndata\n";
   if (!data.unknown.empty()) {
@@ -273,7 +293,7 @@ void print_data(const PlanReport& plan, std::ostream& out) {
     for (const Split split : kSplits) {
       table.add({to_string(split), samples(data.size(split)) + describe_counts(data, split)});
     }
-    table.print(out, "  ");
+    table.print(out, "  ", columns);
     for (const std::string& warning : data.warnings) out << "  warning: " << warning << '\n';
     for (const std::string& note : data.notes) out << "  note: " << note << '\n';
   }
@@ -287,7 +307,7 @@ void print_data(const PlanReport& plan, std::ostream& out) {
   }
 }
 
-void print_steps(const PlanReport& plan, std::ostream& out) {
+void print_steps(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
   out << "\nsteps\n";
   if (!plan.steps) {
     out << "  unknown without the data\n";
@@ -319,7 +339,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
     table.add({"last step of an epoch", samples(steps.count_samples(steps.steps_per_epoch - 1))});
   }
   if (plan.work) table.add({"work per step", describe_work(plan, *plan.work)});
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
 }
 
 // "rank 1 of 2, worker:1 at host:port, by TF_CONFIG"
@@ -334,7 +354,7 @@ std::string rank_of(const cluster::Identity& who) {
 }
 
 // A step is one worker's, whose gradient goes to the servers and brings the newest parameters.
-void print_servers(const PlanReport& plan, std::ostream& out) {
+void print_servers(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
   out << "\nworkers and parameter servers\n";
   Table table({"", ""});
   table.add({"this process", rank_of(plan.who)});
@@ -353,11 +373,11 @@ void print_servers(const PlanReport& plan, std::ostream& out) {
     table.add({"pulled per step", bytes(pulled_bytes(plan)) + " by the same"});
   }
   table.add({"evaluation", "by the chief"});
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
 }
 
-void print_workers(const PlanReport& plan, std::ostream& out) {
-  if (train::has_parameter_servers(plan.who)) return print_servers(plan, out);
+void print_workers(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
+  if (train::has_parameter_servers(plan.who)) return print_servers(plan, out, columns);
   const std::int64_t all = plan.who.size * plan.replicas;
   if (all == 1 && plan.who.rank >= 0) return;
   out << (plan.who.size > 1 ? "\nworkers\n" : "\nreplicas\n");
@@ -386,10 +406,10 @@ void print_workers(const PlanReport& plan, std::ostream& out) {
                    : concat(gradients, "; each worker sends and receives ", bytes(sent))});
   }
   table.add({"evaluation", plan.evaluates_alone ? "by rank 0 alone" : "spread over all"});
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
 }
 
-void print_rates(const PlanReport& plan, std::ostream& out) {
+void print_rates(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
   if (plan.rates.empty()) return;
   out << "\nlearning rate: " << short_number(plan.rates.front().rate) << " to "
       << short_number(plan.rates.back().rate) << ", lowest " << short_number(plan.lowest_rate)
@@ -399,16 +419,16 @@ void print_rates(const PlanReport& plan, std::ostream& out) {
   for (const RatePoint& point : plan.rates) {
     table.add({grouped(point.step + 1), fixed(point.epoch, 2), short_number(point.rate)});
   }
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
 }
 
-void print_kept(const PlanReport& plan, std::ostream& out) {
+void print_kept(const PlanReport& plan, std::ostream& out, std::optional<int> columns) {
   if (plan.layers.empty()) return;
   out << "\nkept in memory and in a checkpoint\n";
   Table table({"", ""}, {1});
   table.add({"parameters and statistics", bytes(plan.parameters * 4)});
   table.add({"optimizer slots", bytes(plan.slots * 4)});
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
 }
 
 std::string describe_cut(const engine::FrozenPrefix& prefix) {
@@ -429,18 +449,20 @@ std::string describe_share(const DevicePlan& device) {
 
 }  // namespace
 
-void print_plan(const PlanReport& plan, std::ostream& out, Values values, LayerRows rows) {
-  print_settings(plan, out, values);
-  print_layers(plan, rows, out);
-  print_stages(plan, out);
-  print_data(plan, out);
-  print_steps(plan, out);
-  print_workers(plan, out);
-  print_rates(plan, out);
-  print_kept(plan, out);
+void print_plan(const PlanReport& plan, std::ostream& out, Values values, LayerRows rows,
+                std::optional<int> columns) {
+  print_settings(plan, out, values, columns);
+  print_layers(plan, rows, out, columns);
+  print_stages(plan, out, columns);
+  print_data(plan, out, columns);
+  print_steps(plan, out, columns);
+  print_workers(plan, out, columns);
+  print_rates(plan, out, columns);
+  print_kept(plan, out, columns);
 }
 
-void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out) {
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out,
+                  std::optional<int> columns) {
   out << "\ndevice\n";
   Table table({"", ""});
   table.add({"backend", device.backend});
@@ -475,7 +497,7 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
           {"work per step with cached features", describe_work(plan, plan.work->with_features())});
     }
   }
-  table.print(out, "  ");
+  table.print(out, "  ", columns);
   print_gpu(device, out);
 }
 

@@ -151,6 +151,7 @@ std::int64_t PlannedData::size(Split split) const {
 }
 
 PlannedData plan_data(config::Config& config) {
+  config.data.folders = config::FolderAccess::kReadOnly;
   PlannedData planned;
   try {
     const data::Datasets data = train::open_training_data(config);

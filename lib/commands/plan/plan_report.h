@@ -31,8 +31,8 @@ struct PlannedData {
   // Returns the number of samples of a split; 0 when there are none, or it is unknown.
   std::int64_t size(Split split) const;
 };
-// Opens the data set, which may resolve data.normalize. When that fails, the sample follows from
-// model.input and the classes of the config, if both are given.
+// Opens the data set without writing to its folders, which may resolve data.normalize. When that
+// fails, the sample follows from model.input and the classes of the config, if both are given.
 PlannedData plan_data(config::Config& config);
 
 // Returns the model, and nullopt when the sample is unknown.
@@ -95,5 +95,5 @@ enum class Values { kGiven, kAll };
 // The rows for the layers of a large model: one per block of the backbone, or one per layer.
 enum class LayerRows { kBlocks, kAll };
 void print_plan(const PlanReport& plan, std::ostream& out, Values values = Values::kGiven,
-                LayerRows rows = LayerRows::kBlocks);
+                LayerRows rows = LayerRows::kBlocks, std::optional<int> columns = {});
 }  // namespace trainer::commands

@@ -199,18 +199,32 @@ bool is_missing(const Path& folder, const std::string& stem, const std::string& 
       "another data.path");
 }
 
-void write_part(const Path& folder, const std::string& prefix, std::uint64_t part,
-                std::int64_t count) {
-  auto images = idx_header(3, static_cast<std::uint32_t>(count));
-  auto labels = idx_header(1, static_cast<std::uint32_t>(count));
-  const std::size_t start = images.size();
-  images.resize(start + static_cast<std::size_t>(count) * kDigitPixels);
+// The contents of the two IDX files of a split.
+struct DrawnFiles {
+  std::vector<std::uint8_t> images, labels;
+};
+
+DrawnFiles draw_part(Split split, std::int64_t count) {
+  const std::uint64_t part = split == Split::kTrain ? 10 : 11;
+  DrawnFiles drawn{idx_header(3, static_cast<std::uint32_t>(count)),
+                   idx_header(1, static_cast<std::uint32_t>(count))};
+  const std::size_t start = drawn.images.size();
+  drawn.images.resize(start + static_cast<std::size_t>(count) * kDigitPixels);
   for (std::int64_t i = 0; i < count; ++i) {
     Random random(kSeed, Stream::kSynthetic, part, static_cast<std::uint64_t>(i));
     const auto digit = static_cast<int>(random.below(10));
-    draw_digit(digit, random, images.data() + start + static_cast<std::size_t>(i) * kDigitPixels);
-    labels.push_back(static_cast<std::uint8_t>(digit));
+    draw_digit(digit, random,
+               drawn.images.data() + start + static_cast<std::size_t>(i) * kDigitPixels);
+    drawn.labels.push_back(static_cast<std::uint8_t>(digit));
   }
+  return drawn;
+}
+
+std::string find_prefix(Split split) { return split == Split::kTrain ? "train" : "t10k"; }
+
+void write_part(const Path& folder, Split split, std::int64_t count) {
+  const std::string prefix = find_prefix(split);
+  const auto& [images, labels] = draw_part(split, count);
   const bool writes_images = is_missing(folder, prefix + "-images", "idx3-ubyte", images);
   const bool writes_labels = is_missing(folder, prefix + "-labels", "idx1-ubyte", labels);
   if (writes_images) {
@@ -223,24 +237,32 @@ void write_part(const Path& folder, const std::string& prefix, std::uint64_t par
   }
 }
 
-bool has_part(const Path& folder, const std::string& prefix) {
-  return !find_idx(folder, prefix + "-images", "idx3-ubyte").empty() &&
-         !find_idx(folder, prefix + "-labels", "idx1-ubyte").empty();
+Array to_array(const std::vector<std::uint8_t>& file) {
+  Buffer content(file.size());
+  std::ranges::copy(file, content.data());
+  return parse_idx("the drawn digits", std::move(content));
 }
 
 }  // namespace
 
-bool has_digits(const std::string& folder) {
-  return has_part(folder, "train") && has_part(folder, "t10k");
+bool has_digits(const std::string& folder, Split split) {
+  const std::string prefix = find_prefix(split);
+  return !find_idx(folder, prefix + "-images", "idx3-ubyte").empty() &&
+         !find_idx(folder, prefix + "-labels", "idx1-ubyte").empty();
 }
 
 void generate_digits(const std::string& folder, std::int64_t train_samples,
                      std::int64_t test_samples) {
-  if (!has_part(folder, "train")) {
+  if (!has_digits(folder, Split::kTrain)) {
     std::filesystem::create_directories(folder);
-    write_part(folder, "train", 10, train_samples);
+    write_part(folder, Split::kTrain, train_samples);
   }
-  if (!has_part(folder, "t10k")) write_part(folder, "t10k", 11, test_samples);
+  if (!has_digits(folder, Split::kTest)) write_part(folder, Split::kTest, test_samples);
+}
+
+DrawnDigits draw_digits(Split split) {
+  const DrawnFiles drawn = draw_part(split, split == Split::kTrain ? kTrainDigits : kTestDigits);
+  return {to_array(drawn.images), to_array(drawn.labels)};
 }
 
 }  // namespace trainer::data

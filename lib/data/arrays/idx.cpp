@@ -3,6 +3,7 @@
 #include "data/arrays/idx.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "data/arrays/array.h"
@@ -44,10 +45,12 @@ std::string format_hex(const std::uint8_t* bytes) {
 
 }  // namespace
 
-Array read_idx(const Path& path) {
+Array read_idx(const Path& path) { return parse_idx(path.string(), read_maybe_gzip(path)); }
+
+Array parse_idx(std::string source, Buffer content) {
   Array array;
-  array.source = path.string();
-  array.buffer = read_maybe_gzip(path);
+  array.source = std::move(source);
+  array.buffer = std::move(content);
   const std::uint8_t* p = array.buffer.data();
   const std::size_t size = array.buffer.size();
   if (size < 4) {

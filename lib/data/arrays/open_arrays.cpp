@@ -57,6 +57,15 @@ Opened open_idx_split(const config::Data& config, Split split) {
   return std::make_unique<MemoryDataset>(read_idx(images), read_idx(labels));
 }
 
+// Files that do not exist are drawn in memory.
+Opened open_digits_split(const config::Data& config, Split split) {
+  if (split == Split::kValidation || has_digits(config.path, split)) {
+    return open_idx_split(config, split);
+  }
+  DrawnDigits drawn = draw_digits(split);
+  return std::make_unique<MemoryDataset>(std::move(drawn.images), std::move(drawn.labels));
+}
+
 // In an .npz file of all splits, arrays are named as by keras.datasets.
 Opened open_npz_split(const config::Data& config, Split split) {
   const config::SplitFiles& files = config.files(split);
@@ -246,16 +255,8 @@ void open_digits(const config::Data& config, const std::set<Split>& wanted, Data
   if (config.path.empty()) {
     throw ConfigError(config.loc, "data.path: name the folder to write the digits to");
   }
-  if (config.folders == config::FolderAccess::kReadWrite) {
-    generate_digits(config.path);
-  } else if (!has_digits(config.path)) {
-    throw DataError(
-        config.path,
-        "does not contain the files of format: digits, and the config in a run folder or a "
-        "checkpoint does not write them. Name a folder that contains them with --set "
-        "data.path=FOLDER; `trainer train` writes them for your own config");
-  }
-  open_arrays(config, wanted, open_idx_split, result);
+  if (config.folders == config::FolderAccess::kReadWrite) generate_digits(config.path);
+  open_arrays(config, wanted, open_digits_split, result);
 }
 
 void open_synthetic(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,

@@ -14,7 +14,8 @@ namespace trainer::data {
 void open_idx(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
 void open_npz(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
 void open_cifar(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
-// Writes the files of digits first unless they exist.
+// Writes the files of digits first unless they exist; draws them in memory for a config that must
+// not write.
 void open_digits(const config::Data& config, const std::set<Split>& wanted, Datasets& result);
 void open_synthetic(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
                     Datasets& result);

@@ -39,6 +39,26 @@ PlannedData as_named(const config::Config& config) {
 
 }  // namespace
 
+TEST_CASE("plan writes no file, and its settings fit 80 columns") {
+  const TemporaryFolder folder;
+  const Path digits = folder.path() / "digits";
+  config::LoadedConfig loaded =
+      config::parse_config(read_text_file(test::source_file("configs/digits.yaml")),
+                           "configs/digits.yaml", {{"data.path", digits.string(), "--set"}}, {});
+  const PlannedData data = plan_data(loaded.config);
+  CHECK(data.size(Split::kTrain) == 20000);
+  CHECK_FALSE(fs::exists(digits));
+  std::ostringstream printed;
+  print_plan(make_plan(loaded, data, plan_model(loaded.config, data)), printed, Values::kGiven,
+             LayerRows::kBlocks, 80);
+  std::istringstream lines(printed.str());
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    // A path of the temporary folder may be longer.
+    CHECK((line.size() <= 80 || line.find(digits) != std::string::npos));
+  }
+}
+
 TEST_CASE("plan: all configs, the expected texts") {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(test::source_file("configs"))) {

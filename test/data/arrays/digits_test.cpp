@@ -109,6 +109,23 @@ TEST_CASE("generate_digits: another set under the same names, nothing is written
   CHECK_FALSE(std::filesystem::exists(folder.path() / "t10k-images-idx3-ubyte"));
 }
 
+TEST_CASE("open_datasets draws the digits in memory for a config that must not write") {
+  const TemporaryFolder folder;
+  config::Data config;
+  config.format = config::DataFormat::kDigits;
+  config.path = folder.path() / "digits";
+  config.folders = config::FolderAccess::kReadOnly;
+  const Datasets drawn = open_datasets(config, 1);
+  CHECK_FALSE(std::filesystem::exists(config.path));
+  config.folders = config::FolderAccess::kReadWrite;
+  const Datasets read = open_datasets(config, 1);
+  CHECK(std::filesystem::exists(config.path));
+  CHECK(drawn.train->size() == kTrainDigits);
+  CHECK(drawn.train->fingerprint() == read.train->fingerprint());
+  CHECK(drawn.test->fingerprint() == read.test->fingerprint());
+  CHECK(drawn.validation == nullptr);
+}
+
 TEST_CASE("generate_digits: a file of another set whose second file is missing, an error") {
   for (const std::string part : {"train", "t10k"}) {
     for (const std::string name : {"-images-idx3-ubyte", "-labels-idx1-ubyte", "-images.idx3-ubyte",
