@@ -220,7 +220,9 @@ TEST_CASE("report: a run with a best checkpoint, the page names it and the last 
   for (const char* key : {"metric", "value", "epoch", "step"}) {
     CHECK(record["best"][key] == best.finished["best"][key]);
   }
-  REQUIRE(run({"report", best.folder}).code == 0);
+  const Json made = run({"report", best.folder, "--json"}).event("report");
+  CHECK(made["output"] == (best.folder / "report.html").string());
+  CHECK(made["complete"] == true);
   const std::string page = read_text_file(best.folder / "report.html");
   CHECK(contains(page, concat("step ", record["best"]["step"].get<int>(), ", epoch ")));
   CHECK(contains(page, "step 20, with these metrics"));

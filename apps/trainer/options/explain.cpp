@@ -14,7 +14,7 @@ namespace trainer::app {
 void add_explain(CommandLine& line) {
   struct Arguments {
     std::string key;
-    bool all = false;
+    bool all = false, json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   const Command command = line.add_command("explain", "What a key of a config means");
@@ -22,9 +22,13 @@ void add_explain(CommandLine& line) {
       "key", arguments->key,
       "A key such as optimizer.adam, its end, or a part of it, which lists all keys that "
       "contain it; the sections when left out");
-  command.add_flag("--all", arguments->all, "The whole reference, as Markdown");
+  const Option all = command.add_flag("--all", arguments->all, "The whole reference, as Markdown");
+  command.add_flag("--json", arguments->json, "One JSON object; of all keys without KEY")
+      .excludes(all);
   command.run([arguments] {
-    std::cout << (arguments->all ? commands::reference() : commands::explain(arguments->key));
+    std::cout << (arguments->all    ? commands::reference()
+                  : arguments->json ? commands::explain_json(arguments->key)
+                                    : commands::explain(arguments->key));
     return kExitOk;
   });
 }

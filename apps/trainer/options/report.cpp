@@ -32,6 +32,7 @@ void add_report(CommandLine& line) {
   command.add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
       .not_negative();
   add_last(command, arguments->last);
+  command.add_flag("--json", arguments->json, "One JSON object on standard output");
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "base/text.h"
 #include "config/describe/schema.h"
 #include "config/values.h"
@@ -212,13 +214,6 @@ bool is_ambiguous(const std::vector<const Explained*>& keys, const std::string& 
   return std::ranges::none_of(keys, is_word) && std::ranges::count_if(keys, ends) > 1;
 }
 
-std::string print_matches(const std::vector<const Explained*>& keys, const std::string& word) {
-  std::string text =
-      concat(keys.size(), keys.size() == 1 ? " key contains '" : " keys contain '", word, "':\n");
-  for (const Explained* key : keys) text += '\n' + print_line(*key);
-  return text;
-}
-
 // Names the keys but `shown` whose last part contains the word.
 std::string print_others(const std::vector<const Explained*>& matches, const std::string& word,
                          const std::string& shown) {
@@ -232,14 +227,14 @@ std::string print_others(const std::vector<const Explained*>& matches, const std
   return names.empty() ? "" : concat("\nalso: ", join_first(names, kMaxNames), '\n');
 }
 
-// Returns the lines of the keys one level below `path`.
-std::string below(const ExplainedSection& section, const std::string& path) {
-  std::string text;
+// Returns the keys one level below `path`.
+std::vector<const Explained*> below(const ExplainedSection& section, const std::string& path) {
+  std::vector<const Explained*> keys;
   for (const Explained& key : section.keys) {
     if (!key.path.starts_with(path)) continue;
-    if (key.path.find('.', path.size()) == std::string::npos) text += '\n' + print_line(key);
+    if (key.path.find('.', path.size()) == std::string::npos) keys.push_back(&key);
   }
-  return text;
+  return keys;
 }
 
 std::string overview(const std::vector<ExplainedSection>& sections) {
@@ -247,9 +242,7 @@ std::string overview(const std::vector<ExplainedSection>& sections) {
   for (const ExplainedSection& section : sections) {
     if (section.shared) {
       std::vector<std::string> kinds;
-      for (const Explained& key : section.keys) {
-        if (key.path.find('.') == std::string::npos) kinds.push_back(key.path);
-      }
+      for (const Explained* key : below(section, "")) kinds.push_back(key->path);
       text += concat(section.name, "  has the keys or kinds\n    ", join(kinds), '\n');
     } else {
       text += print_line(section.keys.front());
@@ -258,24 +251,31 @@ std::string overview(const std::vector<ExplainedSection>& sections) {
   return text;
 }
 
-}  // namespace
+// What a path names: the keys to explain, and text about further keys.
+struct Explanation {
+  std::vector<const Explained*> keys;
+  std::string title, others;
+};
 
-std::vector<ExplainedSection> explained_sections() { return Lister().list(); }
-
-std::string explain(const std::string& path) {
-  const std::vector<ExplainedSection> sections = explained_sections();
-  if (path.empty()) return overview(sections);
+Explanation find_explanation(const std::vector<ExplainedSection>& sections,
+                             const std::string& path) {
   const std::vector<const Explained*> matches = find_containing(sections, path);
   for (const ExplainedSection& section : sections) {
     if (!section.shared || section.name != path) continue;
-    return below(section, "").substr(1) + print_others(matches, path, path);
+    return {below(section, ""), "", print_others(matches, path, path)};
   }
   const auto place = is_ambiguous(matches, path) ? std::nullopt : find(sections, path);
   if (place) {
-    return print_line(*place->key) + below(*place->section, place->key->path + '.') +
-           print_others(matches, path, place->key->path);
+    std::vector<const Explained*> keys = below(*place->section, place->key->path + '.');
+    keys.insert(keys.begin(), place->key);
+    return {std::move(keys), "", print_others(matches, path, place->key->path)};
   }
-  if (!matches.empty()) return print_matches(matches, path);
+  if (!matches.empty()) {
+    return {matches,
+            concat(matches.size(), matches.size() == 1 ? " key contains '" : " keys contain '",
+                   path, "':\n\n"),
+            ""};
+  }
   std::vector<std::string> words;
   for (const ExplainedSection& section : sections) {
     words.push_back(section.name);
@@ -287,6 +287,36 @@ std::string explain(const std::string& path) {
   throw ConfigError({},
                     concat("explain: there is no key '", path, "'", config::suggestion(path, words),
                            "; `trainer explain` lists the sections"));
+}
+
+}  // namespace
+
+std::vector<ExplainedSection> explained_sections() { return Lister().list(); }
+
+std::string explain(const std::string& path) {
+  const std::vector<ExplainedSection> sections = explained_sections();
+  if (path.empty()) return overview(sections);
+  const Explanation found = find_explanation(sections, path);
+  std::vector<std::string> lines;
+  for (const Explained* key : found.keys) lines.push_back(print_line(*key));
+  return found.title + join(lines, "\n") + found.others;
+}
+
+std::string explain_json(const std::string& path) {
+  const std::vector<ExplainedSection> sections = explained_sections();
+  nlohmann::ordered_json keys = nlohmann::json::array();
+  const auto add = [&](const Explained& key) {
+    keys.push_back({{"key", key.path}, {"value", key.value}});
+    if (!key.initial.empty()) keys.back()["default"] = key.initial;
+    keys.back()["required"] = key.required;
+    keys.back()["help"] = key.help;
+  };
+  if (path.empty()) {
+    for (const ExplainedSection& section : sections) std::ranges::for_each(section.keys, add);
+  } else {
+    for (const Explained* key : find_explanation(sections, path).keys) add(*key);
+  }
+  return to_json_line({{"event", "explain"}, {"keys", std::move(keys)}}) + "\n";
 }
 
 }  // namespace trainer::commands

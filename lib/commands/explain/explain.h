@@ -29,5 +29,7 @@ std::vector<ExplainedSection> explained_sections();
 // ("adam", "conv.filters"). A part of paths, or the end of several keys, lists all keys that
 // contain it. Without a path, the sections. Throws ConfigError that names the nearest.
 std::string explain(const std::string& path);
+// Returns the same keys as one JSON object in a line; all keys without a path.
+std::string explain_json(const std::string& path);
 
 }  // namespace trainer::commands

@@ -1,6 +1,9 @@
 #include "commands/report/command.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "base/text.h"
 #include "checkpoint/run_links.h"
 #include "commands/crossval/crossval.h"
@@ -116,7 +119,12 @@ int execute(const ReportArguments& arguments, const Context& context) {
   } else {
     is_whole = report_run(arguments, folder, output, context);
   }
-  context.out << printable(output.string()) << '\n';
+  if (arguments.json) {
+    write_event(context.out,
+                {{"event", "report"}, {"output", output.string()}, {"complete", is_whole}});
+  } else {
+    context.out << printable(output.string()) << '\n';
+  }
   return is_whole ? kExitOk : kExitData;
 }
 

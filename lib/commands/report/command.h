@@ -20,6 +20,7 @@ struct ReportArguments {
   std::int64_t mistakes = 24;
   double seconds = 60;  // to look for mistakes
   bool last = false;    // look with the last checkpoint
+  bool json = false;
   std::vector<config::Override> overrides;
 };
 // Returns kExitData if a part of the report could not be made.
