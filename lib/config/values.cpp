@@ -447,7 +447,11 @@ std::optional<std::string> nearest(const std::string& typed,
       limit = steps;
     }
   }
-  return best;
+  if (best || typed.size() < 4) return best;
+  // "cross_entropy" is the end of "softmax_cross_entropy".
+  const auto word = std::ranges::find_if(
+      words, [&](const std::string& each) { return each.ends_with('_' + typed); });
+  return word == words.end() ? best : *word;
 }
 
 std::string hint_for_format(const std::string& word) {

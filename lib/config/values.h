@@ -103,7 +103,7 @@ Node write(const LayerSelection& value);
 Node write(const ParameterPattern& value);
 Node write(const ClassWeight& value);
 
-// Returns the word of which `typed` is probably a misspelling, if one is close.
+// Returns the word of which `typed` is probably a misspelling or the end, if there is one.
 std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& words);
 // Returns ", did you mean 'x'?" or "".
 std::string suggestion(const std::string& typed, const std::vector<std::string>& words);

@@ -120,14 +120,25 @@ void check_settings(const std::vector<std::string>& words) {
   }
 }
 
+// An option before the command is one of the program's own.
+void check_program_option(const std::string& word) {
+  const std::vector<std::string> names{"--version", "--help", "-h"};
+  if (std::ranges::find(names, word) != names.end()) return;
+  const std::string guess = config::suggestion(word, names);
+  throw ConfigError(
+      {}, concat("unknown option '", word, "'",
+                 guess.empty() ? "; options follow a command, and `trainer help` lists commands"
+                               : guess));
+}
+
 }  // namespace
 
 void check_words(const std::vector<CommandDescription>& commands,
                  const std::vector<std::string>& words) {
-  if (!words.empty() && !words[0].starts_with('-')) {
-    check_command(commands, words[0]);
-    check_options(commands, words);
-  }
+  if (words.empty()) return;
+  if (words[0].starts_with('-')) return check_program_option(words[0]);
+  check_command(commands, words[0]);
+  check_options(commands, words);
   check_settings(words);
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "config/describe/schema.h"
 #include "config/values.h"
 #include "support/contains.h"
@@ -47,6 +49,24 @@ TEST_CASE("explain: a key, its kind of value, default, meaning and the keys belo
   CHECK(contains(explain("model.input"), "a list, each a whole number, at least 1, 3 of them\n"));
   CHECK_FALSE(contains(explain("model.dense_classifier.hidden_units"), "of them"));
   CHECK(contains(explain("train.precision"), "one of float32, tf32, bfloat16"));
+}
+
+TEST_CASE("explain_json lists the keys that explain prints") {
+  using Json = nlohmann::json;
+  const Json adam = Json::parse(explain_json("optimizer.adam"));
+  CHECK(adam["event"] == "explain");
+  CHECK(adam["keys"][0]["key"] == "optimizer.adam");
+  const Json& rate = adam["keys"][1];
+  CHECK(rate["key"] == "optimizer.adam.learning_rate");
+  CHECK(rate["value"] == "a number, at least 0");
+  CHECK(rate["default"] == "0.001");
+  CHECK(rate["required"] == false);
+  CHECK(contains(explain("optimizer.adam"), rate["help"].get<std::string>()));
+  CHECK(Json::parse(explain_json("layer"))["keys"].size() > 10);
+  std::size_t all = 0;
+  for (const ExplainedSection& section : explained_sections()) all += section.keys.size();
+  CHECK(Json::parse(explain_json(""))["keys"].size() == all);
+  CHECK_THROWS_AS(explain_json("no_such_key"), ConfigError);
 }
 
 TEST_CASE("explain: keys of layers and augmentations, a section for each kind") {
@@ -110,6 +130,9 @@ TEST_CASE("explain: an unknown key, an error with the nearest key") {
   CHECK(config::nearest("ab", {"ba"}) == "ba");
   CHECK(config::nearest("xab", {"xba", "xcb"}) == "xba");
   CHECK_FALSE(config::nearest("ab", {"cd"}));
+  CHECK(config::nearest("cross_entropy", {"mean_squared_error", "softmax_cross_entropy"}) ==
+        "softmax_cross_entropy");
+  CHECK_FALSE(config::nearest("entropic", {"softmax_cross_entropy"}));
   CHECK(contains(mistake("nothing.conv"), "there is no key 'nothing.conv'"));  // though conv is one
   CHECK(contains(mistake("optimizr"), "there is no key 'optimizr', did you mean 'optimizer'?"));
   CHECK(contains(mistake("optimizer.adam.learning_rte"), "did you mean"));

@@ -42,6 +42,12 @@ TEST_CASE("check_words: words that fit, no error") {
   CHECK(hint({"runs", "a", "b", "--json"}) == "");
 }
 
+TEST_CASE("check_words: an unknown option before the command, the nearest of the program's") {
+  CHECK(hint({"--help"}) == "");
+  CHECK(contains(hint({"--verion"}), "unknown option '--verion', did you mean '--version'?"));
+  CHECK(contains(hint({"--quiet", "train"}), "unknown option '--quiet'; options follow a command"));
+}
+
 TEST_CASE("check_words: an unknown command, the nearest one or all") {
   CHECK(contains(hint({"trian", "x.yaml"}), "unknown command 'trian', did you mean 'train'?"));
   const std::string message = hint({"quux"});
