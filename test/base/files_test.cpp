@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/process/process.h"
 #include "support/full_device.h"
 #include "support/nameless_file.h"
 #include "support/skip.h"
@@ -201,7 +202,7 @@ TEST_CASE("read_file: a FIFO or a device, an error without a wait") {
   ::alarm(0);
 }
 
-TEST_CASE("write_file_atomic: a temporary file of a killed process, removed") {
+TEST_CASE("write_file_atomic removes the temporary files of killed writers from the folder") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   const pid_t child = ::fork();
@@ -214,18 +215,27 @@ TEST_CASE("write_file_atomic: a temporary file of a killed process, removed") {
     std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - age);
     return file;
   };
+  using std::chrono::hours;
   using std::chrono::seconds;
-  const std::string gone = std::to_string(child), here = std::to_string(::getppid());
-  const Path old = leave("a.txt.tmp." + gone, seconds(100));
-  const Path young = leave("a.txt.tmp." + gone + "0", seconds(1));
-  const Path running = leave("a.txt.tmp." + here, seconds(100));
-  const Path other = leave("b.txt.tmp." + gone, seconds(100));
-  const Path mine = leave("a.txt.tmp.txt", seconds(100));
+  const std::string gone = std::to_string(child), running = std::to_string(::getppid());
+  const std::string here = ".tmp." + host_name() + ".", elsewhere = ".tmp.node7.example.org.";
+  const Path removed[] = {
+      leave("a.txt" + here + gone, seconds(0)), leave("b.json" + here + gone, seconds(0)),
+      leave("a.txt" + here + running, hours(25)), leave("b.json" + elsewhere + running, hours(25))};
+  const Path kept[] = {path,
+                       leave("c.json" + here + running, seconds(100)),
+                       leave("c.json" + elsewhere + gone, hours(23)),
+                       leave("notes.tmp." + gone, hours(25)),
+                       leave("notes.tmp.txt", hours(25)),
+                       leave("notes" + here + "txt", hours(25))};
   write_file_atomic(path, "whole");
-  CHECK_FALSE(std::filesystem::exists(old));
-  for (const Path& kept : {path, young, running, other, mine}) {
-    CAPTURE(kept.string());
-    CHECK(std::filesystem::exists(kept));
+  for (const Path& file : removed) {
+    CAPTURE(file.string());
+    CHECK_FALSE(std::filesystem::exists(file));
+  }
+  for (const Path& file : kept) {
+    CAPTURE(file.string());
+    CHECK(std::filesystem::exists(file));
   }
 }
 

@@ -35,7 +35,7 @@ from cases import Failed, Generator
 from random_models import RandomModel, random_optimizer
 
 CLASSES = 10
-LEFTOVER = re.compile(r"\.tmp\.\d+")
+LEFTOVER = re.compile(r"\.tmp\.\S+\.\d+$")
 AUGMENTATIONS = ["random_flip_horizontal", {"random_crop": {"padding": 2}}, {"random_rotation": {"degrees": 15}},
                  {"random_shift": {"height": 0.1, "width": 0.1}}, {"random_erasing": {"probability": 0.5}},
                  {"brightness": {"factor": 0.3}}]

@@ -14,10 +14,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 #include "base/error.h"
 #include "base/files/sync.h"
+#include "base/process/process.h"
 #include "base/system_error.h"
 #include "base/text.h"
 
@@ -140,19 +142,37 @@ namespace {
 
 bool process_exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
 
-// Removes the temporary files of writers of `path` that were killed before their rename.
-void remove_leftovers_for(const Path& path) {
-  const std::string prefix = path.filename().string() + kTemporaryMark;
+// The process that writes a temporary file.
+struct Writer {
+  std::string host;
+  pid_t pid = 0;
+};
+
+// Returns the writer that the name of a temporary file has; nothing for other names.
+std::optional<Writer> parse_writer(const std::string& name) {
+  const std::size_t mark = name.rfind(kTemporaryMark), dot = name.rfind('.');
+  if (mark == std::string::npos) return std::nullopt;
+  const std::size_t host = mark + std::strlen(kTemporaryMark);
+  if (dot <= host) return std::nullopt;
+  Writer writer{name.substr(host, dot - host), 0};
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + dot + 1, last, writer.pid);
+  if (error != std::errc() || end != last || writer.pid <= 0) return std::nullopt;
+  return writer;
+}
+
+// Removes the temporary files of writers that were killed before their rename.
+void remove_abandoned(const Path& folder) {
+  const std::string here = host_name();
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(parent_folder(path), ignored)) {
-    const std::string name = entry.path().filename().string();
-    pid_t pid = 0;
-    const char *first = name.data() + prefix.size(), *last = name.data() + name.size();
-    if (!name.starts_with(prefix) || std::from_chars(first, last, pid).ptr != last) continue;
-    // A writer on another machine is not a process of this one, but its file is still written to.
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const auto writer = parse_writer(entry.path().filename().string());
+    if (!writer || !std::filesystem::is_regular_file(entry.symlink_status(ignored))) continue;
+    // The processes of another host are not visible.
     const auto age = std::filesystem::file_time_type::clock::now() -
                      std::filesystem::last_write_time(entry.path(), ignored);
-    if (ignored || process_exists(pid) || age < std::chrono::minutes(1)) continue;
+    const bool is_gone = writer->host == here && !process_exists(writer->pid);
+    if (ignored || !(is_gone || age > std::chrono::hours(24))) continue;
     std::filesystem::remove(entry.path(), ignored);
   }
 }
@@ -179,7 +199,7 @@ bool is_special_file(const Path& path) {
 }
 
 Path make_temporary_name(const Path& path) {
-  return path.string() + kTemporaryMark + std::to_string(::getpid());
+  return concat(path.string(), kTemporaryMark, host_name(), ".", ::getpid());
 }
 
 void rename_into_place(const Path& temporary, const Path& path) {
@@ -243,12 +263,14 @@ AtomicFileWriter::AtomicFileWriter(const Path& path, TemporaryName name)
     return;
   }
   path_ = resolve_links(path);
-  remove_leftovers_for(path_);
+  remove_abandoned(parent_folder(path_));
   temporary_ = make_temporary_name(path_);
   if (name == TemporaryName::kAtCommit) fd_ = open_without_name(parent_folder(path_));
   is_named_ = fd_ < 0;
   if (is_named_) {
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    // A link in its place is not followed.
+    ::unlink(temporary_.c_str());
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   }
   if (fd_ < 0) throw DataError(name_of(path_), "cannot create: " + reason());
 }

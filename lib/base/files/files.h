@@ -32,11 +32,11 @@ Bytes read_file_start(const Path& path, std::size_t size);
 // regular file and `overwrite` is false.
 void check_output_path(const std::string& option, const Path& path, bool overwrite);
 
-// Writes to "<path>.tmp.<pid>", syncs the file, renames it over `path`, syncs the folder. On any
-// failure removes the temporary file and throws DataError; `path` then is what it was before. A
+// Writes to "<path>.tmp.<host>.<pid>", syncs the file, renames it over `path`, syncs the folder. On
+// any failure removes the temporary file and throws DataError; `path` then is what it was before. A
 // link stays and its target is replaced. A device, FIFO or socket is written to, because the rename
-// would replace it. Removes temporary files of `path` that a killed writer left: its process is
-// gone, and nothing was written to them for a minute, because the writer may be on another machine.
+// would replace it. Removes temporary files that killed writers left in the folder: those of
+// processes of this host that are gone, and those to which nothing was written for a day.
 void write_file_atomic(const Path& path, std::span<const std::uint8_t> content);
 void write_file_atomic(const Path& path, std::string_view content);
 // Overload for content in several pieces, so that a large file needs no second copy in memory.
@@ -51,7 +51,7 @@ void write_file_atomic(const Path& path, const Pieces& pieces);
 // would share a temporary name.
 class AtomicFileWriter {
  public:
-  // kWhileWriting: "<path>.tmp.<pid>" from the start, which every file system allows.
+  // kWhileWriting: "<path>.tmp.<host>.<pid>" from the start, which every file system allows.
   enum class TemporaryName { kAtCommit, kWhileWriting };
   explicit AtomicFileWriter(const Path& path, TemporaryName name = TemporaryName::kAtCommit);
   ~AtomicFileWriter();
