@@ -86,14 +86,16 @@ void sync_names(const Path& run) {
 }
 
 // Throws DataError for a link in the place of a file that a run writes: a run folder that came from
-// elsewhere may link to files of the user, such as metrics.csv -> ~/.profile. `checkpoints` and
-// `features` may be links to folders on another disk.
+// elsewhere may link to files of the user, such as metrics.csv -> ~/.profile, or to the checkpoints
+// of another run, of which training would remove the older ones.
 void refuse_links(const Path& run) {
   std::error_code error;
   for (const char* name : kOwn) {
     if (fs::is_symlink(run / name)) refuse_link(run / name);
   }
-  if (fs::is_symlink(run / kDataReport)) refuse_link(run / kDataReport);
+  for (const char* name : {kDataReport, "checkpoints", "features"}) {
+    if (fs::is_symlink(run / name)) refuse_link(run / name);
+  }
   for (fs::recursive_directory_iterator file(run / "tensorboard", error), end;
        !error && file != end; file.increment(error)) {
     if (file->is_symlink()) refuse_link(file->path());

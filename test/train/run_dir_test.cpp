@@ -109,10 +109,15 @@ TEST_CASE("run folder: link in the place of a file that training writes, an erro
     std::filesystem::remove(run / name);
     CHECK_NOTHROW(prepare_run_folder(run, config, Start::kResume));
   }
-  // The checkpoints may lie on another disk.
-  std::filesystem::rename(run / "checkpoints", folder.path() / "disk");
-  std::filesystem::create_symlink(folder.path() / "disk", run / "checkpoints");
-  CHECK_NOTHROW(prepare_run_folder(run, config, Start::kResume));
+  // The run may lie on another disk as a whole.
+  std::filesystem::create_symlink(run, folder.path() / "linked");
+  CHECK_NOTHROW(prepare_run_folder(folder.path() / "linked", config, Start::kResume));
+  std::filesystem::rename(run / "checkpoints", folder.path() / "other");
+  std::filesystem::create_symlink(folder.path() / "other", run / "checkpoints");
+  for (const Start start : {Start::kFresh, Start::kResume, Start::kOverwrite}) {
+    CHECK_THROWS_WITH_AS(prepare_run_folder(run, config, start),
+                         doctest::Contains("is a link inside a run folder"), DataError);
+  }
 }
 
 TEST_CASE("run folder: in a folder of images, an error at the first start") {

@@ -41,9 +41,12 @@ AppendFile::~AppendFile() {
 }
 
 void AppendFile::open() {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd_ < 0) {
     const int error = errno;
+    if (error == ELOOP) {
+      throw DataError(printable(path_.string()), "is a link, which is not followed; remove it");
+    }
     const bool is_moved = error == ENOENT || error == ENOTDIR;
     throw DataError(printable(path_.string()),
                     concat("cannot open: ", describe_system_error(error),

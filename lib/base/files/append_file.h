@@ -12,7 +12,7 @@ namespace trainer {
 // is_in_place() throw DataError with the system's reason.
 class AppendFile {
  public:
-  // Opens the file, or creates it.
+  // Opens the file, or creates it. A link in its place is an error.
   explicit AppendFile(const Path& path);
   // Writes the pending text and ignores errors.
   ~AppendFile();

@@ -105,8 +105,9 @@ bool report_sweep(const ReportArguments& arguments, const Path& folder, const Pa
 int execute(const ReportArguments& arguments, const Context& context) {
   const Path folder = arguments.folder;
   Path output = arguments.output;
+  const bool is_sweep = std::filesystem::exists(folder / "sweep.json");
+  if (output.empty() || is_sweep) checkpoint::check_no_links(folder);
   if (output.empty()) {
-    checkpoint::check_no_links(folder);
     output = folder / "report.html";
   } else {
     check_output_path("--output", output, arguments.overwrite);
@@ -114,7 +115,7 @@ int execute(const ReportArguments& arguments, const Context& context) {
   bool is_whole = true;
   if (std::filesystem::exists(folder / kCrossvalFile)) {
     is_whole = report_crossval(arguments, folder, output, context);
-  } else if (std::filesystem::exists(folder / "sweep.json")) {
+  } else if (is_sweep) {
     is_whole = report_sweep(arguments, folder, output, context);
   } else {
     is_whole = report_run(arguments, folder, output, context);

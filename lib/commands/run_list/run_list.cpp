@@ -243,7 +243,14 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMod
       old.skipped = concat(printable(run.folder.string()), ": a process trains in this run");
       continue;
     }
-    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(run.folder / "checkpoints");
+    const Path checkpoints = run.folder / "checkpoints";
+    if (fs::is_symlink(checkpoints)) {
+      old.skipped = concat(printable(checkpoints.string()),
+                           ": is a link inside a run folder, and the checkpoints of the run that "
+                           "it points to would be removed; clean that run, or remove the link");
+      continue;
+    }
+    std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(checkpoints);
     if (saved.size() < 2) continue;
     // A run whose newest checkpoint is damaged goes on from an older one.
     try {

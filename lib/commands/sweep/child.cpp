@@ -93,7 +93,7 @@ Child::Child(const ChildOptions& options) : options_(options) {
   output_ = std::make_unique<File>(pipe[0]);
   const File writing(pipe[1]);
   const File errors(
-      ::open(options.errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+      ::open(options.errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!errors.is_open()) {
     throw DataError(options.errors.string(),
                     concat("cannot write: ", describe_system_error(errno)));

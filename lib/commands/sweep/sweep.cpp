@@ -11,6 +11,7 @@
 #include "base/numbers/seconds.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
+#include "checkpoint/run_links.h"
 #include "commands/sweep/child.h"
 #include "commands/sweep/eta.h"
 
@@ -240,6 +241,7 @@ SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
 }
 
 void check_runs(const SweepPlan& plan) {
+  checkpoint::check_no_links(plan.folder);
   for (const Point& point : plan.points) {
     check_same_config(plan, point, plan.folder / point.name);
   }

@@ -32,7 +32,8 @@ SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
                      const config::Environment& environment, const Path& folder,
                      std::int64_t max_points = kMaxPoints);
 
-// Throws a ConfigError if a point's folder has a run of another config than the point has now.
+// Throws a ConfigError if a point's folder has a run of another config than the point has now, and
+// a DataError for a link inside the folder of the sweep.
 void check_runs(const SweepPlan& plan);
 // Writes sweep.json. Throws a ConfigError for a folder that holds files but no sweep, and for one
 // that has a run of another config in the place of a point.

@@ -75,7 +75,7 @@ void Records::open_file() {
   std::error_code error;
   std::filesystem::create_directories(path_.parent_path(), error);
   if (error) throw DataError(path_.parent_path().string(), "cannot be created: " + error.message());
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (file_ < 0) fail();
   struct stat status {};
   if (::fstat(file_, &status) == 0 && reserve(status.st_blocks * 512) &&

@@ -160,6 +160,21 @@ TEST_CASE("runs clean: all checkpoints but the newest and the best are removed")
   CHECK(clean_runs(runs.list(), CleanMode::kRemove)[0].files.empty());
 }
 
+TEST_CASE("runs clean removes nothing through a link named checkpoints") {
+  const Runs runs;
+  const Path victim = runs.add("victim"), linked = runs.add("linked");
+  for (const char* name : {"step-00000001.safetensors", "step-00000002.safetensors"}) {
+    Runs::add_checkpoint(victim, name);
+  }
+  std::filesystem::remove(linked / "checkpoints");
+  std::filesystem::create_directory_symlink(victim / "checkpoints", linked / "checkpoints");
+  const auto cleaned = clean_runs(list_runs({linked}), CleanMode::kRemove);
+  REQUIRE(cleaned.size() == 1);
+  CHECK(contains(cleaned[0].skipped, "linked/checkpoints: is a link inside a run folder"));
+  CHECK(cleaned[0].files.empty());
+  CHECK(std::filesystem::exists(victim / "checkpoints/step-00000001.safetensors"));
+}
+
 TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") {
   const Runs runs;
   const Path run = runs.add("a");
