@@ -159,6 +159,49 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
   CHECK(contains(collected.err, "data.folds was 3, is 2"));
 }
 
+TEST_CASE("crossval warns of folds that lack a class, and gives no mean over other classes") {
+  const Workspace work;
+  // Of the third class there are two samples, so that one of three folds has none.
+  std::vector<float> pixels;
+  std::vector<std::int64_t> labels;
+  for (int i = 0; i < 32; ++i) {
+    labels.push_back(i < 2 ? 2 : i % 2);
+    for (int p = 0; p < 3; ++p) pixels.push_back(p == labels.back() || i % 5 == p ? 1.0F : 0.0F);
+  }
+  write_npy(work / "images.npy", "<f4", {32, 1, 3, 1}, pixels);
+  write_npy(work / "labels.npy", "<i8", {32}, labels);
+  const std::string config = work.config("model: {layers: [flatten, dense: 3]}\n"
+                                         "data: {format: npz, classes: [a, b, c], train: {images: " +
+                                         (work / "images.npy").string() + ", labels: " +
+                                         (work / "labels.npy").string() +
+                                         "}}\ntrain: {max_steps: 4, batch_size: 8}\n"
+                                         "run: {tensorboard: false}\n");
+  const Result result = run({"crossval", config, "--folds", "3", "--dir", work / "folds", "--json"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  CHECK(contains(result.err, "the validation samples of some folds lack a class: c (1 folds)"));
+  const Json event = result.event("crossval");
+  const Json& metrics = event.at("metrics");
+  for (const char* name : {"auc", "f1_macro", "balanced_accuracy"}) {
+    CAPTURE(name);
+    CHECK(metrics.at(name).at("mean").is_null());
+    CHECK(metrics.at(name).at("low").is_null());
+    CHECK(metrics.at(name).at("all").is_number());
+    CHECK(metrics.at(name).at("folds").size() == 3);
+  }
+  for (const char* name : {"accuracy", "f1_weighted"}) {
+    CAPTURE(name);
+    CHECK(metrics.at(name).at("mean").is_number());
+    CHECK(metrics.at(name).at("low").get<double>() >= 0);
+    CHECK(metrics.at(name).at("high").get<double>() <= 1);
+  }
+  Arguments collect{"crossval", config, "--folds", "3", "--dir", work / "folds", "--collect"};
+  const Result text = run(collect);
+  INFO(text.out);
+  CHECK(text.code == 0);
+  CHECK_FALSE(contains(text.out, "nan"));
+}
+
 TEST_CASE("crossval: AUC, calibration and operating point, in out_of_fold.csv and the report") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);

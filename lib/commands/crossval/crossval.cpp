@@ -10,6 +10,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "commands/open_model/find_class.h"
 #include "commands/open_model/stored_result.h"
 #include "hooks/formats/metrics_json.h"
 #include "train/open.h"
@@ -18,6 +19,55 @@ namespace trainer::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Returns, for each class or label, how many folds lack what its metrics need: a sample of the
+// class, or samples with the label and without it.
+std::vector<std::int64_t> count_lacking_folds(const std::vector<FoldResult>& folds) {
+  std::vector<std::int64_t> lacking;
+  const auto count = [&](std::size_t index, bool lacks) {
+    lacking.resize(std::max(lacking.size(), index + 1));
+    lacking[index] += lacks ? 1 : 0;
+  };
+  for (const FoldResult& fold : folds) {
+    const std::vector<engine::LabelResult>& labels = fold.metrics.multi_label.labels;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      count(i, labels[i].positives == 0 || labels[i].negatives == 0);
+    }
+    const std::vector<engine::ClassCounts> classes = fold.metrics.confusion.class_counts();
+    for (std::size_t i = 0; i < classes.size(); ++i) count(i, classes[i].support == 0);
+  }
+  return lacking;
+}
+
+// Returns whether the folds have samples of different classes.
+bool is_uneven(const std::vector<FoldResult>& folds) {
+  const auto count = static_cast<std::int64_t>(folds.size());
+  const std::vector<std::int64_t> lacking = count_lacking_folds(folds);
+  return std::ranges::any_of(lacking, [&](std::int64_t n) { return n > 0 && n < count; });
+}
+
+// Returns whether a metric is a mean over the classes or labels that a split has samples of.
+bool is_class_mean(std::string_view name) {
+  return name == "auc" || name == "average_precision" || name == "f1_macro" ||
+         name == "balanced_accuracy";
+}
+
+// Names the classes that some folds lack; "" if there are none.
+std::string describe_lacking(const std::vector<FoldResult>& folds,
+                             const std::vector<std::string>& classes) {
+  if (!is_uneven(folds)) return "";
+  constexpr std::size_t kMaxNames = 6;
+  const std::vector<std::int64_t> lacking = count_lacking_folds(folds);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < lacking.size(); ++i) {
+    if (lacking[i] == 0) continue;
+    names.push_back(concat(class_name(classes, i), " (", lacking[i], " folds)"));
+  }
+  return concat("the validation samples of some folds lack a class: ",
+                printable(join_first(names, kMaxNames)),
+                "; metrics that are means over classes measure other classes there, so that they "
+                "have no mean over the folds. Give fewer folds, or more images of these classes");
+}
 
 // Sets the values of a metric by fold, and their mean and interval. Returns whether a fold has one.
 template <class Value>
@@ -29,13 +79,15 @@ bool set_folds(FoldMetric& metric, const std::vector<FoldResult>& folds, const V
     if (std::isfinite(found)) known.push_back(found);
   }
   if (known.empty()) return false;
-  metric.estimate = estimate(known);
+  metric.estimate = metric.name == "loss" ? estimate(known) : estimate_share(known);
   return true;
 }
 
 std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
                                      const engine::Metrics& all, const FoldDecisions& decisions) {
   std::vector<FoldMetric> metrics;
+  const bool lacks_means = is_uneven(folds);
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   for (const auto& [name, value] : engine::named_metrics(all)) {
     FoldMetric metric{std::string(name), {}, {}, value, {}};
     if (name == "accuracy" && std::isfinite(value)) metric.all_interval = all.accuracy_interval;
@@ -46,7 +98,9 @@ std::vector<FoldMetric> make_metrics(const std::vector<FoldResult>& folds,
       }
       return std::numeric_limits<double>::quiet_NaN();
     };
-    if (set_folds(metric, folds, find)) metrics.push_back(std::move(metric));
+    if (!set_folds(metric, folds, find)) continue;
+    if (lacks_means && is_class_mean(name)) metric.estimate = {kNone, kNone, kNone};
+    metrics.push_back(std::move(metric));
   }
   return metrics;
 }
@@ -103,6 +157,11 @@ std::string all_text(const FoldMetric& metric) {
   if (!interval || !std::isfinite(interval->low)) return fixed(*metric.all, 4);
   return concat(fixed(*metric.all, 4), " (", fixed(interval->low, 4), " to ",
                 fixed(interval->high, 4), ")");
+}
+
+std::string interval_text(const Estimate& estimate) {
+  if (!std::isfinite(estimate.low)) return "-";
+  return concat(fixed(estimate.low, 4), " to ", fixed(estimate.high, 4));
 }
 
 // Values that are not finite become null; see to_json_line().
@@ -163,9 +222,8 @@ void print_label_metrics(const CrossvalResult& result, std::ostream& out) {
   for (std::size_t i = 0; i < result.labels.size(); ++i) {
     std::vector<std::string> row{result.classes[i]};
     for (const FoldMetric* metric : {&result.labels[i].auc, &result.labels[i].average_precision}) {
-      const auto& [mean, low, high] = metric->estimate;
-      row.push_back(fixed_or_dash(mean, 4));
-      row.push_back(std::isfinite(low) ? concat(fixed(low, 4), " to ", fixed(high, 4)) : "-");
+      row.push_back(fixed_or_dash(metric->estimate.mean, 4));
+      row.push_back(interval_text(metric->estimate));
       row.push_back(all_text(*metric));
     }
     table.add(std::move(row));
@@ -220,6 +278,7 @@ CrossvalResult collect_folds(const SweepPlan& plan, CheckpointChoice checkpoint,
   } else if (!decisions.operating_point.empty()) {
     warn("there is no operating point: there are too many predictions to keep");
   }
+  warn(describe_lacking(result.folds, result.classes));
   result.metrics = make_metrics(result.folds, result.all, result.decisions);
   result.labels = make_label_metrics(result);
   write_file_atomic(plan.folder / "out_of_fold.csv", predictions.csv());
@@ -249,9 +308,8 @@ void print_crossval(const CrossvalResult& result, const Path& folder, bool brief
   for (std::size_t i = 1; i < header.size(); ++i) right.push_back(i);
   Table table(header, right);
   for (const FoldMetric& metric : result.metrics) {
-    const auto& [mean, low, high] = metric.estimate;
-    std::vector<std::string> row{metric.name, fixed(mean, 4),
-                                 concat(fixed(low, 4), " to ", fixed(high, 4)), all_text(metric)};
+    std::vector<std::string> row{metric.name, fixed_or_dash(metric.estimate.mean, 4),
+                                 interval_text(metric.estimate), all_text(metric)};
     for (std::size_t i = 0; lists_folds && i < metric.values.size(); ++i) {
       row.push_back(fixed_or_dash(metric.values[i], 4));
     }

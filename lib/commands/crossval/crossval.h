@@ -39,8 +39,10 @@ SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> f
 struct FoldMetric {
   std::string name;
   std::vector<double> values;  // indexed by fold; NaN where a fold has none
-  Estimate estimate;           // Student's interval over the folds that have it
-  std::optional<double> all;   // the value for all samples' predictions together
+  // Student's interval over the folds that have it. NaN if the value is a mean over classes, and
+  // the folds have samples of different classes.
+  Estimate estimate;
+  std::optional<double> all;  // the value for all samples' predictions together
   // `all` has Wilson's interval if it is an accuracy, and DeLong's if it is the AUC of two classes
   // or of a label.
   std::optional<engine::Interval> all_interval;

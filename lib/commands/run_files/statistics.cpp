@@ -35,6 +35,13 @@ Estimate estimate(const std::vector<double>& values) {
   return {mean, mean - half, mean + half};
 }
 
+Estimate estimate_share(const std::vector<double>& values) {
+  Estimate share = estimate(values);
+  if (share.low < 0) share.low = 0;
+  if (share.high > 1) share.high = 1;
+  return share;
+}
+
 double mcnemar(std::int64_t only_first, std::int64_t only_second) {
   const std::int64_t total = only_first + only_second;
   const auto n = static_cast<double>(total);

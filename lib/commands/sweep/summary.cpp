@@ -115,16 +115,13 @@ std::optional<Estimate> estimate_accuracy(const Runs& runs, ScoredCheckpoint che
     if (!result || !std::isfinite(result->metrics.accuracy)) return std::nullopt;
     values.push_back(result->metrics.accuracy);
   }
-  Estimate accuracy = estimate(values);
+  Estimate accuracy = estimate_share(values);
   if (values.size() == 1) {
     const SplitResult only = find_scored_result(*runs.front(), checkpoint)->metrics;
     const engine::Interval interval = engine::wilson(only.correct, only.count);
     accuracy.low = interval.low;
     accuracy.high = interval.high;
   }
-  // Student's interval of few seeds reaches beyond what an accuracy can be.
-  accuracy.low = std::max(accuracy.low, 0.0);
-  accuracy.high = std::min(accuracy.high, 1.0);
   return accuracy;
 }
 
