@@ -170,6 +170,9 @@ class Hook {
   virtual std::string name() const = 0;
   virtual std::string save() const { return ""; }
   virtual void restore(const std::string&) {}
+  // Returns whether the evaluations so far, those of restore() included, end the run by the hook's
+  // config, which may have changed since they were made.
+  virtual bool has_stopped() const { return false; }
 };
 
 // ---- The hooks, one per file ----

@@ -1,3 +1,7 @@
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
 #include "config/sections/train.h"
 #include "hooks/hooks.h"
 
@@ -13,13 +17,34 @@ class StopAtHook : public Hook {
   Request on_evaluation(const Evaluation& evaluation) override {
     const std::optional<double> value = find_metric(evaluation, options_.metric);
     if (!value) return Request::kContinue;
-    const bool reached =
-        larger_is_better(options_.metric) ? *value >= options_.value : *value <= options_.value;
-    return reached ? Request::kStop : Request::kContinue;
+    last_ = value;
+    return has_stopped() ? Request::kStop : Request::kContinue;
+  }
+
+  bool has_stopped() const override {
+    if (!last_) return false;
+    return larger_is_better(options_.metric) ? *last_ >= options_.value : *last_ <= options_.value;
+  }
+
+  // Returns the value of the last evaluation as a hexadecimal float, which reads back to the same
+  // bits.
+  std::string save() const override {
+    char text[40] = "";
+    if (last_) std::snprintf(text, sizeof text, "%a", *last_);
+    return text;
+  }
+
+  void restore(const std::string& text) override {
+    char* end = nullptr;
+    last_ = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0') {
+      throw DataError("checkpoint", "the state of stop_at is '" + text + "', expected a number");
+    }
   }
 
  private:
   config::StopAt options_;
+  std::optional<double> last_;
 };
 
 }  // namespace

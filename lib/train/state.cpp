@@ -110,6 +110,36 @@ PlateauState read_plateau(const checkpoint::Metadata& metadata, const std::strin
   return plateau;
 }
 
+// Returns the config of the checkpoint; nothing if the checkpoint is of a version with other keys.
+std::optional<config::Config> read_config(const checkpoint::Metadata& metadata) {
+  const auto text = metadata.find("config");
+  if (text == metadata.end()) return std::nullopt;
+  try {
+    return config::parse_recorded_config(text->second, "config").config;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+// Returns the metric of schedule.reduce_on_plateau, or "" for another schedule.
+std::string plateau_metric(const config::Config& config) {
+  const auto* plateau = std::get_if<config::ReduceOnPlateauSchedule>(&config.schedule.kind);
+  return plateau == nullptr ? "" : plateau->metric;
+}
+
+// Drops the states of hooks that hold values of a metric that they no longer watch.
+void drop_other_metrics(const config::Config& before, const config::Config& config,
+                        RunState& state) {
+  const config::Train &old_train = before.train, &train = config.train;
+  if (old_train.early_stop && train.early_stop &&
+      old_train.early_stop->metric != train.early_stop->metric) {
+    state.hooks.erase("early_stop");
+  }
+  if (old_train.stop_at && train.stop_at && old_train.stop_at->metric != train.stop_at->metric) {
+    state.hooks.erase("stop_at");
+  }
+}
+
 // Returns whether parameters of the run may not fit after a change, which begins with its key.
 bool changes_shapes(const std::string& change) {
   return change.starts_with("model") || change.starts_with("data.resize") ||
@@ -194,7 +224,9 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                         "\nRestore these values" + advice,
                     Controls::kLines);
   }
-  if (metadata.contains("best")) {
+  const std::optional<config::Config> before = read_config(metadata);
+  const bool keeps_best = !before || before->run.best == config.run.best;
+  if (metadata.contains("best") && keeps_best) {
     state.best = number<double>(metadata, "best", path);
     state.best_step = count_in(metadata, "best_step", path);
   }
@@ -204,6 +236,10 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   }
   if (std::holds_alternative<config::ReduceOnPlateauSchedule>(config.schedule.kind)) {
     state.plateau = read_plateau(metadata, path);
+    if (before && plateau_metric(*before) != plateau_metric(config)) {
+      const double factor = state.plateau->factor;
+      state.plateau.emplace().factor = factor;
+    }
   }
   if (metadata.contains("restored_step")) {
     state.restored_step = count_in(metadata, "restored_step", path);
@@ -215,17 +251,13 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   for (const auto& [key, text] : metadata) {
     if (key.starts_with(kHookPrefix)) state.hooks[key.substr(kHookPrefix.size())] = text;
   }
+  if (before) drop_other_metrics(*before, config, state);
   return state;
 }
 
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config) {
-  const auto text = metadata.find("config");
-  if (text == metadata.end()) return {};
-  try {
-    return changes_between(config::parse_recorded_config(text->second, "config").config, config);
-  } catch (const ConfigError&) {
-    return {};  // the checkpoint is of a version with other keys
-  }
+  const std::optional<config::Config> before = read_config(metadata);
+  return before ? changes_between(*before, config) : Changes{};
 }
 
 std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path) {

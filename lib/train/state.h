@@ -45,7 +45,8 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 // Reads the state. Throws DataError naming each difference from this config and data with which the
 // run cannot continue: seed, batch size, accumulation, shuffling, training data, classes, and the
 // errors of changes_since(). With the folder of the run, the message ends with what else can be
-// done.
+// done. Values of a metric that run.best, train.early_stop, train.stop_at or the schedule no longer
+// names are left out.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const TrainingPlan& plan,
                        const std::string& path, const Path& run = {});

@@ -224,6 +224,16 @@ run: {evaluate_every: 2 steps, checkpoint_every: 7 steps}
   const Result again = run(train(config, work / "whole", {"--resume"}));
   CHECK(again.event("finished").at("reason") == "early stop");
   CHECK(again.event("finished").at("steps") == finished.at("steps"));
+  // A larger patience judges the evaluations that the run has stored, as a run from the start.
+  const Arguments patient{"--set", "train.early_stop.patience=4"};
+  const Result longer = run(train(config, work / "longer", patient));
+  Arguments resume{"--resume"};
+  resume.insert(resume.end(), patient.begin(), patient.end());
+  const Result resumed = run(train(config, work / "whole", resume));
+  CHECK(resumed.event("finished").at("steps") > finished.at("steps"));
+  CHECK(resumed.event("finished").at("steps") == longer.event("finished").at("steps"));
+  CHECK(resumed.event("finished").at("parameters_sha256") ==
+        longer.event("finished").at("parameters_sha256"));
 
   // Interrupted again and again, so that some signals fall into an evaluation.
   Result last;

@@ -91,10 +91,35 @@ TEST_CASE("early stop: an evaluation that is repeated, counted once") {
   CHECK(stops_after(*resumed, {0.7}, 3) == 1);
 }
 
+TEST_CASE("early stop judges the values of a resumed run by the options of the resume") {
+  const auto first = make_early_stop_hook(options("validation/loss", 2, 0.1));
+  CHECK(stops_after(*first, {1.0, 0.95, 0.91}) == 3);
+  const auto resume = [&](std::int64_t patience, double min_delta) {
+    auto hook = make_early_stop_hook(options("validation/loss", patience, min_delta));
+    hook->restore(first->save());
+    return hook;
+  };
+  CHECK(resume(2, 0.1)->has_stopped());
+  CHECK(resume(1, 0.1)->has_stopped());
+  CHECK_FALSE(resume(3, 0.1)->has_stopped());
+  CHECK(stops_after(*resume(4, 0.1), {0.92, 0.93}, 4) == 2);
+  // Each value is an improvement without the least difference.
+  CHECK_FALSE(resume(1, 0)->has_stopped());
+  CHECK(stops_after(*resume(2, 0), {0.92, 0.93}, 4) == 2);
+}
+
+TEST_CASE("early stop goes on from the state that checkpoints had before the history") {
+  const auto hook = make_early_stop_hook(options("validation/loss", 5));
+  hook->restore("0x1p-1 3 40");
+  CHECK_FALSE(hook->has_stopped());
+  CHECK(stops_after(*hook, {0.5, 0.6}, 41) == 2);
+  CHECK(hook->has_stopped());
+}
+
 TEST_CASE("early stop: a saved state of another form, a DataError") {
-  for (const char* text :
-       {"", "x", "0.5", "0.5 ", " 1 1", "0.5 1", "0.5 1 ", "0.5 1x 1", "0.5x 1 1", "0.5 -1 1",
-        "nan 1 1", "0.5 1 2 3", "0.5 1 2 ", "0.5 99999999999999999999 1"}) {
+  for (const char* text : {"", "x", "0.5", "0.5 ", " 1 1", "0.5 1", "0.5 1 ", "0.5 1x 1",
+                           "0.5x 1 1", "0.5 -1 1", "0.5 1 2 3", "0.5 1 2 ",
+                           "0.5 99999999999999999999 1", "7", "7 ", "7 0x1p-1 x", "7 0x1p-1 "}) {
     CAPTURE(text);
     CHECK_THROWS_AS(make_early_stop_hook(options("validation/loss", 1))->restore(text), DataError);
   }

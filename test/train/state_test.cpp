@@ -39,6 +39,7 @@ void check_contains(const std::string& text, const std::string& part) {
 TEST_CASE("RunState: every field is stored in the metadata and read back") {
   const Trial trial(run_config());
   config::Config config = trial.config;
+  config.data.validation_split = 0.25;
   config.train.early_stop = config::EarlyStop{};
   const TrainingPlan plan = plan_steps(config, 24);
   RunState state;
@@ -66,8 +67,16 @@ TEST_CASE("RunState: every field is stored in the metadata and read back") {
   CHECK(read_label_is_index(metadata, "run") == true);
   CHECK(read_length(metadata, "run").total_steps == 6);
   CHECK(read_length(metadata, "run").stopped);
+  // Values of another metric are no longer compared with.
+  config.run.best = "validation/accuracy";
+  config.train.early_stop->metric = "validation/accuracy";
+  const RunState other = from_metadata(metadata, config, trial.data, plan, "run");
+  CHECK_FALSE(other.best.has_value());
+  CHECK_FALSE(other.hooks.contains("early_stop"));
+  CHECK(other.hooks.contains("other"));
   // Whoever takes early_stop out wants the run to go on.
-  CHECK_FALSE(from_metadata(metadata, trial.config, trial.data, plan, "run").stopped);
+  config.train.early_stop.reset();
+  CHECK_FALSE(from_metadata(metadata, config, trial.data, plan, "run").stopped);
 }
 
 TEST_CASE("checkpoint metadata: shape, type and labels of samples, read or an error") {

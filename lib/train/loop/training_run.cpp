@@ -29,8 +29,9 @@ TrainingRun::TrainingRun(Job& job, ServerCalls calls)
 void TrainingRun::load() {
   job_.engine.initialise(job_.config.seed);
   if (!job_.group.is_chief()) return;
+  if (job_.start == Start::kResume) resume(context_, checkpointer_, stages_);
+  restore_hooks();
   if (job_.start == Start::kResume) {
-    resume(context_, checkpointer_, stages_);
     is_recorded_ = is_over() && !needs_restore(context_) &&
                    hooks::read_finished_steps(job_.run) == state().step;
   }
@@ -41,6 +42,19 @@ void TrainingRun::load() {
   if (state().first_data.empty() && job_.data.train) {
     context_.state.first_data = job_.data.train->fingerprint();
   }
+}
+
+// A run that a hook has stopped goes on if the config has changed so that the hook would not have
+// stopped it, and one that went on ends if the hook would have.
+void TrainingRun::restore_hooks() {
+  bool has_stopped = false;
+  for (const auto& hook : job_.hooks) {
+    const auto saved = state().hooks.find(hook->name());
+    if (saved != state().hooks.end()) hook->restore(saved->second);
+    has_stopped = has_stopped || hook->has_stopped();
+  }
+  const bool is_finished = state().step >= job_.plan.total_steps;
+  context_.state.stopped = has_stopped && (state().stopped || !is_finished);
 }
 
 hooks::RunInfo TrainingRun::begin() {
@@ -55,8 +69,6 @@ void TrainingRun::announce(hooks::RunInfo info) {
   clock_.set_ranks(info.ranks.size());
   devices_.describe(info);
   for (const auto& hook : job_.hooks) {
-    const auto saved = state().hooks.find(hook->name());
-    if (saved != state().hooks.end()) hook->restore(saved->second);
     hook->on_start(info);
   }
   if (state().step == 0) checkpointer_.save();

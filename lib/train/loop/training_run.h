@@ -68,6 +68,8 @@ class TrainingRun {
   bool may_stop_now() const { return job_.group.size() == 1 && context_.servers.stop_requested(); }
 
  private:
+  // Gives the hooks their saved states, and decides by these whether the run has stopped.
+  void restore_hooks();
   DueActions agree(const StepOutcome& outcome, hooks::Progress& progress);
 
   Job& job_;
