@@ -205,6 +205,7 @@ TEST_CASE(
   CHECK(none.code == 2);
   CHECK(contains(none.err, "--calibrate needs the validation split"));
   CHECK(contains(none.err, "give data.validation_split or data.validation.path"));
+  CHECK(none.out.empty());  // the error comes before the evaluation
   CHECK_FALSE(std::filesystem::exists(without.folder + "/calibration.json"));
   const Result regression =
       run({"evaluate", without.config, "--calibrate", "--set", "model.loss=mean_squared_error"});

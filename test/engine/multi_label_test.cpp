@@ -225,6 +225,9 @@ TEST_CASE("find_threshold: the largest F1, and the goals of an operating point")
   CHECK(find_threshold(scores, targets, goal("specificity=0.6")) == -0.5);
   // Above 2.5, two positives are missed; above -0.5, one negative is called positive.
   CHECK(find_threshold(scores, targets, goal("cost=3:1")) == 2.5);
+  const float first_lacks[] = {0, 1, 1, 1, 1, 1, kUnknown};
+  // No sample is above the largest score.
+  CHECK(find_threshold(scores, first_lacks, goal("specificity=1")) == 3);
   CHECK(find_threshold(scores, targets, goal("cost=1:1")) == -0.5);
   // All samples are called positive, the one with the lowest score too.
   const float last_is_positive[] = {0, 0, 0, 0, 0, 1, kUnknown};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "engine/metrics/abstention.h"
@@ -68,8 +69,8 @@ TEST_CASE("find_operating_threshold: equals a search over all thresholds") {
           OperatingCriterion{Kind::kSpecificity, 1, 0, 0}, OperatingCriterion{Kind::kCost, 0, 1, 1},
           OperatingCriterion{Kind::kCost, 0, 1, 10}, OperatingCriterion{Kind::kCost, 0, 50, 1}}) {
       const double threshold = find_operating_threshold(scores, criterion);
-      CHECK(std::isfinite(threshold));
       const OperatingCounts found = count_at_threshold(scores, threshold);
+      CHECK(std::isfinite(threshold) == (found.true_positives + found.false_positives > 0));
       const OperatingCounts expected = reference_counts(scores, criterion);
       CHECK(found.true_positives == expected.true_positives);
       CHECK(found.false_negatives == expected.false_negatives);
@@ -103,8 +104,41 @@ TEST_CASE("find_operating_threshold: values by hand") {
   CHECK(count_at_threshold(scores, 1).false_positives == 2);
   scores.is_positive = {true, true, true, true, true, false};
   const double none = find_operating_threshold(scores, {Kind::kSpecificity, 1, 0, 0});
-  CHECK(none > 6);
+  CHECK(none == std::numeric_limits<double>::infinity());
   CHECK(count_at_threshold(scores, none).false_positives == 0);
+}
+
+TEST_CASE(
+    "find_operating_threshold: no sample is positive where all scores are 0, or the largest") {
+  BinaryScores scores;
+  scores.is_positive = {true, false, false};
+  for (const std::vector<double>& each : {std::vector<double>{0, 0, 0}, {-1, 0, -2}}) {
+    scores.scores = each;
+    const double threshold = find_operating_threshold(scores, {Kind::kSpecificity, 0.9, 0, 0});
+    CHECK(count_at_threshold(scores, threshold).specificity() == 1);
+  }
+}
+
+TEST_CASE("find_operating_threshold: neighbouring numbers are separated") {
+  BinaryScores scores;
+  scores.is_positive = {true, false};
+  for (double lower : {1.0, std::nextafter(1.0, 2.0)}) {
+    scores.scores = {std::nextafter(lower, 2.0), lower};
+    const double threshold = find_operating_threshold(scores, {Kind::kSpecificity, 1, 0, 0});
+    CHECK(count_at_threshold(scores, threshold).true_positives == 1);
+    CHECK(count_at_threshold(scores, threshold).false_positives == 0);
+  }
+}
+
+TEST_CASE("find_abstention_point: neighbouring confidences are separated") {
+  for (const double lower : {0.75, std::nextafter(0.75, 1.0)}) {
+    const std::vector<TopPrediction> predictions{{std::nextafter(lower, 1.0), true},
+                                                 {lower, false}};
+    const auto point = find_abstention_point(predictions, 0);
+    REQUIRE(point);
+    CHECK(point->confidence > lower);
+    CHECK(point->answered == 1);
+  }
 }
 
 TEST_CASE("parse_operating_criterion: three forms, and nothing else") {

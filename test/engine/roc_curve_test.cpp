@@ -158,8 +158,17 @@ TEST_CASE("one_against_rest: the order of probabilities, also where they round t
     const double own = std::exp(scores.row(2)[c]),
                  sum = std::exp(0.0) + std::exp(3.0) + std::exp(-2.0);
     CHECK(all[c].scores[2] == doctest::Approx(std::log(own / (sum - own))));
-    CHECK(log_odds(scores.row(2), static_cast<std::int64_t>(c)) == all[c].scores[2]);
+    CHECK(LogOdds(scores.row(2))(c) == all[c].scores[2]);
   }
+  // Logits whose distance is beyond the exponents of a double.
+  scores.logits = {2000, 0, 1, /**/ 2001, 0, 1, /**/ -9e4F, 9e4F, 0, /**/ 3e38F, -3e38F, 0};
+  const std::vector<BinaryScores> far = one_against_rest(scores);
+  CHECK(far[0].scores[0] == doctest::Approx(1999 - std::log1p(std::exp(-1.0))));
+  CHECK(far[0].scores[1] == doctest::Approx(2000 - std::log1p(std::exp(-1.0))));
+  CHECK(far[1].scores[0] == -2000);
+  CHECK(far[0].scores[2] == -1.8e5);
+  CHECK(far[1].scores[2] == 9e4);
+  CHECK(far[0].scores[3] == static_cast<double>(3e38F));
   LabelledLogits single;
   single.logits = {2, -3};
   single.labels = {1, 0};
@@ -170,11 +179,25 @@ TEST_CASE("one_against_rest: the order of probabilities, also where they round t
   CHECK(both[0].is_positive == std::vector<bool>{false, true});
 }
 
-TEST_CASE("roc_area: the mean over the classes is the AUC of evaluate") {
-  const LabelledLogits scores = draw_logits(9);
+TEST_CASE("RocAuc::area() is the mean of roc_area() over the classes, at any scale of the logits") {
+  LabelledLogits scores = draw_logits(9);
+  SUBCASE("of order one") {}
+  SUBCASE("whose odds a float rounds to equal ones") {
+    for (float& logit : scores.logits) logit = 4e7F + 4 * std::round(8 * logit);
+  }
+  SUBCASE("beyond the exponents of a double") {
+    for (float& logit : scores.logits) logit *= 3000;
+  }
   RocAuc auc(LossKind::kSoftmaxCrossEntropy, scores.outputs, 1 << 20);
   for (std::size_t i = 0; i < scores.labels.size(); ++i) auc.add(scores.row(i), scores.labels[i]);
   double sum = 0;
   for (const BinaryScores& one : one_against_rest(scores)) sum += roc_area(one).area;
-  CHECK(sum / 4 == doctest::Approx(auc.area()).epsilon(1e-9));
+  CHECK(sum / 4 == doctest::Approx(auc.area()).epsilon(1e-14));
+}
+
+TEST_CASE("RocAuc::area() separates odds that are equal as floats") {
+  RocAuc auc(LossKind::kSoftmaxCrossEntropy, 2, 1 << 20);
+  auc.add(std::vector<float>{-20'000'000, 1}, 1);
+  auc.add(std::vector<float>{-20'000'000, 0}, 0);
+  CHECK(auc.area() == 1);
 }

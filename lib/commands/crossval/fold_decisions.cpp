@@ -9,6 +9,7 @@
 #include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "commands/evaluate/calibrate.h"
+#include "commands/evaluate/contradiction.h"
 #include "commands/evaluate/scored_split.h"
 #include "commands/open_model/find_class.h"
 
@@ -60,6 +61,7 @@ FoldCalibration calibrate_folds(const std::vector<LabelledLogits>& folds,
     }
   }
   result.after = engine::measure_reliability(result.corrected, 1);
+  result.contradiction = find_loss_contradiction(kOutOfFold, result.before, result.after);
   return result;
 }
 
@@ -104,6 +106,8 @@ std::optional<FoldOperatingPoint> find_fold_operating_point(
   const engine::BinaryScores known = find_scores(all);
   point.log_odds = engine::find_operating_threshold(known, criterion);
   point.found = engine::count_at_threshold(known, point.log_odds);
+  point.contradiction = find_goal_contradiction(kOutOfFold, criterion, point.counts,
+                                                engine::count_at_threshold(known, 0));
   return point;
 }
 
@@ -184,6 +188,9 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
   } else if (!options.operating_point.empty()) {
     decisions.operating_point = find_fold_operating_point(folds, all, classes, options, warn);
   }
+  warn(decisions.calibration->contradiction);
+  if (decisions.operating_point) warn(decisions.operating_point->contradiction);
+  if (decisions.costs) warn(decisions.costs->contradiction);
   return decisions;
 }
 
@@ -214,6 +221,7 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
 void add_fold_decisions(FoldJson& object, const FoldDecisions& decisions) {
   if (const auto& calibration = decisions.calibration) {
     object["calibration"] = {{"temperature", calibration->temperature},
+                             {"contradiction", calibration->contradiction},
                              {"fold_temperatures", calibration->temperatures}};
     add_reliability(object["calibration"], calibration->before, calibration->after);
   }

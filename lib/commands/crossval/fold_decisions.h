@@ -30,6 +30,7 @@ struct FoldCalibration {
   engine::LabelledLogits corrected;  // all samples, divided by the temperature of their fold
   engine::Reliability before;        // all samples
   engine::Reliability after;         // all samples, each with the temperature of its fold
+  std::string contradiction;         // see contradiction.h
 };
 
 // The threshold is found on all samples, and `counts` has each with the threshold of its fold.

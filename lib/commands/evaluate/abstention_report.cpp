@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "commands/evaluate/contradiction.h"
 #include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
@@ -14,17 +15,13 @@ namespace {
 
 using AbstentionJson = nlohmann::ordered_json;
 
-engine::Interval error_interval(const Answers& answers) {
-  return engine::wilson(answers.wrong, answers.labelled);
-}
-
 // An error without answers is null.
 AbstentionJson answers_json(const Answers& answers) {
   AbstentionJson json{{"samples", answers.samples},
                       {"answered", answers.answered},
                       {"wrong", answers.wrong},
                       {"coverage", answers.coverage()}};
-  const engine::Interval interval = error_interval(answers);
+  const engine::Interval interval = answers.error_interval();
   for (const auto& [key, value] : {std::pair{"error", answers.error()},
                                    {"error_low", interval.low},
                                    {"error_high", interval.high}}) {
@@ -37,18 +34,17 @@ AbstentionJson answers_json(const Answers& answers) {
 template <class Each>
 void for_each_prediction(const engine::LabelledLogits& scores, const PredictOptions& options,
                          const Each& each) {
-  std::vector<float> scaled;
   for (std::size_t i = 0; i < scores.labels.size(); ++i) {
     Output output;
     output.index = static_cast<std::int64_t>(i);
-    output.logits = divide_by_temperature(scores.row(i), options.temperature, scaled);
+    output.logits = scores.row(i);
     output.label = scores.labels[i];
     each(make_prediction(output, options));
   }
 }
 
 void add_row(Table& table, const std::string& samples, const Answers& answers) {
-  const engine::Interval interval = error_interval(answers);
+  const engine::Interval interval = answers.error_interval();
   table.add(
       {samples,
        concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
@@ -74,6 +70,11 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
   for_each_prediction(scores, options, [&](Prediction prediction) {
     report.coverage.decide(report.found, prediction);
   });
+  if (split != Split::kValidation) {
+    report.contradiction =
+        add_advice(find_error_contradiction(to_string(split), error, report.coverage.answers()),
+                   "allow a smaller error, or use more validation samples");
+  }
   return report;
 }
 
@@ -86,6 +87,7 @@ nlohmann::ordered_json abstention_json(const AbstentionReport& report) {
            report.criterion.empty() ? AbstentionJson() : AbstentionJson(report.criterion)},
           {"validation", answers_json(found.answers)},
           {"split", to_string(report.split)},
+          {"contradiction", report.contradiction},
           {"answers", answers_json(report.coverage.answers())}};
 }
 

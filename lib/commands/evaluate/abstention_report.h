@@ -19,6 +19,7 @@ struct AbstentionReport {
   std::string criterion;       // criterion of the class's operating point; "": none
   Split split = Split::kTest;  // the evaluated split
   Coverage coverage;           // the coverage of its samples
+  std::string contradiction;   // see contradiction.h
 };
 
 // `options` decide about the classes as for `predict`. The scores are those of the model without a

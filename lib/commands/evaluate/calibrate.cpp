@@ -7,6 +7,7 @@
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
+#include "commands/evaluate/contradiction.h"
 
 namespace trainer::commands {
 namespace {
@@ -55,6 +56,11 @@ CalibrationReport calibrate(const engine::LabelledLogits& validation, Split spli
   report.split = split;
   report.before = engine::measure_reliability(scores, 1);
   report.after = engine::measure_reliability(scores, report.temperature);
+  if (split != Split::kValidation) {
+    report.contradiction =
+        add_advice(find_loss_contradiction(to_string(split), report.before, report.after),
+                   "predict with --uncalibrated, or calibrate with more validation samples");
+  }
   return report;
 }
 
@@ -115,7 +121,8 @@ nlohmann::ordered_json calibration_json(const CalibrationReport& report) {
                          {"samples", report.fitted_samples},
                          {"negative_log_likelihood_before", report.fitted_loss_before},
                          {"negative_log_likelihood_after", report.fitted_loss_after}}},
-                       {"split", to_string(report.split)}};
+                       {"split", to_string(report.split)},
+                       {"contradiction", report.contradiction}};
   add_reliability(json, report.before, report.after);
   return json;
 }

@@ -18,6 +18,7 @@ struct CalibrationReport {
   double fitted_loss_before = 0, fitted_loss_after = 0;  // negative log-likelihood of these
   Split split = Split::kTest;                            // the evaluated split
   engine::Reliability before, after;                     // the reliability of its samples
+  std::string contradiction;                             // see contradiction.h
 };
 
 // Fits the temperature to the samples of the validation split, and measures the other samples

@@ -12,6 +12,7 @@
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
+#include "commands/evaluate/contradiction.h"
 #include "commands/evaluate/evaluation_report.h"
 #include "commands/predict/predict.h"
 #include "hooks/formats/metrics_json.h"
@@ -109,10 +110,9 @@ CostedDecisions count_costs(const engine::CostMatrix& costs, const engine::Label
                             const PredictOptions& options) {
   CostedDecisions result;
   result.counts = engine::Confusion(static_cast<std::int64_t>(costs.classes));
-  std::vector<float> scaled;
   for (std::size_t i = 0; i < scores.labels.size(); ++i) {
     Output output;
-    output.logits = divide_by_temperature(scores.row(i), options.temperature, scaled);
+    output.logits = scores.row(i);
     const Prediction decided = make_prediction(output, options);
     const std::int32_t actual = scores.labels[i];
     result.counts.add(actual, decided.predicted);
@@ -165,6 +165,9 @@ CostReport make_cost_report(const std::string& criterion, engine::CostMatrix cos
   options.costs = costs;
   report.least_cost = count_costs(costs, scores, options);
   report.costs = std::move(costs);
+  report.contradiction =
+      add_advice(find_cost_contradiction(split, report.likeliest.cost, report.least_cost.cost),
+                 "predict with --default-threshold");
   return report;
 }
 
@@ -180,6 +183,7 @@ nlohmann::ordered_json costs_json(const CostReport& report) {
           {"costs", std::move(rows)},
           {"temperature", report.temperature ? CostJson(*report.temperature) : CostJson()},
           {"split", report.split},
+          {"contradiction", report.contradiction},
           {"samples", report.likeliest.samples},
           {"likeliest", decisions_json(report.likeliest)},
           {"least_cost", decisions_json(report.least_cost)}};

@@ -42,6 +42,7 @@ struct CostReport {
   std::optional<double> temperature;
   CostedDecisions likeliest;   // decides for the class of the largest probability
   CostedDecisions least_cost;  // decides for the class of the least expected cost
+  std::string contradiction;   // see contradiction.h
 };
 // Decides about the samples of `scores`, of which there is at least one, by the probabilities at
 // this temperature, or those of logits that are corrected already.

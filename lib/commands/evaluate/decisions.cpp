@@ -47,6 +47,15 @@ Decisions::Decisions(DecisionOptions options, const OpenedModel& opened, engine:
   if (options_.first().empty()) return;
   check_class_probabilities(opened_, engine_, dataset_, options_.first());
   check_operating_point();
+  if (split_ != Split::kValidation && !first_fitted().empty()) {
+    validation_split_ = open_validation(opened_, first_fitted());
+  }
+}
+
+std::string Decisions::first_fitted() const {
+  if (options_.calibrate) return "--calibrate";
+  if (!options_.operating_point.empty() && !costs_) return "--operating-point";
+  return options_.abstain ? "--abstain" : "";
 }
 
 void Decisions::check_operating_point() {
@@ -89,15 +98,16 @@ void Decisions::print(const DecisionOutput& output) {
   if (options_.abstain) abstain(output);
 }
 
-const engine::LabelledLogits& Decisions::find_validation_scores(const char* option) {
+const engine::LabelledLogits& Decisions::find_validation_scores() {
   if (split_ == Split::kValidation) return scores_;
-  if (!validation_) validation_ = score_validation(opened_, engine_, evaluation_, option);
+  if (!validation_) {
+    validation_ = score_validation(opened_, engine_, evaluation_, *validation_split_);
+  }
   return *validation_;
 }
 
 void Decisions::calibrate(const DecisionOutput& output) {
-  const CalibrationReport report =
-      commands::calibrate(find_validation_scores("--calibrate"), split_, scores_);
+  const CalibrationReport report = commands::calibrate(find_validation_scores(), split_, scores_);
   temperature_ = report.temperature;
   store_and_print(output, "calibrated", kCalibrationFile, calibration_json(report),
                   [&](const std::string& stored) {
@@ -122,9 +132,9 @@ void Decisions::draw_curves(const DecisionOutput& output) {
 void Decisions::find_operating_point(const DecisionOutput& output) {
   const std::vector<std::string>& classes = opened_.classes;
   const std::int64_t positive = find_positive_class(classes, options_.positive_class);
-  const OperatingReport report =
-      find_operating_report(options_.operating_point, positive, classes.at(positive),
-                            find_validation_scores("--operating-point"), split_, scores_);
+  const OperatingReport report = find_operating_report(
+      options_.operating_point, positive, classes.at(positive),
+      classes.size() == 2 ? choose_temperature() : 1, find_validation_scores(), split_, scores_);
   if (classes.size() == 2) threshold_ = DecisionThreshold{positive, report.log_odds};
   store_and_print(
       output, "operating_point", kOperatingPointFile, operating_point_json(report),
@@ -148,8 +158,8 @@ void Decisions::abstain(const DecisionOutput& output) {
   options.threshold = threshold_;
   std::string criterion = options_.operating_point;
   if (!costs_ && !threshold_) criterion = use_operating_point(opened_, options, opened_.warn);
-  AbstentionReport report = make_abstention_report(
-      *options_.abstain, options, find_validation_scores("--abstain"), split_, scores_);
+  AbstentionReport report =
+      make_abstention_report(*options_.abstain, options, find_validation_scores(), split_, scores_);
   report.criterion = std::move(criterion);
   store_and_print(output, "abstention", kAbstentionFile, abstention_json(report),
                   [&](const std::string& stored) { print_abstention(report, stored, output.out); });
@@ -159,6 +169,8 @@ void Decisions::store_and_print(
     const DecisionOutput& output, const char* event, const char* file, const Json& result,
     const std::function<void(const std::string& stored)>& print_text) const {
   const std::string stored = store_result(opened_, evaluation_.flip, file, result);
+  const auto contradiction = result.at("contradiction").get<std::string>();
+  if (!contradiction.empty()) opened_.warn(concat(opened_.path, ": ", contradiction));
   if (output.json) return print_result_json(event, output.run, result, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
   print_text(stored);

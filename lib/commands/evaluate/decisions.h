@@ -11,6 +11,7 @@
 #include "base/split.h"
 #include "commands/evaluate/decision_options.h"
 #include "commands/open_model/open_model.h"
+#include "commands/open_model/run_archive.h"
 #include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/calibration.h"
@@ -44,15 +45,18 @@ class Decisions {
  private:
   // Checks the criterion and the positive class, and reads the costs.
   void check_operating_point();
+  // Returns the first option that finds a number on the validation split; "" if none does.
+  std::string first_fitted() const;
   // Evaluates the validation split when its scores are needed first.
-  const engine::LabelledLogits& find_validation_scores(const char* option);
+  const engine::LabelledLogits& find_validation_scores();
   void calibrate(const DecisionOutput& output);
   void draw_curves(const DecisionOutput& output);
   void find_operating_point(const DecisionOutput& output);
   void decide_by_costs(const DecisionOutput& output);
   void abstain(const DecisionOutput& output);
   // Stores the result in the file of the run. Prints it as a JSON line with this event, or as the
-  // text that `print_text` prints; `stored` is the path of store_result().
+  // text that `print_text` prints; `stored` is the path of store_result(). Warns if the evaluated
+  // split contradicts the result.
   void store_and_print(const DecisionOutput& output, const char* event, const char* file,
                        const nlohmann::ordered_json& result,
                        const std::function<void(const std::string& stored)>& print_text) const;
@@ -65,7 +69,8 @@ class Decisions {
   engine::EvaluateOptions evaluation_;
   Split split_;
   const data::Dataset& dataset_;
-  engine::LabelledLogits scores_;  // scores of the evaluated split
+  engine::LabelledLogits scores_;                // scores of the evaluated split
+  std::optional<OpenedSplit> validation_split_;  // set if it is needed beside the evaluated split
   std::optional<engine::LabelledLogits> validation_;
   std::optional<engine::CostMatrix> costs_;  // the operating point's costs, in place of a threshold
   // Results that later options of the command use, also if no run stores them.

@@ -1,17 +1,20 @@
 #include "commands/evaluate/operate.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
+#include "commands/evaluate/contradiction.h"
 
 namespace trainer::commands {
 namespace {
 
 std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
                       std::int64_t whole) {
+  if (whole == 0) return "-";
   return concat(percent(rate), " (", percent(interval.low), " to ", percent(interval.high), ", ",
                 part, " of ", whole, ")");
 }
@@ -23,6 +26,15 @@ std::vector<std::string> rate_cells(const std::string& samples,
                     counts.true_positives + counts.false_negatives),
           rate_text(counts.specificity(), counts.specificity_interval(), counts.true_negatives,
                     counts.true_negatives + counts.false_positives)};
+}
+
+// Returns the rate with its interval, or nulls without samples to measure it on.
+void add_rate(nlohmann::ordered_json& json, const std::string& name, double rate,
+              const engine::Interval& interval, std::int64_t whole) {
+  for (const auto& [suffix, value] :
+       {std::pair{"", rate}, {"_low", interval.low}, {"_high", interval.high}}) {
+    json[name + suffix] = whole == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  }
 }
 
 }  // namespace
@@ -38,7 +50,7 @@ engine::OperatingCriterion read_operating_criterion(const std::string& text) {
 }
 
 OperatingReport find_operating_report(const std::string& criterion, std::int64_t positive,
-                                      const std::string& positive_class,
+                                      const std::string& positive_class, double temperature,
                                       const engine::LabelledLogits& validation, Split split,
                                       const engine::LabelledLogits& scores) {
   const std::size_t index = positive;
@@ -53,22 +65,32 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
   report.criterion = criterion;
   report.positive_class = positive_class;
   report.positive_index = positive;
-  report.log_odds = engine::find_operating_threshold(known, read_operating_criterion(criterion));
+  const engine::OperatingCriterion wanted = read_operating_criterion(criterion);
+  report.log_odds = engine::find_operating_threshold(known, wanted);
+  if (validation.classes() == 2) report.temperature = temperature;
   report.found = engine::count_at_threshold(known, report.log_odds);
   report.split = split;
-  report.counts =
-      engine::count_at_threshold(engine::one_against_rest(scores).at(index), report.log_odds);
+  const engine::BinaryScores measured = engine::one_against_rest(scores).at(index);
+  report.counts = engine::count_at_threshold(measured, report.log_odds);
+  if (split != Split::kValidation) {
+    report.contradiction = add_advice(
+        find_goal_contradiction(to_string(split), wanted, report.counts,
+                                engine::count_at_threshold(measured, 0)),
+        "predict with --default-threshold, or find the threshold on more validation samples");
+  }
   return report;
 }
 
 nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& counts) {
-  const engine::Interval sensitivity = counts.sensitivity_interval();
-  const engine::Interval specificity = counts.specificity_interval();
-  return {{"true_positives", counts.true_positives}, {"false_negatives", counts.false_negatives},
-          {"true_negatives", counts.true_negatives}, {"false_positives", counts.false_positives},
-          {"sensitivity", counts.sensitivity()},     {"sensitivity_low", sensitivity.low},
-          {"sensitivity_high", sensitivity.high},    {"specificity", counts.specificity()},
-          {"specificity_low", specificity.low},      {"specificity_high", specificity.high}};
+  nlohmann::ordered_json json{{"true_positives", counts.true_positives},
+                              {"false_negatives", counts.false_negatives},
+                              {"true_negatives", counts.true_negatives},
+                              {"false_positives", counts.false_positives}};
+  add_rate(json, "sensitivity", counts.sensitivity(), counts.sensitivity_interval(),
+           counts.positives());
+  add_rate(json, "specificity", counts.specificity(), counts.specificity_interval(),
+           counts.negatives());
+  return json;
 }
 
 void print_operating_counts(
@@ -79,18 +101,32 @@ void print_operating_counts(
 }
 
 nlohmann::ordered_json threshold_json(const MeasuredThreshold& threshold) {
-  return {{"criterion", threshold.criterion},
-          {"positive_class", threshold.positive_class},
-          {"positive_index", threshold.positive_index},
-          {"log_odds", threshold.log_odds},
-          {"probability", sigmoid(threshold.log_odds)}};
+  nlohmann::ordered_json json{{"criterion", threshold.criterion},
+                              {"positive_class", threshold.positive_class},
+                              {"positive_index", threshold.positive_index},
+                              {"log_odds", nullptr},
+                              {"probability", nullptr},
+                              {"temperature", nullptr},
+                              {"contradiction", threshold.contradiction}};
+  if (threshold.temperature) json["temperature"] = *threshold.temperature;
+  if (std::isfinite(threshold.log_odds)) {
+    json["log_odds"] = threshold.log_odds;
+    json["probability"] = sigmoid(threshold.log_odds / threshold.temperature.value_or(1));
+  }
+  return json;
 }
 
 std::string describe_threshold(const MeasuredThreshold& threshold) {
-  return concat("operating point: ", printable(threshold.criterion), ": ",
-                printable(threshold.positive_class), " from a probability of ",
-                fixed(sigmoid(threshold.log_odds), 4), " on (log odds ",
-                fixed(threshold.log_odds, 4), ")");
+  const std::string name = printable(threshold.positive_class);
+  const std::string point = concat("operating point: ", printable(threshold.criterion), ": ");
+  if (std::isinf(threshold.log_odds)) {
+    return concat(point, "no sample is called ", name, ", as no threshold below keeps it");
+  }
+  const double temperature = threshold.temperature.value_or(1);
+  return concat(
+      point, name, " from a probability of ", fixed(sigmoid(threshold.log_odds / temperature), 4),
+      " on (log odds ", fixed(threshold.log_odds / temperature, 4),
+      temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4)), ")");
 }
 
 nlohmann::ordered_json operating_point_json(const OperatingReport& report) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -21,9 +22,13 @@ struct MeasuredThreshold {
   std::string criterion;  // the user's text
   std::string positive_class;
   std::int64_t positive_index = 1;
-  double log_odds = 0;             // see StoredOperatingPoint
+  double log_odds = 0;  // see StoredOperatingPoint
+  // The temperature of the probability of the threshold; empty if it has none: the odds of one of
+  // more than two classes, and those of folds.
+  std::optional<double> temperature;
   engine::OperatingCounts found;   // the samples on which the threshold was found
   engine::OperatingCounts counts;  // the samples that are evaluated
+  std::string contradiction;       // see contradiction.h
 };
 
 // The threshold is found on the validation split.
@@ -31,9 +36,10 @@ struct OperatingReport : MeasuredThreshold {
   Split split = Split::kTest;  // the evaluated split
 };
 
-// Throws DataError if the validation split has no positive or no negative samples.
+// `temperature` is that of predict. Throws DataError if the validation split has no positive or no
+// negative samples.
 OperatingReport find_operating_report(const std::string& criterion, std::int64_t positive,
-                                      const std::string& positive_class,
+                                      const std::string& positive_class, double temperature,
                                       const engine::LabelledLogits& validation, Split split,
                                       const engine::LabelledLogits& scores);
 

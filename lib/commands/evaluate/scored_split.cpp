@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "commands/open_model/run_archive.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
 
@@ -53,21 +52,23 @@ void check_scores(const engine::LabelledLogits& scores, Split split) {
   check_scores(scores.logits, scores.outputs, split);
 }
 
-engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
-                                        engine::EvaluateOptions options,
-                                        const std::string& option) {
-  data::Datasets data;
+OpenedSplit open_validation(const OpenedModel& opened, const std::string& option) {
   try {
-    data = open_split(opened, Split::kValidation);
+    return {Split::kValidation, open_split(opened, Split::kValidation)};
   } catch (const data::MissingSplit&) {
     throw ConfigError(
         {}, concat(option, " needs the validation split, and the data of ", printable(opened.path),
                    " has none; give data.validation_split or data.validation.path "
                    "when training, or name one with --set data.validation.path=PLACE"));
   }
-  opened.warn(hooks::left_out(data.files(Split::kValidation).get(), Split::kValidation));
+}
+
+engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
+                                        engine::EvaluateOptions options,
+                                        const OpenedSplit& validation) {
+  opened.warn(hooks::left_out(validation.files(), validation.split));
   engine::LabelledLogits scores;
-  const data::Dataset& dataset = *data.dataset(Split::kValidation);
+  const data::Dataset& dataset = validation.dataset();
   options.each_batch = keep_scores(dataset, engine.outputs(), scores);
   engine::evaluate(engine, dataset, options);
   check_scores(scores, Split::kValidation);

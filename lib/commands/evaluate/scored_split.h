@@ -7,6 +7,7 @@
 #include <string>
 
 #include "commands/open_model/open_model.h"
+#include "commands/open_model/run_archive.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/labelled_logits.h"
 
@@ -31,9 +32,12 @@ std::function<void(const data::Batch&, std::span<const float>)> keep_scores(
 void check_scores(std::span<const float> logits, std::int64_t outputs, Split split);
 void check_scores(const engine::LabelledLogits& scores, Split split);
 
-// Evaluates the validation split of the model's data. Throws ConfigError naming `option`, with
-// advice, if there is none.
+// Opens the validation split of the model's data. Throws ConfigError naming `option`, with advice,
+// if there is none.
+OpenedSplit open_validation(const OpenedModel& opened, const std::string& option);
+// Evaluates the validation split.
 engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
-                                        engine::EvaluateOptions options, const std::string& option);
+                                        engine::EvaluateOptions options,
+                                        const OpenedSplit& validation);
 
 }  // namespace trainer::commands

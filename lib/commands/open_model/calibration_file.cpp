@@ -29,6 +29,7 @@ double find_temperature(const OpenedModel& opened, bool flip,
                      " to ", kMaxStoredTemperature, "; write it anew with `",
                      evaluate_command(opened, "--calibrate", flip), '`'));
   }
+  repeat_contradiction(opened, kCalibrationFile, *json, warn);
   return temperature;
 }
 

@@ -1,6 +1,6 @@
 #include "commands/open_model/operating_point_file.h"
 
-#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -29,13 +29,13 @@ std::optional<engine::CostMatrix> read_costs(const PointJson& rows, std::size_t 
   return matrix;
 }
 
-// Sets the threshold. Returns whether the file has a class of the model and a finite threshold.
+// Sets the threshold. Returns whether the file has a class of the model and a threshold.
 bool read_threshold(const PointJson& json, std::size_t classes, StoredOperatingPoint& point) {
   const auto odds = json.find("log_odds"), index = json.find("positive_index");
   point.positive_class = index != json.end() ? whole_number(*index).value_or(-1) : -1;
-  point.log_odds = odds != json.end() && odds->is_number() ? odds->get<double>() : std::nan("");
-  return point.positive_class >= 0 && point.positive_class < static_cast<std::int64_t>(classes) &&
-         std::isfinite(point.log_odds);
+  if (odds == json.end() || !(odds->is_null() || odds->is_number())) return false;
+  point.log_odds = odds->is_null() ? std::numeric_limits<double>::infinity() : odds->get<double>();
+  return point.positive_class >= 0 && point.positive_class < static_cast<std::int64_t>(classes);
 }
 
 }  // namespace
@@ -59,10 +59,12 @@ std::optional<StoredOperatingPoint> find_operating_point(
   if (!is_whole) {
     throw DataError(
         *find_run_folder(opened) / kOperatingPointFile,
-        concat("is damaged: it lacks a criterion, and a class of the model with a finite threshold "
+        concat("is damaged: it lacks a criterion, and a class of the model with a threshold "
                "or the costs of all classes; write it anew with `",
                evaluate_command(opened, kPointOption, flip), '`'));
   }
+  // A threshold is used with two classes alone.
+  if (point.costs || classes == 2) repeat_contradiction(opened, kOperatingPointFile, *json, warn);
   return point;
 }
 

@@ -21,7 +21,7 @@ struct StoredOperatingPoint {
   std::optional<engine::CostMatrix> costs;
   std::int64_t positive_class = 1;  // an index
   // Samples are called positive from this logarithm of the odds of the positive class on, without a
-  // temperature.
+  // temperature; none if it is infinite, which the file has as null.
   double log_odds = 0;
 };
 // Returns the operating point of the run; nothing if it has none, or, with a warning, one that

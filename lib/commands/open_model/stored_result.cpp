@@ -71,6 +71,15 @@ std::optional<OrderedJson> read_result(const Path& file, const std::string& advi
   throw DataError(file, concat("is damaged: it does not hold a JSON object; ", advice));
 }
 
+void repeat_contradiction(const OpenedModel& opened, const std::string& name,
+                          const OrderedJson& result,
+                          const std::function<void(const Notice&)>& warn) {
+  const auto found = result.find("contradiction");
+  if (found == result.end() || !found->is_string() || *found == "") return;
+  const Path file = *find_run_folder(opened) / name;
+  warn(concat(printable(file.string()), ": ", printable(found->get<std::string>())));
+}
+
 std::optional<OrderedJson> find_result(const OpenedModel& opened, bool flip,
                                        const std::string& name, const std::string& option,
                                        const std::function<void(const Notice&)>& warn) {

@@ -51,4 +51,10 @@ std::optional<nlohmann::ordered_json> find_result(const OpenedModel& opened, boo
                                                   const std::string& option,
                                                   const std::function<void(const Notice&)>& warn);
 
+// Repeats the warning of a result that the evaluated split contradicts. `result` is the content of
+// the file `name`, which a run has.
+void repeat_contradiction(const OpenedModel& opened, const std::string& name,
+                          const nlohmann::ordered_json& result,
+                          const std::function<void(const Notice&)>& warn);
+
 }  // namespace trainer::commands

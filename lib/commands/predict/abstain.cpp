@@ -30,6 +30,7 @@ double find_confidence(const Prediction& prediction) {
 
 double Answers::coverage() const { return share(answered, samples); }
 double Answers::error() const { return share(wrong, labelled); }
+engine::Interval Answers::error_interval() const { return engine::wilson(wrong, labelled); }
 
 std::string Abstention::text() const {
   if (is_always()) {

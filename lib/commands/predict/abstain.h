@@ -9,6 +9,7 @@
 
 #include "commands/predict/predict.h"
 #include "engine/metrics/abstention.h"
+#include "engine/metrics/metrics.h"
 
 namespace trainer::commands {
 
@@ -19,8 +20,9 @@ struct Answers {
   std::int64_t labelled = 0;  // answered samples whose label is known
   std::int64_t wrong = 0;     // labelled samples that got another class than their label
 
-  double coverage() const;  // the share of the samples that have a class
-  double error() const;     // the share of the labelled samples that are wrong
+  double coverage() const;                  // the share of the samples that have a class
+  double error() const;                     // the share of the labelled samples that are wrong
+  engine::Interval error_interval() const;  // Wilson's, of 95 %
 };
 
 struct Abstention {

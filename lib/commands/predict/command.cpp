@@ -164,6 +164,7 @@ int execute(const PredictArguments& arguments, const Context& context) {
   if (arguments.abstain) {
     abstention = find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
     context.warn(Notice::note(abstention->text()));
+    warn_of_abstention(opened, arguments.flip, *arguments.abstain, context.warn);
     output.show_abstentions(abstention->confidence);
   }
   output.header();

@@ -140,14 +140,6 @@ std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
   return engine;
 }
 
-std::span<const float> divide_by_temperature(std::span<const float> logits, double temperature,
-                                             std::vector<float>& scaled) {
-  if (temperature == 1) return logits;
-  scaled.assign(logits.begin(), logits.end());
-  for (float& x : scaled) x = static_cast<float>(static_cast<double>(x) / temperature);
-  return scaled;
-}
-
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,
                      const PredictOptions& options, const std::function<void(const Output&)>& each,
                      const std::function<bool()>& enough) {
@@ -161,12 +153,10 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
   const auto loader = data::make_loader(input.dataset(), loading);
   const std::size_t outputs = engine.outputs();
-  std::vector<float> scaled;  // the logits of a batch, divided by the temperature
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     evaluation.run({batch->range.count, batch->images, false, nullptr});
-    const std::span<const float> logits =
-        divide_by_temperature(evaluation.logits(), options.temperature, scaled);
+    const std::span<const float> logits = evaluation.logits();
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
       Output output;
@@ -190,14 +180,19 @@ std::int32_t predict_class(std::span<const float> logits, std::span<const double
   if (options.costs) return engine::find_least_cost_class(probabilities, *options.costs);
   if (!options.threshold) return engine::predicted_class(logits, options.loss);
   const auto positive = static_cast<std::int32_t>(options.threshold->positive_class);
-  const double odds = engine::log_odds(logits, positive) * options.temperature;
+  const double odds = engine::LogOdds(logits)(static_cast<std::size_t>(positive));
   return odds >= options.threshold->log_odds ? positive : 1 - positive;
 }
 
 }  // namespace
 
 Prediction make_prediction(const Output& output, const PredictOptions& options) {
-  Prediction prediction{output, 0, compute_probabilities(output.logits, options.loss), false};
+  Prediction prediction{output};
+  for (const float x : output.logits) {
+    prediction.scaled_logits.push_back(
+        static_cast<float>(static_cast<double>(x) / options.temperature));
+  }
+  prediction.probabilities = compute_probabilities(prediction.scaled_logits, options.loss);
   prediction.predicted = predict_class(output.logits, prediction.probabilities, options);
   return prediction;
 }
@@ -206,8 +201,7 @@ void predict(engine::Replicas& engine, const PredictionInput& input, const Predi
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough) {
   const auto each_output = [&](const Output& output) {
-    each(output.error.empty() ? make_prediction(output, options)
-                              : Prediction{output, 0, {}, false});
+    each(output.error.empty() ? make_prediction(output, options) : Prediction{output});
   };
   for_each_output(engine, input, options, each_output, enough);
 }

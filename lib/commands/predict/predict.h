@@ -53,8 +53,8 @@ std::vector<double> compute_probabilities(std::span<const float> logits, LossKin
 // The output of the model for an image.
 struct Output {
   std::int64_t index = 0;
-  // The model's outputs before softmax or sigmoid, divided by the temperature; valid during the
-  // call. With flip, the logits of the mean.
+  // The model's outputs before softmax or sigmoid, without a temperature; valid during the call.
+  // With flip, the logits of the mean.
   std::span<const float> logits;
   std::optional<std::int32_t> label;  // set if it is known
   std::string error;                  // the reason for no output: nothing but index is set then
@@ -62,8 +62,9 @@ struct Output {
 
 struct Prediction : Output {
   std::int32_t predicted = 0;
-  std::vector<double> probabilities;  // one per class; a regression's outputs as they are
-  bool abstained = false;             // its probability is too small to predict the class
+  std::vector<float> scaled_logits = {};   // the logits divided by the temperature
+  std::vector<double> probabilities = {};  // one per class; a regression's outputs as they are
+  bool abstained = false;                  // its probability is too small to predict the class
 };
 
 // Predicts the positive one of two classes if its log-odds reach this value, instead of the
@@ -82,14 +83,12 @@ struct PredictOptions {
   // Predicts the class of the least expected cost in place of the likeliest one.
   std::optional<engine::CostMatrix> costs = {};
 };
-// Returns the logits divided by the temperature: those given, or `scaled`, which gets them.
-std::span<const float> divide_by_temperature(std::span<const float> logits, double temperature,
-                                             std::vector<float>& scaled);
-// Returns the class and the probabilities of logits that are divided by the temperature of the
-// options. `output` has no error.
+// Returns the class, and the probabilities of the logits divided by the temperature of the options.
+// `output` has no error.
 Prediction make_prediction(const Output& output, const PredictOptions& options);
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
-// batch, returns true. The engine is of Use::kPredict. The loss counts with flip alone.
+// batch, returns true. The engine is of Use::kPredict. Of the options, the limit and flip count,
+// and with flip the loss.
 void for_each_output(engine::Replicas& engine, const PredictionInput& input,
                      const PredictOptions& options, const std::function<void(const Output&)>& each,
                      const std::function<bool()>& enough = {});

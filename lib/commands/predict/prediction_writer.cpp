@@ -107,7 +107,7 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
     out_ << "  " << class_name(classes_, i) << ' ' << fixed(prediction.probabilities[i], 4);
   }
   if (logits_ > 0) {
-    for (const float x : prediction.logits) out_ << "  " << fixed(static_cast<double>(x), 4);
+    for (const float x : prediction.scaled_logits) out_ << "  " << fixed(static_cast<double>(x), 4);
   }
   out_ << '\n';
 }
@@ -129,7 +129,8 @@ void PredictionWriter::write_csv(const PredictionInput& input, const Prediction&
     for (const double x : prediction.probabilities) out_ << ',' << csv_number(x);
   }
   if (logits_ > 0) {
-    for (const float x : prediction.logits) out_ << ',' << csv_number(static_cast<double>(x));
+    for (const float x : prediction.scaled_logits)
+      out_ << ',' << csv_number(static_cast<double>(x));
   }
   out_ << '\n';
 }
@@ -162,7 +163,7 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
       append_key(all, class_name(classes_, i), prediction.probabilities[i]);
     }
   }
-  if (logits_ > 0) json["logits"] = prediction.logits;
+  if (logits_ > 0) json["logits"] = prediction.scaled_logits;
   if (!heatmap.empty()) json["heatmap"] = heatmap;
   out_ << to_json_line(json) << '\n';
 }

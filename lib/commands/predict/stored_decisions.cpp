@@ -1,6 +1,8 @@
 #include "commands/predict/stored_decisions.h"
 
+#include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -34,13 +36,26 @@ std::string use_operating_point(const OpenedModel& opened, PredictOptions& optio
   }
   if (opened.classes.size() != 2) return "";
   options.threshold = DecisionThreshold{point->positive_class, point->log_odds};
+  const std::string source =
+      concat(", the operating point ", point->criterion, " of ", kOperatingPointFile,
+             "; --default-threshold takes the likelier class");
   const double probability = sigmoid(point->log_odds / options.temperature);
   const std::string& name = opened.classes[point->positive_class];
-  warn(Notice::note(concat(opened.path, ": ", printable(name),
-                           " is predicted from a probability of ", fixed(probability, 4),
-                           " on, the operating point ", point->criterion, " of ",
-                           kOperatingPointFile, "; --default-threshold takes the likelier class")));
+  warn(Notice::note(
+      concat(opened.path, ": ", printable(name),
+             std::isinf(point->log_odds)
+                 ? " is not predicted"
+                 : concat(" is predicted from a probability of ", fixed(probability, 4), " on"),
+             source)));
   return point->criterion;
+}
+
+void warn_of_abstention(const OpenedModel& opened, bool flip, double error,
+                        const std::function<void(const Notice&)>& warn) {
+  const auto ignore = [](const Notice&) {};
+  const auto json = find_result(opened, flip, kAbstentionFile, concat("--abstain ", error), ignore);
+  if (!json || json->value("allowed_error", nlohmann::ordered_json()) != error) return;
+  repeat_contradiction(opened, kAbstentionFile, *json, warn);
 }
 
 void note_unused_results(const OpenedModel& opened,

@@ -19,6 +19,10 @@ void use_temperature(const OpenedModel& opened, PredictOptions& options,
 std::string use_operating_point(const OpenedModel& opened, PredictOptions& options,
                                 const std::function<void(const Notice&)>& warn);
 
+// Repeats the warning that `evaluate --abstain` of the same error has stored, if it has.
+void warn_of_abstention(const OpenedModel& opened, bool flip, double error,
+                        const std::function<void(const Notice&)>& warn);
+
 // Notes each of these results that the run has, because a mean of several runs does not use it.
 void note_unused_results(const OpenedModel& opened, const std::function<void(const Notice&)>& warn);
 

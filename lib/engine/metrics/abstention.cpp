@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "engine/metrics/binary_scores.h"
+
 namespace trainer::engine {
 
 std::optional<AbstentionPoint> find_abstention_point(std::span<const TopPrediction> predictions,
@@ -19,7 +21,8 @@ std::optional<AbstentionPoint> find_abstention_point(std::span<const TopPredicti
     if (!is_last && sorted[i + 1].confidence == sorted[i].confidence) continue;
     const auto answered = static_cast<std::int64_t>(i) + 1;
     if (static_cast<double>(wrong) > error * static_cast<double>(answered)) continue;
-    const double between = is_last ? 0 : (sorted[i].confidence + sorted[i + 1].confidence) / 2;
+    const double between =
+        is_last ? 0 : threshold_between(sorted[i + 1].confidence, sorted[i].confidence);
     best = AbstentionPoint{between, answered, wrong};
   }
   return best;

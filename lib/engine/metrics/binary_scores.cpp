@@ -5,46 +5,38 @@
 #include <numeric>
 
 namespace trainer::engine {
-namespace {
 
-// Computes the logarithm of the odds of every class of a sample.
-class LogOdds {
- public:
-  explicit LogOdds(std::span<const float> logits) : logits_(logits) {
-    if (logits_.size() == 1) return;
-    top_ = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
-    for (std::size_t i = 0; i < logits_.size(); ++i) rest_ += i == top_ ? 0 : power(i);
+// The terms are relative to the largest logit among them: exp() of a logit far below the top one
+// would be 0, and all odds beyond it equal.
+LogOdds::LogOdds(std::span<const float> logits) : logits_(logits) {
+  if (logits_.size() < 2) return;
+  top_ = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
+  second_ = top_ == 0 ? 1 : 0;
+  for (std::size_t i = 0; i < logits_.size(); ++i) {
+    if (i != top_ && logits_[i] > logits_[second_]) second_ = i;
   }
-
-  double operator()(std::size_t of_class) const {
-    if (logits_.size() == 1) {
-      const auto logit = static_cast<double>(logits_[0]);
-      return of_class == 1 ? logit : -logit;
-    }
-    const double others = of_class == top_ ? rest_ : rest_ - power(of_class) + 1;
-    return below_top(of_class) - std::log(others);
+  for (std::size_t i = 0; i < logits_.size(); ++i) {
+    if (i == top_) continue;
+    above_second_ += std::exp(logit(i) - logit(second_));
+    above_top_ += std::exp(logit(i) - logit(top_));
   }
+}
 
- private:
-  double below_top(std::size_t i) const {
-    return static_cast<double>(logits_[i]) - static_cast<double>(logits_[top_]);
-  }
-  double power(std::size_t i) const { return std::exp(below_top(i)); }
+double LogOdds::operator()(std::size_t of_class) const {
+  if (logits_.size() == 1) return of_class == 1 ? logit(0) : -logit(0);
+  if (of_class == top_) return logit(top_) - logit(second_) - std::log(above_second_);
+  const double below_top = logit(of_class) - logit(top_);
+  return below_top - std::log(above_top_ - std::exp(below_top) + 1);
+}
 
-  std::span<const float> logits_;
-  std::size_t top_ = 0;
-  double rest_ = 0;  // the sum of the powers without the largest
-};
-
-}  // namespace
+double threshold_between(double lower, double upper) {
+  const double middle = lower + (upper - lower) / 2;
+  return middle > lower ? middle : upper;
+}
 
 std::int64_t BinaryScores::positives() const { return std::ranges::count(is_positive, true); }
 
 std::int64_t BinaryScores::negatives() const { return std::ranges::count(is_positive, false); }
-
-double log_odds(std::span<const float> logits, std::int64_t of_class) {
-  return LogOdds(logits)(of_class);
-}
 
 std::vector<BinaryScores> one_against_rest(const LabelledLogits& scores) {
   const std::size_t classes = scores.classes();

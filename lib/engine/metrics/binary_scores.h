@@ -21,8 +21,28 @@ struct BinaryScores {
 // 1, as these would by rounding.
 std::vector<BinaryScores> one_against_rest(const LabelledLogits& scores);
 
-// Returns the logarithm of the odds of one class of one sample.
-double log_odds(std::span<const float> logits, std::int64_t of_class);
+// Computes the logarithm of the odds of each class of one sample from its logits, of which a single
+// one stands for two classes. The result is finite and keeps the order of samples at any distance
+// between finite logits.
+class LogOdds {
+ public:
+  // The memory of `logits` must outlive the object.
+  explicit LogOdds(std::span<const float> logits);
+  double operator()(std::size_t of_class) const;
+
+ private:
+  double logit(std::size_t i) const { return static_cast<double>(logits_[i]); }
+
+  std::span<const float> logits_;
+  std::size_t top_ = 0, second_ = 0;  // the classes of the largest logits
+  // Sums of exp(logit - that of the second class) and exp(logit - that of the top class) over the
+  // classes without the top one.
+  double above_second_ = 0, above_top_ = 0;
+};
+
+// Returns the middle between two scores, or `upper` where rounding makes the middle equal to
+// `lower`: the result is above `lower` and at most `upper`.
+double threshold_between(double lower, double upper);
 
 // The number of samples that have the same score.
 struct ScoreGroup {

@@ -56,6 +56,7 @@ std::optional<double> find_threshold(std::span<const float> scores, std::span<co
   if (!goal.criterion) return find_f1_threshold(groups, positives);
   // A score equal to an operating threshold is called positive; here only those above are.
   const double threshold = find_operating_threshold(known, *goal.criterion);
+  if (std::isinf(threshold)) return groups.front().score;
   return threshold == groups.back().score ? threshold - 1 : threshold;
 }
 

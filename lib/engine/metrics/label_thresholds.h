@@ -20,10 +20,11 @@ std::string to_string(const ThresholdGoal& goal);
 // Reads what to_string() writes; nullopt for other texts.
 std::optional<ThresholdGoal> parse_threshold_goal(const std::string& text);
 
-// Returns the threshold, above which a score predicts the label: half-way between two scores, or 1
-// below the smallest. Of several that reach the goal, returns the largest. Both spans have one
-// number per sample; targets are 1, 0 or NaN (unknown, left out). Returns nullopt without a known
-// sample that has the label, and for scores that are NaN.
+// Returns the threshold, above which a score predicts the label: half-way between two scores, 1
+// below the smallest, or the largest score if no sample is to have the label. Of several that reach
+// the goal, returns the largest. Both spans have one number per sample; targets are 1, 0 or NaN
+// (unknown, left out). Returns nullopt without a known sample that has the label, and for scores
+// that are NaN.
 std::optional<double> find_threshold(std::span<const float> scores, std::span<const float> targets,
                                      const ThresholdGoal& goal);
 

@@ -17,6 +17,11 @@ std::int64_t least_count(double share, std::int64_t of) {
   return static_cast<std::int64_t>(std::ceil(share * static_cast<double>(of) - kCountRounding));
 }
 
+double sum_costs(const OperatingCriterion& criterion, const OperatingCounts& counts) {
+  return criterion.false_positive_cost * static_cast<double>(counts.false_positives) +
+         criterion.false_negative_cost * static_cast<double>(counts.false_negatives);
+}
+
 // Compares the counts that two thresholds give; returns true if `one` is better than `best`.
 bool is_better(const OperatingCriterion& criterion, const OperatingCounts& one,
                const OperatingCounts& best) {
@@ -28,21 +33,15 @@ bool is_better(const OperatingCriterion& criterion, const OperatingCounts& one,
     case OperatingCriterion::Kind::kCost:
       break;
   }
-  const auto cost = [&](const OperatingCounts& counts) {
-    return criterion.false_positive_cost * static_cast<double>(counts.false_positives) +
-           criterion.false_negative_cost * static_cast<double>(counts.false_negatives);
-  };
-  return cost(one) < cost(best);
+  return sum_costs(criterion, one) < sum_costs(criterion, best);
 }
 
 bool is_allowed(const OperatingCriterion& criterion, const OperatingCounts& counts) {
-  const std::int64_t positives = counts.true_positives + counts.false_negatives;
-  const std::int64_t negatives = counts.true_negatives + counts.false_positives;
   switch (criterion.kind) {
     case OperatingCriterion::Kind::kSensitivity:
-      return counts.true_positives >= least_count(criterion.share, positives);
+      return counts.true_positives >= least_count(criterion.share, counts.positives());
     case OperatingCriterion::Kind::kSpecificity:
-      return counts.true_negatives >= least_count(criterion.share, negatives);
+      return counts.true_negatives >= least_count(criterion.share, counts.negatives());
     case OperatingCriterion::Kind::kCost:
       break;
   }
@@ -87,17 +86,18 @@ std::string to_string(const OperatingCriterion& criterion) {
   return concat("cost=", criterion.false_positive_cost, ":", criterion.false_negative_cost);
 }
 
-double OperatingCounts::sensitivity() const {
-  return share(true_positives, true_positives + false_negatives);
-}
-double OperatingCounts::specificity() const {
-  return share(true_negatives, true_negatives + false_positives);
-}
+double OperatingCounts::sensitivity() const { return share(true_positives, positives()); }
+double OperatingCounts::specificity() const { return share(true_negatives, negatives()); }
 Interval OperatingCounts::sensitivity_interval() const {
-  return wilson(true_positives, true_positives + false_negatives);
+  return wilson(true_positives, positives());
 }
 Interval OperatingCounts::specificity_interval() const {
-  return wilson(true_negatives, true_negatives + false_positives);
+  return wilson(true_negatives, negatives());
+}
+
+double mean_cost(const OperatingCriterion& criterion, const OperatingCounts& counts) {
+  const std::int64_t samples = counts.positives() + counts.negatives();
+  return samples == 0 ? 0 : sum_costs(criterion, counts) / static_cast<double>(samples);
 }
 
 OperatingCounts count_at_threshold(const BinaryScores& scores, double threshold) {
@@ -116,7 +116,7 @@ OperatingCounts count_at_threshold(const BinaryScores& scores, double threshold)
 double find_operating_threshold(const BinaryScores& scores, const OperatingCriterion& criterion) {
   const std::vector<ScoreGroup> groups = group_by_score(scores);
   OperatingCounts counts{0, scores.positives(), scores.negatives(), 0};
-  double threshold = std::nextafter(groups.front().score, std::numeric_limits<double>::infinity());
+  double threshold = std::numeric_limits<double>::infinity();
   std::optional<OperatingCounts> best;
   if (is_allowed(criterion, counts)) best = counts;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -127,9 +127,8 @@ double find_operating_threshold(const BinaryScores& scores, const OperatingCrite
     if (!is_allowed(criterion, counts)) continue;
     if (best && !is_better(criterion, counts, *best)) continue;
     best = counts;
-    threshold = i + 1 < groups.size()
-                    ? groups[i + 1].score + (groups[i].score - groups[i + 1].score) / 2
-                    : groups[i].score;
+    threshold = i + 1 < groups.size() ? threshold_between(groups[i + 1].score, groups[i].score)
+                                      : groups[i].score;
   }
   return threshold;
 }

@@ -30,19 +30,23 @@ struct OperatingCounts {
   std::int64_t true_positives = 0, false_negatives = 0;
   std::int64_t true_negatives = 0, false_positives = 0;
 
+  std::int64_t positives() const { return true_positives + false_negatives; }
+  std::int64_t negatives() const { return true_negatives + false_positives; }
   double sensitivity() const;             // 0 without positive samples
   double specificity() const;             // 0 without negative samples
   Interval sensitivity_interval() const;  // Wilson's, of 95 %
   Interval specificity_interval() const;
 };
+// Returns the mean cost of the samples by the costs of the criterion; 0 without samples.
+double mean_cost(const OperatingCriterion& criterion, const OperatingCounts& counts);
 // Counts samples of which those with a score of at least `threshold` are called positive.
 OperatingCounts count_at_threshold(const BinaryScores& scores, double threshold);
 
 // Returns the threshold that gives at least the sensitivity with the largest specificity, at least
 // the specificity with the largest sensitivity, or the least cost FP * false positives + FN * false
 // negatives. Of several such thresholds, it is the largest. It lies in the middle between two
-// scores; if all samples are called positive, it is the lowest score, and if none is, it is the
-// next number above the largest. There must be positive and negative samples.
+// scores; if all samples are called positive, it is the lowest score, and if none is, it is
+// infinite. There must be positive and negative samples.
 double find_operating_threshold(const BinaryScores& scores, const OperatingCriterion& criterion);
 
 // What it costs to decide for a class, by the true class: numbers that are finite and not negative.

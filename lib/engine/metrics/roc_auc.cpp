@@ -5,59 +5,35 @@
 #include <limits>
 #include <numeric>
 
+#include "engine/metrics/binary_scores.h"
+
 namespace trainer::engine {
-namespace {
-
-// Computes log(p / (1 - p)) for the softmax's p. It has the order of p, but does not become equal
-// by rounding where p is close to 1.
-void append_log_odds(std::span<const float> logits, std::vector<float>& scores) {
-  const auto top = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
-  const auto power = [&](std::size_t i) {
-    return std::exp(static_cast<double>(logits[i]) - static_cast<double>(logits[top]));
-  };
-  double rest = 0;  // the sum without the largest term
-  for (std::size_t i = 0; i < logits.size(); ++i) rest += i == top ? 0 : power(i);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const double others = i == top ? rest : rest - power(i) + 1;
-    const double own = static_cast<double>(logits[i]) - static_cast<double>(logits[top]);
-    scores.push_back(static_cast<float>(own - std::log(others)));
-  }
-}
-
-}  // namespace
 
 RocAuc::RocAuc(LossKind loss, std::int64_t outputs, std::int64_t max_scores)
     : loss_(loss), outputs_(outputs), max_scores_(max_scores), given_up_(max_scores <= 0) {}
 
 void RocAuc::add(std::span<const float> logits, std::int32_t label) {
   if (given_up_) return;
-  if (static_cast<std::int64_t>(scores_.size() + logits.size()) > max_scores_) {
+  if (static_cast<std::int64_t>(logits_.size() + logits.size()) > max_scores_) {
     given_up_ = true;
-    scores_ = {};
+    logits_ = {};
     labels_ = {};
     return;
   }
   labels_.push_back(label);
-  if (loss_ == LossKind::kSoftmaxCrossEntropy && outputs_ > 1) {
-    append_log_odds(logits, scores_);
-  } else {
-    scores_.insert(scores_.end(), logits.begin(), logits.end());
-  }
+  logits_.insert(logits_.end(), logits.begin(), logits.end());
 }
 
 // Uses the sum of the ranks of the class's samples (Mann-Whitney). Ranks are doubled so that the
 // mean rank of equal scores is an integer. NaN unless there are samples of the class and of others.
-double RocAuc::class_area(std::int64_t column, std::int32_t label) const {
-  const auto score = [&](std::size_t sample) {
-    return scores_[sample * static_cast<std::size_t>(outputs_) + static_cast<std::size_t>(column)];
-  };
-  std::vector<std::size_t> order(labels_.size());
+double RocAuc::class_area(const std::vector<double>& scores, std::int32_t label) const {
+  std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
   std::int64_t own = 0, twice_ranks = 0;
   for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
     std::int64_t equals = 0;  // samples of the class with this score
-    for (; last < order.size() && score(order[last]) == score(order[first]); ++last) {
+    for (; last < order.size() && scores[order[last]] == scores[order[first]]; ++last) {
       equals += labels_[order[last]] == label ? 1 : 0;
     }
     own += equals;
@@ -71,15 +47,28 @@ double RocAuc::class_area(std::int64_t column, std::int32_t label) const {
 
 double RocAuc::area() const {
   const double none = std::numeric_limits<double>::quiet_NaN();
-  // A NaN cannot be sorted.
-  if (given_up_ || std::ranges::any_of(scores_, [](float s) { return s != s; })) {
-    return none;
+  const std::size_t width = outputs_;
+  const bool has_odds = loss_ == LossKind::kSoftmaxCrossEntropy && outputs_ > 1;
+  // A NaN cannot be sorted, and infinite logits have no odds.
+  const auto has_no_order = [&](float x) { return has_odds ? !std::isfinite(x) : std::isnan(x); };
+  if (given_up_ || std::ranges::any_of(logits_, has_no_order)) return none;
+  std::vector<LogOdds> odds;
+  for (std::size_t i = 0; has_odds && i < labels_.size(); ++i) {
+    odds.emplace_back(std::span(logits_).subspan(i * width, width));
   }
-  if (outputs_ <= 2) return class_area(outputs_ - 1, 1);
+  std::vector<double> scores(labels_.size());
+  const auto find_area = [&](std::int64_t column, std::int32_t label) {
+    const std::size_t c = column;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      scores[i] = has_odds ? odds[i](c) : static_cast<double>(logits_[i * width + c]);
+    }
+    return class_area(scores, label);
+  };
+  if (outputs_ <= 2) return find_area(outputs_ - 1, 1);
   double sum = 0;
   std::int64_t count = 0;
   for (std::int64_t c = 0; c < outputs_; ++c) {
-    const double area = class_area(c, static_cast<std::int32_t>(c));
+    const double area = find_area(c, static_cast<std::int32_t>(c));
     if (std::isnan(area)) continue;
     sum += area;
     ++count;

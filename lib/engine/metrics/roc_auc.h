@@ -1,5 +1,6 @@
 // Computes the area under the ROC curve exactly: the chance that a sample of a class has a larger
-// score for it than a sample of another class, where equal scores count half.
+// score for it than a sample of another class, where equal scores count half. The score is the
+// output, or with softmax the logarithm of the odds, as of the curves (one_against_rest()).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace trainer::engine {
 
-// Collects the scores of all samples.
+// Collects the outputs of all samples.
 class RocAuc {
  public:
   // `outputs` is the number of logits per sample; a single one stands for two classes. With more
@@ -23,12 +24,13 @@ class RocAuc {
   double area() const;
 
  private:
-  double class_area(std::int64_t column, std::int32_t label) const;
+  // Returns the area of a class, given by its label, for the scores of all samples.
+  double class_area(const std::vector<double>& scores, std::int32_t label) const;
 
   LossKind loss_;
   std::int64_t outputs_, max_scores_;
   bool given_up_ = false;
-  std::vector<float> scores_;  // [samples, outputs]
+  std::vector<float> logits_;  // [samples, outputs]
   std::vector<std::int32_t> labels_;
 };
 
