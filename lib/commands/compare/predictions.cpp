@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/formats/json_member.h"
 #include "base/formats/json_number.h"
 #include "base/process/shell.h"
 #include "base/text.h"
@@ -22,9 +23,9 @@ std::optional<Predictions> read_predictions(const Path& run) {
     if (line.empty()) continue;
     try {
       const Json json = Json::parse(line);
-      const std::int64_t index = whole_number(json.at("index")).value();
-      predictions[{json.value("file", ""), index}] = {json.at("class").get<std::string>(),
-                                                      json.at("label").get<std::string>()};
+      const std::int64_t index = whole_number(member(json, "index")).value();
+      predictions[{json.value("file", ""), index}] = {read_member<std::string>(json, "class"),
+                                                      read_member<std::string>(json, "label")};
     } catch (const std::exception&) {
       throw DataError(
           concat(file.string(), ":", number),

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/process/shell.h"
 #include "base/text.h"
@@ -21,28 +22,45 @@ StoredFile open_crossval(const Path& folder) {
 }
 
 // Returns "-" for null, which stands for a number that is not finite.
-std::string number_text(const FoldsJson& number) {
+std::string number_text(const FoldsJson& number, const std::string& key) {
+  if (!number.is_null() && !number.is_number()) {
+    throw std::range_error(concat("the value of ", key, " is not a number"));
+  }
   return number.is_null() ? "-" : fixed(number.get<double>(), 4);
 }
 
+std::string number_of(const FoldsJson& object, const char* key) {
+  return number_text(member(object, key), key);
+}
+
+// Returns a count of the confusion matrix.
+std::int64_t read_confusion(const FoldsJson& json, std::size_t actual, std::size_t predicted) {
+  const FoldsJson& matrix = member(json, "confusion");
+  const bool has_row = matrix.is_array() && actual < matrix.size() && matrix[actual].is_array();
+  if (has_row && predicted < matrix[actual].size()) {
+    if (const auto count = whole_number(matrix[actual][predicted])) return *count;
+  }
+  throw std::range_error("confusion is not a matrix with a count for each pair of classes");
+}
+
 std::string interval_text(const FoldsJson& metric, const char* low, const char* high) {
-  if (!metric.contains(low) || metric.at(low).is_null()) return "-";
-  return number_text(metric.at(low)) + " to " + number_text(metric.at(high));
+  if (!metric.contains(low) || member(metric, low).is_null()) return "-";
+  return number_of(metric, low) + " to " + number_of(metric, high);
 }
 
 std::string metrics_table(const FoldsJson& json) {
   Cells cells{{"metric", "mean over folds", "95 % interval (Student)", "all samples together",
                "95 % interval"}};
-  for (const auto& [name, metric] : json.at("metrics").items()) {
-    cells.push_back({name, number_text(metric.at("mean")), interval_text(metric, "low", "high"),
-                     number_text(metric.at("all")), interval_text(metric, "all_low", "all_high")});
+  for (const auto& [name, metric] : member(json, "metrics").items()) {
+    cells.push_back({name, number_of(metric, "mean"), interval_text(metric, "low", "high"),
+                     number_of(metric, "all"), interval_text(metric, "all_low", "all_high")});
   }
   return table("Metrics of the predictions that each run made for its fold", cells, 1);
 }
 
 std::string folds_table(const FoldsJson& json) {
   Cells cells{{"fold", "samples", "step"}};
-  for (const FoldsJson& fold : json.at("folds")) {
+  for (const FoldsJson& fold : member(json, "folds")) {
     cells.push_back({std::to_string(read_stored_count(fold, "fold")),
                      grouped(read_stored_count(fold, "count")),
                      std::to_string(read_stored_count(fold, "step"))});
@@ -50,14 +68,18 @@ std::string folds_table(const FoldsJson& json) {
   const auto add_column = [&](const std::string& name, const FoldsJson& values) {
     cells.front().push_back(name);
     for (std::size_t fold = 0; fold + 1 < cells.size(); ++fold) {
-      cells[fold + 1].push_back(number_text(values.at(fold)));
+      if (!values.is_array() || values.size() + 1 != cells.size()) {
+        throw std::range_error(concat(name, " does not have a value for each fold"));
+      }
+      cells[fold + 1].push_back(number_text(values[fold], name));
     }
   };
-  for (const auto& [name, metric] : json.at("metrics").items()) {
-    add_column(name, metric.at("folds"));
+  for (const auto& [name, metric] : member(json, "metrics").items()) {
+    add_column(name, member(metric, "folds"));
   }
   if (json.contains("calibration")) {
-    add_column("temperature of the other folds", json.at("calibration").at("fold_temperatures"));
+    add_column("temperature of the other folds",
+               member(member(json, "calibration"), "fold_temperatures"));
   }
   return table("The run of each fold, measured on the fold", cells, 1);
 }
@@ -65,12 +87,12 @@ std::string folds_table(const FoldsJson& json) {
 // Returns "" without a matrix, or with too many classes for a page.
 std::string confusion_section(const FoldsJson& json) {
   constexpr std::size_t kMaxClasses = 20;
-  if (!json.contains("confusion") || json.at("classes").size() > kMaxClasses) return "";
-  const auto classes = json.at("classes").get<std::vector<std::string>>();
+  if (!json.contains("confusion") || member(json, "classes").size() > kMaxClasses) return "";
+  const auto classes = read_member<std::vector<std::string>>(json, "classes");
   std::vector<std::int64_t> counts;
   for (std::size_t r = 0; r < classes.size(); ++r) {
     for (std::size_t c = 0; c < classes.size(); ++c) {
-      counts.push_back(json.at("confusion").at(r).at(c).get<std::int64_t>());
+      counts.push_back(read_confusion(json, r, c));
     }
   }
   return confusion_table(classes, counts);
@@ -82,14 +104,15 @@ std::string headline(const FoldsJson& json) {
   std::string result = grouped(count) + " samples";
   if (json.contains("confusion") && count > 0) {
     std::int64_t right = 0;
-    for (std::size_t c = 0; c < json.at("classes").size(); ++c) {
-      right += json.at("confusion").at(c).at(c).get<std::int64_t>();
+    for (std::size_t c = 0; c < member(json, "classes").size(); ++c) {
+      right += read_confusion(json, c, c);
     }
     result = concat(right_share(right, count), " right (", grouped(right), " of ", result, ")");
   }
-  return concat("<p class=\"lead\"><b>", result, ", ", json.at("folds").size(),
+  return concat("<p class=\"lead\"><b>", result, ", ", member(json, "folds").size(),
                 " folds, each sample predicted by the run that has not trained on it, with the ",
-                escape_markup(json.at("checkpoint").get<std::string>()), " checkpoint</b></p>\n");
+                escape_markup(read_member<std::string>(json, "checkpoint")),
+                " checkpoint</b></p>\n");
 }
 
 // Returns "" for samples that have one class.
@@ -98,14 +121,14 @@ std::string labels_table(const FoldsJson& json) {
   Cells cells{{"label", "images with it", "without it", "AUC: mean", "95 % interval (Student)",
                "all samples together", "95 % interval (DeLong)", "average precision: mean",
                "95 % interval (Student)", "all samples together"}};
-  for (const FoldsJson& label : json.at("labels")) {
-    const FoldsJson &auc = label.at("auc"), &precision = label.at("average_precision");
-    cells.push_back({label.at("label").get<std::string>(),
+  for (const FoldsJson& label : member(json, "labels")) {
+    const FoldsJson &auc = member(label, "auc"), &precision = member(label, "average_precision");
+    cells.push_back({read_member<std::string>(label, "label"),
                      grouped(read_stored_count(label, "positives")),
-                     grouped(read_stored_count(label, "negatives")), number_text(auc.at("mean")),
-                     interval_text(auc, "low", "high"), number_text(auc.at("all")),
-                     interval_text(auc, "all_low", "all_high"), number_text(precision.at("mean")),
-                     interval_text(precision, "low", "high"), number_text(precision.at("all"))});
+                     grouped(read_stored_count(label, "negatives")), number_of(auc, "mean"),
+                     interval_text(auc, "low", "high"), number_of(auc, "all"),
+                     interval_text(auc, "all_low", "all_high"), number_of(precision, "mean"),
+                     interval_text(precision, "low", "high"), number_of(precision, "all")});
   }
   return table("Metrics of every label", cells, 1);
 }
@@ -116,24 +139,23 @@ std::string metrics_section(const FoldsJson& json) {
 }
 
 std::string describe_operating_point(const FoldsJson& point) {
-  return concat("<p>Operating point ", escape_markup(point.at("criterion").get<std::string>()),
-                ": ", escape_markup(point.at("positive_class").get<std::string>()),
-                " from a probability of ", fixed(point.at("probability").get<double>(), 4),
-                " on (without a temperature), found on all samples. Each fold is measured with the "
-                "threshold that was found on the other folds.</p>\n");
+  return concat("<p>", describe_threshold_part(point, std::nullopt),
+                ", found on all samples. Each fold is measured with the threshold that was found "
+                "on the other folds.</p>\n") +
+         contradiction_part(point);
 }
 
 std::string describe_costs(const FoldsJson& point) {
-  return concat("<p>Operating point ", escape_markup(point.at("criterion").get<std::string>()),
+  return concat("<p>Operating point ", escape_markup(read_member<std::string>(point, "criterion")),
                 ": the class of the least expected cost, by the probabilities at the temperature "
                 "that was fitted to the other folds.</p>\n");
 }
 
 std::vector<Chart> fold_charts(const FoldsJson& json) {
   std::vector<Chart> charts;
-  if (json.contains("calibration")) charts = calibration_charts(json.at("calibration"));
+  if (json.contains("calibration")) charts = calibration_charts(member(json, "calibration"));
   if (!json.contains("curves")) return charts;
-  for (Chart& chart : curve_charts(json.at("curves"))) charts.push_back(std::move(chart));
+  for (Chart& chart : curve_charts(member(json, "curves"))) charts.push_back(std::move(chart));
   return charts;
 }
 
@@ -142,19 +164,19 @@ std::string fold_probabilities(const FoldsJson& json) {
   if (charts.empty()) return "";
   std::string text = heading("Probabilities") + chart_grid(charts);
   if (json.contains("calibration")) {
-    const FoldsJson& calibration = json.at("calibration");
-    text += concat("<p>Temperature ", fixed(calibration.at("temperature").get<double>(), 4),
+    const FoldsJson& calibration = member(json, "calibration");
+    text += concat("<p>Temperature ", fixed(read_member<double>(calibration, "temperature"), 4),
                    ", fitted to all samples. Each fold is measured with the temperature that was "
                    "fitted to the other folds.</p>\n") +
             calibration_table(calibration);
   }
-  if (json.contains("curves")) text += areas_table(json.at("curves"));
+  if (json.contains("curves")) text += areas_table(member(json, "curves"));
   if (!json.contains("operating_point")) return text;
-  const FoldsJson& point = json.at("operating_point");
+  const FoldsJson& point = member(json, "operating_point");
   if (point.contains("costs")) return text + describe_costs(point) + costs_tables(point);
   return text + describe_operating_point(point) +
-         operating_table({{"found on all samples", &point.at("found")},
-                          {"each fold by the threshold of the others", &point.at("counts")}});
+         operating_table({{"found on all samples", &member(point, "found")},
+                          {"each fold by the threshold of the others", &member(point, "counts")}});
 }
 
 }  // namespace

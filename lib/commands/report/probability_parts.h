@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/formats/json_member.h"
 #include "commands/open_model/stored_result.h"
 #include "commands/page/svg.h"
 
@@ -35,12 +36,15 @@ struct StoredFile {
     try {
       return make(*json);
     } catch (const std::exception& error) {
-      throw DataError(path, concat("is damaged: ", error.what(), "; ", advice));
+      throw DataError(path, concat("is damaged: ", describe_json_error(error), "; ", advice));
     }
   }
 };
 
 // The functions below throw an exception if JSON lacks a value that they need.
+
+// Returns the warning of a result that the measured samples contradict; "" if they do not.
+std::string contradiction_part(const nlohmann::ordered_json& json);
 
 std::int64_t read_stored_count(const nlohmann::ordered_json& json, const char* key);
 
@@ -51,6 +55,10 @@ std::string calibration_table(const nlohmann::ordered_json& json);
 // areas.
 std::vector<Chart> curve_charts(const nlohmann::ordered_json& json);
 std::string areas_table(const nlohmann::ordered_json& json);
+// Returns the criterion and the probability of a threshold, at this temperature, as the start of a
+// sentence.
+std::string describe_threshold_part(const nlohmann::ordered_json& json,
+                                    std::optional<double> temperature);
 // A row for each name of samples with their counts.
 std::string operating_table(
     const std::vector<std::pair<std::string, const nlohmann::ordered_json*>>& rows);

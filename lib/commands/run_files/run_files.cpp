@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/formats/json_member.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -113,7 +114,15 @@ std::int64_t read_count(const SortedJson& json) {
   throw std::range_error(concat("expected a number of samples, found ", json.type_name()));
 }
 
-std::vector<std::int64_t> read_counts(const SortedJson& json) {
+std::int64_t read_count(const SortedJson& object, const char* key) {
+  try {
+    return read_count(member(object, key));
+  } catch (const std::range_error& error) {
+    throw std::range_error(concat(key, ": ", error.what()));
+  }
+}
+
+std::vector<std::int64_t> read_row(const SortedJson& json) {
   if (!json.is_array()) throw std::range_error("expected a list of numbers of samples");
   std::vector<std::int64_t> counts;
   counts.reserve(json.size());
@@ -121,12 +130,21 @@ std::vector<std::int64_t> read_counts(const SortedJson& json) {
   return counts;
 }
 
+std::vector<std::int64_t> read_counts(const SortedJson& object, const char* key) {
+  try {
+    return read_row(member(object, key));
+  } catch (const std::range_error& error) {
+    throw std::range_error(concat(key, ": ", error.what()));
+  }
+}
+
 // Reads a matrix whose rows are the true classes.
 void read_confusion(const SortedJson& json, SplitResult& result) {
+  if (!json.is_array()) throw std::range_error("confusion is not a matrix");
   const std::size_t classes = json.size();
   result.classes.assign(classes, {});
   for (std::size_t r = 0; r < classes; ++r) {
-    const std::vector<std::int64_t> row = read_counts(json.at(r));
+    const std::vector<std::int64_t> row = read_row(json[r]);
     if (row.size() != classes) {
       throw std::range_error(concat("the confusion matrix has ", classes, " rows, and row ", r + 1,
                                     " has ", row.size(), " numbers"));
@@ -146,9 +164,9 @@ void read_confusion(const SortedJson& json, SplitResult& result) {
 // Reads the counts that run.json has in place of a matrix of many classes.
 void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   const SortedJson& counts = metrics["class_counts"];
-  const std::vector<std::int64_t> support = read_counts(counts.at("support")),
-                                  predicted = read_counts(counts.at("predicted")),
-                                  correct = read_counts(counts.at("correct"));
+  const std::vector<std::int64_t> support = read_counts(counts, "support"),
+                                  predicted = read_counts(counts, "predicted"),
+                                  correct = read_counts(counts, "correct");
   if (predicted.size() != support.size() || correct.size() != support.size()) {
     throw std::range_error("the counts of the classes have different numbers of classes");
   }
@@ -156,8 +174,8 @@ void read_class_counts(const SortedJson& metrics, SplitResult& result) {
     result.classes.push_back({support[i], predicted[i], correct[i]});
   }
   const auto classes = std::ssize(support);
-  for (const SortedJson& entry : metrics.at("top_confusions")) {
-    const std::vector<std::int64_t> cell = read_counts(entry);
+  for (const SortedJson& entry : member(metrics, "top_confusions")) {
+    const std::vector<std::int64_t> cell = read_row(entry);
     if (cell.size() != 3 || cell[0] >= classes || cell[1] >= classes) {
       throw std::range_error("an entry of top_confusions does not name two classes and a count");
     }
@@ -167,15 +185,15 @@ void read_class_counts(const SortedJson& metrics, SplitResult& result) {
 
 // Reads the results of several labels.
 void read_labels(const SortedJson& metrics, engine::MultiLabelMetrics& result) {
-  if (!metrics["labels"].is_array()) throw std::range_error("expected a list of labels");
-  result.samples = read_count(metrics.at("known_samples"));
-  result.exact = read_count(metrics.at("exact"));
+  if (!metrics["labels"].is_array()) throw std::range_error("labels is not a list");
+  result.samples = read_count(metrics, "known_samples");
+  result.exact = read_count(metrics, "exact");
   for (const SortedJson& json : metrics["labels"]) {
     engine::LabelResult& label = result.labels.emplace_back();
-    label.positives = read_count(json.at("positives"));
-    label.negatives = read_count(json.at("negatives"));
-    label.true_positives = read_count(json.at("true_positives"));
-    label.false_positives = read_count(json.at("false_positives"));
+    label.positives = read_count(json, "positives");
+    label.negatives = read_count(json, "negatives");
+    label.true_positives = read_count(json, "true_positives");
+    label.false_positives = read_count(json, "false_positives");
     label.auc = get_or(json, "auc", kNone);
     label.average_precision = get_or(json, "average_precision", kNone);
   }
@@ -208,7 +226,7 @@ Finished read_finished(const SortedJson& json) {
   finished.parameters_sha256 = get_or<std::string>(json, "parameters_sha256", "");
   finished.computing_features_rate = read_rate(json, "images_per_second_computing_features");
   finished.cached_features_rate = read_rate(json, "images_per_second_cached_features");
-  for (const auto& [name, metrics] : json.at("metrics").items()) {
+  for (const auto& [name, metrics] : member(json, "metrics").items()) {
     const std::optional<Split> split = parse_split(name);
     if (!split) continue;
     SplitResult& result = finished.splits[*split];
@@ -229,7 +247,7 @@ Finished read_finished(const SortedJson& json) {
 void read_step_times(const SortedJson& json, RunFiles& run) {
   std::vector<engine::RankTimes> means;
   run.ranks.clear();
-  for (const SortedJson& rank : json.at("ranks")) {
+  for (const SortedJson& rank : member(json, "ranks")) {
     run.ranks.push_back(get_or<std::string>(rank, "name", ""));
     engine::RankTimes& mean = means.emplace_back();
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
@@ -271,11 +289,11 @@ void read_record(const SortedJson& json, RunFiles& run) {
   }
   run.origin.emplace_back("training data", get_or<std::string>(json, "data", ""));
   run.model = get_or<std::string>(json, "model", "");
-  run.on_cpu = json.value("on_cpu", true);
+  run.on_cpu = get_or(json, "on_cpu", true);
   if (json.contains("price_per_hour") && json["price_per_hour"].is_number()) {
     run.price_per_hour = json["price_per_hour"].get<double>();
   }
-  json.at("classes").get_to(run.classes);
+  run.classes = read_member<std::vector<std::string>>(json, "classes");
   for (std::string& name : run.classes) name = printable(name);
   run.replicas = get_or<std::int64_t>(json, "replicas", 1);
   run.global_batch = get_or<std::int64_t>(json, "global_batch", 0);
@@ -290,13 +308,13 @@ void read_record(const SortedJson& json, RunFiles& run) {
     if (!json.contains("splits") || !json["splits"].contains(name)) continue;
     const SortedJson& split = json["splits"][name];
     run.splits.push_back(
-        {which, get_or<std::int64_t>(split, "samples", 0), read_counts(split.at("classes"))});
+        {which, get_or<std::int64_t>(split, "samples", 0), read_counts(split, "classes")});
   }
   read_data_notices(json, run);
   run.steps_per_epoch = get_or<std::int64_t>(json, "steps_per_epoch", 0);
   run.total_steps = get_or<std::int64_t>(json, "total_steps", 0);
   double joules = 0, images = 0;
-  for (const SortedJson& session : json.at("sessions")) {
+  for (const SortedJson& session : member(json, "sessions")) {
     if (++run.sessions == 1) read_start(session, run);
     const double energy = get_or(session, "energy_joules", kNone);
     joules += energy;
@@ -348,7 +366,7 @@ RunFiles read_run(const Path& folder) {
   try {
     read_record(SortedJson::parse(read_text_file(record)), run);
   } catch (const SortedJson::exception& error) {
-    throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
+    throw DataError(printable(record.string()), concat("is damaged: ", describe_json_error(error)));
   } catch (const std::range_error& error) {
     throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/formats/json_member.h"
 #include "base/numbers/seconds.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
@@ -272,13 +273,16 @@ SweepPlan read_plan(const Path& folder) {
   plan.folder = folder;
   try {
     const Json json = Json::parse(read_text_file(file));
-    plan.name = json.at("name").get<std::string>();
-    plan.config = json.at("config").get<std::string>();
-    for (const Json& axis : json.at("axes")) {
-      plan.axes.push_back(
-          {axis.at("key").get<std::string>(), axis.at("values").get<std::vector<std::string>>()});
+    plan.name = read_member<std::string>(json, "name");
+    plan.config = read_member<std::string>(json, "config");
+    for (const Json& axis : member(json, "axes")) {
+      plan.axes.push_back({read_member<std::string>(axis, "key"),
+                           read_member<std::vector<std::string>>(axis, "values")});
     }
   } catch (const Json::exception& error) {
+    throw DataError(file.string(),
+                    concat("is not what a sweep has written: ", describe_json_error(error)));
+  } catch (const std::range_error& error) {
     throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
   }
   constexpr std::int64_t kMaxStoredPoints = 1'000'000;
