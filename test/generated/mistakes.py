@@ -99,11 +99,59 @@ def lost_row(run):
         ledger.write_text("".join(lines[:2] + lines[3:]))
 
 
+def balanced(config):
+    """Samples are drawn by class, with replacement."""
+    config["data"].update(shuffle=True, sampling="balanced")
+
+
+def remainder(config):
+    """The samples that do not fill a batch are left out."""
+    config["data"]["drop_remainder"] = True
+
+
+def undivided(config):
+    """Training visits the samples of the validation split and those above the limit, too."""
+    for key in ("limit", "validation_split"):
+        config["data"].pop(key, None)
+
+
+def change_result(run, name, key, change):
+    path = pathlib.Path(run) / name
+    if path.exists():
+        result = json.loads(path.read_text())
+        if result.get(key) is not None:
+            result[key] = change(result[key])
+            path.write_text(json.dumps(result))
+
+
+def temperature(arguments):
+    """predict divides by a temperature that is 1 % too large."""
+    change_result(arguments[1], "calibration.json", "temperature", lambda value: 1.01 * value)
+
+
+def threshold(arguments):
+    """predict decides from smaller odds on."""
+    change_result(arguments[1], "operating_point.json", "log_odds", lambda value: value - 0.5)
+
+
+def silence(arguments):
+    """predict does not know that the test split contradicts a decision."""
+    for name in ("calibration.json", "operating_point.json", "abstention.json"):
+        change_result(arguments[1], name, "contradiction", lambda value: "")
+
+
+def uncaught(arguments):
+    """report prints the exception of a library."""
+    sys.exit("error: [json.exception.type_error.302] type must be number, but is string")
+
+
 # Generator, options, mistake and what it changes.
 MISTAKES = [
     ("models", 12, epsilon, "config"), ("models", 12, activation, "config"), ("models", 6, optimizer, "config"),
     ("models", 12, exchange, "output"), ("images", 4, interpolation, "config"), ("images", 2, level, "config"),
-    ("schedules", 3, rate, "config"), ("kills", 4, lost_row, "run"),
+    ("schedules", 3, rate, "config"), ("kills", 4, lost_row, "run"), ("visits", 6, balanced, "config"),
+    ("visits", 8, remainder, "config"), ("visits", 8, undivided, "config"), ("decisions", 4, temperature, "predict"),
+    ("decisions", 12, threshold, "predict"), ("decisions", 8, silence, "predict"), ("damaged", 4, uncaught, "report"),
 ]
 
 
@@ -120,6 +168,8 @@ def run_trainer(trainer, mistake, changes, arguments):
                 pathlib.Path(arguments[i]).write_text(json.dumps(config))
     if changes == "run" and "--run-dir" in arguments:
         mistake(pathlib.Path(arguments[arguments.index("--run-dir") + 1]))
+    if changes == arguments[0]:
+        mistake(arguments)
     if changes == "output" and arguments[0] == "export":
         subprocess.run([trainer, *arguments], check=True)
         output = arguments[arguments.index("--output") + 1]
