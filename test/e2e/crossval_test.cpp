@@ -170,13 +170,14 @@ TEST_CASE("crossval warns of folds that lack a class, and gives no mean over oth
   }
   write_npy(work / "images.npy", "<f4", {32, 1, 3, 1}, pixels);
   write_npy(work / "labels.npy", "<i8", {32}, labels);
-  const std::string config = work.config("model: {layers: [flatten, dense: 3]}\n"
-                                         "data: {format: npz, classes: [a, b, c], train: {images: " +
-                                         (work / "images.npy").string() + ", labels: " +
-                                         (work / "labels.npy").string() +
-                                         "}}\ntrain: {max_steps: 4, batch_size: 8}\n"
-                                         "run: {tensorboard: false}\n");
-  const Result result = run({"crossval", config, "--folds", "3", "--dir", work / "folds", "--json"});
+  const std::string config = work.config(
+      "model: {layers: [flatten, dense: 3]}\n"
+      "data: {format: npz, classes: [a, b, c], train: {images: " +
+      (work / "images.npy").string() + ", labels: " + (work / "labels.npy").string() +
+      "}}\ntrain: {max_steps: 4, batch_size: 8}\n"
+      "run: {tensorboard: false}\n");
+  const Result result =
+      run({"crossval", config, "--folds", "3", "--dir", work / "folds", "--json"});
   INFO(result.err);
   REQUIRE(result.code == 0);
   CHECK(contains(result.err, "the validation samples of some folds lack a class: c (1 folds)"));

@@ -113,11 +113,13 @@ class Plan:
         self.processes, self.replicas = draw.choice([(1, 1), (1, 1), (1, 2), (1, 3), (2, 1)])
         self.batch, self.accumulate = draw.randint(1, 7), draw.choice([1, 1, 2, 3])
         self.global_batch = self.batch * self.processes * self.replicas
-        self.update = self.global_batch * self.accumulate
         self.epochs = draw.randint(1, 4)
         self.is_shuffled = draw.random() < 0.7
         # With fewer samples than this, a batch of all replicas may not be full.
         self.drops = self.global_batch <= 2 * samples.classes and draw.random() < 0.5
+        if self.drops:
+            self.accumulate = 1  # else a sum of visits in full and short updates may have several meanings
+        self.update = self.global_batch * self.accumulate
         self.folds = 0
         data = dict(samples.config, shuffle=self.is_shuffled, drop_remainder=self.drops)
         split = draw.choice(["none", "limit", "validation", "folds"])
@@ -186,6 +188,17 @@ def find_visits(plan, moved, short):
     raise Failed("visits", f"a sample has moved by {moved:.4f}, of updates of {plan.update} and {short} samples")
 
 
+def check_count(case, plan, count):
+    """The number of training samples is that of the config; each class of a split may be rounded."""
+    data = plan.config["data"]
+    share = 1 - data.get("validation_split", 1 / plan.folds if plan.folds else 0)
+    expected = data.get("limit", share * plan.samples.count)
+    if abs(count - expected) <= (plan.samples.classes if share < 1 else 0):
+        case.passed("left out")
+    else:
+        case.failed("left out", f"{count} training samples, expected {expected}")
+
+
 def check_visits(case, plan, visits, count, each_epoch):
     short = each_epoch % plan.update
     full = each_epoch - short
@@ -224,6 +237,7 @@ def run_case(case):
     for fold in range(1, plan.folds + 1) if plan.folds else [None]:
         more = ("--fold", fold) if fold else ()
         visits, count, each_epoch = train(case, plan, f"run{fold or ''}", *more)
+        check_count(case, plan, count)
         check_visits(case, plan, visits, count, each_epoch)
         left_out = [n + (pair == (0, 0)) for n, pair in zip(left_out, visits)]
     if not plan.folds or plan.drops:

@@ -1,6 +1,6 @@
-// Sentences that say that the samples on which a decision is measured contradict it: a temperature,
-// an operating point or abstention that was found on other samples. Each function returns "" where
-// they do not. `samples` names the measured samples: "test".
+// Reasons why the samples on which a decision is measured contradict it: a temperature, an
+// operating point or abstention that was found on other samples. Each function returns a sentence,
+// or "" where the samples do not contradict the decision. `samples` names them: "test".
 #pragma once
 
 #include <string>

@@ -29,7 +29,7 @@ std::string number_text(const FoldsJson& number, const std::string& key) {
   return number.is_null() ? "-" : fixed(number.get<double>(), 4);
 }
 
-std::string number_of(const FoldsJson& object, const char* key) {
+std::string member_text(const FoldsJson& object, const char* key) {
   return number_text(member(object, key), key);
 }
 
@@ -45,15 +45,15 @@ std::int64_t read_confusion(const FoldsJson& json, std::size_t actual, std::size
 
 std::string interval_text(const FoldsJson& metric, const char* low, const char* high) {
   if (!metric.contains(low) || member(metric, low).is_null()) return "-";
-  return number_of(metric, low) + " to " + number_of(metric, high);
+  return member_text(metric, low) + " to " + member_text(metric, high);
 }
 
 std::string metrics_table(const FoldsJson& json) {
   Cells cells{{"metric", "mean over folds", "95 % interval (Student)", "all samples together",
                "95 % interval"}};
   for (const auto& [name, metric] : member(json, "metrics").items()) {
-    cells.push_back({name, number_of(metric, "mean"), interval_text(metric, "low", "high"),
-                     number_of(metric, "all"), interval_text(metric, "all_low", "all_high")});
+    cells.push_back({name, member_text(metric, "mean"), interval_text(metric, "low", "high"),
+                     member_text(metric, "all"), interval_text(metric, "all_low", "all_high")});
   }
   return table("Metrics of the predictions that each run made for its fold", cells, 1);
 }
@@ -125,10 +125,10 @@ std::string labels_table(const FoldsJson& json) {
     const FoldsJson &auc = member(label, "auc"), &precision = member(label, "average_precision");
     cells.push_back({read_member<std::string>(label, "label"),
                      grouped(read_stored_count(label, "positives")),
-                     grouped(read_stored_count(label, "negatives")), number_of(auc, "mean"),
-                     interval_text(auc, "low", "high"), number_of(auc, "all"),
-                     interval_text(auc, "all_low", "all_high"), number_of(precision, "mean"),
-                     interval_text(precision, "low", "high"), number_of(precision, "all")});
+                     grouped(read_stored_count(label, "negatives")), member_text(auc, "mean"),
+                     interval_text(auc, "low", "high"), member_text(auc, "all"),
+                     interval_text(auc, "all_low", "all_high"), member_text(precision, "mean"),
+                     interval_text(precision, "low", "high"), member_text(precision, "all")});
   }
   return table("Metrics of every label", cells, 1);
 }
