@@ -186,6 +186,9 @@ class Executable {
   // gradients of accumulated calls, in host memory. Waits for the stream. The result is valid until
   // the next call. Not collective.
   virtual Gradient gradient(Stream& stream) = 0;
+  // Copies elements [first, first + to.size()) of the flat gradient of the last call to host
+  // memory: the sum over the ranks if the call updated. Waits for the stream. Not collective.
+  virtual void read_gradient(Stream& stream, std::int64_t first, std::span<float> to) = 0;
   // Returns the loss scale of a graph that updates after all calls that were given to the stream,
   // and waits for them. Backends without float16 keep none.
   virtual LossScaleState loss_scale(Stream& /*stream*/) { return {}; }

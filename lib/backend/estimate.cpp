@@ -146,6 +146,7 @@ class EstimatedExecutable final : public Executable {
   void launch(const Bindings&, const Scalars&, Stream&) override { throw_plan_only(); }
   void prepare(std::int64_t, std::int64_t) override {}
   Gradient gradient(Stream&) override { throw_plan_only(); }
+  void read_gradient(Stream&, std::int64_t, std::span<float>) override { throw_plan_only(); }
   MemoryReport memory() const override {
     MemoryReport report;
     report.variables = variables_.bytes();

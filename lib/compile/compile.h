@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Options {
 // (one number per sample), the rank of the label's class (ClassRank) and, if the model has one, the
 // L2 penalty. The update nodes are in phase kUpdate.
 graph::Graph training_graph(const graph::Graph& model, const Options& options);
+
+// Returns the parameters of a training graph whose gradient is always zero: biases that batch norm
+// cancels.
+std::set<std::string> parameters_without_gradient(const graph::Graph& training_graph);
 
 // Returns the evaluation graph, in inference form and with batch norm folded. Its outputs are
 // logits and loss; with `prediction` it has no labels and gives logits only. With weight averages,

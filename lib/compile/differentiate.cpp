@@ -136,6 +136,17 @@ class Walk {
 
 }  // namespace
 
+std::set<std::string> parameters_without_gradient(const Graph& training_graph) {
+  std::set<ValueId> zeros;
+  std::set<std::string> names;
+  for (const Node& node : training_graph.nodes) {
+    if (std::holds_alternative<graph::ZeroGradient>(node.op)) zeros.insert(node.outputs[0]);
+    if (!std::holds_alternative<graph::Update>(node.op)) continue;
+    if (zeros.contains(node.inputs[1])) names.insert(training_graph[node.inputs[0]].name);
+  }
+  return names;
+}
+
 Graph differentiate(Graph graph, const Options&) {
   std::vector<bool> wanted = depends_on_trainable(graph);
   return Walk(std::move(graph), std::move(wanted)).differentiate_loss();

@@ -134,6 +134,7 @@ void Engine::build() {
   if (use_ == Use::kTrain) {
     const graph::Graph trained = training_model(rest_, mixes_samples_);
     const graph::Graph training = compile::training_graph(trained, options_);
+    without_gradient_ = compile::parameters_without_gradient(training);
     has_penalty_ = training.outputs.size() > kPenalty;
     target_bytes_ = bytes_per_sample(trained[trained.inputs[1]]);
     if (compile_.reduction.ordered) check_no_batch_statistics(training);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,6 +101,13 @@ class Engine {
   void read_features(std::int64_t samples, void* to);
   // The gradient of the last call, which did not update: see backend::Executable::gradient().
   backend::Gradient gradient() { return train_->gradient(*stream_); }
+  // Calls Executable::read_gradient() of the training program.
+  void read_gradient(std::int64_t first, std::span<float> to) {
+    train_->read_gradient(*stream_, first, to);
+  }
+  // Returns the trained parameters whose gradient is zero whatever the samples are: biases that
+  // batch norm cancels.
+  const std::set<std::string>& parameters_without_gradient() const { return without_gradient_; }
 
   // Returns the loss scale of the training program; nothing unless it is dynamic. Waits for the
   // device.
@@ -181,6 +189,7 @@ class Engine {
   // evaluation_prefix_ exists if prefix_ divides batches by the ranks and evaluation does not.
   std::unique_ptr<FrozenPrefix> prefix_, evaluation_prefix_;
   std::string no_prefix_;
+  std::set<std::string> without_gradient_;
   bool prediction_ = false, has_penalty_ = false;
   std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
   std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;

@@ -455,6 +455,12 @@ backend::Gradient ReferenceExecutable::gradient(backend::Stream& stream) {
   return {std::span(sum_).first(static_cast<std::size_t>(variables_.layout().count)), scales_};
 }
 
+void ReferenceExecutable::read_gradient(backend::Stream& stream, std::int64_t first,
+                                        std::span<float> to) {
+  stream.synchronize();
+  std::ranges::copy(std::span<const float>(sum_).subspan(first, to.size()), to.begin());
+}
+
 backend::MemoryReport ReferenceExecutable::memory() const {
   backend::MemoryReport report;
   for (const graph::Value& value : variables_.values()) {

@@ -23,6 +23,7 @@ class ReferenceExecutable final : public backend::Executable {
               backend::Stream& stream) override;
   void prepare(std::int64_t, std::int64_t) override {}  // it interprets the graph
   backend::Gradient gradient(backend::Stream& stream) override;
+  void read_gradient(backend::Stream& stream, std::int64_t first, std::span<float> to) override;
   backend::MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 

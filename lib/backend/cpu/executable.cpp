@@ -246,10 +246,11 @@ void CpuExecutable::prepare_sums(Call& call) {
   const bool one_call = scalars.apply && !scalars.accumulate;
   find_sources(call);
   const bool tree = options_.reduction.ordered && sources_.own.size() > 2;
-  if (!reduction_ && (!one_call || tree || update_.needs_sum())) {
+  const bool has_ranks = ranks_ != nullptr;
+  is_summed_ = has_ranks || !one_call || tree || update_.needs_sum();
+  if (!reduction_ && is_summed_) {
     reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction, 0);
   }
-  const bool has_ranks = ranks_ != nullptr;
   const bool accumulates = has_ranks && options_.reduction.ordered && !one_call;
   if (accumulates && accumulated_.bytes() == 0) accumulated_ = Memory(states_[0].gradients.bytes());
   if (!scalars.accumulate) all_finite_ = true;

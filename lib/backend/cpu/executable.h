@@ -25,6 +25,7 @@ class CpuExecutable : public Executable {
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
   void prepare(std::int64_t samples, std::int64_t all_samples) override;
   Gradient gradient(Stream& stream) override;
+  void read_gradient(Stream& stream, std::int64_t first, std::span<float> to) override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
   bool record(WorkRecorder* recorder) override;
@@ -123,6 +124,7 @@ class CpuExecutable : public Executable {
   JointLayers joint_;
   GradientSources sources_;  // the gradients of the call
   GradientSources summed_;   // the buffer that holds their sum
+  bool is_summed_ = false;   // the last call has written summed_
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<std::byte> idle_input_;

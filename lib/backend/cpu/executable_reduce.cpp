@@ -1,5 +1,6 @@
 // The part of a call after backward: gradients are summed over lanes, calls and ranks, moving
 // statistics are updated, parameters are updated.
+#include <algorithm>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -29,16 +30,14 @@ void CpuExecutable::finish_alone(int lane, const Call& call) {
   if (!finite_) return;
   if (lane == 0) update_statistics(call);
   const Scalars& scalars = call.scalars;
-  const bool tree = options_.reduction.ordered && sources_.own.size() > 2;
-  const bool sums = update_.needs_sum() || scalars.accumulate || !scalars.apply || tree;
-  if (sums) {
+  if (is_summed_) {
     const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, lane);
     reduction_->sum(lane_slice(variables_.flat_count(), lane, lanes_.count()), sources_,
                     scalars.accumulate);
   }
   if (!scalars.apply) return;
   const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, lane);
-  update_.run(lane, lanes_.count(), barrier_, sums ? summed_ : sources_, scalars);
+  update_.run(lane, lanes_.count(), barrier_, is_summed_ ? summed_ : sources_, scalars);
 }
 
 void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
@@ -149,6 +148,17 @@ Gradient CpuExecutable::gradient(Stream&) {
   gradient.values = {reduction_->values(), static_cast<std::size_t>(variables_.flat_count())};
   if (update_.clips_by_norm()) gradient.clip_scales = update_.clip_scales(reduction_->values());
   return gradient;
+}
+
+void CpuExecutable::read_gradient(Stream&, std::int64_t first, std::span<float> to) {
+  std::ranges::fill(to, 0.0f);
+  const GradientSources& gradient = is_summed_ ? summed_ : sources_;
+  gradient.for_each_part({first, first + std::ssize(to)}, [&](Slice part, Summands summands) {
+    const std::span<float> sum = to.subspan(part.first - first, part.count());
+    for (const float* summand : summands) {
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += summand[i];
+    }
+  });
 }
 
 // Updates the moving statistics once per call: all lanes hold the same statistics of the batch.

@@ -20,7 +20,8 @@ StageControl::StageControl(RunContext& context)
       engine_(context.job.engine),
       stages_(context.job.config, context.job.plan),
       models_(
-          stage_models(context.job.config, sample_spec(context.job.data), stages_.first_steps())) {}
+          stage_models(context.job.config, sample_spec(context.job.data), stages_.first_steps())),
+      updates_(context) {}
 
 void StageControl::enter(std::size_t stage) {
   if (stage != 0) engine_.change_frozen(models_[stage]);
@@ -29,6 +30,7 @@ void StageControl::enter(std::size_t stage) {
 
 void StageControl::begin() {
   frozen_.emplace(engine_);
+  updates_.begin_stage();
   open_features();
 }
 

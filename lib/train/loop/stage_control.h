@@ -1,4 +1,5 @@
-// Freezes the layers of each stage of a run, and keeps the features of frozen layers.
+// Freezes the layers of each stage of a run, checks what updates change, and keeps the features of
+// frozen layers.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 #include "graph/graph.h"
 #include "train/features/feature_cache.h"
 #include "train/loop/freeze_check.h"
+#include "train/loop/update_check.h"
 #include "train/schedule/stages.h"
 
 namespace trainer::train {
@@ -33,6 +35,7 @@ class StageControl {
   void begin_next();
   // Throws CheckError when a frozen variable has changed since the stage began.
   void check() const { frozen_->check(engine_); }
+  UpdateCheck& updates() { return updates_; }
 
   FeatureCaches& features() { return features_; }
 
@@ -46,6 +49,7 @@ class StageControl {
   Stages stages_;
   std::vector<graph::Graph> models_;
   std::optional<FreezeCheck> frozen_;
+  UpdateCheck updates_;
   FeatureCaches features_;
 };
 

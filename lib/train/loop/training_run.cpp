@@ -100,6 +100,7 @@ DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited
   DueActions due = agree(outcome, progress);
   clock_.end_step(progress, job_.group.size() > 1);
   skipped_updates_ += progress.skipped ? 1 : 0;
+  stages_.updates().after_step(progress);
   devices_.warn();
   const hooks::Request request =
       context_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
@@ -145,6 +146,7 @@ hooks::Finish TrainingRun::finish(FinishReason reason, hooks::Finish finish) {
   context_.failure.clear();  // discards a read error past the last step
   finish.reason = reason;
   if (reason != FinishReason::kInterrupted && !is_recorded_) {
+    stages_.updates().finish();
     restore_best(context_, checkpointer_, evaluator_, stages_);
     Evaluator::Final end = evaluator_.evaluate_at_end();
     finish.evaluations = std::move(end.evaluations);

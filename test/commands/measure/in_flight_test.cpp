@@ -50,6 +50,9 @@ class NotedExecutable final : public backend::Executable {
   }
   void prepare(std::int64_t samples, std::int64_t all) override { inner_->prepare(samples, all); }
   backend::Gradient gradient(backend::Stream& stream) override { return inner_->gradient(stream); }
+  void read_gradient(backend::Stream& stream, std::int64_t first, std::span<float> to) override {
+    inner_->read_gradient(stream, first, to);
+  }
   backend::MemoryReport memory() const override { return inner_->memory(); }
   void print(std::ostream& out) const override { inner_->print(out); }
 

@@ -360,6 +360,14 @@ Gradient CudaExecutable::gradient(Stream& stream) {
   return {host_gradient_, host_clip_scales_};
 }
 
+void CudaExecutable::read_gradient(Stream& stream, std::int64_t first, std::span<float> to) {
+  const DeviceGuard guard(variables_.device());
+  auto& own = dynamic_cast<CudaStream&>(stream);
+  auto* from = reinterpret_cast<std::byte*>(gradients() + first);
+  own.download(to.data(), {from, to.size_bytes()}, to.size_bytes());
+  own.synchronize();
+}
+
 StepState CudaExecutable::read_state(CudaStream& stream) const {
   StepState state{};
   stream.download(&state, state_.span(), sizeof state);

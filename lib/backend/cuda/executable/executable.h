@@ -28,6 +28,7 @@ class CudaExecutable final : public Executable {
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
   void prepare(std::int64_t samples, std::int64_t all_samples) override;
   Gradient gradient(Stream& stream) override;
+  void read_gradient(Stream& stream, std::int64_t first, std::span<float> to) override;
   LossScaleState loss_scale(Stream& stream) override;
   void set_loss_scale(const LossScaleState& scale, Stream& stream) override;
   MemoryReport memory() const override;
