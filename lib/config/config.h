@@ -70,6 +70,10 @@ struct Override {
 // Returns KEY=VALUE for --set, which gives the key the same value as the override.
 std::string to_setting(const Override& override_);
 
+// Returns whether a config file gives this key at its top level; true for a file that cannot be
+// read as one, which load_config() reports.
+bool has_section(const std::string& path, const std::string& key, const Environment& environment);
+
 // Reads and checks a config. Throws ConfigError with every mistake found, in file order.
 // ${NAME} and ${NAME:-default} in scalars are replaced from `environment` before they are parsed.
 LoadedConfig load_config(const std::string& path, const std::vector<Override>& overrides,

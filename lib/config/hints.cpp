@@ -183,7 +183,14 @@ std::string describe_missing(const std::string& kind, const std::string& path,
 
 std::string list_hint(const std::string& text, const std::string& path) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  constexpr std::size_t kMaxStart = 4096;
   const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  if (text.substr(0, kMaxStart).find('\0') != std::string::npos) {
+    return concat(
+        "is not a text file, and so not a config. To predict an image, run `trainer "
+        "predict RUN ",
+        shell_word(path), "`; to train, give a folder with a folder of images per class");
+  }
   for (const std::string& line : split_text(text.substr(start), '\n')) {
     if (is_blank(line)) continue;
     // These begin a map or an item before one.

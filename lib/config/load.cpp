@@ -113,10 +113,12 @@ Decoded decode_tree(Node root, const std::vector<Override>& overrides,
   throw_if_any(diagnostics);
   take_input_from_backbone(decoded.config);
   take_size_from_model(decoded.config);
-  decoded.config.data.csv.columns_are_labels =
-      decoded.config.data.format == DataFormat::kCsv &&
-      decoded.config.data.csv.label_column.empty() &&
-      decoded.config.model.loss == LossKind::kBinaryCrossEntropy;
+  Data& data = decoded.config.data;
+  const bool may_have_columns =
+      data.format == DataFormat::kCsv ? data.csv.label_column.empty() : holds_arrays(data.format);
+  data.stated_shape = decoded.config.model.input;
+  data.columns_are_labels =
+      may_have_columns && decoded.config.model.loss == LossKind::kBinaryCrossEntropy;
   return decoded;
 }
 
@@ -191,6 +193,14 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
   find_paths_beside_file(loaded);
   resolve_backbone(loaded);
   return loaded;
+}
+
+bool has_section(const std::string& path, const std::string& key, const Environment& environment) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return true;
+  std::vector<Diagnostic> diagnostics;
+  const Node root = read_tree(read_text_file(path), path, environment, diagnostics);
+  return root.kind == Node::Kind::kNull || root.find(key) != nullptr;
 }
 
 }  // namespace trainer::config

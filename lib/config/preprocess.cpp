@@ -42,6 +42,10 @@ bool is_image_format(DataFormat format) {
          format == DataFormat::kTfRecord || format == DataFormat::kWebDataset;
 }
 
+bool holds_arrays(DataFormat format) {
+  return format == DataFormat::kIdx || format == DataFormat::kNpz;
+}
+
 bool is_mixing(const Augmentation& augmentation) {
   return std::holds_alternative<MixUp>(augmentation.kind) ||
          std::holds_alternative<CutMix>(augmentation.kind);

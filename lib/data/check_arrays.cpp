@@ -1,9 +1,7 @@
 #include "data/check_arrays.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <unordered_map>
 
@@ -17,7 +15,6 @@ namespace {
 
 struct SampleCheck {
   float low = 0, high = 0;
-  bool is_finite = true;
   std::string hash;   // of the bytes of the sample
   std::string label;  // its bytes
 };
@@ -29,18 +26,11 @@ void find_value_range(std::span<const std::uint8_t> image, DType type, SampleChe
     sample.high = *high;
     return;
   }
-  sample.low = std::numeric_limits<float>::infinity();
-  sample.high = -sample.low;
-  for (std::size_t at = 0; at < image.size(); at += sizeof(float)) {
-    float value = 0;
-    std::memcpy(&value, image.data() + at, sizeof value);
-    if (std::isfinite(value)) {
-      sample.low = std::min(sample.low, value);
-      sample.high = std::max(sample.high, value);
-    } else {
-      sample.is_finite = false;
-    }
-  }
+  const std::span values(reinterpret_cast<const float*>(image.data()),
+                         image.size() / sizeof(float));
+  const auto [low, high] = std::ranges::minmax_element(values);
+  sample.low = *low;
+  sample.high = *high;
 }
 
 SampleCheck check_sample(const Dataset& dataset, std::int64_t index) {
@@ -82,14 +72,14 @@ ArraySplitCheck summarise_samples(Split split, const Dataset& dataset,
   result.shape = dataset.spec().image_shape;
   result.type = dataset.spec().image_type;
   if (dataset.spec().label_is_index()) result.per_class.resize(classes);
+  for (const LabelCounts& label : count_labels(dataset))
+    result.per_class.push_back(label.positives);
   bool is_first = true;
   for (const SampleCheck& sample : samples) {
     if (const std::int32_t label = read_class(dataset, sample); label >= 0) {
       ++result.per_class.at(label);
     }
-    result.not_finite += sample.is_finite ? 0 : 1;
-    result.constant += sample.is_finite && sample.low == sample.high ? 1 : 0;
-    if (sample.low > sample.high) continue;  // no value is finite
+    result.constant += sample.low == sample.high ? 1 : 0;
     result.low = is_first ? sample.low : std::min(result.low, sample.low);
     result.high = is_first ? sample.high : std::max(result.high, sample.high);
     is_first = false;
@@ -148,11 +138,7 @@ class EqualSamples {
 
 }  // namespace
 
-bool ArrayCheck::clean() const {
-  return shared.empty() && conflicts.empty() &&
-         std::ranges::all_of(splits,
-                             [](const ArraySplitCheck& split) { return split.not_finite == 0; });
-}
+bool ArrayCheck::clean() const { return shared.empty() && conflicts.empty(); }
 
 ArrayCheck check_arrays(const config::Data& data, std::uint64_t seed) {
   const Datasets sets = open_datasets(data, seed);

@@ -15,13 +15,12 @@ namespace trainer::data {
 struct ArraySplitCheck {
   Split split = Split::kTrain;
   std::int64_t samples = 0;
-  std::vector<std::int64_t> per_class;  // empty if labels are not classes
+  std::vector<std::int64_t> per_class;  // by class or label; empty if labels are numbers
   Shape shape;                          // [height, width, channels]
   DType type = DType::kUInt8;
-  float low = 0, high = 0;      // the range of all finite values
-  std::int64_t not_finite = 0;  // samples with a value that is infinite or not a number
-  std::int64_t constant = 0;    // samples all of whose values are equal
-  std::int64_t copies = 0;      // samples that an earlier sample of the split equals
+  float low = 0, high = 0;    // the range of all values
+  std::int64_t constant = 0;  // samples all of whose values are equal
+  std::int64_t copies = 0;    // samples that an earlier sample of the split equals
 };
 
 struct ArrayCheck {
@@ -29,8 +28,7 @@ struct ArrayCheck {
   std::vector<ArraySplitCheck> splits;
   // Pairs of equal samples: in two splits, or with different labels, each with its place.
   std::vector<std::string> shared, conflicts;
-  // Returns whether all values are finite, and no equal samples are in two splits or have different
-  // labels.
+  // Returns whether no equal samples are in two splits or have different labels.
   bool clean() const;
 };
 

@@ -26,7 +26,7 @@ std::string find_source(const config::Data& config, Split split) {
 std::string find_not_finite(const config::Data& config, Split split, const Dataset& dataset) {
   const DatasetSpec& spec = dataset.spec();
   const bool float_images = spec.image_type == DType::kFloat32;
-  const bool float_labels = !spec.label_is_index();
+  const bool float_labels = spec.label_kind == LabelKind::kTargets;  // NaN is an unknown label
   if (!spec.in_memory || !(float_images || float_labels)) return "";
   std::vector<std::byte> image(spec.image_bytes()), label(spec.label_bytes());
   std::string first;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/arrays/augment_arrays.h"
 #include "data/arrays/open_arrays.h"
+#include "data/image_split.h"
 #include "data/images/listing/zip_folder.h"
 #include "data/images/open_image_splits.h"
 #include "data/samples/groups.h"
@@ -99,8 +100,8 @@ void open_splits(const config::Data& config, std::uint64_t seed, const std::set<
 void note_groups(Datasets& result, const config::Data& config,
                  const std::vector<std::string>& groups, const std::string& shares) {
   if (groups.empty()) return;
-  result.group_notices.push_back(Notice::note(concat("data.group_by: ", describe_groups(groups),
-                                                     shares.empty() ? "" : concat("; ", shares))));
+  result.notices.push_back(Notice::note(concat("data.group_by: ", describe_groups(groups),
+                                               shares.empty() ? "" : concat("; ", shares))));
   // A validation part of the training samples shares no group with the other part.
   for (const Split split : {Split::kValidation, Split::kTest}) {
     if (split == Split::kValidation && config::divides_training_samples(config)) continue;
@@ -111,7 +112,7 @@ void note_groups(Datasets& result, const config::Data& config,
     std::erase_if(shared,
                   [&](const std::string& name) { return name.empty() || !trained.contains(name); });
     if (shared.empty()) continue;
-    result.group_notices.emplace_back(
+    result.notices.emplace_back(
         concat("data.group_by: ", shared.size(), shared.size() == 1 ? " group is" : " groups are",
                " in the train split and in the ", to_string(split), " split, e.g. ",
                printable(*shared.begin()), "; `trainer data` lists them with their files"));
@@ -158,6 +159,12 @@ void describe(Datasets& result, const config::Data& config) {
 }
 
 }  // namespace
+
+bool has_validation(const config::Data& data) {
+  if (config::divides_training_samples(data) || data.validation.given()) return true;
+  return config::is_image_format(data.format) ? image_split(data, Split::kValidation).given()
+                                              : has_validation_arrays(data);
+}
 
 Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::optional<Split> only) {
   if (config.validation_split < 0 || config.validation_split >= 1) {

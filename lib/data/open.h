@@ -33,9 +33,10 @@ struct Datasets {
   Notice range_notice = "";
   // The line on the file data.relabel; "" without one.
   Notice relabel_notice = "";
-  // Lines on the groups of data.group_by, if the training split was opened: their number, the
-  // shares of classes that are set aside, and a warning for groups in several splits.
-  std::vector<Notice> group_notices = {};
+  // Further lines, if the training split was opened. On the groups of data.group_by: their number,
+  // the shares of classes that are set aside, and a warning for groups in several splits. On
+  // arrays: those that no split uses.
+  std::vector<Notice> notices = {};
   Shape image_shape;
   DType image_type = DType::kUInt8;
   bool label_is_index = true;
@@ -63,6 +64,8 @@ struct Datasets {
                                          : test_files;
   }
 };
+// Returns whether open_datasets() opens a validation split. Reads no samples.
+bool has_validation(const config::Data& data);
 // Opens the splits that the config names, or only `only`. Throws DataError for files that are
 // missing or damaged, for different numbers of images and labels, and for a label outside
 // [0, classes); throws MissingSplit if the config does not have the split.

@@ -13,7 +13,10 @@
 #include "data/arrays/idx.h"
 #include "data/arrays/memory_dataset.h"
 #include "data/arrays/npz.h"
+#include "data/arrays/split_arrays.h"
 #include "data/images/image_dataset.h"
+#include "data/images/listing/csv.h"
+#include "data/images/listing/folders.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/zip_folder.h"
 
@@ -29,21 +32,26 @@ Array no_labels(const Array& images) {
   return labels;
 }
 
+Images make_images(Array images, Array labels, bool are_labelled) {
+  auto dataset = std::make_unique<MemoryDataset>(std::move(images), std::move(labels));
+  dataset->check_finite("");
+  return {std::move(dataset), are_labelled};
+}
+
 Images unlabelled(Array images) {
   Array labels = no_labels(images);
-  return {std::make_unique<MemoryDataset>(std::move(images), std::move(labels)), false};
+  return make_images(std::move(images), std::move(labels), false);
 }
 
 Images open_archive(const std::string& path) {
   const std::vector<std::string> held = npz_names(path);
-  std::string images = find_array_name(held, {"images", "x", "x_test", "test_images"});
-  const std::string labels = find_array_name(held, {"labels", "y", "y_test", "test_labels"});
+  auto [images, labels] = find_split_arrays(path, held, Split::kTest, true);
   if (images.empty() && held.size() == 1) images = held[0];
   if (images.empty()) {
     throw DataError(path, "contains the arrays " + join(held) + "; expected one named images or x");
   }
   if (labels.empty()) return unlabelled(read_npz(path, images));
-  return {std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels)), true};
+  return make_images(read_npz(path, images), read_npz(path, labels), true);
 }
 
 // Image files some of which may be damaged; a damaged file gives zeros.
@@ -98,6 +106,13 @@ bool leads_to_image_files(const std::string& path) {
   return std::filesystem::is_directory(path, error) || find_zip_place(path).has_value();
 }
 
+bool contains_images(const std::string& folder) {
+  if (holds_images(folder)) return true;
+  const std::vector<std::string> inner = sub_folders(folder);
+  return std::ranges::any_of(
+      inner, [&](const std::string& name) { return holds_images(Path(folder) / name); });
+}
+
 std::vector<std::string> image_files(const std::string& path, std::string* note) {
   if (note != nullptr) note->clear();
   if (const auto place = find_zip_place(path)) {
@@ -113,6 +128,16 @@ std::vector<std::string> image_files(const std::string& path, std::string* note)
   std::vector<std::string> files = images_below(path, note);
   if (files.empty()) throw DataError(path, "contains no image files");
   return files;
+}
+
+bool is_image_list(const std::string& path) {
+  const std::string ending = to_lower(Path(path).extension().string());
+  std::error_code error;
+  return (ending == ".csv" || ending == ".tsv") && std::filesystem::is_regular_file(path, error);
+}
+
+std::vector<std::string> list_image_files(const std::string& path, const config::Csv& csv) {
+  return read_image_names(path, csv);
 }
 
 Images open_image_files(const config::Data& data, const std::vector<std::string>& files,

@@ -26,11 +26,17 @@ Images open_images(const std::string& path);
 // Returns whether a path leads to images for image_files(), in a file, a folder or a zip archive,
 // rather than to arrays for open_images(). Decides by the first bytes of a file.
 bool leads_to_image_files(const std::string& path);
+// Returns whether image files lie in a folder or at any depth in its folders, which may be links.
+bool contains_images(const std::string& folder);
 // Returns the image files that a path denotes, sorted: the file itself, or the files below a folder
 // without hidden ones. The path may lead into a zip archive, as photos.zip/test does; so do the
 // paths that are returned then. Links to folders are not followed; unless `note` is null, it
 // becomes a line about such links, "" if there are none. Throws DataError if there are no files.
 std::vector<std::string> image_files(const std::string& path, std::string* note = nullptr);
+// Returns whether a path is that of a list of image files (CSV or TSV), and the images it names.
+// Paths count from the folder of the list. Throw DataError.
+bool is_image_list(const std::string& path);
+std::vector<std::string> list_image_files(const std::string& path, const config::Csv& csv);
 // Opens image files, decoded and resized like an evaluation split of `data`, which must give resize
 // and channels. get() reads the file. If `skip` is true, a damaged file gives zeros and a reason
 // instead of a DataError.

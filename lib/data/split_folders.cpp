@@ -37,24 +37,6 @@ const SplitName* find_split_name(std::string_view word) {
   return found == kSplitNames.end() ? nullptr : &*found;
 }
 
-// Returns the words of a name, which consist of letters, in lower case. A capital after a small
-// letter begins a word.
-std::vector<std::string> words_in(std::string_view name) {
-  std::vector<std::string> words;
-  char before = ' ';
-  for (const char c : name) {
-    const bool is_letter = is_upper(c) || is_lower(c) || static_cast<unsigned char>(c) >= 0x80;
-    const bool follows_letter =
-        is_upper(before) || is_lower(before) || static_cast<unsigned char>(before) >= 0x80;
-    if (is_letter) {
-      if (!follows_letter || (is_lower(before) && is_upper(c))) words.emplace_back();
-      words.back() += is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
-    }
-    before = c;
-  }
-  return words;
-}
-
 // Returns how well a name denotes its split; a smaller number is better.
 std::size_t rank_split_name(const std::string& name) {
   constexpr std::size_t kAnyCase = kSplitNames.size(), kWord = 2 * kSplitNames.size();
@@ -137,6 +119,22 @@ bool is_folder(const Path& path) {
 
 Path find_data_root(const Path& folder) {
   return find_zip_root(folder.string(), OnlyFolder::kKeepSplit);
+}
+
+std::vector<std::string> words_in(std::string_view name) {
+  std::vector<std::string> words;
+  char before = ' ';
+  for (const char c : name) {
+    const bool is_letter = is_upper(c) || is_lower(c) || static_cast<unsigned char>(c) >= 0x80;
+    const bool follows_letter =
+        is_upper(before) || is_lower(before) || static_cast<unsigned char>(before) >= 0x80;
+    if (is_letter) {
+      if (!follows_letter || (is_lower(before) && is_upper(c))) words.emplace_back();
+      words.back() += is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+    before = c;
+  }
+  return words;
 }
 
 std::optional<Split> find_split_in_name(std::string_view name) {

@@ -21,6 +21,9 @@ bool is_folder(const Path& path);
 // in a zip archive, the folder that holds all others. Throws DataError for a damaged archive.
 Path find_data_root(const Path& folder);
 
+// Returns the words of a name, which consist of letters, in lower case. A capital after a small
+// letter begins a word.
+std::vector<std::string> words_in(std::string_view name);
 // Returns the split that a name denotes: train or training; validation, val, valid or dev; test,
 // testing or eval. The name matches in any case, alone or as a word of a longer name, as in
 // seg_train, TrainImages or val2017. Returns nothing for other names and for names with words of

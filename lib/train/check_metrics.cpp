@@ -55,7 +55,7 @@ void check_metrics(const config::Config& config, const data::Datasets& data) {
 const char* describe_label_kind(const data::Datasets& data) {
   return data.train->spec().label_is_index()
              ? "these images have one class each"
-             : "this data has rows of targets; only a csv list of images has several labels";
+             : "this data has rows of targets that are not labels of 0 and 1";
 }
 
 }  // namespace trainer::train

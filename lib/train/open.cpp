@@ -1,6 +1,7 @@
 #include "train/open.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <numeric>
 
@@ -59,16 +60,13 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
   const std::vector<std::int64_t> image = expected_image(config);
   if (image.size() != 3) return std::nullopt;
   model::SampleSpec sample{Shape(image), DType::kUInt8, true, expected_classes(config.data)};
-  // If arrays hold targets in place of indices, each target counts as a class.
-  const bool arrays = config.data.format == config::DataFormat::kNpz;
-  const bool binary = config.model.loss == LossKind::kBinaryCrossEntropy;
-  if (arrays && binary && sample.classes != 2) sample.label_is_index = false;
-  // The file decides whether it has columns of labels or a column of classes.
-  const config::Csv& csv = config.data.csv;
-  if (csv.columns_are_labels && csv.label_separator.empty() && sample.classes == 2) {
-    return std::nullopt;
+  const config::Data& data = config.data;
+  if (data.columns_are_labels && data.csv.label_separator.empty() && sample.classes == 2) {
+    // A list decides whether it has two columns of labels or a column of classes.
+    if (config::is_image_format(data.format)) return std::nullopt;
+    return sample;
   }
-  if (csv.may_have_several_labels()) sample.label_is_index = false;
+  if (data.may_have_several_labels()) sample.label_is_index = false;
   return sample;
 }
 
@@ -166,6 +164,26 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
       "model.loss: mean_squared_error");
 }
 
+// Rejects a list whose labels are numbers to be estimated, each of which would be a class.
+void reject_numbers(const config::Config& config, const data::Datasets& data) {
+  const bool is_list = config.data.format == config::DataFormat::kCsv;
+  if (!is_list || config.model.loss != LossKind::kMeanSquaredError || !data.label_is_index) return;
+  const auto is_number = [](const std::string& name) {
+    double value = 0;
+    const char* const end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data(), end, value);
+    return parsed.ec == std::errc() && parsed.ptr == end;
+  };
+  const bool are_few = 2 * data.num_classes <= data.train->size();
+  if (are_few || !std::ranges::all_of(data.classes, is_number)) return;
+  throw ConfigError(
+      config.data.loc,
+      concat("data: the labels are ", data.num_classes, " numbers, from ", data.classes.front(),
+             " to ", data.classes.back(),
+             "; a list has classes, not numbers to estimate: give images and numbers as arrays "
+             "(data.format: npz with labels of float32)"));
+}
+
 void reject_pos_weight(const config::Config& config, const data::Datasets& data) {
   if (!config.train.pos_weight) return;
   throw ConfigError(config.train.pos_weight->loc,
@@ -210,6 +228,19 @@ Range find_range(const data::Dataset& dataset) {
   return range;
 }
 
+// Returns a line if all training images are bytes of 0 and 1, which become 1 / 255; "" otherwise.
+std::string describe_small_bytes(const config::Data& config, const data::Dataset& train) {
+  if (!config::holds_arrays(config.format) || train.spec().image_type != DType::kUInt8) return "";
+  std::vector<std::uint8_t> image(train.spec().image_bytes());
+  std::vector<std::byte> label(train.spec().label_bytes());
+  for (std::int64_t i = 0; i < train.size(); ++i) {
+    train.get(i, image.data(), label.data());
+    if (std::ranges::any_of(image, [](std::uint8_t value) { return value > 1; })) return "";
+  }
+  return "data.normalize is left out: the training images are bytes of which the largest is 1, and "
+         "bytes are divided by 255; if 1 is white, give data.normalize: {scale: 1}";
+}
+
 }  // namespace
 
 Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
@@ -217,8 +248,9 @@ Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
   // Images with several labels are bytes, so that at most one of both notices is given.
   if (Notice best = resolve_best(config, data); !best.text.empty()) return best;
   constexpr float kMaxExpected = 20;  // larger numbers are seldom meant as input of a model
-  if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
-    return "";
+  if (config.data.normalize || config.data.preprocess) return "";
+  if (data.image_type != DType::kFloat32) {
+    return Notice::note(describe_small_bytes(config.data, *data.train));
   }
   config.data.normalize = config::Normalize{1, {}, {}, false};
   const Range range = find_range(*data.train);
@@ -238,6 +270,7 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
   if (whole) check_stops(config, data);
   check_labels(config, data);
   check_classes(config, data.num_classes, data.label_is_index);
+  reject_numbers(config, data);
   check_batch(config, sample_spec(data));
   if (data.train->spec().is_multi_label()) {
     data.target_weight = target_weights(config, data);

@@ -133,43 +133,44 @@ train: {epochs: 5, batch_size: 32}
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 2);
 }
 
-TEST_CASE("train: samples that are not finite, an error that names them") {
+TEST_CASE("train and predict reject samples that are not finite before the first step") {
   const Workspace work;
-  std::vector<float> images(40 * 16, 0.5f), targets(40, 1);
-  const std::vector<std::int32_t> classes(40, 1);
-  std::string labels = "y.npy", sample = "x.npy: sample 33 (from 0) holds NaN";
-  SUBCASE("images") { images[33 * 16 + 5] = std::numeric_limits<float>::quiet_NaN(); }
-  SUBCASE("several") {
-    images[33 * 16 + 5] = std::numeric_limits<float>::infinity();
-    images[35 * 16] = std::numeric_limits<float>::quiet_NaN();
-    sample += " or infinity, as do 1 more of the 40 training samples";
-  }
-  SUBCASE("labels") {
-    targets[37] = std::numeric_limits<float>::quiet_NaN();
-    labels = "t.npy";
-    sample = "the label of sample 37 (from 0) holds NaN";
-  }
-  write_npy(work / "x.npy", "<f4", {40, 4, 4}, images);
-  write_npy(work / "y.npy", "<i4", {40}, classes);
+  std::vector<float> finite(40 * 16, 0.5f), bad = finite, targets(40, 1);
+  bad[33 * 16 + 5] = std::numeric_limits<float>::infinity();
+  bad[35 * 16] = targets[37] = std::numeric_limits<float>::quiet_NaN();
+  write_npy(work / "x.npy", "<f4", {40, 4, 4}, finite);
+  write_npy(work / "bad.npy", "<f4", {40, 4, 4}, bad);
+  write_npy(work / "y.npy", "<i4", {40}, std::vector<std::int32_t>(40, 1));
   write_npy(work / "t.npy", "<f4", {40, 1}, targets);
-  const std::string units = labels == "t.npy" ? "1" : "2";
-  const std::string config =
-      work.config("model: {layers: [flatten, dense: " + units + R"(], loss: mean_squared_error}
-data:
-  format: npz
-  shuffle: false
-  train: {images: )" +
-                  (work / "x.npy").string() + ", labels: " + (work / labels).string() + R"(}
-optimizer: {sgd: {learning_rate: 0.001}, accumulate: 2}
-train: {epochs: 2, batch_size: 4}
-)");
-  const Result result = run({"train", config, "--run-dir", work / "run"});
-  CHECK(result.code == 3);
-  INFO(result.err);
-  CHECK(contains(result.err, sample));
-  CHECK(contains(result.err, "Stopped after step 4, saved as "));
-  CHECK(contains(result.err, "step-00000004.safetensors"));
-  CHECK_FALSE(contains(result.err, "learning rate"));
+  const auto files = [&](const char* images, const char* labels) {
+    return concat("{images: ", (work / images).string(), ", labels: ", (work / labels).string(),
+                  "}");
+  };
+  const auto train = [&](const std::string& data, const char* units, const char* run_dir) {
+    const std::string config = work.config(concat(
+        "model: {layers: [flatten, dense: ", units,
+        "], loss: mean_squared_error}\ntrain: {epochs: 1, batch_size: 4}\ndata: {format: npz, ",
+        data, "}\n"));
+    return run({"train", config, "--run-dir", work / run_dir});
+  };
+  const auto check = [](const Result& result, const std::string& error) {
+    INFO(result.err);
+    CHECK(result.code == 3);
+    CHECK(contains(result.err, error));
+  };
+  const std::string good = files("x.npy", "y.npy"), two = "sample 33 (from 0) of the ",
+                    more = " holds NaN or infinity, as do 1 more of the 40 samples";
+  for (const std::string split : {"train", "validation", "test"}) {
+    const std::string others = split == "train" ? "" : concat("train: ", good, ", ");
+    const std::string data = concat(others, split, ": ", files("bad.npy", "y.npy"));
+    check(train(data, "2", "bad"), concat("bad.npy: ", two, split, " split", more));
+  }
+  check(train("train: " + files("x.npy", "t.npy"), "1", "bad"),
+        "t.npy: the label of sample 37 (from 0) of the train split holds NaN or infinity; ");
+  CHECK(!std::filesystem::exists(work / "bad"));
+  CHECK(train("train: " + good, "2", "run").code == 0);
+  check(run({"predict", work / "run", work / "bad.npy"}),
+        "bad.npy: sample 33 (from 0) holds NaN or infinity, as do 1 more");
 }
 
 TEST_CASE("train: targets that are not classes, a loss and no accuracy") {

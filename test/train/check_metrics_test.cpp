@@ -91,8 +91,8 @@ TEST_CASE("check_metrics: metrics of another kind of label, an error with those 
         "auc in run.best, train.early_stop, train.stop_at and schedule.reduce_on_plateau");
   CHECK(find_error("validation/hamming_loss", LabelKind::kTargets) ==
         "the metric hamming_loss is for several labels per image, but this data has rows of "
-        "targets; only a csv list of images has several labels; name loss in run.best, "
-        "train.early_stop, train.stop_at and schedule.reduce_on_plateau");
+        "targets that are not labels of 0 and 1; name loss in run.best, train.early_stop, "
+        "train.stop_at and schedule.reduce_on_plateau");
 }
 
 }  // namespace trainer::train::check_metrics_test

@@ -60,6 +60,11 @@ NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::stri
   }
   const std::string_view header(reinterpret_cast<const char*>(p) + header_at, header_size);
   const std::string_view descr = find_value(header, "descr", source);
+  if (descr.starts_with("'|O'")) {
+    throw DataError(source,
+                    "contains Python objects (pickled), which are not read; save an array of "
+                    "numbers (of labels: numpy.unique(y, return_inverse=True)[1])");
+  }
   if (descr.size() < 4 || descr[0] != '\'' || descr.find('\'', 1) != 4) {
     throw DataError(source,
                     concat("holds structured elements or an unknown type: ", descr.substr(0, 20)));

@@ -63,10 +63,6 @@ std::string to_text(const ArrayCheck& check) {
       text += concat("  ", printable(check.classes[i]), ": ", split.per_class[i], '\n');
     }
     text += describe_imbalance(split, check.classes);
-    if (split.not_finite > 0) {
-      text += concat("  samples with a value that is infinite or not a number: ", split.not_finite,
-                     '\n');
-    }
     if (split.constant > 0) {
       text += concat("  samples all of whose values are equal: ", split.constant, '\n');
     }
@@ -97,7 +93,6 @@ std::string to_json(const ArrayCheck& check) {
               {"shape", split.shape.dims()},
               {"type", to_string(split.type)},
               {"values", {split.low, split.high}},
-              {"not_finite", split.not_finite},
               {"constant", split.constant},
               {"copies", split.copies}};
     if (const auto imbalance = find_imbalance(split)) line["imbalance"] = *imbalance;

@@ -74,9 +74,10 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   options = decisions.evaluate_options();
   LabelThresholds thresholds;
   const std::optional<engine::Metrics> metrics =
-      opened.is_multi_label() ? evaluate_labels(engine, split.dataset(), opened, goal, options,
-                                                thresholds, context.warn)
-                              : engine::evaluate(engine, split.dataset(), options);
+      split.dataset().spec().is_multi_label()
+          ? evaluate_labels(engine, split.dataset(), opened, goal, options, thresholds,
+                            context.warn)
+          : engine::evaluate(engine, split.dataset(), options);
   context.warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   context.warn(note_on_predictions(opened));
   const EvaluationReport report{

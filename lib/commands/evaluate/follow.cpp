@@ -19,7 +19,6 @@
 #include "checkpoint/store.h"
 #include "commands/open_model/run_archive.h"
 #include "config/keys.h"
-#include "data/image_split.h"
 #include "data/open.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
@@ -41,11 +40,7 @@ constexpr std::chrono::milliseconds kPoll{100};
 
 // The split that the training itself would evaluate.
 Split split_to_follow(const config::Data& data) {
-  bool validation = config::divides_training_samples(data) || data.validation.given();
-  if (!validation && config::is_image_format(data.format)) {
-    validation = data::image_split(data, Split::kValidation).given();
-  }
-  return validation ? Split::kValidation : Split::kTest;
+  return data::has_validation(data) ? Split::kValidation : Split::kTest;
 }
 
 // The step of the last row of a follower before this one; -1 when there is none. A row that a kill

@@ -40,7 +40,9 @@ struct OpenedModel {
 
   // Returns whether an image has several labels, whose names are `classes`.
   bool is_multi_label() const {
-    return config.data.csv.may_have_several_labels() && !label_is_index.value_or(true);
+    const bool is_one_number = config::holds_arrays(config.data.format) && classes.size() == 1;
+    return config.data.may_have_several_labels() && !label_is_index.value_or(true) &&
+           !is_one_number;
   }
   std::function<void(const Notice&)> warn = {};  // receives what the user should know, line by line
 };

@@ -165,7 +165,7 @@ PlannedData plan_data(config::Config& config) {
         planned.notes.push_back(std::move(note));
       }
     }
-    std::vector<Notice> notices = data.group_notices;
+    std::vector<Notice> notices = data.notices;
     notices.push_back(data.range_notice);
     notices.push_back(data.relabel_notice);
     notices.push_back(train::resolve_normalize(config, data));

@@ -17,7 +17,7 @@ namespace trainer::commands {
 
 std::vector<Notice> list_notices(const data::Datasets& data) {
   std::vector<Notice> notices{data.range_notice, data.relabel_notice};
-  notices.insert(notices.end(), data.group_notices.begin(), data.group_notices.end());
+  notices.insert(notices.end(), data.notices.begin(), data.notices.end());
   std::erase_if(notices, [](const Notice& notice) { return notice.text.empty(); });
   return notices;
 }

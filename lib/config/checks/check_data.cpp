@@ -147,6 +147,12 @@ void check_csv(Checks& checks) {
       checks.report(concat("data.csv.", key), "belongs to format: csv only");
     }
   }
+  const Model& model = checks.config().model;
+  if (csv.uncertain && (!is_csv || model.loss != LossKind::kBinaryCrossEntropy)) {
+    checks.report("data.csv.uncertain",
+                  "belongs to columns of labels: format: csv with model.loss: "
+                  "binary_cross_entropy");
+  }
   if (csv.separator.size() > 1 && csv.separator != "tab") {
     checks.report("data.csv.separator", "must be one character, or tab");
   }
@@ -156,7 +162,7 @@ void check_csv(Checks& checks) {
   } else if (csv.label_separator == csv.separator) {
     checks.report("data.csv.label_separator", "must differ from data.csv.separator");
   }
-  if (const Model& model = checks.config().model; model.loss != LossKind::kBinaryCrossEntropy) {
+  if (model.loss != LossKind::kBinaryCrossEntropy) {
     checks.report("data.csv.label_separator",
                   concat("gives an image several labels, but model.loss: ", spell(model.loss),
                          " takes one; give model.loss: binary_cross_entropy"));

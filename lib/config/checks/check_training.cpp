@@ -43,10 +43,11 @@ void check_restore_best(Checks& checks) {
                        "; set run.best: ", stop->metric));
 }
 
-// The folder data.path of image files may hold a validation split; lib/train checks that.
+// data.path may hold a validation split; lib/train checks that.
 void check_validation(Checks& checks, const char* path) {
   const Data& data = checks.config().data;
-  const bool may_be_found = is_image_format(data.format) && !data.path.empty();
+  const bool finds_splits = is_image_format(data.format) || holds_arrays(data.format);
+  const bool may_be_found = finds_splits && !data.path.empty();
   if (divides_training_samples(data) || data.validation.given() || may_be_found) return;
   checks.report(path,
                 "needs validation samples: give data.validation or "
@@ -63,13 +64,19 @@ void check_plateau(Checks& checks, const ReduceOnPlateauSchedule& plateau) {
   }
 }
 
+// Returns whether the files of the data, a list or arrays, decide how many labels a sample has.
+bool may_have_several_labels(const Config& config) {
+  return config.model.loss == LossKind::kBinaryCrossEntropy &&
+         (config.data.format == DataFormat::kCsv || holds_arrays(config.data.format));
+}
+
 // Rejects the metrics of the other number of labels per image, where the config decides it. The
 // default of run.best is not rejected, because training takes another metric in its place.
 void check_label_metrics(Checks& checks) {
   const Config& config = checks.config();
   const bool is_csv = config.data.format == DataFormat::kCsv;
   const bool are_several = is_csv && !config.data.csv.label_separator.empty();
-  if (is_csv && !are_several) return;
+  if (!are_several && (is_csv || may_have_several_labels(config))) return;
   const std::vector<std::string> of_one{"validation/accuracy", "validation/top_k_accuracy",
                                         "validation/f1_weighted", "validation/balanced_accuracy"};
   const std::vector<std::string> of_several{"validation/f1_micro", "validation/subset_accuracy",
@@ -78,15 +85,15 @@ void check_label_metrics(Checks& checks) {
   const std::vector<std::string>& wrong = are_several ? of_one : of_several;
   const auto check = [&](const char* path, const std::string& metric) {
     if (std::ranges::find(wrong, metric) == wrong.end()) return;
-    checks.report(
-        path, concat("is ", metric,
-                     are_several ? ", which is for one class per image, but "
-                                   "data.csv.label_separator gives several labels; name loss, "
-                                   "f1_macro, f1_micro, subset_accuracy, hamming_loss, auc or "
-                                   "average_precision"
-                                 : ", which is for several labels per image, and only a csv list "
-                                   "of images has them; name loss, accuracy, top_k_accuracy, "
-                                   "f1_macro, f1_weighted, balanced_accuracy or auc"));
+    checks.report(path,
+                  concat("is ", metric,
+                         are_several ? ", which is for one class per image, but "
+                                       "data.csv.label_separator gives several labels; name loss, "
+                                       "f1_macro, f1_micro, subset_accuracy, hamming_loss, auc or "
+                                       "average_precision"
+                                     : ", which is for several labels per image, which a csv list "
+                                       "and arrays may have; name loss, accuracy, top_k_accuracy, "
+                                       "f1_macro, f1_weighted, balanced_accuracy or auc"));
   };
   if (config.run.best != Run{}.best) check("run.best", config.run.best);
   const Train& train = config.train;
@@ -101,12 +108,11 @@ void check_label_metrics(Checks& checks) {
 void check_label_weights(Checks& checks) {
   const Config& config = checks.config();
   const Train& train = config.train;
-  const bool is_csv = config.data.format == DataFormat::kCsv;
-  const bool may_be_several = is_csv && config.model.loss == LossKind::kBinaryCrossEntropy;
+  const bool may_be_several = may_have_several_labels(config);
   if (train.pos_weight && !may_be_several) {
     checks.report("train.pos_weight",
-                  "works with several labels per image only, those of format: csv with model.loss: "
-                  "binary_cross_entropy; give train.class_weight");
+                  "works with several labels per image only, those of format: csv, npz or idx with "
+                  "model.loss: binary_cross_entropy; give train.class_weight");
   }
   const bool are_several = may_be_several && !config.data.csv.label_separator.empty();
   if (are_several && train.class_weight && train.class_weight->balanced) {

@@ -22,6 +22,15 @@ Json to_default(const Node& node) {
   return value.is_discarded() ? Json(node.text) : value;
 }
 
+// Returns the words of a schema; one that is a number in YAML, such as 0, also as a number.
+Json list_words(const Schema& schema) {
+  Json words = schema.words;
+  for (const std::string& word : schema.words) {
+    if (word.find_first_not_of("0123456789") == std::string::npos) words.push_back(std::stoi(word));
+  }
+  return words;
+}
+
 class Writer {
  public:
   // Returns everything that the value accepts, as anyOf.
@@ -94,7 +103,7 @@ std::vector<Json> Writer::forms(const Schema& schema) {
     case Kind::kText:  // any scalar is a text as it is written
       return {{{"type", {"string", "number", "boolean"}}}};
     case Kind::kWord:
-      return {{{"enum", schema.words}}};
+      return {{{"enum", list_words(schema)}}};
     case Kind::kDuration: {
       const std::string units = schema.rule.seconds ? "(step|epoch|second)s?" : "(step|epoch)s?";
       return {{{"type", "string"}, {"pattern", "^[0-9.eE+-]+ +" + units + "$"}}};

@@ -62,6 +62,11 @@ static void fields(FieldVisitor& v, Csv& s) {
     "binary_cross_entropy: one character between the labels of a cell, such as '|'. The labels are "
     "data.classes, or all that occur; an empty cell has none. One label per cell when left out.",
     same());
+  v("uncertain", s.uncertain,
+    "binary_cross_entropy: what a cell of -1 in a column of labels counts as, with which some "
+    "lists "
+    "mark an uncertain label: ignore (unknown), 0 or 1. Such cells are errors when left out.",
+    any());
   v("weight_column", s.weight_column,
     "Name of the column with what the loss of a sample is multiplied by, in training and in "
     "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "

@@ -33,6 +33,9 @@ struct SplitFiles {
   }
 };
 
+// What a cell of -1 in a column of labels counts as: a label that is unknown, absent or present.
+enum class Uncertain { kIgnore, kAbsent, kPresent };
+
 // How the lines of a csv file name an image and its class.
 struct Csv {
   std::string image_column, label_column;  // header names; usual names are recognised when empty
@@ -41,11 +44,7 @@ struct Csv {
   std::string ending;           // appended to every path, such as .png
   std::string weight_column;    // the name in the header of the factor of a sample's loss
   std::string label_separator;  // one character between the labels of a cell; one label when empty
-  // Not a key: true with model.loss: binary_cross_entropy, for which each of the columns of 0 and 1
-  // is a label of its own; otherwise one of them names the class.
-  bool columns_are_labels = false;
-
-  bool may_have_several_labels() const { return columns_are_labels || !label_separator.empty(); }
+  std::optional<Uncertain> uncertain = {};  // cells of -1 are errors when left out
 };
 
 enum class DataFormat {
@@ -120,6 +119,12 @@ enum class FolderAccess { kReadWrite, kReadOnly };
 struct Data {
   // Not a key: kReadOnly for a config that a file records; see parse_recorded_config().
   FolderAccess folders = FolderAccess::kReadWrite;
+  // Not a key: true with model.loss: binary_cross_entropy, for which each of several columns of 0
+  // and 1, of a list or of an array of labels, is a label of its own; otherwise one of them is the
+  // class.
+  bool columns_are_labels = false;
+  // Not a key: model.input, which states that arrays have this shape; empty when left out.
+  std::vector<std::int64_t> stated_shape;
   // Not a key: by key ("data.path"), the other places where relative paths of the config were
   // looked for in vain (config/paths.h), each with its relation: "a/b beside the config".
   std::map<std::string, std::string> missing_beside_file;
@@ -168,6 +173,9 @@ struct Data {
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;
 
+  bool may_have_several_labels() const {
+    return columns_are_labels || !csv.label_separator.empty();
+  }
   const SplitFiles& files(Split split) const {
     return split == Split::kTrain ? train : split == Split::kValidation ? validation : test;
   }
@@ -176,6 +184,8 @@ struct Data {
 // Returns the numbers of data.normalize or data.preprocess.
 Normalize find_normalize(const Data& data);
 bool is_image_format(DataFormat format);
+// Returns whether the files hold arrays, whose labels may be numbers of any kind.
+bool holds_arrays(DataFormat format);
 // Returns whether the validation split is a part of the training samples: a fold, or the share
 // data.validation_split.
 bool divides_training_samples(const Data& data);
@@ -226,6 +236,10 @@ constexpr auto spellings(ValidationSplitOrder) {
 constexpr auto spellings(OnConflict) {
   using enum OnConflict;
   return std::to_array<Spelling<OnConflict>>({{kKeep, "keep"}, {kDrop, "drop"}, {kFirst, "first"}});
+}
+constexpr auto spellings(Uncertain) {
+  using enum Uncertain;
+  return std::to_array<Spelling<Uncertain>>({{kIgnore, "ignore"}, {kAbsent, "0"}, {kPresent, "1"}});
 }
 constexpr auto spellings(Sampling) {
   using enum Sampling;

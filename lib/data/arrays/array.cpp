@@ -32,6 +32,7 @@ Buffer::Buffer(std::size_t size) : size_(size) {
 
 std::size_t size_of(Element element) {
   switch (element) {
+    case Element::kBool:
     case Element::kU8:
     case Element::kI8:
       return 1;
@@ -61,6 +62,8 @@ std::int64_t Array::count() const {
 double Array::at(std::int64_t i) const {
   const std::uint8_t* p = bytes() + static_cast<std::size_t>(i) * size_of(element);
   switch (element) {
+    case Element::kBool:
+      return *p == 0 ? 0 : 1;
     case Element::kU8:
       return *p;
     case Element::kI8:

@@ -38,7 +38,7 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-enum class Element { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF32, kF64 };
+enum class Element { kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF32, kF64 };
 std::size_t size_of(Element element);
 bool is_float(Element element);
 

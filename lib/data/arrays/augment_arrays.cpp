@@ -46,6 +46,7 @@ class AugmentedArrays final : public Dataset {
   }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
   std::int32_t label_at(std::int64_t index) const override { return base_->label_at(index); }
+  LabelSet label_set_at(std::int64_t index) const override { return base_->label_set_at(index); }
   float weight_at(std::int64_t index) const override { return base_->weight_at(index); }
   // Random changes do not change the identity of the samples.
   std::string fingerprint() const override { return base_->fingerprint(); }

@@ -1,11 +1,13 @@
 #include "data/arrays/memory_dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/numbers/finite.h"
 #include "base/text.h"
 #include "data/arrays/array.h"
 #include "data/samples/splits.h"
@@ -24,7 +26,8 @@ Shape shape_of(const Array& images) {
                          " or [n, features]. Are images and labels swapped?"));
 }
 
-// Keeps bytes and float32, and converts every other type to float32.
+// Keeps bytes and float32, and converts every other type to float32: booleans are 0 and 1, which
+// bytes, of which 255 is white, are not.
 Array as_image(Array images) {
   if (images.element == Element::kU8 || images.element == Element::kF32) return images;
   const std::int64_t count = images.count();
@@ -53,7 +56,9 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
       image_bytes_(spec_.image_bytes()) {
   if (size() == 0) throw DataError(images_.source, "contains no images");
   if (image_bytes_ == 0) throw DataError(images_.source, "contains images without pixels");
-  const auto& d = labels.dims;
+  // [n, 1, 1] and [n, 1, targets] are common, too.
+  std::vector<std::int64_t>& d = labels.dims;
+  if (d.size() > 2) d.erase(std::remove(d.begin() + 1, d.end(), 1), d.end());
   if (d.empty() || d.size() > 2 || (d.size() == 2 && d[1] < 1)) {
     throw DataError(labels.source,
                     concat("has ", d.size(), " dimensions; labels need [n] (class indices) or ",
@@ -117,6 +122,44 @@ std::string MemoryDataset::content_key() const {
   return concat(fingerprint(), " all ", to_hex(crc32c({images_.bytes(), bytes})));
 }
 
+LabelSet MemoryDataset::label_set_at(std::int64_t index) const {
+  return label_sets_ ? label_sets_->at(set_indices_[index]) : LabelSet{};
+}
+
+bool MemoryDataset::has_columns_of_labels() const {
+  return spec_.label_width > 1 && std::ranges::all_of(targets_, [](float target) {
+           return target == 0 || target == 1 || std::isnan(target);
+         });
+}
+
+void MemoryDataset::take_columns_as_labels() {
+  spec_.label_kind = LabelKind::kMultiLabel;
+  label_sets_ = std::make_unique<LabelSets>(spec_.label_width);
+  const float* target = targets_.data();
+  for (std::int64_t i = 0; i < size(); ++i) {
+    std::vector<std::int32_t> present, unknown;
+    for (std::int32_t label = 0; label < spec_.label_width; ++label, ++target) {
+      if (std::isnan(*target)) {
+        unknown.push_back(label);
+      } else if (*target > 0) {
+        present.push_back(label);
+      }
+    }
+    set_indices_.push_back(label_sets_->add(std::move(present), std::move(unknown)));
+  }
+}
+
+void MemoryDataset::check_shares() const {
+  const auto other =
+      std::ranges::find_if(targets_, [](float target) { return target < 0 || target > 1; });
+  if (other == targets_.end()) return;
+  throw DataError(label_source_,
+                  concat("the label of sample ", (other - targets_.begin()) / spec_.label_width,
+                         " (from 0) holds ", *other,
+                         "; binary_cross_entropy takes 0 and 1, numbers between them, or, among "
+                         "several labels per sample, NaN for an unknown label"));
+}
+
 std::int64_t MemoryDataset::max_label() const {
   if (indices_.empty()) return -1;
   const auto largest = std::ranges::max_element(indices_);
@@ -134,6 +177,36 @@ void MemoryDataset::check_labels(std::int64_t num_classes) const {
                     concat("sample ", i, " has the label ", indices_[i], ", but there are ",
                            num_classes, " classes (0 to ", num_classes - 1,
                            "); set data.num_classes or data.classes to the classes of the files"));
+  }
+}
+
+void MemoryDataset::check_finite(const std::string& split) const {
+  const auto check = [&](const std::string& source, const char* what, const std::uint8_t* values,
+                         std::size_t width) {
+    std::vector<float> row(width);
+    std::int64_t first = -1, count = 0;
+    for (std::int64_t i = 0; i < size(); ++i) {
+      // The elements of a file may not be aligned.
+      std::memcpy(row.data(), values + static_cast<std::size_t>(i) * width * sizeof(float),
+                  width * sizeof(float));
+      if (all_finite(row)) continue;
+      if (count++ == 0) first = i;
+    }
+    if (count == 0) return;
+    throw DataError(source,
+                    concat(what, "sample ", first, " (from 0)",
+                           split.empty() ? "" : concat(" of the ", split), " holds NaN or infinity",
+                           count == 1 ? "; correct or remove it"
+                                      : concat(", as do ", count - 1, " more of the ", size(),
+                                               " samples; correct or remove them"),
+                           " (numpy.isfinite finds such values)"));
+  };
+  if (spec_.image_type == DType::kFloat32) {
+    check(images_.source, "", images_.bytes(), image_bytes_ / sizeof(float));
+  }
+  if (!targets_.empty() && !spec_.is_multi_label()) {  // NaN is an unknown label
+    check(label_source_, "the label of ", reinterpret_cast<const std::uint8_t*>(targets_.data()),
+          spec_.label_width);
   }
 }
 

@@ -1,7 +1,6 @@
 // An .npz file is a zip archive of .npy members.
 #include "data/arrays/npz.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -17,9 +16,9 @@ namespace {
 
 Element find_element(std::string_view code, const std::string& source) {
   constexpr std::pair<std::string_view, Element> kCodes[] = {
-      {"u1", Element::kU8},  {"b1", Element::kU8},  {"i1", Element::kI8},  {"u2", Element::kU16},
-      {"i2", Element::kI16}, {"u4", Element::kU32}, {"i4", Element::kI32}, {"u8", Element::kU64},
-      {"i8", Element::kI64}, {"f4", Element::kF32}, {"f8", Element::kF64}};
+      {"u1", Element::kU8},  {"b1", Element::kBool}, {"i1", Element::kI8},  {"u2", Element::kU16},
+      {"i2", Element::kI16}, {"u4", Element::kU32},  {"i4", Element::kI32}, {"u8", Element::kU64},
+      {"i8", Element::kI64}, {"f4", Element::kF32},  {"f8", Element::kF64}};
   for (const auto& [name, element] : kCodes) {
     if (code == name) return element;
   }
@@ -83,12 +82,6 @@ Array read_npz(const Path& path, const std::string& name) {
     held += (held.empty() ? "" : ", ") + array_name(member);
   }
   throw DataError(source, concat("does not contain the array '", name, "', but ", held));
-}
-
-std::string find_array_name(const std::vector<std::string>& held,
-                            const std::vector<std::string>& names) {
-  const auto found = std::find_first_of(names.begin(), names.end(), held.begin(), held.end());
-  return found == names.end() ? "" : *found;
 }
 
 }  // namespace trainer::data

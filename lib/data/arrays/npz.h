@@ -16,8 +16,5 @@ bool is_zip(const Path& path);
 std::vector<std::string> npz_names(const Path& path);
 
 Array read_npz(const Path& path, const std::string& name);
-// Returns the first of `names` that is in `held`; "" if none is.
-std::string find_array_name(const std::vector<std::string>& held,
-                            const std::vector<std::string>& names);
 
 }  // namespace trainer::data

@@ -1,6 +1,7 @@
 #include "data/arrays/open_arrays.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -12,6 +13,7 @@
 #include "data/arrays/idx.h"
 #include "data/arrays/memory_dataset.h"
 #include "data/arrays/npz.h"
+#include "data/arrays/split_arrays.h"
 #include "data/arrays/synthetic.h"
 #include "data/open.h"
 
@@ -20,6 +22,8 @@ namespace {
 
 using Opened = std::unique_ptr<MemoryDataset>;
 
+constexpr std::size_t kMaxArrayNames = 12;  // names of arrays in a message
+
 [[noreturn]] void throw_missing(const Path& path, Split split) {
   throw DataError(path.string(),
                   concat("no such file, needed for the ", to_string(split),
@@ -27,6 +31,33 @@ using Opened = std::unique_ptr<MemoryDataset>;
                          "datasets/fashion_mnist.sh), or name the folder that holds it with "
                          "data.path or the variable that the config uses (MNIST_DIR, "
                          "FASHION_MNIST_DIR)"));
+}
+
+// Returns the starts of the names of a split's files, the usual one first.
+std::vector<std::string> idx_prefixes(Split split) {
+  switch (split) {
+    case Split::kTrain:
+      return {"train"};
+    case Split::kValidation:
+      return {"validation", "valid", "val", "dev"};
+    case Split::kTest:
+      return {"t10k", "test"};
+  }
+  return {};
+}
+
+struct IdxFiles {
+  Path images, labels;
+};
+
+// Returns the files of a split in a folder; empty paths for files that are not there.
+IdxFiles find_idx_files(const Path& folder, Split split) {
+  IdxFiles files;
+  for (const std::string& prefix : idx_prefixes(split)) {
+    if (files.images.empty()) files.images = find_idx(folder, prefix + "-images", "idx3-ubyte");
+    if (files.labels.empty()) files.labels = find_idx(folder, prefix + "-labels", "idx1-ubyte");
+  }
+  return files;
 }
 
 Opened open_idx_split(const config::Data& config, Split split) {
@@ -41,17 +72,15 @@ Opened open_idx_split(const config::Data& config, Split split) {
     }
     return std::make_unique<MemoryDataset>(read_idx(files.images), read_idx(files.labels));
   }
-  // MNIST does not have a validation set: it is only searched for in a folder of its own.
-  if (split == Split::kValidation && files.path.empty()) return nullptr;
   const Path folder = files.path.empty() ? config.path : files.path;
   if (folder.empty()) {
     if (split != Split::kTrain) return nullptr;
     throw ConfigError(config.loc, "data: give `path`, or `images` and `labels` of `train`");
   }
-  const std::string prefix = split == Split::kTest ? "t10k" : to_string(split);
-  const Path images = find_idx(folder, prefix + "-images", "idx3-ubyte");
-  const Path labels = find_idx(folder, prefix + "-labels", "idx1-ubyte");
-  if (images.empty() && labels.empty() && split == Split::kTest && !files.given()) return nullptr;
+  const auto [images, labels] = find_idx_files(folder, split);
+  const std::string prefix = idx_prefixes(split).front();
+  const bool is_needed = split == Split::kTrain || files.given();
+  if (images.empty() && labels.empty() && !is_needed) return nullptr;
   if (images.empty()) throw_missing(folder / (prefix + "-images-idx3-ubyte[.gz]"), split);
   if (labels.empty()) throw_missing(folder / (prefix + "-labels-idx1-ubyte[.gz]"), split);
   return std::make_unique<MemoryDataset>(read_idx(images), read_idx(labels));
@@ -66,7 +95,19 @@ Opened open_digits_split(const config::Data& config, Split split) {
   return std::make_unique<MemoryDataset>(std::move(drawn.images), std::move(drawn.labels));
 }
 
-// In an .npz file of all splits, arrays are named as by keras.datasets.
+// Returns the arrays of a split of an .npz file that holds `held`: those that the config names, or
+// those with names of the split.
+SplitArrays choose_arrays(const config::Data& config, Split split, const std::string& path,
+                          const std::vector<std::string>& held) {
+  const config::SplitFiles& files = config.files(split);
+  SplitArrays arrays{files.images, files.labels};
+  if (!arrays.images.empty() && !arrays.labels.empty()) return arrays;
+  const SplitArrays found = find_split_arrays(path, held, split, !files.path.empty());
+  if (arrays.images.empty()) arrays.images = found.images;
+  if (arrays.labels.empty()) arrays.labels = found.labels;
+  return arrays;
+}
+
 Opened open_npz_split(const config::Data& config, Split split) {
   const config::SplitFiles& files = config.files(split);
   const std::string path = files.path.empty() ? config.path : files.path;
@@ -83,28 +124,37 @@ Opened open_npz_split(const config::Data& config, Split split) {
     }
     return std::make_unique<MemoryDataset>(read_npy(files.images), read_npy(files.labels));
   }
-  if (split == Split::kValidation && !files.given()) return nullptr;
   if (!std::filesystem::exists(path)) throw_missing(path, split);
   const std::vector<std::string> held = npz_names(path);
-  const std::string suffix = to_string(split);
-  std::vector<std::string> image_names{"x_" + suffix, suffix + "_images"};
-  std::vector<std::string> label_names{"y_" + suffix, suffix + "_labels"};
-  if (!files.path.empty()) {
-    image_names.insert(image_names.end(), {"images", "x"});
-    label_names.insert(label_names.end(), {"labels", "y"});
-  }
-  const std::string images =
-      files.images.empty() ? find_array_name(held, image_names) : files.images;
-  const std::string labels =
-      files.labels.empty() ? find_array_name(held, label_names) : files.labels;
-  if (images.empty() && labels.empty() && split == Split::kTest && !files.given()) return nullptr;
+  const auto [images, labels] = choose_arrays(config, split, path, held);
+  const bool is_needed = split == Split::kTrain || files.given();
+  if (images.empty() && labels.empty() && !is_needed) return nullptr;
   if (images.empty() || labels.empty()) {
+    const std::string name = to_string(split);
     throw DataError(
-        path, concat("does not contain the arrays ", image_names[0], " and ", label_names[0],
-                     " of the ", suffix, " split, but ", join(held), ". Name the arrays with data.",
-                     suffix, ".images and data.", suffix, ".labels"));
+        path, concat("does not contain the arrays x_", name, " and y_", name, " of the ", name,
+                     " split, but ", join_first(held, kMaxArrayNames),
+                     ". Name the arrays with data.", name, ".images and data.", name, ".labels"));
   }
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
+}
+
+// Returns a line on the arrays of the file data.path that no split uses; "" if there are none.
+std::string describe_unused_arrays(const config::Data& config) {
+  std::vector<std::string> unused = npz_names(config.path);
+  const std::vector<std::string> held = unused;
+  for (const Split split : kSplits) {
+    const bool is_replaced =
+        split == Split::kValidation && config::divides_training_samples(config);
+    if (is_replaced || !config.files(split).path.empty()) continue;
+    const SplitArrays used = choose_arrays(config, split, config.path, held);
+    std::erase(unused, used.images);
+    std::erase(unused, used.labels);
+  }
+  if (unused.empty()) return "";
+  return concat(printable(config.path),
+                ": not used: ", printable(join_first(unused, kMaxArrayNames)),
+                "; to use an array, name it with data.SPLIT.images or data.SPLIT.labels");
 }
 
 // Returns the files of a split with the names of CIFAR: data_batch_1.bin ... and test_batch.bin, or
@@ -182,6 +232,21 @@ Parts open_parts(const config::Data& config, const std::set<Split>& wanted, Open
   return parts;
 }
 
+// Makes columns of 0 and 1 labels of their own, if all parts have them.
+void take_label_columns(const Parts& parts) {
+  const std::array<MemoryDataset*, 3> all{parts.train.get(), parts.validation.get(),
+                                          parts.test.get()};
+  const auto has_columns = [](const MemoryDataset* part) {
+    return part == nullptr || part->has_columns_of_labels();
+  };
+  const bool have_columns = std::ranges::all_of(all, has_columns);
+  for (MemoryDataset* const part : all) {
+    if (part == nullptr) continue;
+    part->check_shares();
+    if (have_columns) part->take_columns_as_labels();
+  }
+}
+
 std::int64_t count_classes(const config::Data& config, const MemoryDataset& first) {
   const auto named = std::ssize(config.classes);
   if (config.num_classes && named > 0 && *config.num_classes != named) {
@@ -210,6 +275,24 @@ void check_alike(const Dataset& one, const Dataset& other, const std::string& na
              " ", to_string(first.image_type), " with ", first.label_width));
 }
 
+// Throws ConfigError for images of 1 to 4 rows and more columns and channels, which are likely
+// [channels, height, width], unless model.input states this shape.
+void check_channel_order(const config::Data& config, const Shape& image) {
+  constexpr std::int64_t kMaxChannels = 4;
+  const bool is_likely =
+      image[0] <= kMaxChannels && image[1] > kMaxChannels && image[2] > kMaxChannels;
+  if (!is_likely || config.stated_shape == image.dims()) return;
+  throw ConfigError(
+      config.loc,
+      concat("data: the images of ", config.path.empty() ? "the arrays" : printable(config.path),
+             " are ", to_string(image), ", which looks like channels first, but the order is ",
+             "[height, width, channels]: save images.transpose(0, 2, 3, 1) (NumPy). If the images "
+             "are ",
+             image[0], image[0] == 1 ? " row" : " rows", " of ", image[1], " pixels with ",
+             image[2], " channels, state it with model.input: [", image[0], ", ", image[1], ", ",
+             image[2], "]"));
+}
+
 void open_arrays(const config::Data& config, const std::set<Split>& wanted, OpenSplit open_split,
                  Datasets& result) {
   Parts parts = open_parts(config, wanted, open_split);
@@ -217,11 +300,14 @@ void open_arrays(const config::Data& config, const std::set<Split>& wanted, Open
                                : parts.validation ? parts.validation.get()
                                                   : parts.test.get();
   if (first == nullptr) return;
+  check_channel_order(config, first->spec().image_shape);
+  if (config.columns_are_labels) take_label_columns(parts);
   result.num_classes = count_classes(config, *first);
   const auto check = [&](const Opened& part, Split split) {
     if (part == nullptr) return;
     check_alike(*first, *part, to_string(split), config.path.empty() ? "data" : config.path);
     part->check_labels(result.num_classes);
+    part->check_finite(concat(to_string(split), " split"));
   };
   check(parts.train, Split::kTrain);
   check(parts.validation, Split::kValidation);
@@ -239,6 +325,20 @@ void open_idx(const config::Data& config, const std::set<Split>& wanted, Dataset
 
 void open_npz(const config::Data& config, const std::set<Split>& wanted, Datasets& result) {
   open_arrays(config, wanted, open_npz_split, result);
+  if (config.path.empty() || !wanted.contains(Split::kTrain)) return;
+  if (std::string unused = describe_unused_arrays(config); !unused.empty()) {
+    result.notices.push_back(Notice::note(std::move(unused)));
+  }
+}
+
+bool has_validation_arrays(const config::Data& config) {
+  if (config.path.empty() || !std::filesystem::exists(config.path)) return false;
+  constexpr Split kSplit = Split::kValidation;
+  if (config.format == config::DataFormat::kNpz) {
+    return !choose_arrays(config, kSplit, config.path, npz_names(config.path)).images.empty();
+  }
+  return config.format == config::DataFormat::kIdx &&
+         !find_idx_files(config.path, kSplit).images.empty();
 }
 
 void open_cifar(const config::Data& config, const std::set<Split>& wanted, Datasets& result) {

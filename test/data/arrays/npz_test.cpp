@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -149,6 +150,7 @@ TEST_CASE("read_npy: unsupported files, an error with the reason") {
   refuses(npy_bytes("<f4", "(5,)", Bytes(16)), "truncated");
   refuses(npy_bytes("<c8", "(2,)", Bytes(16)), "'c8'");
   refuses(npy_bytes("<U10", "(2,)", Bytes(80)), "unknown type");
+  refuses(npy_bytes("|O", "(2,)", Bytes(80)), "contains Python objects (pickled)");
   refuses(npy_bytes("<f4", "2", Bytes(8)), "shape");
   Bytes cut = npy_bytes("|u1", "(2,)", ramp(2));
   cut.resize(40);
@@ -269,6 +271,128 @@ TEST_CASE("open_datasets: a label far above the number of samples, an error") {
                        doctest::Contains("sample 1 has the label 151521030, which would make "
                                          "151521031 classes of 2 samples"),
                        DataError);
+}
+
+TEST_CASE("open_datasets finds the splits of an NPZ file by the names of its arrays") {
+  const TemporaryFolder folder;
+  const Bytes images = npy_bytes("|u1", "(4, 2, 2)", ramp(16)),
+              labels = npy_bytes("|u1", "(4, 1)", {0, 1, 0, 1});
+  config::Data config;
+  config.format = config::DataFormat::kNpz;
+  const auto open = [&](const std::vector<std::string>& names) {
+    std::vector<Member> members;
+    for (const std::string& name : names) {
+      const bool is_image = name.find('x') == 0 || name.find("mages") != std::string::npos;
+      members.push_back({name + ".npy", is_image ? images : labels});
+    }
+    config.path = write(folder, "a.npz", zip_bytes(members)).string();
+    return open_datasets(config, 1);
+  };
+  const auto note = [&](const Datasets& sets) {
+    return sets.notices.empty() ? "" : sets.notices.at(0).text;
+  };
+  for (const std::string name : {"val", "valid", "dev", "validation"}) {
+    INFO(name);
+    const Datasets med = open({"train_images", "train_labels", name + "_images", name + "_labels",
+                               "test_images", "test_labels"});
+    CHECK((med.train && med.validation && med.test));
+    CHECK(note(med) == "");
+    CHECK(has_validation(config));
+    CHECK(open({"x_train", "y_train", "x_" + name, "y_" + name}).validation);
+  }
+  CHECK(open({"trainImages", "trainLabels", "images_test", "labels_test"}).test);
+  const Datasets spare = open({"x_train", "y_train", "train_images", "mean"});
+  CHECK(!spare.validation);
+  CHECK(!has_validation(config));
+  CHECK(spare.notices.at(0).kind == Notice::Kind::kNote);
+  CHECK(note(spare) == config.path +
+                           ": not used: train_images, mean; to use an array, name it "
+                           "with data.SPLIT.images or data.SPLIT.labels");
+  CHECK_THROWS_WITH_AS(open({"x_train", "y_train", "val_images", "valid_images", "y_val"}),
+                       doctest::Contains("contains the arrays val_images, valid_images for the "
+                                         "images of the validation split; name one of them with "
+                                         "data.validation.images"),
+                       DataError);
+  config.validation_split = 0.5;
+  const Datasets divided = open({"x_train", "y_train", "x_val", "y_val"});
+  CHECK(divided.validation->size() == 2);
+  CHECK(note(divided).find("not used: x_val, y_val") != std::string::npos);
+}
+
+TEST_CASE("open_datasets takes columns of 0 and 1 as labels of their own") {
+  const TemporaryFolder folder;
+  config::Data config;
+  config.format = config::DataFormat::kNpz;
+  config.columns_are_labels = true;
+  const auto open = [&](const Bytes& labels) {
+    const Bytes images = npy_bytes("|u1", "(2, 2, 2)", ramp(8));
+    config.path =
+        write(folder, "a.npz", zip_bytes({{"x_train.npy", images}, {"y_train.npy", labels}}))
+            .string();
+    return open_datasets(config, 1);
+  };
+  const auto floats = [](const std::vector<float>& values) {
+    Bytes bytes;
+    for (const float value : values) put(bytes, value);
+    return npy_bytes("<f4", "(2, 2)", bytes);
+  };
+  const Datasets sets = open(npy_bytes("|u1", "(2, 3)", {1, 0, 1, 0, 1, 0}));
+  REQUIRE(sets.train->spec().is_multi_label());
+  CHECK(sets.num_classes == 3);
+  const auto present = [](const Datasets& data, std::int64_t sample) {
+    const auto labels = data.train->label_set_at(sample).present;
+    return std::vector<std::int32_t>(labels.begin(), labels.end());
+  };
+  CHECK(present(sets, 0) == std::vector<std::int32_t>{0, 2});
+  CHECK(present(sets, 1) == std::vector<std::int32_t>{1});
+  const Datasets unknown = open(floats({1, std::nanf(""), 0, 1}));
+  REQUIRE(unknown.train->spec().is_multi_label());
+  CHECK(unknown.train->label_set_at(0).unknown[0] == 1);
+  CHECK(open(floats({0.25f, 1, 0, 1})).train->spec().label_kind == LabelKind::kTargets);
+  CHECK(open(npy_bytes("|u1", "(2, 1)", {0, 1})).train->spec().label_is_index());
+  CHECK(open(npy_bytes("|u1", "(2, 1, 3)", Bytes(6))).train->spec().is_multi_label());
+  CHECK_THROWS_WITH_AS(open(npy_bytes("|i1", "(2, 2)", {0, 1, 255, 1})),
+                       doctest::Contains("a.npz:y_train: the label of sample 1 (from 0) holds -1; "
+                                         "binary_cross_entropy takes 0 and 1"),
+                       DataError);
+  config.columns_are_labels = false;  // other losses
+  CHECK(open(npy_bytes("|u1", "(2, 3)", {1, 0, 1, 0, 1, 0})).train->spec().label_kind ==
+        LabelKind::kTargets);
+}
+
+TEST_CASE("open_datasets rejects images that look like channels first unless the shape is stated") {
+  const TemporaryFolder folder;
+  config::Data config;
+  config.format = config::DataFormat::kNpz;
+  config.train.images = write(folder, "x.npy", npy_bytes("|u1", "(2, 3, 5, 6)", Bytes(180)));
+  config.train.labels = write(folder, "y.npy", npy_bytes("|u1", "(2,)", {0, 1}));
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1),
+                       doctest::Contains("are [3, 5, 6], which looks like channels first, but the "
+                                         "order is [height, width, channels]: save "
+                                         "images.transpose(0, 2, 3, 1) (NumPy)"),
+                       ConfigError);
+  config.stated_shape = {5, 6, 3};
+  CHECK_THROWS_AS(open_datasets(config, 1), ConfigError);
+  config.stated_shape = {3, 5, 6};
+  CHECK(open_datasets(config, 1).image_shape == Shape{3, 5, 6});
+  config.stated_shape = {};
+  write(folder, "x.npy", npy_bytes("|u1", "(2, 5, 6, 3)", Bytes(180)));
+  CHECK(open_datasets(config, 1).image_shape == Shape{5, 6, 3});
+}
+
+TEST_CASE("open_datasets reads True as 1") {
+  const TemporaryFolder folder;
+  config::Data config;
+  config.format = config::DataFormat::kNpz;
+  config.train.images = write(folder, "x.npy", npy_bytes("|b1", "(2, 1, 2)", {0, 1, 1, 0}));
+  config.train.labels = write(folder, "y.npy", npy_bytes("|b1", "(2,)", {1, 0}));
+  const Datasets sets = open_datasets(config, 1);
+  REQUIRE(sets.image_type == DType::kFloat32);
+  std::array<float, 2> image{};
+  std::int32_t label = 0;
+  sets.train->get(0, image.data(), &label);
+  CHECK(image == std::array<float, 2>{0, 1});
+  CHECK(label == 1);
 }
 
 }  // namespace trainer::data

@@ -107,6 +107,43 @@ TEST_CASE("csv: a header without usual names is reported with the keys that name
   CHECK(folder.read("x/x_0.ppm,species\nx/x_1.ppm,label\n") == "label, species: 1 0");
 }
 
+TEST_CASE("csv: a header beside images without their ending is reported with all keys") {
+  Folder folder;
+  write_image(folder.files.path() / "img" / "im_0.png", 8, 6, 0);
+  write_image(folder.files.path() / "img" / "im_1.png", 8, 6, 1);
+  const std::string error =
+      ":1: looks like a header: 'id' is not an image, but 'im_0' of line 2 is. Name the columns "
+      "with data.csv: {image_column: id, label_column: breed, ";
+  const std::string root = (folder.files.path() / "img").string();
+  const std::string list = "id,breed\nim_0,pug\nim_1,boxer\n";
+  CHECK(folder.read(list) == concat(error, "root: ", root, ", ending: .png}"));
+  folder.config.csv.root = root;
+  CHECK(folder.read(list) == concat(error, "ending: .png}"));
+  folder.config.csv.image_column = "id";
+  folder.config.csv.label_column = "breed";
+  folder.config.csv.ending = ".png";
+  CHECK(folder.read(list) == "boxer, pug: 1 0");
+}
+
+TEST_CASE("csv: two usual names of classes are an error, and a coordinate y is not a class") {
+  const Folder folder;
+  CHECK(folder.read("image,x,y,Target\nx/x_0.ppm,3,4,1\nx/x_1.ppm,5,6,0\n") == "0, 1: 1 0");
+  CHECK(folder.read("image,x,y\nx/x_0.ppm,3,4\nx/x_1.ppm,5,6\n")
+            .starts_with(":1: which of the columns image, x, y is the class?"));
+  CHECK(folder.read("image,age,y\nx/x_0.ppm,3,4\nx/x_1.ppm,5,6\n") == "4, 6: 0 1");
+  CHECK(folder.read("image,class,label\nx/x_0.ppm,3,cat\nx/x_1.ppm,5,dog\n") ==
+        ":1: the columns class and label have usual names of classes; name the one to use with "
+        "data.csv: {label_column: class}");
+}
+
+TEST_CASE("csv: columns of 0 and 1 come before a usual name among them") {
+  const Folder folder;
+  CHECK(folder.read("image,normal,target,mass\nx/x_0.ppm,1,0,0\nx/x_1.ppm,0,1,0\n"
+                    "x/x_2.ppm,0,0,1\n") == "normal, target, mass: 0 1 2");
+  // These are facts beside a class: their 1s do not divide the rows.
+  CHECK(folder.read("image,smoker,target\nx/x_0.ppm,1,0\nx/x_1.ppm,1,1\n") == "0, 1: 0 1");
+}
+
 TEST_CASE("csv: numbers are classes in the order of their values") {
   const Folder folder;
   const auto numbers = [&](const std::vector<std::string>& all) {

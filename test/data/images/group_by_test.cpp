@@ -80,7 +80,7 @@ TEST_CASE("group_by: validation_split keeps groups whole, in every process alike
   }
   const Datasets without = open_datasets(plain, 1);
   CHECK(!shared(find_persons(*without.train), find_persons(*without.validation)).empty());
-  CHECK(without.group_notices.empty());
+  CHECK(without.notices.empty());
 }
 
 TEST_CASE("group_by: training reports the groups, and the shares asked for and reached") {
@@ -88,8 +88,8 @@ TEST_CASE("group_by: training reports the groups, and the shares asked for and r
   write_persons(folder.files.path() / "train", 30);
   write_image(folder.files.path() / "train/well/scan.ppm", 5, 5, 1);
   const Datasets sets = open_datasets(folder.config, 1);
-  REQUIRE(sets.group_notices.size() == 1);
-  const Notice& notice = sets.group_notices[0];
+  REQUIRE(sets.notices.size() == 1);
+  const Notice& notice = sets.notices[0];
   CHECK(notice.kind == Notice::Kind::kNote);
   INFO(notice.text);
   CHECK(contains(notice.text, " files in 30 groups, and 1 file that is a group of its own; "));
@@ -113,15 +113,15 @@ TEST_CASE("group_by: groups in the folders of two splits, a leak and a warning")
   write_persons(folder.files.path() / "train", 10);
   write_persons(folder.files.path() / "test", 4, 5);
   CHECK(check_images(folder.config, 1, "").clean());
-  CHECK(open_datasets(folder.config, 1).group_notices.size() == 1);
+  CHECK(open_datasets(folder.config, 1).notices.size() == 1);
   write_image(folder.files.path() / "test/ill/person2_other.ppm", 5, 5, 12345);
   const Datasets sets = open_datasets(folder.config, 1);
   const DataCheck check = check_images(folder.config, 1, "");
   // Person 2 is in the training part or in the validation part of the training samples.
   const bool is_trained = find_persons(*sets.train).contains("person2");
-  REQUIRE(sets.group_notices.size() == 2);
-  CHECK(sets.group_notices[1].kind == Notice::Kind::kWarning);
-  CHECK(contains(sets.group_notices[1].text,
+  REQUIRE(sets.notices.size() == 2);
+  CHECK(sets.notices[1].kind == Notice::Kind::kWarning);
+  CHECK(contains(sets.notices[1].text,
                  "1 group is in the train split and in the test split, e.g. person2"));
   REQUIRE(check.shared_groups.size() == 1);
   CHECK(contains(check.shared_groups[0],
@@ -199,7 +199,7 @@ TEST_CASE("group_by: a column of a csv list") {
   };
   CHECK(shared(patients(*sets.train), patients(*sets.validation)).empty());
   CHECK(sets.train->size() + sets.validation->size() == 60);
-  CHECK(contains(sets.group_notices.at(0).text, "and 1 file that is a group of its own"));
+  CHECK(contains(sets.notices.at(0).text, "and 1 file that is a group of its own"));
   CHECK(check_images(folder.config, 1, "").clean());
 
   folder.config.group_by = "person";

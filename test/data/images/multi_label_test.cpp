@@ -38,7 +38,7 @@ struct Folder {
     for (int i = 0; i < 6; ++i) write_image(files.path() / concat("x_", i, ".ppm"), 8, 6, i);
     config.format = config::DataFormat::kCsv;
     config.train.path = (files.path() / "train.csv").string();
-    config.csv.columns_are_labels = true;
+    config.columns_are_labels = true;
   }
 
   // Writes a list of the images in order, one per row of `cells`.
@@ -93,15 +93,33 @@ TEST_CASE("csv: columns of 0 and 1 are labels, empty cells and NaN are unknown")
         "mass, edema: 01 11");
   // Each row has one label, which is still one of several.
   CHECK(folder.read("image,a,b,c", {"1,0,0", "0,1,0", "0,0,1"}) == "a, b, c: 100 010 001");
-  CHECK(folder.read("image,mass,edema", {"0,1", "1,-1", "0,0"}) ==
-        ":3: the column 'edema' has -1 beside 0 and 1; write 0, 1 or nothing (unknown) in its "
-        "place, or name the columns of labels in data.classes");
+  CHECK(
+      folder.read("image,mass,edema", {"0,1", "1,-1", "0,0"}) ==
+      ":3: the column 'edema' has -1 beside 0 and 1; give data.csv.uncertain: ignore (unknown), 0 "
+      "or 1 for what it counts as, or name the columns of labels in data.classes");
   Folder one;
-  one.config.csv.columns_are_labels = false;
+  one.config.columns_are_labels = false;
   CHECK(one.read("image,mass,edema", {"0,1", "1,1"}) ==
         ":3: has 2 labels, mass, edema; without model.loss: binary_cross_entropy an image has one "
         "label. Give this loss for several labels per image, or name the column of labels with "
         "data.csv: {label_column: ...}");
+}
+
+TEST_CASE("csv: data.csv.uncertain decides what -1 counts as") {
+  Folder folder;
+  const std::vector<std::string> rows{"-1,-1,1", "40,1,-1.0", "41,0,"};
+  using enum config::Uncertain;
+  for (const auto& [uncertain, labels] :
+       {std::pair{kIgnore, "mass, edema: ?1 1? 0?"}, std::pair{kAbsent, "mass, edema: 01 10 0?"},
+        std::pair{kPresent, "mass, edema: 11 11 0?"}}) {
+    folder.config.csv.uncertain = uncertain;
+    CHECK(folder.read("image,age,mass,edema", rows) == labels);
+  }
+  folder.config.csv.uncertain.reset();
+  folder.config.classes = {"mass", "edema"};
+  CHECK(folder.read("image,age,mass,edema", rows) ==
+        ":2: the cell '-1' of the label 'mass' is not 0, 1 or empty (unknown); give "
+        "data.csv.uncertain: ignore (unknown), 0 or 1 for what -1 counts as");
 }
 
 TEST_CASE("csv: data.classes chooses the columns of labels and their order") {

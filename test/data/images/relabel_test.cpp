@@ -221,7 +221,7 @@ TEST_CASE("data.relabel: images with several labels are rejected") {
   photos.config.format = config::DataFormat::kCsv;
   photos.config.path = "";
   photos.config.train.path = (photos.files.path() / "train.csv").string();
-  photos.config.csv.columns_are_labels = true;
+  photos.config.columns_are_labels = true;
   CHECK(contains(photos.find_error("train/cat/1.ppm,red\n"),
                  "data.relabel works with one class per image, but the images of "));
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "data/images/listing/labels.h"
+#include "data/images/listing/missing_files.h"
 
 namespace trainer::data {
 namespace {
@@ -26,8 +28,9 @@ using Cells = std::vector<std::string>;
 const Cells kImageColumns{"path",      "file",     "filename",   "file_name", "filepath",
                           "file_path", "image",    "image_path", "image_id",  "image_name",
                           "img",       "img_path", "id_code"};
-const Cells kLabelColumns{"label",      "class",    "target",   "category", "diagnosis",
-                          "class_name", "class_id", "label_id", "y"};
+// "y" is among them only in a list without "x", beside which it is a coordinate.
+const Cells kLabelColumns{"label",     "class",      "target",   "category",
+                          "diagnosis", "class_name", "class_id", "label_id"};
 // "weight" alone is not among them: it may describe the object in the image.
 const Cells kWeightColumns{"sample_weight"};
 
@@ -73,13 +76,51 @@ std::size_t find_column(const std::string& path, const Cells& header, const std:
   fail_at(path, 1, concat("there is no column '", name, "'; the columns are ", join(header)));
 }
 
+// Returns the columns with usual names of labels.
+std::vector<std::size_t> find_usual_labels(const Cells& header) {
+  std::vector<std::size_t> found;
+  std::optional<std::size_t> y;
+  bool has_x = false;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const std::string name = to_lower(header[i]);
+    if (contains(kLabelColumns, name)) found.push_back(i);
+    if (name == "y" && !y) y = i;
+    has_x = has_x || name == "x";
+  }
+  if (found.empty() && y && !has_x) found.push_back(*y);
+  return found;
+}
+
 bool is_zero(const std::string& cell) { return cell == "0" || cell == "0.0"; }
 bool is_one(const std::string& cell) { return cell == "1" || cell == "1.0"; }
+bool is_minus_one(const std::string& cell) { return cell == "-1" || cell == "-1.0"; }
 
 // Returns whether a cell marks a label as unknown.
 bool is_unknown(const std::string& cell) {
   const std::string word = to_lower(cell);
   return word.empty() || word == "nan" || word == "na" || word == "<na>";
+}
+
+// Replaces the cells of -1 in the columns, beside that of groups, that otherwise have only cells of
+// labels.
+void resolve_uncertain(std::vector<CsvLine>& lines, config::Uncertain uncertain,
+                       const std::string& group_by) {
+  const char* const cell = uncertain == config::Uncertain::kIgnore   ? ""
+                           : uncertain == config::Uncertain::kAbsent ? "0"
+                                                                     : "1";
+  const auto is_label = [](const std::string& text) {
+    return is_minus_one(text) || is_zero(text) || is_one(text) || is_unknown(text);
+  };
+  for (std::size_t column = 0; column < lines[0].cells.size(); ++column) {
+    const auto fits = [&](const CsvLine& line) {
+      return column >= line.cells.size() || is_label(line.cells[column]);
+    };
+    const bool is_group = !group_by.empty() && lines[0].cells[column] == group_by;
+    if (is_group || !std::all_of(lines.begin() + 1, lines.end(), fits)) continue;
+    for (CsvLine& line : std::span(lines).subspan(1)) {
+      if (column < line.cells.size() && is_minus_one(line.cells[column])) line.cells[column] = cell;
+    }
+  }
 }
 
 // Throws if a column has cells of -1, with which some lists mark an uncertain label, and otherwise
@@ -90,7 +131,7 @@ void reject_minus_one(const std::string& path, const std::vector<CsvLine>& lines
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].cells.size() <= column) return;
     const std::string& cell = lines[i].cells[column];
-    if (cell == "-1" || cell == "-1.0") {
+    if (is_minus_one(cell)) {
       if (line == 0) line = lines[i].line;
     } else if (!is_unknown(cell) && !is_zero(cell) && !is_one(cell)) {
       return;
@@ -99,8 +140,8 @@ void reject_minus_one(const std::string& path, const std::vector<CsvLine>& lines
   if (line == 0) return;
   fail_at(path, line,
           concat("the column '", lines[0].cells[column],
-                 "' has -1 beside 0 and 1; write 0, 1 or nothing (unknown) in its place, or name "
-                 "the columns of labels in data.classes"));
+                 "' has -1 beside 0 and 1; give data.csv.uncertain: ignore (unknown), 0 or 1 for "
+                 "what it counts as, or name the columns of labels in data.classes"));
 }
 
 // Finds the columns beside those of `others` that have at least one 1 and otherwise only cells with
@@ -136,33 +177,79 @@ void find_one_hot(const std::string& path, const std::vector<CsvLine>& lines,
   result.zeros = std::move(zeros);
 }
 
-// Returns whether a cell names an image: it is an existing file, or has a usual ending.
-bool names_image(const fs::path& folder, std::string cell, const config::Csv& csv) {
+// Returns whether a cell has the usual ending of an image.
+bool ends_like_image(const std::string& cell) {
   static const Cells kEndings{".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"};
-  if (contains(kEndings, to_lower(fs::path(cell).extension().string()))) return true;
-  if (cell.empty() || cell.find('\0') != std::string::npos) return false;
-  if (!cell.ends_with(csv.ending)) cell += csv.ending;
+  return contains(kEndings, to_lower(fs::path(cell).extension().string()));
+}
+
+// Returns where the images are that a column of the lines after the first names: where the config
+// or their names place them, or near the list. Returns nothing if they are not images.
+std::optional<ImagePlace> find_column_images(const std::string& path,
+                                             const std::vector<CsvLine>& lines, std::size_t column,
+                                             const fs::path& folder, const config::Csv& csv) {
+  constexpr std::size_t kTried = 3;
+  Cells names;
+  for (std::size_t i = 1; i < std::min(lines.size(), kTried + 1); ++i) {
+    if (lines[i].cells.size() <= column) return std::nullopt;
+    names.push_back(lines[i].cells[column]);
+    if (names.back().find('\0') != std::string::npos) return std::nullopt;
+  }
   std::error_code error;
-  return fs::is_regular_file(folder / cell, error);
+  const std::string& first = names[0];
+  if (ends_like_image(first) || (!first.empty() && fs::is_regular_file(folder / first, error))) {
+    return ImagePlace{folder, ""};
+  }
+  if (const auto place = find_images_near(folder, names)) return place;
+  const fs::path own = fs::path(path).parent_path();
+  return csv.root.empty() ? std::nullopt : find_images_near(own, names);
 }
 
 // Throws if the first of two lines of two fields without usual names is a header: one field of the
-// second line names an image and the same field of the first line does not.
+// later lines names images and the same field of the first line does not.
 void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& lines,
                            const fs::path& folder, const config::Csv& csv) {
   if (lines.size() < 2 || lines[1].cells.size() != 2) return;
   const Cells &first = lines[0].cells, &second = lines[1].cells;
   for (const std::size_t image : {0, 1}) {
-    if (names_image(folder, first[image], csv) || !names_image(folder, second[image], csv)) {
+    if (ends_like_image(first[image]) || first[image].find('\0') != std::string::npos) continue;
+    const auto place = find_column_images(path, lines, image, folder, csv);
+    std::error_code error;
+    if (!place || fs::is_regular_file(place->folder / (first[image] + place->ending), error) ||
+        fs::is_regular_file(folder / (first[image] + csv.ending), error)) {
       continue;
     }
-    fail_at(
-        path, lines[0].line,
-        concat("looks like a header: '", first[image], "' is not an image, but '", second[image],
-               "' of line ", lines[1].line, " is. Name the columns with data.csv: {image_column: ",
-               config::to_yaml(first[image]), ", label_column: ", config::to_yaml(first[1 - image]),
-               "}"));
+    Cells keys{concat("image_column: ", config::to_yaml(first[image])),
+               concat("label_column: ", config::to_yaml(first[1 - image]))};
+    for (std::string& key : describe_keys(*place, folder)) {
+      if (!key.starts_with("ending") || csv.ending.empty()) keys.push_back(std::move(key));
+    }
+    fail_at(path, lines[0].line,
+            concat("looks like a header: '", first[image], "' is not an image, but '",
+                   second[image], "' of line ", lines[1].line,
+                   " is. Name the columns with data.csv: {", join(keys), "}"));
   }
+}
+
+// Returns whether a column of `labels` is one of several columns of 0 and 1 beside `others`, of
+// which each line has a single 1.
+bool has_one_hot_label(const std::vector<CsvLine>& lines, const std::vector<std::size_t>& others,
+                       const std::vector<std::size_t>& labels) {
+  std::vector<std::size_t> columns;
+  for (std::size_t column = 0; column < lines[0].cells.size(); ++column) {
+    const auto is_bit = [&](const CsvLine& line) {
+      return column < line.cells.size() &&
+             (is_zero(line.cells[column]) || is_one(line.cells[column]));
+    };
+    if (std::ranges::find(others, column) != others.end()) continue;
+    if (std::all_of(lines.begin() + 1, lines.end(), is_bit)) columns.push_back(column);
+  }
+  const bool has_label = std::ranges::find_first_of(columns, labels) != columns.end();
+  return has_label && columns.size() > 1 &&
+         std::all_of(lines.begin() + 1, lines.end(), [&](const CsvLine& line) {
+           return std::ranges::count_if(
+                      columns, [&](std::size_t column) { return is_one(line.cells[column]); }) == 1;
+         });
 }
 
 // Returns the column that data.group_by names; nothing if there is none.
@@ -208,14 +295,21 @@ std::vector<std::size_t> find_named_labels(const std::string& path, const CsvLin
 
 // Finds all columns but that of groups. `group` is the column of groups, which is not a label.
 Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& lines,
-                           const fs::path& folder, const config::Csv& csv,
+                           const fs::path& folder, const config::Data& data,
                            const Cells& label_columns, std::optional<std::size_t> group) {
+  const config::Csv& csv = data.csv;
   const Cells& first = lines[0].cells;
   const bool named =
       !csv.image_column.empty() || !csv.label_column.empty() || !csv.weight_column.empty();
   const std::size_t image = find_column(path, first, csv.image_column, kImageColumns);
-  const std::size_t label = find_column(path, first, csv.label_column, kLabelColumns);
   const std::size_t count = first.size();
+  std::vector<std::size_t> labels;  // the columns that may be that of labels
+  if (csv.label_column.empty()) {
+    labels = find_usual_labels(first);
+  } else {
+    labels.push_back(find_column(path, first, csv.label_column, {}));
+  }
+  const std::size_t label = labels.empty() ? count : labels[0];
   const std::size_t weight = find_column(path, first, csv.weight_column, kWeightColumns);
   const bool has_separator = !csv.label_separator.empty();
   Columns columns{.image = image,
@@ -224,7 +318,7 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
                   .has_names = true,
                   .has_several_labels = has_separator};
   if (weight < count) columns.weight = weight;
-  const bool several = csv.columns_are_labels && !has_separator;
+  const bool several = data.columns_are_labels && !has_separator;
   if (several && image < count && !label_columns.empty()) {
     columns.one_hot = find_named_labels(path, lines[0], label_columns);
     if (!columns.one_hot.empty()) {
@@ -232,7 +326,22 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
       return columns;
     }
   }
-  if (image < count && label < count) return columns;
+  if (image < count && label < count) {
+    std::vector<std::size_t> others{image, weight};
+    if (group) others.push_back(*group);
+    const bool may_be_one_hot = csv.label_column.empty() && !has_separator;
+    if (may_be_one_hot && has_one_hot_label(lines, others, labels)) {
+      find_one_hot(path, lines, others, several, columns);
+      columns.has_several_labels = several;
+      return columns;
+    }
+    if (labels.size() == 1) return columns;
+    fail_at(path, lines[0].line,
+            concat("the columns ", first[labels[0]], " and ", first[labels[1]],
+                   " have usual names of classes; name the one to use with data.csv: "
+                   "{label_column: ",
+                   config::to_yaml(first[labels[0]]), "}"));
+  }
   if (count == 2 && !named) {
     // A first line with the name of a file is not a header, although its class may be "label".
     reject_unusual_header(path, lines, folder, csv);
@@ -261,10 +370,9 @@ Columns find_label_columns(const std::string& path, const std::vector<CsvLine>& 
 }
 
 Columns find_columns(const std::string& path, const std::vector<CsvLine>& lines,
-                     const fs::path& folder, const config::Csv& csv, const Cells& label_columns,
-                     const std::string& group_by) {
-  const std::optional<std::size_t> group = find_group_column(lines[0], group_by);
-  Columns columns = find_label_columns(path, lines, folder, csv, label_columns, group);
+                     const fs::path& folder, const config::Data& data, const Cells& label_columns) {
+  const std::optional<std::size_t> group = find_group_column(lines[0], data.group_by);
+  Columns columns = find_label_columns(path, lines, folder, data, label_columns, group);
   columns.group = group;
   return columns;
 }
@@ -298,7 +406,10 @@ std::vector<float> read_targets(const std::string& path, const CsvLine& row, con
     if (!is_zero(cell) && !is_one(cell) && !is_unknown(cell)) {
       fail_at(path, row.line,
               concat("the cell '", escaped(cell), "' of the label '", header[column],
-                     "' is not 0, 1 or empty (unknown)"));
+                     "' is not 0, 1 or empty (unknown)",
+                     is_minus_one(cell) ? "; give data.csv.uncertain: ignore (unknown), 0 or 1 for "
+                                          "what -1 counts as"
+                                        : ""));
     }
     targets.push_back(is_one(cell)    ? 1.0f
                       : is_zero(cell) ? 0.0f
@@ -334,16 +445,18 @@ void fail_at(const std::string& path, int line, const std::string& message) {
   throw DataError(concat(path, ':', line), message);
 }
 
-CsvList read_csv(const std::string& path, const config::Csv& csv,
-                 const std::vector<std::string>& label_columns, const std::string& group_by) {
+CsvList read_csv(const std::string& path, const config::Data& data,
+                 const std::vector<std::string>& label_columns) {
+  const config::Csv& csv = data.csv;
   const fs::path folder = csv.root.empty() ? fs::path(path).parent_path() : fs::path(csv.root);
-  const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
+  std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
   CsvList list;
   if (lines.empty()) throw DataError(path, "holds no path,label line");
-  const Columns columns = find_columns(path, lines, folder, csv, label_columns, group_by);
+  if (csv.uncertain) resolve_uncertain(lines, *csv.uncertain, data.group_by);
+  const Columns columns = find_columns(path, lines, folder, data, label_columns);
   list.has_groups = columns.group.has_value();
   if (!list.has_groups) {
-    list.missing_groups = describe_missing_groups(path, lines[0], group_by);
+    list.missing_groups = describe_missing_groups(path, lines[0], data.group_by);
   }
   list.has_several_labels = columns.has_several_labels;
   for (const std::size_t column : columns.one_hot) list.classes.push_back(lines[0].cells[column]);
@@ -385,6 +498,43 @@ CsvList read_csv(const std::string& path, const config::Csv& csv,
   }
   if (list.rows.empty()) throw DataError(path, "holds no path,label line");
   return list;
+}
+
+std::vector<std::string> read_image_names(const std::string& path, const config::Csv& csv) {
+  const std::vector<CsvLine> lines = read_csv_lines(path, csv.separator);
+  if (lines.empty()) throw DataError(path, "names no images");
+  const Cells& first = lines[0].cells;
+  const fs::path folder = fs::path(path).parent_path();
+  const auto complete = [&](std::string name) {
+    return name.ends_with(csv.ending) ? name : name + csv.ending;
+  };
+  const auto is_image = [&](const std::string& cell) {
+    std::error_code error;
+    return ends_like_image(cell) || fs::is_regular_file(folder / complete(cell), error);
+  };
+  auto column = std::ranges::find(first, csv.image_column);
+  if (column == first.end()) {
+    column = std::ranges::find_if(
+        first, [](const std::string& name) { return contains(kImageColumns, to_lower(name)); });
+  }
+  const bool has_header = column != first.end();
+  if (!has_header) column = std::ranges::find_if(first, is_image);
+  if (column == first.end()) {
+    fail_at(path, lines[0].line,
+            concat("names no image file, and no column has a usual name such as path or image; "
+                   "the columns are ",
+                   join_first(first, 12)));
+  }
+  const std::size_t place = column - first.begin();
+  std::vector<std::string> names;
+  for (const CsvLine& line : std::span(lines).subspan(has_header ? 1 : 0)) {
+    if (line.cells.size() <= place || line.cells[place].empty()) {
+      fail_at(path, line.line, "has no path");
+    }
+    names.push_back(locate_image(folder, complete(line.cells[place])).string());
+  }
+  if (names.empty()) throw DataError(path, "names no images");
+  return names;
 }
 
 }  // namespace trainer::data

@@ -37,17 +37,21 @@ struct CsvList {
 
 // Reads a file as RFC 4180 describes it, in UTF-8 or UTF-16, with any line ends, and with another
 // separator if the first line has one. Blanks around fields without quotes are left out. The
-// columns are those that `csv` names, those with usual names, or, without names, the only two. If
-// there is no column of labels, columns of 0 and 1 give them: with csv.columns_are_labels any
+// columns are those that data.csv names, those with usual names, or, without names, the only two.
+// If there is no column of labels, columns of 0 and 1 give them: with data.columns_are_labels any
 // number of them may be 1, and cells may be empty or "nan" (unknown); otherwise one is 1 per row.
 // With `label_columns`, which then are the columns of 0 and 1, columns of other names are not used.
-// With csv.label_separator, the column of labels has any number of them per cell. Paths have
+// With data.csv.label_separator, the column of labels has any number of them per cell. Paths have
 // csv.ending and count from csv.root or the folder of the file; backslashes may separate their
-// folders. If the header has the column `group_by`, it holds the groups of images. Throws
+// folders. If the header has the column data.group_by, it holds the groups of images. Throws
 // DataError.
-CsvList read_csv(const std::string& path, const config::Csv& csv,
-                 const std::vector<std::string>& label_columns = {},
-                 const std::string& group_by = "");
+CsvList read_csv(const std::string& path, const config::Data& data,
+                 const std::vector<std::string>& label_columns);
+
+// Returns the images that a list names in the column csv.image_column, in one with a usual name,
+// or, without such a header, in the first column of images. Paths have csv.ending and count from
+// the folder of the list. Throws DataError.
+std::vector<std::string> read_image_names(const std::string& path, const config::Csv& csv);
 
 [[noreturn]] void fail_at(const std::string& path, int line, const std::string& message);
 

@@ -40,7 +40,7 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split,
   LabelledList result;
   ImageList& list = result.list;
   list.source = split.path;
-  CsvList read = read_csv(split.path, data.csv, label_columns, data.group_by);
+  CsvList read = read_csv(split.path, data, label_columns);
   list.has_groups = read.has_groups;
   list.missing_groups = std::move(read.missing_groups);
   result.classes = std::move(read.classes);

@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFolders = 200;  // that are searched
-constexpr std::size_t kTried = 3;         // files that must be found
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -39,6 +38,29 @@ std::vector<fs::path> folders_near(const fs::path& folder) {
 
 }  // namespace
 
+std::optional<ImagePlace> find_images_near(const fs::path& folder,
+                                           const std::vector<std::string>& names) {
+  for (const fs::path& near : folders_near(folder.empty() ? fs::path(".") : folder)) {
+    for (const char* ending : {"", ".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"}) {
+      const auto exists = [&](const std::string& name) {
+        return !name.empty() && is_there(near / (name + ending));
+      };
+      if (std::ranges::all_of(names, exists)) return ImagePlace{near, ending};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> describe_keys(const ImagePlace& place, const fs::path& folder) {
+  std::vector<std::string> keys;
+  const fs::path found = place.folder.lexically_normal();
+  if (found != (folder.empty() ? fs::path(".") : folder).lexically_normal()) {
+    keys.push_back("root: " + config::to_yaml(found.string()));
+  }
+  if (!place.ending.empty()) keys.push_back("ending: " + place.ending);
+  return keys;
+}
+
 std::string csv_root_advice() {
   return "paths in a csv count from its own folder, or from the one of --set data.csv.root=FOLDER";
 }
@@ -52,28 +74,19 @@ std::string describe_missing_files(const ImageList& list, const config::Csv& csv
   const fs::path root = csv.root.empty() ? own : fs::path(csv.root);
   std::string text = concat("none of the ", list.files.size(), " files of ", list.source,
                             " exists, e.g. ", list.files[0].path);
-  for (const fs::path& folder : folders_near(own.empty() ? fs::path(".") : own)) {
-    for (const char* ending : {"", ".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"}) {
-      const auto locate = [&](const ListedFile& file) {
-        std::string name = fs::path(file.path).lexically_relative(root).string();
-        if (name.ends_with(csv.ending)) name.resize(name.size() - csv.ending.size());
-        return folder / (name + ending);
-      };
-      const std::size_t tried = std::min(list.files.size(), kTried);
-      const bool found =
-          std::all_of(list.files.begin(), list.files.begin() + tried,
-                      [&](const ListedFile& file) { return is_there(locate(file)); });
-      if (!found) continue;
-      std::vector<std::string> keys;
-      if (folder != own) {
-        keys.push_back("root: " + config::to_yaml(folder.lexically_normal().string()));
-      }
-      if (*ending != '\0') keys.push_back(concat("ending: ", ending));
-      const std::string value = '{' + join(keys) + '}';
-      return concat(text, "; ", locate(list.files[0]).lexically_normal().string(), " does: give ",
-                    "--set ", shell_word("data.csv=" + value), ", or write data.csv: ", value,
-                    " into the config");
-    }
+  constexpr std::size_t kTried = 3;  // files that must be found
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(list.files.size(), kTried); ++i) {
+    std::string name = fs::path(list.files[i].path).lexically_relative(root).string();
+    if (name.ends_with(csv.ending)) name.resize(name.size() - csv.ending.size());
+    names.push_back(std::move(name));
+  }
+  if (const std::optional<ImagePlace> place = find_images_near(own, names)) {
+    const std::string value = '{' + join(describe_keys(*place, own)) + '}';
+    const fs::path first = place->folder / (names[0] + place->ending);
+    return concat(text, "; ", first.lexically_normal().string(), " does: give --set ",
+                  shell_word("data.csv=" + value), ", or write data.csv: ", value,
+                  " into the config");
   }
   return text + "; " + csv_root_advice();
 }
