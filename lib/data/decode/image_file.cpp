@@ -47,6 +47,7 @@ const Magic kMagics[] = {
     {"%PDF"sv, 0, "PDF"},
     {"PK\x03\x04"sv, 0, "zip"},
     {"\x1F\x8B"sv, 0, "gzip"},
+    {"DICM"sv, 128, "DICOM"},
     {"<!DOCTYPE"sv, 0, "HTML"},
     {"<html"sv, 0, "HTML"},
 };
@@ -65,7 +66,9 @@ const Magic* find_magic(EncodedBytes file) {
   throw DataError(path,
                   concat("is a ", kind,
                          " file, which is not supported; convert it to PNG or JPEG, for example "
-                         "with ImageMagick: magick FILE NEW.png"));
+                         "with ",
+                         std::string_view(kind) == "DICOM" ? "DCMTK: dcm2img +oj +Wm FILE NEW.jpg"
+                                                           : "ImageMagick: magick FILE NEW.png"));
 }
 
 // Recognises TGA by its name or its last bytes, because it has no magic bytes at its beginning.

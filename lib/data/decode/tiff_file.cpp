@@ -268,7 +268,9 @@ std::string TiffFile::decode(int channels, int, Pixels& out, const LevelTable* l
   } else {
     decode_raster(out);
   }
-  return source_->warning.empty() ? "" : "TIFF: " + source_->warning;
+  if (!source_->warning.empty()) return "TIFF: " + source_->warning;
+  const auto images = TIFFNumberOfDirectories(source_->tiff);
+  return images < 2 ? "" : concat("TIFF: has ", images, " images, of which the first is read");
 }
 
 void TiffFile::decode_bands(const LevelTable* levels, Pixels& out) {

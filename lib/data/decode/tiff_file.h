@@ -29,8 +29,8 @@ class TiffFile {
   // Decodes 1, 8 or 16 bits, converted to 8: grey, a palette, RGB, YCbCr or CMYK. Colours are
   // divided by alpha if they were multiplied by it, and alpha is dropped. If `channels` is neither
   // 1 nor 3, the file must have as many bands, which are read without a conversion. `levels` gives
-  // the bytes of 16-bit values; null: their upper bytes. Returns the first warning of libtiff, ""
-  // for none. Throws DataError.
+  // the bytes of 16-bit values; null: their upper bytes. Returns the first warning of libtiff, or
+  // else the number of images if there are several, "" for none. Throws DataError.
   std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels);
   // Returns the largest 16-bit value of the bands that decode() reads. Throws DataError.
   int find_max_value(int channels);

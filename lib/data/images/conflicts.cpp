@@ -1,9 +1,13 @@
 #include "data/images/conflicts.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <numeric>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -22,23 +26,59 @@ bool has_several_classes(const ImageList& list, const Places& places) {
   });
 }
 
-// Returns the files whose size a file of another class has, too.
-Places find_candidates(const ImageList& list) {
-  std::map<std::int64_t, Places> by_size;
-  for (std::size_t i = 0; i < list.files.size(); ++i) {
-    const ListedFile& file = list.files[i];
-    std::error_code error;
-    const auto whole = std::filesystem::file_size(file.path, error);
-    if (error) continue;
-    by_size[file.bytes < 0 ? static_cast<std::int64_t>(whole) : file.size()].push_back(i);
+// Returns the files of which one of another class has the same key; 0 is the key of files that are
+// not compared. `keys` is indexed by the place in `files`.
+Places find_shared(const ImageList& list, const Places& files,
+                   const std::vector<std::uint64_t>& keys) {
+  std::unordered_map<std::uint64_t, Places> by_key;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (keys[i] != 0) by_key[keys[i]].push_back(files[i]);
   }
-  Places candidates;
-  for (const auto& [size, places] : by_size) {
+  Places shared;
+  for (const auto& [key, places] : by_key) {
     if (!has_several_classes(list, places)) continue;
-    candidates.insert(candidates.end(), places.begin(), places.end());
+    shared.insert(shared.end(), places.begin(), places.end());
   }
-  std::ranges::sort(candidates);
-  return candidates;
+  std::ranges::sort(shared);
+  return shared;
+}
+
+// Returns the bytes of an image as it is stored; 0 if the file cannot be read.
+std::uint64_t find_size(const ListedFile& file) {
+  if (file.bytes >= 0) return static_cast<std::uint64_t>(file.size());
+  std::error_code error;
+  const auto whole = std::filesystem::file_size(file.path, error);
+  return error ? 0 : whole;
+}
+
+// Returns a checksum of the size and of some bytes from the middle of an image, by which files of
+// equal size differ at little cost; 0 if they cannot be read.
+std::uint64_t checksum_middle(const ListedFile& file) {
+  constexpr std::uint64_t kBytes = 4096;
+  const std::uint64_t size = find_size(file);
+  if (size == 0) return 0;
+  if (file.zip) return size << 32 | file.zip->crc;
+  const std::uint64_t count = std::min(size, kBytes);
+  std::vector<std::uint8_t> bytes(count);
+  std::ifstream in(file.path, std::ios::binary);
+  in.seekg(file.offset + static_cast<std::streamoff>((size - count) / 2));
+  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(count))) {
+    return 0;
+  }
+  return size << 32 | crc32c(bytes);
+}
+
+// Returns the files that may equal a file of another class.
+Places find_candidates(const ImageList& list) {
+  Places all(list.files.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<std::uint64_t> keys;
+  for (const ListedFile& file : list.files) keys.push_back(find_size(file));
+  const Places of_size = find_shared(list, all, keys);
+  keys.assign(of_size.size(), 0);
+  parallel_for(of_size.size(),
+               [&](std::size_t i) { keys[i] = checksum_middle(list.files[of_size[i]]); });
+  return find_shared(list, of_size, keys);
 }
 
 // Returns the files of each photo that has several classes, in the order of the list.
@@ -70,6 +110,13 @@ std::vector<Places> find_conflicts(const ImageList& list, const config::Data& da
 std::string describe_file(const ImageList& list, std::size_t place,
                           const std::vector<std::string>& classes) {
   return concat(list.files[place].describe(), " (", list.label_name(place, classes), ')');
+}
+
+// Returns the first of these files whose class is not that of the first.
+std::size_t find_other_class(const ImageList& list, const Places& places) {
+  return *std::ranges::find_if(places, [&](std::size_t i) {
+    return list.files[i].label != list.files[places.front()].label;
+  });
 }
 
 // Throws DataError if a class that has files would keep none. A set of labels often belongs to a
@@ -107,6 +154,19 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
 
 }  // namespace
 
+std::string describe_conflicts(const config::Data& data, const std::vector<std::string>& classes,
+                               const ImageList& list) {
+  const std::vector<Places> conflicts = find_conflicts(list, data);
+  if (conflicts.empty()) return "";
+  const Places& example = conflicts.front();
+  const std::size_t other = find_other_class(list, example);
+  return concat(list.source, ": ", conflicts.size(),
+                conflicts.size() == 1 ? " photo is" : " photos are", " in several classes, e.g. ",
+                describe_file(list, example.front(), classes), " = ",
+                describe_file(list, other, classes),
+                "; `trainer data` lists them, and data.on_conflict: drop leaves them out");
+}
+
 void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
                        ImageList& list) {
   if (data.on_conflict == config::OnConflict::kKeep) return;
@@ -124,9 +184,7 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
   }
   check_classes(list, is_left_out, classes, data);
   const Places& example = conflicts.front();
-  const std::size_t other = *std::ranges::find_if(example, [&](std::size_t i) {
-    return list.files[i].label != list.files[example.front()].label;
-  });
+  const std::size_t other = find_other_class(list, example);
   std::string line = concat(
       list.source, ": data.on_conflict: ", spell(data.on_conflict), " leaves out ", count,
       count == 1 ? " file" : " files", " of ", conflicts.size(),

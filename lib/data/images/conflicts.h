@@ -2,6 +2,9 @@
 // reports.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {
@@ -13,5 +16,11 @@ namespace trainer::data {
 // for `keep`. Throws DataError if a class that has files would keep none.
 void resolve_conflicts(const config::Data& data, const std::vector<std::string>& classes,
                        ImageList& list);
+
+// Returns a line with the number of photos of a list that are in several classes; "" for none.
+// Reads a part of the files whose size a file of another class has, and wholly only those whose
+// part is the same, too.
+std::string describe_conflicts(const config::Data& data, const std::vector<std::string>& classes,
+                               const ImageList& list);
 
 }  // namespace trainer::data

@@ -23,6 +23,9 @@ ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split whic
     note_similar_names(classes, list);
   }
   resolve_conflicts(config, classes, list);
+  if (training && config.on_conflict == config::OnConflict::kKeep) {
+    list.note_left_aside(describe_conflicts(config, classes, list));
+  }
   if (training && config.limit) draw_files(list, *config.limit, seed);
   return make_image_dataset(config, std::move(list), classes, seed, training);
 }

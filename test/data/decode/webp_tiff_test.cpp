@@ -162,6 +162,22 @@ TEST_CASE("TIFF: colours multiplied by alpha are divided by it, other samples ar
   CHECK(first_pixel(tiff({1, 2, 8, 1, {1}, {100, 250}})) == "102");
 }
 
+TEST_CASE("ImageFile warns of a TIFF with several images") {
+  Bytes file = tiff({.pixel = {10, 100, 200}});
+  Pixels pixels;
+  CHECK(ImageFile(file, "x", {}).decode(3, 1, pixels) == "");
+  const std::size_t first = file[4], entries = file[first], next = first + 2 + 12 * entries;
+  const std::size_t second = file.size();
+  Bytes directory(file.begin() + static_cast<long>(first),
+                  file.begin() + static_cast<long>(next) + 4);
+  file.insert(file.end(), directory.begin(), directory.end());
+  file[next] = static_cast<std::uint8_t>(second);
+  file[next + 1] = static_cast<std::uint8_t>(second >> 8);
+  CHECK(ImageFile(file, "x", {}).decode(3, 1, pixels) ==
+        "TIFF: has 2 images, of which the first is read");
+  CHECK(int{pixels.data()[1]} == 100);
+}
+
 TEST_CASE("TIFF: BigTIFF is read") {
   CHECK(first_pixel(tiff({2, 3, 8, 1, {}, {10, 100, 200}, true})) == "10 100 200");
   CHECK(first_pixel(tiff({1, 1, 16, 1, {}, {0x8000}, true})) == "128");

@@ -84,6 +84,24 @@ std::string pax(const std::string& record) {
 
 }  // namespace
 
+TEST_CASE("read_tar_shard matches names with dots to their labels") {
+  Shard shard;
+  const auto samples = shard.read({{"0.05.jpg", "a"},
+                                   {"0.05.cls", "1"},
+                                   {"0.1.json", "{\"label\": 2}"},
+                                   {"0.1.png", "b"},
+                                   {"7.left.jpg", "c"},
+                                   {"7.cls", "3"}});
+  REQUIRE(samples.size() == 3);
+  CHECK(samples[0].name == "0.05.jpg");
+  CHECK(samples[0].label == "1");
+  CHECK(samples[1].name == "0.1.png");
+  CHECK(samples[1].label == "2");
+  CHECK(samples[2].label == "3");
+  CHECK(shard.error({{"7.left.jpg", "a"}, {"7.right.jpg", "b"}, {"7.cls", "3"}}) ==
+        "7.right.jpg: is the second image of its name");
+}
+
 TEST_CASE("tar headers: the size in all its forms") {
   Shard shard;
   const auto bytes_of = [&](const std::string& size) {

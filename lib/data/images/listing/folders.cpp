@@ -37,8 +37,8 @@ bool is_hidden_name(const std::string& name) {
 
 bool has_image_ending(const fs::path& path) {
   static const std::set<std::string> kEndings{
-      ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png",  ".bmp", ".gif",  ".tga",  ".psd",
-      ".ppm", ".pgm",  ".pbm", ".pfm",  ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
+      ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png", ".bmp",  ".gif",  ".tga",  ".psd", ".ppm",
+      ".pgm", ".pbm",  ".pfm", ".pnm",  ".webp", ".tif", ".tiff", ".heic", ".avif", ".dcm"};
   return kEndings.contains(to_lower(path.extension().string()));
 }
 

@@ -64,13 +64,17 @@ using Counts = std::map<std::string, std::int64_t>;  // files by group
 // Returns whether the numbers behind a beginning name groups.
 bool names_groups(const Counts& counts) {
   constexpr std::int64_t kMinGroups = 3, kMaxMean = 50;
-  std::int64_t files = 0, several = 0;
+  // Fewer files that share a number, such as 3 pairs of 2,572 files, are a coincidence.
+  constexpr double kMinShare = 0.05;
+  std::int64_t files = 0, several = 0, shared = 0;
   for (const auto& [group, count] : counts) {
     files += count;
     several += count > 1 ? 1 : 0;
+    shared += count > 1 ? count : 0;
   }
   const auto groups = std::ssize(counts);
-  return groups >= kMinGroups && several >= 2 && files <= kMaxMean * groups;
+  return groups >= kMinGroups && several >= 2 && files <= kMaxMean * groups &&
+         static_cast<double>(shared) >= kMinShare * static_cast<double>(files);
 }
 
 // Leaves out first words that are the same in all names of a shape, as in NORMAL2-IM-\d+, as long

@@ -14,9 +14,11 @@ struct ShardSample {
   std::int64_t offset = 0, bytes = 0;  // the place of the encoded image
 };
 
-// Returns the samples of a tar file: files that share a name up to its first dot, an image and a
-// .cls file (a class as text) or a .json file with "label" or "cls". Reads the headers and the
-// small files only. Reads ustar, GNU and pax archives that are not compressed. Throws DataError.
+// Returns the samples of a tar file: an image and a .cls file (a class as text) or a .json file
+// with "label" or "cls", which share their names without the last ending, as 0.05.jpg and 0.05.cls,
+// or else up to the first dot of the image's name, as 0.left.jpg and 0.cls. Reads the headers and
+// the small files only. Reads ustar, GNU and pax archives that are not compressed. Throws
+// DataError.
 std::vector<ShardSample> read_tar_shard(const std::filesystem::path& path);
 
 // Returns the records of a TFRecord file that is not compressed. Each is a tf.train.Example with

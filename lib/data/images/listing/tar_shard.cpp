@@ -161,9 +161,7 @@ std::string trimmed(const std::string& text) {
 bool is_image_ending(const std::string& ending) {
   constexpr std::array<const char*, 10> kEndings = {"jpg", "jpeg", "png",  "webp", "bmp",
                                                     "gif", "tif",  "tiff", "ppm",  "pgm"};
-  const std::size_t dot = ending.rfind('.');
-  const std::string last = dot == std::string::npos ? ending : ending.substr(dot + 1);
-  return std::ranges::find(kEndings, last) != kEndings.end();
+  return std::ranges::find(kEndings, ending) != kEndings.end();
 }
 
 std::string json_label(const std::string& text, const TarReader& tar, const std::string& name) {
@@ -178,6 +176,46 @@ std::string json_label(const std::string& text, const TarReader& tar, const std:
   return "";
 }
 
+struct PlacedMember {
+  Member member;
+  std::size_t place = 0;  // among all members
+};
+
+// The members that make samples.
+struct Members {
+  std::vector<PlacedMember> images;
+  std::map<std::string, std::vector<PlacedMember>> texts;  // by the name without the last ending
+};
+
+Members list_members(TarReader& tar) {
+  Members members;
+  Member member;
+  for (std::size_t place = 0; tar.next(member); ++place) {
+    if (member.type != '0' && member.type != '\0' && member.type != '7') continue;
+    const std::size_t slash = member.name.rfind('/') + 1;  // 0 without one
+    const std::size_t dot = member.name.rfind('.');
+    if (dot == std::string::npos || dot < slash || member.name[slash] == '.') continue;
+    const std::string ending = to_lower(member.name.substr(dot + 1));
+    if (is_image_ending(ending)) members.images.push_back({member, place});
+    if (ending == "cls" || ending == "json") {
+      members.texts[member.name.substr(0, dot)].push_back({member, place});
+    }
+  }
+  return members;
+}
+
+// Returns the last label that these files of one sample contain; "" if none does.
+std::string read_label(TarReader& tar, const std::vector<PlacedMember>& texts) {
+  std::string label;
+  for (const auto& [member, place] : texts) {
+    const std::string content = tar.text(member);
+    const bool is_json = to_lower(member.name).ends_with(".json");
+    const std::string own = is_json ? json_label(content, tar, member.name) : trimmed(content);
+    if (!own.empty()) label = own;
+  }
+  return label;
+}
+
 void refuse_parquet(const fs::path& path) {
   if (path.extension() == ".parquet") {
     throw DataError(path.string(), config::hint_for_format("parquet"));
@@ -188,35 +226,31 @@ void refuse_parquet(const fs::path& path) {
 
 std::vector<ShardSample> read_tar_shard(const fs::path& path) {
   TarReader tar(path);
-  std::vector<ShardSample> samples;
-  std::map<std::string, std::size_t> places;  // by the name before the first dot
-  Member member;
-  while (tar.next(member)) {
-    if (member.type != '0' && member.type != '\0' && member.type != '7') continue;
-    const std::size_t slash = member.name.rfind('/') + 1;  // 0 without one
-    const std::size_t dot = member.name.find('.', slash);
-    if (dot == std::string::npos || dot == slash) continue;
-    const std::string key = member.name.substr(0, dot),
-                      ending = to_lower(member.name.substr(dot + 1));
-    const bool image = is_image_ending(ending), text = ending == "cls" || ending == "json";
-    if (!image && !text) continue;
-    const auto [place, is_new] = places.emplace(key, samples.size());
-    if (is_new) samples.push_back({key, "", 0, -1});
-    ShardSample& sample = samples[place->second];
-    if (image) {
-      if (sample.bytes >= 0) tar.fail(concat(member.name, ": is the second image of its name"));
-      sample.name = member.name;
-      sample.offset = member.offset;
-      sample.bytes = member.bytes;
-    } else {
-      const std::string content = tar.text(member);
-      const std::string label =
-          ending == "cls" ? trimmed(content) : json_label(content, tar, member.name);
-      if (!label.empty()) sample.label = label;
+  const Members members = list_members(tar);
+  std::map<std::string, std::size_t> samples;  // the image of each key
+  std::map<std::size_t, ShardSample> by_place;
+  for (const PlacedMember& image : members.images) {
+    const std::string& name = image.member.name;
+    std::string key = name.substr(0, name.rfind('.'));
+    auto texts = members.texts.find(key);
+    if (texts == members.texts.end()) {
+      key = name.substr(0, name.find('.', name.rfind('/') + 1));
+      texts = members.texts.find(key);
     }
+    if (!samples.emplace(key, image.place).second) {
+      tar.fail(concat(name, ": is the second image of its name"));
+    }
+    ShardSample sample{name, "", image.member.offset, image.member.bytes};
+    std::size_t place = image.place;
+    if (texts != members.texts.end()) {
+      sample.label = read_label(tar, texts->second);
+      place = std::min(place, texts->second.front().place);
+    }
+    by_place.emplace(place, std::move(sample));
   }
-  std::erase_if(samples, [](const ShardSample& sample) { return sample.bytes < 0; });
-  return samples;
+  std::vector<ShardSample> result;
+  for (auto& [place, sample] : by_place) result.push_back(std::move(sample));
+  return result;
 }
 
 bool is_shard_name(const std::string& name, bool tar) {
