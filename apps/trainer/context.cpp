@@ -1,6 +1,7 @@
 #include "context.h"
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -29,6 +30,13 @@ void warn(const Notice& notice) {
   std::cerr << kind << printable(notice.text, Controls::kLines) << '\n';
 }
 
+bool has_piped_text() {
+  struct stat info {};
+  int bytes = 0;
+  return ::fstat(STDIN_FILENO, &info) == 0 && S_ISFIFO(info.st_mode) &&
+         ::ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 bool ask_yes(const std::string& question) {
   std::cerr << question << " [Y/n] " << std::flush;
   std::string answer;
@@ -44,6 +52,8 @@ commands::Context make_context() {
   context.errors_are_terminal = ::isatty(STDERR_FILENO) == 1;
   context.columns = terminal_columns;
   context.warn = warn;
+  context.in = &std::cin;
+  context.has_piped_text = has_piped_text;
   if (::isatty(STDIN_FILENO) == 1 && context.errors_are_terminal) context.ask = ask_yes;
   return context;
 }

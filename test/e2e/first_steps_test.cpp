@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 
 #include "pictures.h"
@@ -394,6 +395,85 @@ TEST_CASE("trainer: no command or help, it prints how to begin") {
   const Result path = here.run({"photos"});
   CHECK(path.code == 2);
   CHECK(contains(path.err, "'photos' is not a command; `trainer train photos` trains with it"));
+}
+
+TEST_CASE("train and data report photos in two classes, and data ends with 0") {
+  const Here here;
+  fs::copy_file(here.folder / "photos/left/3.ppm", here.folder / "photos/right/copy.ppm");
+  const Result trained = here.run(train("photos"));
+  CHECK(trained.code == 0);
+  CHECK(contains(trained.err, "photos: 1 photo is in several classes, e.g. "));
+  CHECK(here.run({"data", "photos"}).code == 0);
+}
+
+TEST_CASE("train takes a folder whose class folders are links") {
+  const Here here;
+  fs::create_directories(here.folder / "linked");
+  for (const char* name : {"left", "right"}) {
+    fs::create_directories(here.folder / name);
+    fs::rename(here.folder / "photos" / name, here.folder / name / "inner");
+    fs::create_directory_symlink(here.folder / name, here.folder / "linked" / name);
+  }
+  const Result trained = here.run(train("linked"));
+  INFO(trained.err);
+  CHECK(trained.code == 0);
+}
+
+TEST_CASE("train explains files that are not photos in class folders") {
+  const Here here;
+  const auto fail = [&](const Arguments& arguments) {
+    const Result result = here.run(arguments);
+    CHECK(result.code != 0);
+    return result.err;
+  };
+  fs::create_directories(here.folder / "hf/train");
+  fs::copy_file(here.folder / "photos/left/1.ppm", here.folder / "hf/train/1.ppm");
+  write_file_atomic(here.folder / "hf/train/metadata.csv", std::string("file_name,label\n"));
+  CHECK(contains(fail({"train", "hf"}),
+                 "hf: has no folder per class, but a list of its images; "
+                 "give the list: `trainer train hf/train/metadata.csv`"));
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(here.folder / "dicom" / name);
+    write_file_atomic(here.folder / "dicom" / name / "1.dcm",
+                      std::string(128, '\0') + "DICM" + std::string(99, '\0'));
+  }
+  CHECK(contains(fail({"data", "dicom"}),
+                 "dicom/a/1.dcm: is a DICOM file, which is not supported; convert it to PNG or "
+                 "JPEG, for example with DCMTK: dcm2img"));
+  write_file_atomic(here.folder / "photo.jpg", std::string("\xFF\xD8\xFF\xE0\0\x10JFIF,", 11));
+  CHECK(contains(fail({"train", "photo.jpg"}),
+                 "photo.jpg: error: is not a text file, and so not a config. To predict an image, "
+                 "run `trainer predict RUN photo.jpg`"));
+}
+
+TEST_CASE("predict reads lists and standard input, and a config without train") {
+  const Here here;
+  write_file_atomic(here.folder / "no_train.yaml",
+                    std::string("model: {input: [32, 32, 3], layers: [flatten, dense: 2]}\n"
+                                "data: {format: image_folder, path: photos}\n"));
+  const auto predict = [&](const Arguments& images, const std::string& input) {
+    write_file_atomic(here.folder / "input", input);
+    Arguments arguments{"predict", "no_train.yaml", "--format", "csv"};
+    arguments.insert(arguments.end(), images.begin(), images.end());
+    Program program(arguments, {}, [&] {
+      const bool is_ready =
+          ::chdir(here.folder.c_str()) == 0 && ::freopen("input", "r", stdin) != nullptr;
+      if (!is_ready) ::_exit(126);
+    });
+    const Result result = program.wait();
+    INFO(result.err);
+    CHECK(result.code == 0);
+    return result.out;
+  };
+  const std::string named = predict({"photos/left/2.ppm", "photos/right/3.ppm"}, "");
+  CHECK(std::count(named.begin(), named.end(), '\n') == 3);
+  CHECK(predict({"-"}, "photos/left/2.ppm\nphotos/right/3.ppm\n") == named);
+  write_file_atomic(here.folder / "unlabelled.csv",
+                    std::string("id,path\n1,photos/left/2.ppm\n2,photos/right/3.ppm\n"));
+  CHECK(predict({"unlabelled.csv"}, "") == named);
+  write_file_atomic(here.folder / "names.csv",
+                    std::string("photos/left/2.ppm\nphotos/right/3.ppm\n"));
+  CHECK(predict({"names.csv"}, "") == named);
 }
 
 }  // namespace trainer::e2e::first_steps_test

@@ -62,6 +62,7 @@ TEST_CASE("train and data: a csv whose files are elsewhere, one sentence with th
 
   const Result checked = run({"data", files.config});
   CHECK(checked.code == 3);
+  CHECK(contains(checked.err, "error: 40 files cannot be read, at which training would end"));
   CHECK(contains(checked.out, "  damaged files: 40\n"));
   CHECK(contains(checked.out, "  and 30 more; --json lists all\n"));
   CHECK(contains(checked.out, files.advice()));

@@ -319,7 +319,10 @@ TEST_CASE("data: --json, and an error for a group that matches nothing") {
   write_images(work / "pictures/test", 2, 2);
   const std::string config = pictures_config(work);
   const Result result = run({"data", config, "--json", "--group-by", "([0-9]+)[.]ppm"});
-  CHECK(result.code == 3);  // the same numbers in both splits
+  CHECK(result.code == 0);  // the same numbers in both splits are a warning
+  const Result strict = run({"data", config, "--strict", "--group-by", "([0-9]+)[.]ppm"});
+  CHECK(strict.code == 3);
+  CHECK(contains(strict.err, "error: the check found what its report lists, and --strict makes"));
   REQUIRE(result.lines().size() == 3);
   CHECK(result.lines()[1].at("class_counts").at("right") == 2);
   const Json all = result.event("data");

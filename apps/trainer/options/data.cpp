@@ -29,6 +29,8 @@ void add_data(CommandLine& line) {
                   "PNG")
       .type_name("FILE");
   command.add_flag("--overwrite", arguments->overwrite, "Replace files that exist");
+  command.add_flag("--strict", arguments->strict,
+                   "End with an error for warnings, too, such as a photo in two splits or classes");
   command.add_option("--samples", arguments->samples, "Images on the sheet").at_least_one();
   command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }

@@ -107,8 +107,9 @@ void add_predict(CommandLine& line) {
       .required();
   add_model(command, *arguments);
   command.add_option("images", arguments->images,
-                     "Image files, folders or zip archives of them, or IDX, NPY or NPZ files; a "
-                     "split of the run's data when left out");
+                     "Image files, folders or zip archives of them, lists of them (CSV), IDX, NPY "
+                     "or NPZ files, or - for names on standard input; a split of the run's data "
+                     "when left out");
   command
       .add_option("--split", arguments->split,
                   "Which split when no files are given; test, or validation where there is none, "

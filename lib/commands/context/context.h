@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <istream>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -23,6 +24,9 @@ struct Context {
   std::function<int()> columns = {};  // returns the width of the terminal; may be null
   // Shows the user a line beside the results; nothing for an empty text.
   std::function<void(const Notice&)> warn = {};
+  std::istream* in = nullptr;  // standard input; null if the command has none
+  // Returns whether `in` is a pipe with text that was not read; may be null.
+  std::function<bool()> has_piped_text = {};
   // Asks the user and returns whether the answer is yes; null if nobody can answer.
   std::function<bool(const std::string& question)> ask = {};
 

@@ -16,6 +16,13 @@
 namespace trainer::commands {
 namespace {
 
+// Throws if warnings of the check are errors.
+void reject_warnings(const DataArguments& arguments) {
+  if (!arguments.strict) return;
+  throw Error(kExitData,
+              "the check found what its report lists, and --strict makes these warnings errors");
+}
+
 int check_array_samples(const DataArguments& arguments, const config::Config& config,
                         std::ostream& out) {
   if (!arguments.group_by.empty()) {
@@ -25,7 +32,20 @@ int check_array_samples(const DataArguments& arguments, const config::Config& co
   }
   const data::ArrayCheck check = data::check_arrays(config.data, config.seed);
   out << (arguments.json ? to_json(check) : to_text(check));
-  return check.clean() ? kExitOk : kExitData;
+  if (!check.clean()) reject_warnings(arguments);
+  return kExitOk;
+}
+
+// Throws if training would end at a damaged file.
+void reject_damaged_files(const config::Data& data, const data::DataCheck& check) {
+  if (data.on_error != config::OnError::kFail) return;
+  std::size_t damaged = 0;
+  for (const data::SplitCheck& split : check.splits) damaged += split.damaged.size();
+  if (damaged == 0) return;
+  throw Error(kExitData,
+              concat(damaged, damaged == 1 ? " file" : " files",
+                     " cannot be read, at which training would end; repair or remove ",
+                     damaged == 1 ? "it" : "them", ", or give data.on_error: skip or replace"));
 }
 
 // Writes the suspects and, if it is asked for, their sheet.
@@ -80,8 +100,10 @@ int execute(const DataArguments& arguments, const Context& context) {
   if (!config::is_image_format(config.data.format))
     return check_array_samples(arguments, config, context.out);
   const data::DataCheck check = data::check_images(config.data, config.seed, arguments.group_by);
-  context.out << (arguments.json ? to_json(check) : to_text(check));
-  return check.clean() ? kExitOk : kExitData;
+  context.out << (arguments.json ? to_json(check) : to_text(check)) << std::flush;
+  reject_damaged_files(config.data, check);
+  if (!check.clean()) reject_warnings(arguments);
+  return kExitOk;
 }
 
 }  // namespace trainer::commands

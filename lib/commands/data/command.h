@@ -14,9 +14,11 @@ struct DataArguments : ConfigArguments {
   std::string suspects;  // a run or folder of crossval; see find_judging_runs()
   std::string output = "suspects.csv";  // the file that --suspects writes
   bool overwrite = false;               // a sheet or suspects that exist
+  bool strict = false;                  // warnings are errors
   std::int64_t samples = 64;
 };
-// Checks the samples, writes the sheet, or looks for suspects. Throws Error.
+// Checks the samples, writes the sheet, or looks for suspects. Throws Error, also for what training
+// would reject, and with `strict` for anything that the check found.
 int execute(const DataArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/process/shell.h"
 #include "base/text.h"
 #include "config/hints.h"
 #include "config/pretrained.h"
@@ -60,6 +61,7 @@ std::int64_t find_median(std::vector<std::int64_t> values) {
 // Measures about kLookedAt images, spread evenly over the files of each class. `files`: by class.
 void measure_images(ImageSource& images, const std::vector<std::vector<std::string>>& files) {
   std::vector<std::int64_t> heights, widths;
+  std::string reason;  // why the first of them cannot be read
   images.is_grey = true;
   const std::size_t each = std::max<std::size_t>(1, kLookedAt / files.size());
   for (const std::vector<std::string>& of_class : files) {
@@ -70,13 +72,14 @@ void measure_images(ImageSource& images, const std::vector<std::vector<std::stri
         heights.push_back(size.height);
         widths.push_back(size.width);
         images.is_grey = images.is_grey && size.channels == 1;
-      } catch (const DataError&) {
-        continue;  // `trainer data` names the files that cannot be read
+      } catch (const DataError& error) {  // `trainer data` names the files that cannot be read
+        if (reason.empty()) reason = error.what();
       }
     }
   }
   if (heights.empty()) {
-    throw DataError(images.train.path.string(), "none of the image files looked at can be read");
+    throw DataError(images.train.path.string(),
+                    concat("none of the image files looked at can be read; ", reason));
   }
   images.height = find_median(heights);
   images.width = find_median(widths);
@@ -268,6 +271,24 @@ ImageSource look_at_list(const Path& list, const config::Csv& csv) {
   return images;
 }
 
+// Throws DataError if a folder, or one in it, holds images beside a list metadata.csv, as those of
+// Hugging Face's imagefolder.
+void reject_metadata(const Path& folder) {
+  std::error_code error;
+  std::vector<Path> lists{folder / "metadata.csv"};
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    lists.push_back(it->path() / "metadata.csv");
+  }
+  std::sort(lists.begin() + 1, lists.end());
+  for (const Path& list : lists) {
+    if (!fs::is_regular_file(list, error)) continue;
+    throw DataError(folder.string(),
+                    concat("has no folder per class, but a list of its images; give the list: "
+                           "`trainer train ",
+                           printable(shell_word(list.string())), "`"));
+  }
+}
+
 ImageSource look_at_folder(const Path& source) {
   ImageSource images;
   images.path = source;
@@ -277,6 +298,7 @@ ImageSource look_at_folder(const Path& source) {
   images.notes = std::move(splits.notes);
   images.classes = data::find_class_folders(train.empty() ? folder : train);
   if (images.classes.size() < 2) {
+    reject_metadata(source);
     throw DataError((train.empty() ? folder : train).string(),
                     concat("has ", images.classes.size(),
                            " folders with images; expected one for each of at least two classes, "

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 bool contains_images(const Path& folder) {
   try {
-    return !data::image_files(folder.string()).empty();
+    return data::contains_images(folder.string());
   } catch (const DataError&) {
     return false;
   }

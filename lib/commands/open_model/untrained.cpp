@@ -22,6 +22,11 @@ constexpr std::int64_t kBatch = 32;
 config::Config load_config(const std::string& path, const std::string& weights,
                            std::vector<config::Override> overrides,
                            const config::Environment& environment) {
+  if (!config::has_section(path, "train", environment)) {
+    // A model that is used as it is needs no training.
+    overrides.insert(overrides.begin(), {{"train.max_steps", "1", "predict"},
+                                         {"train.batch_size", std::to_string(kBatch), "predict"}});
+  }
   const bool of_backbone = weights == config::kImagenet;
   if (of_backbone && !config::load_config(path, overrides, environment).config.model.backbone) {
     throw ConfigError({}, concat("--weights imagenet: ", path,
@@ -86,7 +91,7 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
 bool describes_samples(const config::Data& data) {
   const bool needs_range = data.range && data.range->is_automatic;
   return config::is_image_format(data.format) && !data.classes.empty() && data.resize.size() == 2 &&
-         !needs_range && !data.csv.columns_are_labels;
+         !needs_range && !data.columns_are_labels;
 }
 
 void take_samples(OpenedModel& opened) {

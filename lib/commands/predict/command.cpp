@@ -1,7 +1,9 @@
 #include "commands/predict/command.h"
 
+#include <istream>
 #include <utility>
 
+#include "base/error.h"
 #include "base/files/files.h"
 #include "base/text.h"
 #include "commands/ensemble/ensemble.h"
@@ -139,9 +141,31 @@ int predict_mean(const PredictArguments& arguments, const Context& context) {
   return output.finish();
 }
 
+// Replaces `-` by the lines of standard input, each the name of an image.
+std::vector<std::string> read_names(const std::vector<std::string>& images,
+                                    const Context& context) {
+  std::vector<std::string> names;
+  for (const std::string& image : images) {
+    if (image != "-" || context.in == nullptr) {
+      names.push_back(image);
+      continue;
+    }
+    const std::size_t before = names.size();
+    for (std::string line; std::getline(*context.in, line);) {
+      if (!line.empty()) names.push_back(line);
+    }
+    if (names.size() == before) {
+      throw ConfigError({}, "-: standard input names no images; give one name per line");
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
-int execute(const PredictArguments& arguments, const Context& context) {
+int execute(const PredictArguments& given, const Context& context) {
+  PredictArguments arguments = given;
+  arguments.images = read_names(given.images, context);
   if (!arguments.sheet.empty()) {
     check_output_path("--sheet", arguments.sheet, arguments.overwrite);
   }
@@ -150,6 +174,11 @@ int execute(const PredictArguments& arguments, const Context& context) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
   const OpenedModel opened = open_model(arguments, context);
+  if (given.images.empty() && context.has_piped_text && context.has_piped_text()) {
+    context.warn(
+        "no images are named, so that a split of the data is predicted; to predict the "
+        "files that standard input names, give `-` behind the run");
+  }
   const auto inputs = open_prediction_inputs(opened, arguments.images, parse_split(arguments.split),
                                              arguments.on_error != OnError::kFail, context.warn);
   if (!arguments.features.empty()) return predict_features(arguments, opened, inputs, context);

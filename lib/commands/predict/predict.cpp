@@ -91,7 +91,10 @@ std::vector<PredictionInput> open_prediction_inputs(
     images.clear();
   };
   for (const std::string& file : files) {
-    if (data::leads_to_image_files(file)) {
+    if (data::is_image_list(file)) {
+      std::vector<std::string> more = data::list_image_files(file, opened.config.data.csv);
+      std::move(more.begin(), more.end(), std::back_inserter(images));
+    } else if (data::leads_to_image_files(file)) {
       std::string note;
       std::vector<std::string> more = data::image_files(file, &note);
       if (!note.empty()) warn(note);
