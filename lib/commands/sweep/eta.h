@@ -14,9 +14,9 @@ class Eta {
  public:
   explicit Eta(std::size_t points) : left_(points) {}
 
-  void start(double now);                 // a point begins to train
-  void advance(double share, double now); // `share` of the point is done
-  void end(bool is_trained, double now);  // a point is over
+  void start(double now);                  // a point begins to train
+  void advance(double share, double now);  // `share` of the point is done
+  void end(bool is_trained, double now);   // a point is over
   // Returns the seconds that are left between two points; nothing before one was trained.
   std::optional<double> between() const;
   // Returns the seconds that are left within a point; nothing before its second step.
