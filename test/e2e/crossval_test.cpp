@@ -172,7 +172,7 @@ TEST_CASE("crossval warns of folds that lack a class, and gives no mean over oth
   write_npy(work / "labels.npy", "<i8", {32}, labels);
   const std::string config = work.config(
       "model: {layers: [flatten, dense: 3]}\n"
-      "data: {format: npz, classes: [a, b, c], train: {images: " +
+      "data: {format: npz, normalize: {scale: 1}, classes: [a, b, c], train: {images: " +
       (work / "images.npy").string() + ", labels: " + (work / "labels.npy").string() +
       "}}\ntrain: {max_steps: 4, batch_size: 8}\n"
       "run: {tensorboard: false}\n");
@@ -196,9 +196,9 @@ TEST_CASE("crossval warns of folds that lack a class, and gives no mean over oth
     CHECK(metrics.at(name).at("low").get<double>() >= 0);
     CHECK(metrics.at(name).at("high").get<double>() <= 1);
   }
-  Arguments collect{"crossval", config, "--folds", "3", "--dir", work / "folds", "--collect"};
-  const Result text = run(collect);
-  INFO(text.out);
+  const Result text =
+      run({"crossval", config, "--folds", "3", "--dir", work / "folds", "--collect"});
+  INFO(text.out, text.err);
   CHECK(text.code == 0);
   CHECK_FALSE(contains(text.out, "nan"));
 }
