@@ -278,6 +278,7 @@ SweepPlan read_plan(const Path& folder) {
     for (const Json& axis : member(json, "axes")) {
       plan.axes.push_back({read_member<std::string>(axis, "key"),
                            read_member<std::vector<std::string>>(axis, "values")});
+      if (plan.axes.back().values.empty()) throw std::range_error("values is an empty list");
     }
   } catch (const Json::exception& error) {
     throw DataError(file.string(),

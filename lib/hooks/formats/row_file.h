@@ -45,8 +45,9 @@ class RowFile {
       if (++number == 1 && rows.is_header(line)) continue;
       const std::optional<Row> row = rows(line);
       if (!row) {
-        throw DataError(concat(path.string(), ":", number),
-                        "is not a row of a run's metrics; move the file away to resume");
+        throw DataError(
+            concat(path.string(), ":", number),
+            "is not a row of a run's metrics with a step; move the file away to resume");
       }
       if (row->step > first_step) continue;
       kept += row->line + '\n';

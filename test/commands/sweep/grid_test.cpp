@@ -93,6 +93,11 @@ TEST_CASE("write_plan: a folder of other files or of another sweep, an error") {
     CHECK(again.name == "fake");
     REQUIRE(again.points.size() == 2);
     CHECK(again.points[1].name == "batch_size=64");
+    write_file_atomic(
+        sweep.plan.folder / "sweep.json",
+        R"({"name": "a", "config": "a.yaml", "axes": [{"key": "seed", "values": []}]})");
+    CHECK_THROWS_WITH_AS(read_plan(sweep.plan.folder), doctest::Contains("values is an empty list"),
+                         DataError);
   }
 }
 
