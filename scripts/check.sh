@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks what scripts/test.sh does not: the style, clang-tidy, the CUDA backend, the unit tests under ASan and UBSan, the
-# threaded parts under TSan, the packages, and the programs that trainer works with: Keras, MLflow, Open MPI and Slurm.
+# threaded parts under TSan, the packages, whether models train, and the programs that trainer works with: Keras, MLflow, Open MPI and Slurm.
 # `.ci/run` calls both.
 #
-#   scripts/check.sh [style] [lint] [cuda] [asan] [tsan] [package] [peers]     all of them where none is named
+#   scripts/check.sh [style] [lint] [cuda] [asan] [tsan] [package] [training] [peers]     all of them where none is named
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -95,12 +95,19 @@ check_peers() {
   fi
 }
 
+# The updates of random models against a reference, and the accuracy of every config after some steps.
+check_training() {
+  configure release
+  build release trainer test_compare_updates
+  run_tests release --label-regex '^training$'
+}
+
 checks=("$@")
-((${#checks[@]} > 0)) || checks=(style lint cuda asan tsan package peers)
+((${#checks[@]} > 0)) || checks=(style lint cuda asan tsan package training peers)
 for check in "${checks[@]}"; do
   case $check in
-    style | lint | cuda | asan | tsan | package | peers) ;;
-    *) echo "check.sh: unknown check '$check'; style, lint, cuda, asan, tsan, package and peers are known" >&2; exit 2 ;;
+    style | lint | cuda | asan | tsan | package | training | peers) ;;
+    *) echo "check.sh: unknown check '$check'; style, lint, cuda, asan, tsan, package, training and peers are known" >&2; exit 2 ;;
   esac
 done
 say "install"

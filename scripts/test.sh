@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds the release preset without the CUDA backend, and runs the suite. The last output is
-# ctest's summary. scripts/check.sh checks the rest: style, clang-tidy, the CUDA backend, sanitizers, packages, and other
-# programs that trainer works with.
+# ctest's summary. scripts/check.sh checks the rest: style, clang-tidy, the CUDA backend, sanitizers, packages, whether
+# models train, and other programs that trainer works with.
 #
 #   scripts/test.sh [CTEST OPTION...]     e.g. -R '^data:'
 set -euo pipefail
@@ -17,7 +17,7 @@ configure release -DTRAINER_CUDA=OFF
 build release
 say "test release"
 # Many tests wait for other processes, so that two tests per core keep the cores busy.
-ctest --preset release -j $((2 * jobs)) --no-tests=error --label-exclude 'slow|^package$|^peers$' "$@"
+ctest --preset release -j $((2 * jobs)) --no-tests=error --label-exclude 'slow|^package$|^training$|^peers$' "$@"
 log=build/release/Testing/Temporary/LastTest.log
 [[ -f $log ]] || { echo "test.sh: ctest left no $log" >&2; exit 1; }
 if grep -F '[missing]' "$log"; then

@@ -4,10 +4,10 @@
     scripts/campaign/generated.py build/release/apps/trainer/trainer [--cases 500] [--seed N] [--only models kills ...]
 
 --cases is the number of random models; the other generators draw in proportion: 500 models, 250 cases of 24 images, 200
-schedules, 60 configs under kills, 150 models under `verify replicas`, 600 models in float32 and bfloat16, 400 configs
-over all keys, 300 counts of visits, 300 sets of decisions, 400 damaged files of results, 40 link faults.
-Without --seed, the seed is that of the day. Files of failed cases go to --keep. Installs the packages from PyPI that
-scripts/python_env.sh lists. Link faults need root, and are left out without it. Ends with 1 when a case failed.
+schedules, 60 configs under kills, 150 models under `verify replicas`, 600 models in float32 and bfloat16, 3000 models of
+a few updates, 400 configs over all keys, 300 counts of visits, 300 sets of decisions, 400 damaged files of results, 40
+link faults. Without --seed, the seed is that of the day. Files of failed cases go to --keep. Installs the packages from
+PyPI that scripts/python_env.sh lists. Link faults need root, and are left out without it. Ends with 1 when a case failed.
 """
 import argparse
 import os
@@ -27,6 +27,7 @@ GENERATORS = {
     "kills": ("test/generated/kills.py", [], 60),
     "verify": ("test/generated/verify.py", [], 150),
     "precision": ("test/generated/precision.py", [], 600),
+    "updates": ("test/generated/updates.py", [], 3000),
     "configs": ("test/generated/configs.py", [], 400),
     "visits": ("test/generated/visits.py", [], 300),
     "decisions": ("test/generated/decisions.py", [], 300),
