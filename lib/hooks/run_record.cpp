@@ -100,7 +100,7 @@ class RunRecordHook final : public Hook {
     if (finish.best) record_["best"] = best_json(*finish.best);
     if (finish.reason != FinishReason::kInterrupted) {
       // A run that had finished before is not evaluated again.
-      const bool keeps = finish.reason == FinishReason::kAlreadyDone && finish.evaluations.empty();
+      const bool keeps = finish.reason != FinishReason::kDone && finish.evaluations.empty();
       Json metrics = keeps ? earlier_metrics_ : Json::object();
       for (const Evaluation& e : finish.evaluations) {
         metrics[to_string(e.split)] = metrics_json(e.metrics);

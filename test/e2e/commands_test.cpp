@@ -187,8 +187,8 @@ TEST_CASE("plan: values, model, graphs and steps, with and without the data") {
   INFO(text.err);
   REQUIRE(text.code == 0);
   for (const char* part :
-       {"config.yaml:", "default", "--epochs", "conv2d_1 (Conv2D)", "steps per epoch",
-        "after fuse_activation:", "training program", "evaluation program"}) {
+       {"config, as given in ", "config.yaml\n", "default", "--epochs", "conv2d_1 (Conv2D)",
+        "steps per epoch", "after fuse_activation:", "training program", "evaluation program"}) {
     CAPTURE(part);
     CHECK(contains(text.out, part));
   }

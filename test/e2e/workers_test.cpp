@@ -174,7 +174,7 @@ TEST_CASE("launch prints an error of several ranks once") {
     }
     return count;
   };
-  const std::string config = work.config("train: {epochs: 1, batch_size: 8}\n");
+  const std::string config = config_of(work);
   const auto launch = [&](const Arguments& more) {
     return run(with({"launch", "-n", "3", "--", "train", config, "--run-dir", work / "run"}, more));
   };

@@ -76,7 +76,9 @@ void TrainingRun::announce(hooks::RunInfo info) {
 
 std::optional<FinishReason> TrainingRun::before_first_step() {
   is_recorded_ = job_.group.broadcast_from_chief(is_recorded_);
-  if (is_recorded_) return FinishReason::kAlreadyDone;
+  if (is_recorded_) {
+    return state().stopped ? FinishReason::kEarlyStop : FinishReason::kAlreadyDone;
+  }
   if (state().evaluation_due && state().step < job_.plan.total_steps) {
     evaluator_.evaluate_between();
     checkpointer_.save();

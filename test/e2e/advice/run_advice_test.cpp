@@ -24,7 +24,6 @@ void damage_checkpoints(const AdvicePlace& place) {
 void move_images(const AdvicePlace& place) {
   fs::rename(place.work / "images", place.work / "free");
 }
-void move_digits(const AdvicePlace& place) { fs::rename(place.work.data(), place.work / "free"); }
 
 const std::string kTrain = "train DIGITS --run-dir RUN", kPhotos = "train PHOTOS --run-dir RUN";
 
@@ -235,12 +234,6 @@ std::vector<Advice> make_command_advices() {
        "Give its place with --set data.path=NEW",
        "+ --set data.path=FREE",
        move_images},
-      {"evaluate: digits moved",
-       {kTrain},
-       "evaluate RUN",
-       "--set data.path=FOLDER",
-       "+ --set data.path=FREE",
-       move_digits},
       {"sweep: too many points",
        {},
        "sweep DIGITS --over seed=1,2 --dir FREE --max-points 1",
