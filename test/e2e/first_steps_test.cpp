@@ -146,7 +146,6 @@ TEST_CASE("new: a backbone, batch norm uses the moving statistics") {
   CHECK(contains(here.text("photos.yaml"), "\n    batch_norm: eval "));
   const Result valid = here.run({"validate", "photos.yaml", "--set", "model.backbone.weights=''"});
   CHECK(valid.code == 0);
-  CHECK(valid.err == "");
 }
 
 TEST_CASE("new: no weights, the note names the commands that write this config with weights") {

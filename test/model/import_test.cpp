@@ -197,6 +197,9 @@ TEST_CASE(
   CHECK(report.notices()[1].text ==
         "w.h5: 11 tensors of the file unused, for which the model has no place: x0, x1, x2, x3, "
         "x4, x5, x6, x7 and 3 more");
+  report.loaded.clear();
+  CHECK(report.notices()[0].kind == Notice::Kind::kWarning);
+  CHECK(report.notices()[0].text.ends_with("last/bias; none was loaded"));
   report.extra = {"y"};
   CHECK(report.notices()[1].text ==
         "w.h5: 1 tensor of the file unused, for which the model has no place: y");

@@ -363,7 +363,7 @@ std::vector<Notice> ImportReport::notices() const {
     const std::string text = concat(path, ": ", tensors(initialised.size()),
                                     " of the model left as initialised, as allow_missing permits: ",
                                     join_first(initialised, kMaxListedTensors));
-    notices.push_back(Notice::note(text));
+    notices.push_back(loaded.empty() ? Notice(text + "; none was loaded") : Notice::note(text));
   }
   if (!extra.empty()) {
     notices.emplace_back(concat(path, ": ", tensors(extra.size()),
@@ -424,12 +424,11 @@ std::string describe_foreign_file(const graph::Graph& graph, const config::Model
                 ". Give a file of this network");
 }
 
-// Throws DataError if the file is not one of the model.
-void check_import(const graph::Graph& graph, const config::Model& model,
-                  const ImportReport& report) {
-  const bool expects_some = !report.complete() || !report.initialised.empty();
-  if (report.loaded.empty() && expects_some && report.ill_shaped.empty() &&
-      report.integers.empty()) {
+// Throws DataError if the file, which has `count` tensors, is not one of the model.
+void check_import(const graph::Graph& graph, const config::Model& model, const ImportReport& report,
+                  std::size_t count) {
+  const bool expects_any = !report.complete() || !report.initialised.empty();
+  if (expects_any && report.extra.size() == count) {
     throw DataError(report.path, describe_foreign_file(graph, model, report));
   }
   if (!report.complete()) {
@@ -461,12 +460,13 @@ Import read_import(const graph::Graph& graph, const config::Model& model,
   if (is_keras_file(read) && lacks_names(file, graph, allow_missing)) {
     by_position = rename_by_position(file, graph);
   }
+  const std::size_t count = file.size();
   Import import = match_weights(graph, std::move(file), allow_missing);
   import.report.path = read;
   import.report.by_position = std::move(by_position);
   import.report.classes = std::move(classes);
   import.report.has_head = loads_head(graph, import.report);
-  check_import(graph, model, import.report);
+  check_import(graph, model, import.report, count);
   return import;
 }
 
