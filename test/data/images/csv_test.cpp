@@ -130,7 +130,7 @@ TEST_CASE("csv: two usual names of classes are an error, and a coordinate y is n
   CHECK(folder.read("image,x,y,Target\nx/x_0.ppm,3,4,1\nx/x_1.ppm,5,6,0\n") == "0, 1: 1 0");
   CHECK(folder.read("image,x,y\nx/x_0.ppm,3,4\nx/x_1.ppm,5,6\n")
             .starts_with(":1: which of the columns image, x, y is the class?"));
-  CHECK(folder.read("image,age,y\nx/x_0.ppm,3,4\nx/x_1.ppm,5,6\n") == "4, 6: 0 1");
+  CHECK(folder.read("image,age,y\nx/x_0.ppm,3,cat\nx/x_1.ppm,5,dog\n") == "cat, dog: 0 1");
   CHECK(folder.read("image,class,label\nx/x_0.ppm,3,cat\nx/x_1.ppm,5,dog\n") ==
         ":1: the columns class and label have usual names of classes; name the one to use with "
         "data.csv: {label_column: class}");

@@ -220,8 +220,8 @@ TEST_CASE("tar shards: which files are samples, and where their classes are") {
   CHECK(samples[3].label == "");
   CHECK(shard.error({{"a.ppm", "1"}, {"a.png", "1"}}) == "a.png: is the second image of its name");
   CHECK(shard.error({{"a.ppm", "1"}, {"a.json", "{"}}) == "a.json: is not JSON");
-  CHECK(shard.error({{"a.cls", std::string(2 << 20, '1')}}).find("too many for a text") !=
-        std::string::npos);
+  CHECK(shard.error({{"a.jpg", "a"}, {"a.cls", std::string(2 << 20, '1')}})
+            .find("too many for a text") != std::string::npos);
 }
 
 }  // namespace trainer::data

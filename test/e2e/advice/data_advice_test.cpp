@@ -144,10 +144,10 @@ std::vector<FileAdvice> make_list_advices() {
          set("data.classes=[\"0\", \"90000\"]")}}},
       {{"path,a,b\nimages/left/0.ppm,1,-1\nimages/right/0.ppm,0,1\nimages/right/1.ppm,1,1\n",
         set("model.loss=binary_cross_entropy")},
-       "write 0, 1 or nothing (unknown) in its place, or name the columns of labels in "
-       "data.classes",
-       {{"path,a,b\nimages/left/0.ppm,1,\nimages/right/0.ppm,0,1\nimages/right/1.ppm,1,1\n",
-         set("model.loss=binary_cross_entropy")},
+       "give data.csv.uncertain: ignore (unknown), 0 or 1 for what it counts as, or name the "
+       "columns of labels in data.classes",
+       {{"path,a,b\nimages/left/0.ppm,1,-1\nimages/right/0.ppm,0,1\nimages/right/1.ppm,1,1\n",
+         set("model.loss=binary_cross_entropy") + set("data.csv.uncertain=0")},
         {"path,a,b,c\nimages/left/0.ppm,1,-1,0\nimages/right/0.ppm,0,1,1\n"
          "images/right/1.ppm,1,1,1\n",
          set("model.loss=binary_cross_entropy") + set("data.classes=[a, c]")}}},

@@ -64,17 +64,13 @@ using Counts = std::map<std::string, std::int64_t>;  // files by group
 // Returns whether the numbers behind a beginning name groups.
 bool names_groups(const Counts& counts) {
   constexpr std::int64_t kMinGroups = 3, kMaxMean = 50;
-  // Fewer files that share a number, such as 3 pairs of 2,572 files, are a coincidence.
-  constexpr double kMinShare = 0.05;
-  std::int64_t files = 0, several = 0, shared = 0;
+  std::int64_t files = 0, several = 0;
   for (const auto& [group, count] : counts) {
     files += count;
     several += count > 1 ? 1 : 0;
-    shared += count > 1 ? count : 0;
   }
   const auto groups = std::ssize(counts);
-  return groups >= kMinGroups && several >= 2 && files <= kMaxMean * groups &&
-         static_cast<double>(shared) >= kMinShare * static_cast<double>(files);
+  return groups >= kMinGroups && several >= 2 && files <= kMaxMean * groups;
 }
 
 // Leaves out first words that are the same in all names of a shape, as in NORMAL2-IM-\d+, as long
@@ -137,9 +133,15 @@ GroupProposal propose_groups(const std::vector<std::string>& paths) {
       concat("/(", join({chosen.begin(), chosen.end()}, "|"), ")[_. -][^/]*$");
   for (const std::string& pattern : {has_bare_number ? anchored : plain, anchored}) {
     const Counts counts = count_files(pattern, paths);
-    std::int64_t matched = 0;
-    for (const auto& [group, count] : counts) matched += count;
+    std::int64_t matched = 0, shared = 0;
+    for (const auto& [group, count] : counts) {
+      matched += count;
+      shared += count > 1 ? count : 0;
+    }
     if (matched != files || !names_groups(counts)) continue;
+    // Fewer files that share a number, such as 3 pairs of 2,572 files, are a coincidence.
+    constexpr std::int64_t kMinShare = 20;
+    if (shared * kMinShare < std::ssize(paths)) return {};
     const auto largest = std::ranges::max_element(
         counts, [](const auto& a, const auto& b) { return a.second < b.second; });
     return {pattern, files, std::ssize(counts), largest->first, largest->second};
