@@ -244,7 +244,7 @@ void check_data(Checks& checks) {
   check_augment(checks);
   check_csv(checks);
   check_images(checks);
-  const bool files = data.format == DataFormat::kIdx || data.format == DataFormat::kNpz;
+  const bool files = holds_arrays(data.format);
   if (checks.given("data") && files && data.path.empty() && !data.train.given()) {
     checks.report(
         "data",
