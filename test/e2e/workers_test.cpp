@@ -183,7 +183,8 @@ TEST_CASE("launch prints an error of several ranks once") {
   CHECK(count_errors(wrong) == 1);
   std::filesystem::create_directories(work / "run");
   write_file_atomic(work / "run/config.yaml", "");
-  const Result used = launch({});  // an error of rank 0, which the others repeat
+  // An error of rank 0, which the others repeat.
+  const Result used = launch({"--set", "parallel.lr_scaling=none"});
   CHECK(used.code == kExitConfig);
   CHECK(contains(used.err, "holds a config.yaml but no checkpoints"));
   CHECK(used.err.find("no checkpoints") == used.err.rfind("no checkpoints"));
