@@ -448,10 +448,13 @@ std::optional<std::string> nearest(const std::string& typed,
     }
   }
   if (best || typed.size() < 4) return best;
-  // "cross_entropy" is the end of "softmax_cross_entropy".
-  const auto word = std::ranges::find_if(
-      words, [&](const std::string& each) { return each.ends_with('_' + typed); });
-  return word == words.end() ? best : *word;
+  // "cross_entropy" is the end of "softmax_cross_entropy", and "accuracy" of several metrics, of
+  // which "validation/accuracy" is the shortest.
+  for (const std::string& word : words) {
+    const bool is_end = word.ends_with('_' + typed) || word.ends_with('/' + typed);
+    if (is_end && (!best || word.size() < best->size())) best = word;
+  }
+  return best;
 }
 
 std::string hint_for_format(const std::string& word) {

@@ -238,6 +238,9 @@ def check_case(case, config, drawn):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     if not lines:
         return None
+    for line in lines:
+        if None in line.values():  # JSON's form of NaN
+            raise Failed("updates", f"update {line['update']} of {line['variable']} is not finite: {line}")
     numbers = sorted({line["update"] for line in lines})
     return [check for number in numbers
             for check in check_update(config, [line for line in lines if line["update"] == number])]

@@ -85,6 +85,26 @@ TEST_CASE("train: no validation split, the test split is evaluated when due and 
   }
 }
 
+namespace {
+
+// Stops a run at step 2, also one that is resumed there.
+class StoppingHook final : public hooks::Hook {
+ public:
+  std::string name() const override { return "stopping"; }
+  Request on_step(const hooks::Progress& progress) override {
+    has_stopped_ = progress.step == 2;
+    return has_stopped_ ? Request::kStop : Request::kContinue;
+  }
+  bool has_stopped() const override { return has_stopped_; }
+  std::string save() const override { return has_stopped_ ? "stop" : ""; }
+  void restore(const std::string& text) override { has_stopped_ = text == "stop"; }
+
+ private:
+  bool has_stopped_ = false;
+};
+
+}  // namespace
+
 TEST_CASE("train: a request of a hook, done after the step") {
   Trial trial(run_config());
   SUBCASE("save") {
@@ -96,9 +116,7 @@ TEST_CASE("train: a request of a hook, done after the step") {
                                  "step 4", "step 5", "step 6", "save 6", "finish done"});
   }
   SUBCASE("stop; a resumed run stays stopped where the config has early_stop") {
-    trial.at_step = [](std::int64_t step) {
-      return step == 2 ? Request::kStop : Request::kContinue;
-    };
+    trial.make_hook = [] { return std::make_unique<StoppingHook>(); };
     trial.config.train.early_stop = config::EarlyStop{};
     CHECK(trial.run().reason == FinishReason::kEarlyStop);
     CHECK(trial.events ==
@@ -108,7 +126,7 @@ TEST_CASE("train: a request of a hook, done after the step") {
     CHECK(trial.events == Events{"start 2", "finish early stop"});
     trial.events.clear();
     trial.config.train.early_stop.reset();
-    trial.at_step = {};
+    trial.make_hook = {};
     CHECK(trial.run(Start::kResume).reason == FinishReason::kDone);
     CHECK(trial.events.back() == "finish done");
     CHECK(newest_step(trial) == 6);

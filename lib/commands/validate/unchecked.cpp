@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "model/files/import.h"
 
 namespace trainer::commands {
 
@@ -14,7 +15,8 @@ std::vector<Unchecked> list_unchecked(const config::Config& config, train::Model
   }
   const bool has_weights = !config.model.weights.empty() ||
                            (config.model.backbone && !config.model.backbone->weights.empty());
-  if (has_weights && checked != train::ModelCheck::kWhole)
+  const bool are_missing = !model::missing_weights(config.model, {}).empty();
+  if (has_weights && (are_missing || checked != train::ModelCheck::kWhole))
     list.push_back({"shapes in the file of weights", "train"});
   list.push_back({"memory and devices", "plan"});
   return list;
