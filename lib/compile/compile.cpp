@@ -9,30 +9,31 @@ struct Pass {
   const char* name;
   Graph (*run)(Graph, const Options&);
   // True for the graphs that it takes part in making.
-  bool training, evaluation, prediction, logit_gradient;
+  bool training, evaluation, prediction, features, logit_gradient;
 };
 
 // The passes, in the order in which they run. The graph of a gradient of the logits has no fused
 // activations, because fuse_activation looks only for trained parameters when it decides whether a
 // derivative is needed.
 constexpr Pass kPasses[] = {
-    {"remove_loss", remove_loss, false, false, true, true},
-    {"freeze", freeze, true, true, true, true},
-    {"read_averages", read_averages, false, true, true, true},
-    {"inference", inference, false, true, true, true},
-    {"fold_padding", fold_padding, true, true, true, true},
-    {"fold_batch_norm", fold_batch_norm, true, true, true, true},
-    {"fuse_activation", fuse_activation, true, true, true, false},
-    {"trim", trim, true, true, true, false},
-    {"precision", precision, true, true, true, false},
-    {"class_rank", class_rank, true, false, false, false},
-    {"penalty", penalty, true, false, false, false},
-    {"differentiate", differentiate, true, false, false, false},
-    {"differentiate_logits", differentiate_logits, false, false, false, true},
-    {"fuse_backward", fuse_backward, true, false, false, false},
-    {"update", update, true, false, false, false},
-    {"recompute", recompute, true, false, false, false},
-    {"tidy", tidy, true, true, true, true},
+    {"remove_loss", remove_loss, false, false, true, true, true},
+    {"freeze", freeze, true, true, true, true, true},
+    {"read_averages", read_averages, false, true, true, true, true},
+    {"inference", inference, false, true, true, true, true},
+    {"fold_padding", fold_padding, true, true, true, true, true},
+    {"fold_batch_norm", fold_batch_norm, true, true, true, true, true},
+    {"fuse_activation", fuse_activation, true, true, true, true, false},
+    {"trim", trim, true, true, true, true, false},
+    {"precision", precision, true, true, true, true, false},
+    {"logits_precision", logits_precision, true, true, true, false, false},
+    {"class_rank", class_rank, true, false, false, false, false},
+    {"penalty", penalty, true, false, false, false, false},
+    {"differentiate", differentiate, true, false, false, false, false},
+    {"differentiate_logits", differentiate_logits, false, false, false, false, true},
+    {"fuse_backward", fuse_backward, true, false, false, false, false},
+    {"update", update, true, false, false, false, false},
+    {"recompute", recompute, true, false, false, false, false},
+    {"tidy", tidy, true, true, true, true, true},
 };
 
 Graph run(Graph graph, const Options& options, bool Pass::*takes_part) {
@@ -56,6 +57,10 @@ Graph training_graph(const Graph& model, const Options& options) {
 
 Graph evaluation_graph(const Graph& model, const Options& options, bool prediction) {
   return run(model, options, prediction ? &Pass::prediction : &Pass::evaluation);
+}
+
+Graph feature_graph(const FrozenSplit& split, const Options& options) {
+  return run(split.prefix, options, &Pass::features);
 }
 
 Graph logit_gradient_graph(const Graph& model, const Options& options, ValueId activation) {

@@ -47,7 +47,7 @@ graph::Graph logit_gradient_graph(const graph::Graph& model, const Options& opti
 // A model split before its first trained or random layer: the prefix depends on frozen layers and
 // the image alone.
 struct FrozenSplit {
-  graph::Graph prefix;  // images -> features, for evaluation_graph(prefix, options, true)
+  graph::Graph prefix;  // images -> features, for feature_graph()
   graph::Graph
       suffix;          // features, labels -> logits, loss; a whole model with all persistent values
   std::string layer;   // the layer whose output the features are
@@ -55,6 +55,10 @@ struct FrozenSplit {
 };
 // Splits at the latest place where the rest of the graph needs a single value.
 FrozenSplit split_frozen(const graph::Graph& model, const Options& options);
+
+// Returns the graph of the prefix, in inference form. Its output, the features, has the type of
+// activations.
+graph::Graph feature_graph(const FrozenSplit& split, const Options& options);
 
 // Returns the names of the passes that make training and evaluation graphs, in order.
 std::vector<std::string> pass_names();

@@ -37,9 +37,10 @@ Graph fuse_activation(Graph graph, const Options& options);
 // Removes the last rows and columns that no later node reads from the outputs of convolutions and
 // of the max pooling of the first convolution.
 Graph trim(Graph graph, const Options& options);
-// Gives activations the type options.activations. The logits of a dense layer and the loss stay
-// float32.
+// Gives activations the type options.activations. The loss stays float32.
 Graph precision(Graph graph, const Options& options);
+// Gives the logits of a dense layer, output 0, the type float32.
+Graph logits_precision(Graph graph, const Options& options);
 // Adds the rank of every label among the logits as an output.
 Graph class_rank(Graph graph, const Options& options);
 // Adds the L2 penalty of all parameters as an output.

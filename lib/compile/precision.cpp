@@ -4,7 +4,6 @@ namespace trainer::compile {
 
 Graph precision(Graph graph, const Options& options) {
   if (options.activations == DType::kFloat32) return graph;
-  const ValueId logits = graph.outputs[0];
   for (const Node& node : graph.nodes) {
     if (node.phase != Phase::kForward) continue;
     std::vector<graph::Typed> inputs;
@@ -14,10 +13,16 @@ Graph precision(Graph graph, const Options& options) {
     if (std::holds_alternative<graph::Preprocess>(node.op)) {
       graph[node.outputs[0]].type = options.activations;
     }
-    // A dense layer sums in float32 anyway; rounding its result would only cost the loss precision.
-    if (std::holds_alternative<graph::Dense>(node.op) && node.outputs[0] == logits) {
-      graph[logits].type = DType::kFloat32;
-    }
+  }
+  return graph;
+}
+
+// A dense layer sums in float32 anyway; rounding its result would only cost the loss precision.
+Graph logits_precision(Graph graph, const Options&) {
+  const ValueId logits = graph.outputs[0];
+  for (const Node& node : graph.nodes) {
+    const bool is_dense = std::holds_alternative<graph::Dense>(node.op);
+    if (is_dense && node.outputs[0] == logits) graph[logits].type = DType::kFloat32;
   }
   return graph;
 }

@@ -43,7 +43,7 @@ FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Opt
                            backend::Backend& backend, backend::Variables& variables,
                            backend::CompileOptions options)
     : backend_(backend), variables_(variables), layer_(split.layer), type_(precision.activations) {
-  const graph::Graph graph = compile::evaluation_graph(split.prefix, precision, true);
+  const graph::Graph graph = compile::feature_graph(split, precision);
   program_ = backend.compile(graph, variables, options);
   weights_ = list_weights(graph);
   text_ = program_text(graph, options);

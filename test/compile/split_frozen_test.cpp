@@ -105,6 +105,23 @@ TEST_CASE("split_frozen: no frozen layers at the start, not cut and the reason")
   }
 }
 
+TEST_CASE("feature_graph: the features of any layer have the type that the suffix reads") {
+  Options options;
+  options.activations = DType::kBFloat16;
+  const std::string dense = "flatten, dense: {units: 3, name: d}, dense: {units: 4}";
+  for (const auto& [layers, last] :
+       {std::pair{dense, "d"}, std::pair{std::string(kA), "flatten"}}) {
+    CAPTURE(layers);
+    const Graph whole = model(layers, {"a", "d"});
+    const FrozenSplit split = split_frozen(whole, options);
+    CHECK(split.layer == last);
+    const Graph features = feature_graph(split, options);
+    CHECK(features[features.outputs[0]].type == split.suffix[split.suffix.inputs[0]].type);
+    const Graph logits = evaluation_graph(split.suffix, options, true);
+    CHECK(logits[logits.outputs[0]].type == DType::kFloat32);
+  }
+}
+
 TEST_CASE("split_frozen: prefix and suffix, joined at one value") {
   Options options;
   options.activations = DType::kBFloat16;

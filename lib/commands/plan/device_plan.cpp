@@ -47,7 +47,7 @@ Roofline compute_roofline(const graph::Graph& model, const config::Config& confi
   const compile::FrozenSplit split = compile::split_frozen(model, options);
   const bool frozen = split.reason.empty();
   graph::Graph prefix;
-  if (frozen) prefix = compile::evaluation_graph(split.prefix, options, true);
+  if (frozen) prefix = compile::feature_graph(split, options);
   const graph::Graph training = compile::training_graph(
       engine::training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)),
       options);

@@ -29,7 +29,7 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   const bool frozen = split.reason.empty();
   if (frozen) {
     out << "\ngraph of the frozen layers\n";
-    compile::evaluation_graph(split.prefix, options, true);
+    compile::feature_graph(split, options);
   }
   out << "\ntraining graph\n";
   compile::training_graph(
