@@ -224,7 +224,8 @@ def debugging(folder):
         assert done.returncode == 0, done.stderr
         found = finish([json.loads(line) for line in done.stdout.splitlines()])["parameters_sha256"]
         assert found == expected, f"{switch}: {found}, expected {expected}"
-    failing = {"TRAINER_FAKE_CUDA_FAIL": "cudaStreamSynchronize:100:cudaErrorIllegalAddress"}
+    # The calls before are those of the start and of the first update, whose gradient is checked.
+    failing = {"TRAINER_FAKE_CUDA_FAIL": "cudaStreamSynchronize:200:cudaErrorIllegalAddress"}
     done = train(**failing, TRAINER_CUDA_SYNC="1")
     assert done.returncode == 4 and "layer " in done.stderr and "cudaErrorIllegalAddress" in done.stderr, done.stderr
 
