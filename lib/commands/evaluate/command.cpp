@@ -47,7 +47,7 @@ int follow_run(const EvaluateArguments& arguments, const std::string& run, const
     options.hooks.push_back(hooks::make_progress_hook(context.out, false, arguments.quiet, never,
                                                       {{}, std::chrono::system_clock::now, {}}));
   }
-  const Followed followed = follow(std::move(options));
+  const Followed followed = follow(options);
   print_followed(followed, run, arguments.json, context.out);
   return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
