@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <optional>
-#include <utility>
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
