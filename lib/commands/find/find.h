@@ -23,19 +23,19 @@ struct RangeTestOptions {
 struct RangeTest {
   struct Point {
     double rate = 0, loss = 0;
-    double smoothed = 0;  // exponential average of the losses so far
+    double smoothed = 0;  // median of the losses at the rates around it
   };
   std::vector<Point> points;
   bool diverged = false;
-  // The rate at which the smoothed loss falls fastest over the logarithm of the rate, before its
-  // minimum; nothing if the loss never falls.
+  // A tenth of the rate of the lowest smoothed loss before the loss rises for good; nothing if it
+  // does not fall before, or does not rise.
   std::optional<double> suggestion;
 };
 // Trains the engine, whose variables change. Batches are those of a run of the config.
 RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options);
-// The suggestion for points that are smoothed.
-std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points);
+// Sets the smoothed losses and the suggestion from the rates and losses.
+void suggest_rate(RangeTest& test);
 
 // Returns the rate with three significant digits, as the printed suggestion has it.
 std::string format_rate(double rate);

@@ -18,6 +18,41 @@ namespace {
 constexpr double kMemory = 0.85;   // of the average, a step
 constexpr double kDivergence = 4;  // times the lowest smoothed loss
 constexpr std::size_t kShownRows = 20;
+// Of the suggestion. The rates are factors.
+constexpr double kSmoothed = 4.5;    // to either side of a rate, the rates whose losses smooth it
+constexpr double kUsual = 0.9;       // of the losses in the lower half of the rates
+constexpr double kSearched = 30;     // below the rise, the rates that may have the lowest loss
+constexpr double kBelowLowest = 10;  // below the rate of the lowest loss, the suggestion
+
+using TestPoint = RangeTest::Point;
+
+double quantile(std::vector<double> values, double part) {
+  const auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size()));
+  std::ranges::nth_element(values, at);
+  return *at;
+}
+
+// A median, because single batches at large rates have losses far above those around them. It looks
+// to both sides: an average of the losses so far begins with the noise of the first batch.
+void smooth(std::vector<TestPoint>& points) {
+  for (TestPoint& point : points) {
+    std::vector<double> near;
+    for (const TestPoint& other : points) {
+      if (other.rate > point.rate / kSmoothed && other.rate < point.rate * kSmoothed) {
+        near.push_back(other.loss);
+      }
+    }
+    point.smoothed = quantile(near, 0.5);
+  }
+}
+
+// Returns the point from which on the smoothed loss stays above `usual`.
+std::vector<TestPoint>::iterator find_rise(std::vector<TestPoint>& points, double usual) {
+  const auto last = std::find_if(points.rbegin(), points.rend(),
+                                 [&](const TestPoint& point) { return point.smoothed <= usual; });
+  return last.base();
+}
 
 // Training steps at growing rates. As in the training loop, the next ones are launched before the
 // result of a step is read.
@@ -98,35 +133,31 @@ RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dat
     const double loss = result.loss / samples + result.penalty.value_or(0);
     test.diverged = !result.finite || !std::isfinite(loss);
     if (test.diverged) break;
+    test.points.push_back({rate, loss});
     average = kMemory * average + (1 - kMemory) * loss;
     // Without the division the first averages would lean to the 0 that they began with.
-    const double smoothed = average / (1 - std::pow(kMemory, static_cast<double>(step + 1)));
-    test.points.push_back({rate, loss, smoothed});
-    lowest = std::min(lowest, smoothed);
-    test.diverged = smoothed > kDivergence * lowest;
+    const double corrected = average / (1 - std::pow(kMemory, static_cast<double>(step + 1)));
+    lowest = std::min(lowest, corrected);
+    test.diverged = corrected > kDivergence * lowest;
   }
-  test.suggestion = suggest_rate(test.points);
+  suggest_rate(test);
   return test;
 }
 
-// The slope over three points in each direction is larger than the noise of two batches.
-std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points) {
-  constexpr std::size_t kReach = 3;
-  std::optional<double> suggestion;
-  double steepest = 0;
-  // Beyond the lowest loss a fall is the recovery from a rise that a large rate has caused.
-  const std::size_t lowest =
-      std::ranges::min_element(
-          points, [](const auto& a, const auto& b) { return a.smoothed < b.smoothed; }) -
-      points.begin();
-  for (std::size_t i = kReach; i + kReach < points.size() && i < lowest; ++i) {
-    const RangeTest::Point &before = points[i - kReach], &after = points[i + kReach];
-    const double slope = (after.smoothed - before.smoothed) / std::log(after.rate / before.rate);
-    if (slope >= steepest) continue;
-    steepest = slope;
-    suggestion = points[i].rate;
-  }
-  return suggestion;
+void suggest_rate(RangeTest& test) {
+  std::vector<TestPoint>& points = test.points;
+  test.suggestion.reset();
+  if (points.empty()) return;
+  smooth(points);
+  // The noise of batches explains a loss that one in ten has at rates too low to change anything.
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < (points.size() + 1) / 2; ++i) losses.push_back(points[i].loss);
+  const auto rise = find_rise(points, quantile(losses, kUsual));
+  if (rise == points.begin() || (rise == points.end() && !test.diverged)) return;
+  const auto from = std::ranges::lower_bound(
+      points.begin(), rise, std::prev(rise)->rate / kSearched, {}, &TestPoint::rate);
+  const auto lowest = std::ranges::min_element(from, rise, {}, &TestPoint::smoothed);
+  if (lowest->smoothed < quantile(losses, 0.5)) test.suggestion = lowest->rate / kBelowLowest;
 }
 
 void print_range_test(const RangeTest& test, const std::string& key, std::ostream& out) {
@@ -143,10 +174,10 @@ void print_range_test(const RangeTest& test, const std::string& key, std::ostrea
   }
   if (test.suggestion) {
     out << "suggestion: --set " << key << '=' << format_rate(*test.suggestion)
-        << " (the loss falls steepest there)\n";
+        << " (a tenth of the rate of the lowest smoothed loss before the loss rises)\n";
   } else {
-    out << "no suggestion: the loss falls at no rate; try other --low and --high, or more "
-           "--steps\n";
+    out << "no clear minimum: the loss does not fall and then rise for good; try other --low and "
+           "--high, or more --steps\n";
   }
 }
 
