@@ -18,9 +18,9 @@ namespace {
 constexpr double kMemory = 0.85;   // of the average, a step
 constexpr double kDivergence = 4;  // times the lowest smoothed loss
 constexpr std::size_t kShownRows = 20;
-// Of the suggestion. The rates are factors.
+// The suggestion depends on these numbers. Those of rates are factors.
 constexpr double kSmoothed = 4.5;    // to either side of a rate, the rates whose losses smooth it
-constexpr double kUsual = 0.9;       // of the losses in the lower half of the rates
+constexpr double kNoiseShare = 0.9;  // of the losses in the lower half of the rates
 constexpr double kSearched = 30;     // below the rise, the rates that may have the lowest loss
 constexpr double kBelowLowest = 10;  // below the rate of the lowest loss, the suggestion
 
@@ -152,7 +152,7 @@ void suggest_rate(RangeTest& test) {
   // The noise of batches explains a loss that one in ten has at rates too low to change anything.
   std::vector<double> losses;
   for (std::size_t i = 0; i < (points.size() + 1) / 2; ++i) losses.push_back(points[i].loss);
-  const auto rise = find_rise(points, quantile(losses, kUsual));
+  const auto rise = find_rise(points, quantile(losses, kNoiseShare));
   if (rise == points.begin() || (rise == points.end() && !test.diverged)) return;
   const auto from = std::ranges::lower_bound(
       points.begin(), rise, std::prev(rise)->rate / kSearched, {}, &TestPoint::rate);
