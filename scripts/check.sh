@@ -56,7 +56,7 @@ check_asan() {
   mapfile -t unit_tests < <(targets asan 'test_[a-z0-9_]*|trainer_cuda_fake' | grep -v e2e)
   build asan "${unit_tests[@]}"
   UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS="suppressions=$PWD/test/lsan.supp" \
-    run_tests asan --label-exclude 'e2e|scripts|slow|peers' --exclude-regex "$left_out"
+    run_tests asan --label-exclude 'e2e|scripts|slow|peers|training' --exclude-regex "$left_out"
 }
 
 # TSan does not support OpenMP's own threads, so each layer runs on one of them here. Of the backend, what runs on lanes.
