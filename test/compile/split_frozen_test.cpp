@@ -111,7 +111,6 @@ TEST_CASE("feature_graph: the features of any layer have the type that the suffi
   const std::string dense = "flatten, dense: {units: 3, name: d}, dense: {units: 4}";
   for (const auto& [layers, last] :
        {std::pair{dense, "d"}, std::pair{std::string(kA), "flatten"}}) {
-    CAPTURE(layers);
     const Graph whole = model(layers, {"a", "d"});
     const FrozenSplit split = split_frozen(whole, options);
     CHECK(split.layer == last);
