@@ -90,7 +90,7 @@ int count(const graph::Graph& graph) {
   return number;
 }
 
-graph::Graph with_drop_path(const std::string& backbone) {
+graph::Graph build_small(const std::string& backbone) {
   return test::build("{backbone: {" + backbone + "}, head: [global_average_pool, dense: 4]}",
                      test::sample({64, 64, 3}, 4));
 }
@@ -98,7 +98,7 @@ graph::Graph with_drop_path(const std::string& backbone) {
 // The name and rate of each layer that drops whole samples, in order.
 std::vector<std::pair<std::string, double>> drop_path_rates(const std::string& backbone) {
   std::vector<std::pair<std::string, double>> rates;
-  for (const graph::Node& node : with_drop_path(backbone).nodes) {
+  for (const graph::Node& node : build_small(backbone).nodes) {
     const auto* drop = std::get_if<graph::Dropout>(&node.op);
     if (drop == nullptr) continue;
     CHECK(drop->unit == graph::Dropout::Unit::kSample);
@@ -109,7 +109,7 @@ std::vector<std::pair<std::string, double>> drop_path_rates(const std::string& b
 
 std::string text_of(const std::string& backbone) {
   std::ostringstream text;
-  graph::print(with_drop_path(backbone), text);
+  graph::print(build_small(backbone), text);
   return text.str();
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("drop_path: not part of the graphs of evaluation and export") {
     CAPTURE(name);
     const auto evaluation = [&](const char* more) {
       const graph::Graph graph =
-          compile::evaluation_graph(with_drop_path(concat("name: ", name, more)), {});
+          compile::evaluation_graph(build_small(concat("name: ", name, more)), {});
       CHECK(count<graph::Dropout>(graph) == 0);
       return graph.nodes.size();
     };
@@ -292,6 +292,29 @@ TEST_CASE("freeze: patterns that match no layer and counts beyond the list, an e
                        doctest::Contains("the slice selects none of the 19 layers"), ConfigError);
   CHECK_THROWS_WITH_AS(trained("20"), doctest::Contains("is 20, but the backbone has 19 layers"),
                        ConfigError);
+}
+
+TEST_CASE("backbone: batch norms have the epsilon and the momentum of the variant's library") {
+  const auto check = [](const std::string& backbone, float epsilon, float momentum) {
+    CAPTURE(backbone);
+    const graph::Graph graph = build_small(backbone);
+    int norms = 0, averages = 0;
+    for (const graph::Node& node : graph.nodes) {
+      const auto* norm = std::get_if<graph::BatchNorm>(&node.op);
+      const auto* moving = std::get_if<graph::UpdateStatistics>(&node.op);
+      if (norm != nullptr) CHECK(norm->epsilon == epsilon);
+      if (moving != nullptr) CHECK(moving->momentum == momentum);
+      norms += norm != nullptr;
+      averages += moving != nullptr;
+    }
+    CHECK(norms > 0);
+    CHECK(averages == norms);
+  };
+  for (const std::string name : {"resnet50", "resnet101"}) {
+    check("name: " + name, 1.001e-5f, 0.99f);
+    check("name: " + name + ", variant: torchvision", 1e-5f, 0.9f);
+  }
+  check("name: resnet18", 1e-5f, 0.9f);
 }
 
 TEST_CASE("backbone: images below 32 pixels, an error as in Keras") {
