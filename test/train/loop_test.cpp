@@ -167,6 +167,12 @@ TEST_CASE("train does not evaluate a run again whose record has its end") {
     CHECK(trial.run(Start::kResume).reason == FinishReason::kAlreadyDone);
     CHECK(trial.events == events);
   }
+  // A tracking server may lack the last evaluation.
+  write_file_atomic(record, std::string_view(R"({"finished": {"steps": 6}})"));
+  trial.config.run.mlflow = "http://localhost:1";
+  trial.events.clear();
+  CHECK(trial.run(Start::kResume).reason == FinishReason::kAlreadyDone);
+  CHECK(trial.events == Events{"start 6", "validation 6", "finish already done"});
 }
 
 TEST_CASE("train: a signal during an evaluation, the resumed run repeats the evaluation") {

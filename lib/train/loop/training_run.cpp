@@ -32,7 +32,8 @@ void TrainingRun::load() {
   if (job_.start == Start::kResume) resume(context_, checkpointer_, stages_);
   restore_hooks();
   if (job_.start == Start::kResume) {
-    is_recorded_ = is_over() && !needs_restore(context_) &&
+    // A tracking server may lack the last evaluations, so that they are made again for it.
+    is_recorded_ = job_.config.run.mlflow.empty() && is_over() && !needs_restore(context_) &&
                    hooks::read_finished_steps(job_.run) == state().step;
   }
   // The config is written after resume() has checked it, so that a run whose checkpoint does not
