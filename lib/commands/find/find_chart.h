@@ -2,7 +2,7 @@
 #pragma once
 
 #include "commands/find/find.h"
-#include "commands/page/svg.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 

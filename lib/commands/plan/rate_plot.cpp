@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "commands/page/svg.h"
 #include "optim/optim.h"
+#include "results/page/svg.h"
 #include "train/schedule/stages.h"
 
 namespace trainer::commands {

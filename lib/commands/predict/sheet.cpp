@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "commands/open_model/find_class.h"
-#include "commands/page/page.h"
 #include "commands/predict/sample_pixels.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 

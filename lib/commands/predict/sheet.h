@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "commands/page/picture.h"
 #include "commands/predict/predict.h"
+#include "results/page/picture.h"
 
 namespace trainer::commands {
 

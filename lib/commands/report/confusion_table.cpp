@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/page/page.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

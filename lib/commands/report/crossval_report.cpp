@@ -5,11 +5,11 @@
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "commands/crossval/crossval.h"
-#include "commands/page/page.h"
 #include "commands/report/confusion_table.h"
 #include "commands/report/html.h"
 #include "commands/report/probability_parts.h"
 #include "commands/report/sections.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

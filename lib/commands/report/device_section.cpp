@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/page/page.h"
 #include "commands/report/sections.h"
 #include "engine/step_times.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "commands/page/svg.h"
 #include "commands/report/mistakes.h"
 #include "commands/sweep/summary.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 

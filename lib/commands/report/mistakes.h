@@ -12,9 +12,9 @@
 #include "base/files/files.h"
 #include "base/notice.h"
 #include "commands/open_model/open_model.h"
-#include "commands/page/picture.h"
 #include "commands/run_files/run_files.h"
 #include "config/config.h"
+#include "results/page/picture.h"
 
 namespace trainer::commands {
 

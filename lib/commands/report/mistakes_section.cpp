@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/page/page.h"
-#include "commands/page/picture.h"
 #include "commands/report/sections.h"
+#include "results/page/page.h"
+#include "results/page/picture.h"
 
 namespace trainer::commands {
 namespace {

@@ -8,9 +8,9 @@
 #include "commands/open_model/calibration_file.h"
 #include "commands/open_model/operating_point_file.h"
 #include "commands/open_model/stored_result.h"
-#include "commands/page/page.h"
 #include "commands/report/probability_parts.h"
 #include "commands/report/sections.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "commands/page/page.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/files/files.h"
 #include "base/formats/json_member.h"
 #include "commands/open_model/stored_result.h"
-#include "commands/page/svg.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 

@@ -6,13 +6,13 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/open_model/find_class.h"
-#include "commands/page/page.h"
 #include "commands/report/confusion_table.h"
 #include "commands/report/html.h"
 #include "commands/report/sections.h"
 #include "commands/report/step_time_section.h"
 #include "commands/run_files/data_name.h"
 #include "engine/metrics/metrics.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

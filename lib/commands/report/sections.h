@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "commands/page/svg.h"
 #include "commands/report/mistakes.h"
 #include "commands/run_files/run_files.h"
 #include "commands/sweep/summary.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 

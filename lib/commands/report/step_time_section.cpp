@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/page/page.h"
 #include "engine/step_times.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/page/page.h"
 #include "commands/report/html.h"
 #include "commands/report/sections.h"
 #include "commands/sweep/table.h"
+#include "results/page/page.h"
 
 namespace trainer::commands {
 namespace {

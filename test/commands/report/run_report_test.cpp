@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "commands/page/svg.h"
 #include "commands/report/html.h"
 #include "commands/report/mistakes.h"
+#include "results/page/svg.h"
 #include "support/contains.h"
 
 namespace trainer::commands {

@@ -1,4 +1,4 @@
-#include "commands/page/picture.h"
+#include "results/page/picture.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "commands/page/page.h"
+#include "results/page/page.h"
 
 #include <cmath>
 #include <map>

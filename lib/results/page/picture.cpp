@@ -1,4 +1,4 @@
-#include "commands/page/picture.h"
+#include "results/page/picture.h"
 
 #include <openssl/evp.h>
 #include <stb/stb_image_write.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "commands/page/svg.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 namespace {

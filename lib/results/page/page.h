@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/page/svg.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 

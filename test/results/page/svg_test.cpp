@@ -1,4 +1,4 @@
-#include "commands/page/svg.h"
+#include "results/page/svg.h"
 
 #include <doctest/doctest.h>
 
