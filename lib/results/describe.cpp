@@ -1,0 +1,54 @@
+#include "results/describe.h"
+
+namespace trainer::results {
+namespace {
+
+class Describer final : public ValueVisitor, private FieldVisitor {
+ public:
+  Form take() { return std::move(form_); }
+
+  void boolean(bool&) override { form_.kind = Form::Kind::kBoolean; }
+  void integer(std::int64_t&, std::int64_t) override { form_.kind = Form::Kind::kInteger; }
+  void number(double&) override {
+    form_.kind = Form::Kind::kNumber;
+    form_.may_be_null = true;
+  }
+  void text(std::string&) override { form_.kind = Form::Kind::kText; }
+  void word(std::string&, const std::vector<std::string>& words) override {
+    form_.kind = Form::Kind::kText;
+    form_.words = words;
+  }
+  void optional(Items& value) override {
+    value.visit_default([this](const std::string&, Value& item) { form_ = describe_value(item); });
+    form_.may_be_null = true;
+  }
+  void list(Items& value) override { describe_items(Form::Kind::kList, value); }
+  void map(Items& value) override { describe_items(Form::Kind::kMap, value); }
+  void object(Object& value) override {
+    form_.kind = Form::Kind::kObject;
+    value.list_fields(*this);
+  }
+
+ private:
+  void describe_items(Form::Kind kind, Items& value) {
+    form_.kind = kind;
+    value.visit_default(
+        [this](const std::string&, Value& item) { form_.items.push_back(describe_value(item)); });
+  }
+  void field(const Field& field, Value& value) override {
+    form_.keys.push_back(
+        {field.key, field.unit, field.meaning, field.may_be_absent, describe_value(value)});
+  }
+
+  Form form_;
+};
+
+}  // namespace
+
+Form describe_value(Value& value) {
+  Describer describer;
+  value.accept(describer);
+  return describer.take();
+}
+
+}  // namespace trainer::results

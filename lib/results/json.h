@@ -1,0 +1,43 @@
+// Writes results as JSON, and reads them again, by the lists of their keys.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "base/files/files.h"
+#include "results/field.h"
+
+namespace trainer::results {
+
+nlohmann::ordered_json write_json(Value& value);
+
+// The file that a result is read from, and how a user gets another one ("; write it anew with
+// ..."), which ends the messages.
+struct JsonSource {
+  std::string file;
+  std::string advice;
+};
+// Throws DataError naming the file and the key for a key that is missing, and for a value of
+// another type or out of its range. Other keys are allowed.
+void read_json(const nlohmann::ordered_json& json, const JsonSource& source, Value& value);
+// Returns the object that a file holds, or nothing if there is no file. Throws DataError naming the
+// file if it does not hold an object.
+std::optional<nlohmann::ordered_json> read_json_file(const JsonSource& source);
+
+template <class T>
+nlohmann::ordered_json to_json(const T& result) {
+  // The lists of fields are the same for reading and writing; write_json() changes nothing.
+  ValueOf<T> value(const_cast<T&>(result));
+  return write_json(value);
+}
+
+template <class T>
+T from_json(const nlohmann::ordered_json& json, const JsonSource& source) {
+  T result;
+  ValueOf<T> value(result);
+  read_json(json, source, value);
+  return result;
+}
+
+}  // namespace trainer::results
