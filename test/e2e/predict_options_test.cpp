@@ -1,7 +1,9 @@
 // Logits, features, mirror images and averages of checkpoints, each beside the same by hand.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -77,6 +79,26 @@ double probability(const Json& line, std::int64_t index) {
 }
 
 }  // namespace
+
+TEST_CASE("predict warns of names in a pipe that it does not read") {
+  const Trained trained;
+  const Path image = trained.work / "image.pgm";
+  std::ofstream(image) << "P5 28 28 255\n" << std::string(784, 'x');
+  const std::string names = image.string() + "\n";
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  REQUIRE(::write(ends[1], names.data(), names.size()) == static_cast<ssize_t>(names.size()));
+  ::close(ends[1]);
+  const auto take_pipe = [&] { ::dup2(ends[0], STDIN_FILENO); };
+  const Result ignored = Program({"predict", trained.run_folder}, {}, take_pipe).wait();
+  CHECK(ignored.code == 0);
+  CHECK(contains(ignored.err, "no images are named, so that a split of the data is predicted"));
+  const Result read = Program({"predict", trained.run_folder, "-"}, {}, take_pipe).wait();
+  CHECK(read.code == 0);
+  CHECK(contains(read.out, "image.pgm"));
+  CHECK_FALSE(contains(read.err, "no images are named"));
+  ::close(ends[0]);
+}
 
 TEST_CASE("predict --logits: the logits of the probabilities in every format") {
   const Trained trained;

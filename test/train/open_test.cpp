@@ -54,6 +54,25 @@ TEST_CASE("open_training_data: floating-point labels, an error for a loss of cla
   CHECK_NOTHROW(train::open_training_data(regression));
 }
 
+TEST_CASE("open_training_data rejects a list whose labels are numbers to estimate") {
+  const TemporaryFolder folder;
+  std::string list = "image,age\n";
+  for (const char* age : {"31.5", "35.1", "47.2", "52.4", "60.3", "71.8"}) {
+    const std::string name = concat(age, ".pgm");
+    write_file_atomic(folder.path() / name, "P5 2 2 255\nabcd");
+    list += concat(name, ',', age, '\n');
+  }
+  write_file_atomic(folder.path() / "ages.csv", list);
+  config::Config ages = FloatImageFiles::parsed(
+      "model: {layers: [flatten, dense: 1], loss: mean_squared_error}\ntrain: {epochs: 1}\n"
+      "data: {format: csv, resize: [2, 2], train: {path: " +
+      (folder.path() / "ages.csv").string() + "}, csv: {label_column: age}}\n");
+  CHECK_THROWS_WITH_AS(open_training_data(ages),
+                       doctest::Contains("the labels are 6 numbers, from 31.5 to 71.8; a list has "
+                                         "classes, not numbers to estimate"),
+                       ConfigError);
+}
+
 TEST_CASE("open_training_data: softmax with one class, an error") {
   const FloatImageFiles floats(0.1f);
   write_file_atomic(floats.folder.path() / "labels",

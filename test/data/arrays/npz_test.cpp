@@ -376,6 +376,14 @@ TEST_CASE("open_datasets rejects images that look like channels first unless the
   config.stated_shape = {3, 5, 6};
   CHECK(open_datasets(config, 1).image_shape == Shape{3, 5, 6});
   config.stated_shape = {};
+  config::Data archive;
+  archive.format = config::DataFormat::kNpz;
+  archive.path = write(folder, "a.npz",
+                       zip_bytes({{"x_train.npy", npy_bytes("|u1", "(2, 3, 5, 6)", Bytes(180))},
+                                  {"y_train.npy", npy_bytes("|u1", "(2,)", {0, 1})}}));
+  CHECK_THROWS_WITH_AS(open_datasets(archive, 1),
+                       doctest::Contains("a.npz are [3, 5, 6], which looks like channels first"),
+                       ConfigError);
   write(folder, "x.npy", npy_bytes("|u1", "(2, 5, 6, 3)", Bytes(180)));
   CHECK(open_datasets(config, 1).image_shape == Shape{5, 6, 3});
 }

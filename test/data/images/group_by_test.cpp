@@ -365,6 +365,14 @@ TEST_CASE("propose_groups: the pattern of names that several files share") {
   CHECK(propose_behind(std::string(1001, 'a')).empty());
 }
 
+TEST_CASE("propose_groups takes a few pairs among thousands of files for a coincidence") {
+  std::vector<std::string> paths;
+  for (int i = 0; i < 2572; ++i) paths.push_back(concat("a/photo", i < 3 ? i + 100 : i, "_x.jpg"));
+  CHECK(propose_groups(paths).pattern.empty());
+  for (int i = 0; i < 200; ++i) paths.push_back(concat("a/photo", i + 1000, "_y.jpg"));
+  CHECK(propose_groups(paths).pattern == "(photo\\d+)");
+}
+
 TEST_CASE("check_images: proposes a pattern unless groups are given") {
   Folder folder;
   write_persons(folder.files.path() / "train", 20);
