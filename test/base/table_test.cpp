@@ -48,6 +48,18 @@ TEST_CASE("Table: widths count characters, not bytes, and a table without names 
   CHECK(printed(table) == "\xc3\xa4\xc3\xb6   x\nabc  y\n");
 }
 
+TEST_CASE("Table aligns all columns from the first one of numbers to the right") {
+  Table table({"name", "count", "share"}, NumbersFrom{1}, "Counts");
+  table.add({"a", "1", "100 %"});
+  CHECK(printed(table) == "name  count  share\na         1  100 %\n");
+  CHECK_FALSE(table.is_right(0));
+  CHECK(table.is_right(2));
+  CHECK(table.caption() == "Counts");
+  CHECK(table.header().front() == "name");
+  REQUIRE(table.rows().size() == 1);
+  CHECK(table.rows().front().back() == "100 %");
+}
+
 TEST_CASE(
     "number texts: fixed and significant digits, percent with its unit, grouped with commas") {
   CHECK(fixed(0.98149, 3) == "0.981");

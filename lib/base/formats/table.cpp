@@ -39,10 +39,16 @@ std::vector<std::string> break_cell(const std::string& text, std::size_t width) 
 
 }  // namespace
 
-Table::Table(std::vector<std::string> header, const std::vector<std::size_t>& right)
-    : right_(header.size(), false) {
+Table::Table(std::vector<std::string> header, const std::vector<std::size_t>& right,
+             std::string caption)
+    : right_(header.size(), false), caption_(std::move(caption)) {
   for (const std::size_t column : right) right_[column] = true;
   add(std::move(header));
+}
+
+Table::Table(std::vector<std::string> header, NumbersFrom numbers, std::string caption)
+    : Table(std::move(header), std::vector<std::size_t>{}, std::move(caption)) {
+  for (auto i = static_cast<std::size_t>(numbers); i < right_.size(); ++i) right_[i] = true;
 }
 
 void Table::add(std::vector<std::string> row) {

@@ -1,19 +1,31 @@
-// Prints text in aligned columns.
+// Tables of text, printed in aligned columns.
 #pragma once
 
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace trainer {
 
-// Columns are as wide as their widest cell. The columns whose indices are in `right` are aligned to
-// the right.
+// The index of the first of the last columns of a table, which are aligned to the right.
+enum class NumbersFrom : std::size_t {};
+
+// Columns are as wide as their widest cell. The name of a column includes its unit: "energy, J".
+// The columns whose indices are in `right` are aligned to the right. Pages show the caption.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header, const std::vector<std::size_t>& right = {});
+  explicit Table(std::vector<std::string> header, const std::vector<std::size_t>& right = {},
+                 std::string caption = "");
+  Table(std::vector<std::string> header, NumbersFrom numbers, std::string caption = "");
   void add(std::vector<std::string> row);
+
+  const std::string& caption() const { return caption_; }
+  const std::vector<std::string>& header() const { return rows_.front(); }
+  std::span<const std::vector<std::string>> rows() const { return std::span(rows_).subspan(1); }
+  bool is_right(std::size_t column) const { return right_[column]; }
+
   // Returns the number of characters of the widest line.
   std::size_t width() const;
   // If the lines would be wider than `columns`, cells of the widest column that is aligned to the
@@ -28,6 +40,7 @@ class Table {
 
   std::vector<std::vector<std::string>> rows_;  // the header first
   std::vector<bool> right_;
+  std::string caption_;
 };
 
 std::string fixed(double value, int decimals);  // "0.981"

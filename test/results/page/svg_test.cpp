@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.h"
 #include "support/contains.h"
 
 namespace trainer::commands {
