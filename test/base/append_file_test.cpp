@@ -22,7 +22,7 @@ TEST_CASE("AppendFile: text is kept until flush(), and appended to the content o
   CHECK(read_text_file(path) == "a\nb\nc\nd\n");
 }
 
-TEST_CASE("AppendFile: a file that is moved, removed, replaced or emptied, no longer in place") {
+TEST_CASE("AppendFile notices a file that is moved, removed, replaced or emptied") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "rows", other = folder.path() / "other";
   AppendFile file(path);
@@ -46,7 +46,7 @@ TEST_CASE("AppendFile: a file that is moved, removed, replaced or emptied, no lo
   CHECK(read_text_file(path) == (kept.empty() ? "head\nb\n" : "theirs\nb\n"));
 }
 
-TEST_CASE("AppendFile: a system call that fails, an error with its reason") {
+TEST_CASE("AppendFile reports the reason of a system call that fails") {
   const TemporaryFolder folder;
   const Path inner = folder.path() / "inner";
   std::filesystem::create_directory(inner);

@@ -39,7 +39,7 @@ class Waiter {
 
 }  // namespace
 
-TEST_CASE("Barrier: many rounds, no thread is a round ahead of another") {
+TEST_CASE("Barrier: no thread is a round ahead of another in many rounds") {
   constexpr int kThreads = 3, kRounds = 2000;
   for (const Waiting waiting : kAllWaiting) {
     CAPTURE(static_cast<int>(waiting));
@@ -59,7 +59,7 @@ TEST_CASE("Barrier: many rounds, no thread is a round ahead of another") {
   }
 }
 
-TEST_CASE("Barrier: rounds of different numbers of threads") {
+TEST_CASE("Barrier admits another number of threads in each round") {
   Barrier barrier(Waiting::kSpin);
   barrier.wait(1);
   Waiter second(barrier, 2);
@@ -71,7 +71,7 @@ TEST_CASE("Barrier: rounds of different numbers of threads") {
   CHECK(fourth.result() == "returned");
 }
 
-TEST_CASE("Barrier: aborted while threads wait, each throws the first reason") {
+TEST_CASE("Barrier: each waiting thread throws the first reason of an abort") {
   for (const Waiting waiting : kAllWaiting) {
     CAPTURE(static_cast<int>(waiting));
     Barrier barrier(waiting);
@@ -85,7 +85,7 @@ TEST_CASE("Barrier: aborted while threads wait, each throws the first reason") {
   }
 }
 
-TEST_CASE("Barrier: aborted before a thread arrives, it throws, and reset() makes it usable") {
+TEST_CASE("Barrier: a thread that arrives after an abort throws, and reset() makes it usable") {
   for (const Waiting waiting : kAllWaiting) {
     CAPTURE(static_cast<int>(waiting));
     Barrier barrier(waiting);
@@ -101,7 +101,8 @@ TEST_CASE("Barrier: aborted before a thread arrives, it throws, and reset() make
   }
 }
 
-TEST_CASE("Barrier: aborted between rounds of a team, the failed member's error is reported") {
+TEST_CASE(
+    "Barrier: the failed member's error is reported after an abort between rounds of a team") {
   constexpr int kThreads = 3;
   for (const Waiting waiting : kAllWaiting) {
     CAPTURE(static_cast<int>(waiting));

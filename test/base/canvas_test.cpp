@@ -15,7 +15,7 @@ Bytes drawn(const std::string& text, int most = 100, Direction direction = Direc
 
 }  // namespace
 
-TEST_CASE("Canvas: characters that the font lacks, a question mark for each") {
+TEST_CASE("Canvas draws a question mark for each character that the font lacks") {
   CHECK(drawn("a?b") != drawn("a b"));
   for (const char* text : {"a\xC3\xA9"
                            "b",
@@ -31,14 +31,14 @@ TEST_CASE("Canvas: characters that the font lacks, a question mark for each") {
   CHECK(Canvas::text_width("\xC3\xA9") == Canvas::text_width("?"));
 }
 
-TEST_CASE("Canvas: letters beyond the width, left out") {
+TEST_CASE("Canvas leaves out letters beyond the width") {
   const int width = Canvas::text_width("ab");
   CHECK(drawn("abc", width) == drawn("ab"));
   CHECK(drawn("abc", width - 1) == drawn("a"));
   CHECK(drawn("abc", width, Direction::kUp) == drawn("ab", 100, Direction::kUp));
 }
 
-TEST_CASE("Canvas: fill(), the rectangle from its corner with its width and height") {
+TEST_CASE("Canvas: fill() paints the rectangle from its corner with its width and height") {
   Canvas filled(8, 6), set(8, 6);
   filled.fill(2, 1, 3, 4, kBlack);
   for (int y = 1; y < 5; ++y) {
@@ -47,7 +47,7 @@ TEST_CASE("Canvas: fill(), the rectangle from its corner with its width and heig
   CHECK(filled.png() == set.png());
 }
 
-TEST_CASE("Canvas: pixels, rectangles and text outside of the canvas, not drawn") {
+TEST_CASE("Canvas does not draw pixels, rectangles and text outside of itself") {
   const Bytes white = Canvas(8, 6).png();
   Canvas canvas(8, 6);
   for (const auto& [x, y] : {std::pair(-1, 0), {0, -1}, {8, 0}, {0, 6}}) canvas.set(x, y, kBlack);
@@ -63,7 +63,7 @@ TEST_CASE("Canvas: pixels, rectangles and text outside of the canvas, not drawn"
   CHECK(canvas.png() != white);
 }
 
-TEST_CASE("Canvas: a text of a million letters, only the letters that fit are drawn") {
+TEST_CASE("Canvas draws only the letters that fit of a text of a million letters") {
   CHECK(drawn("cat") != drawn("ca"));
   CHECK(drawn(std::string(5'000'000, 'x'), 40) == drawn(std::string(20, 'x'), 40));
 }

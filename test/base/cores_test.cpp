@@ -24,7 +24,7 @@ class FakeRoot {
 
 }  // namespace
 
-TEST_CASE("core_quota: without control groups, and with groups without a limit, 0") {
+TEST_CASE("core_quota returns 0 without control groups, and for groups without a limit") {
   const FakeRoot root;
   CHECK(root.quota() == 0);
   root.write("proc/self/cgroup", "3:cpu,cpuacct:/\n0::/job\n");
@@ -34,7 +34,7 @@ TEST_CASE("core_quota: without control groups, and with groups without a limit, 
   CHECK(root.quota() == 0);
 }
 
-TEST_CASE("core_quota: version 2, the smallest of the groups around the process, rounded up") {
+TEST_CASE("core_quota of version 2 is the smallest of the groups around the process, rounded up") {
   const FakeRoot root;
   root.write("proc/self/cgroup", "0::/job/run\n");
   root.write("sys/fs/cgroup/job/cpu.max", "800000 100000\n");
@@ -48,7 +48,7 @@ TEST_CASE("core_quota: version 2, the smallest of the groups around the process,
 }
 
 TEST_CASE(
-    "core_quota: version 1, where cpu shares its mount point and the container hides the group") {
+    "core_quota of version 1 is found where cpu shares its mount point and the group is hidden") {
   const FakeRoot root;
   root.write("proc/self/cgroup", "9:cpuset:/a\n5:cpu,cpuacct:/docker/abc\n0::/\n");
   root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");
@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(root.quota() == 2);
 }
 
-TEST_CASE("core_quota: files of other content, 0") {
+TEST_CASE("core_quota returns 0 for files of other content") {
   const FakeRoot root;
   root.write("sys/fs/cgroup/cpu.max", "many 100000\n");
   CHECK(root.quota() == 0);
@@ -67,7 +67,7 @@ TEST_CASE("core_quota: files of other content, 0") {
   CHECK(root.quota() == 0);
 }
 
-TEST_CASE("usable_core_count: at least one and at most the available cores") {
+TEST_CASE("usable_core_count returns at least one and at most the available cores") {
   CHECK(usable_core_count() >= 1);
   CHECK(usable_core_count() <= static_cast<std::int64_t>(available_cores().size()));
 }

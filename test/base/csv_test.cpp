@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-TEST_CASE("csv_cell: commas and quotes, the field is quoted") {
+TEST_CASE("csv_cell quotes fields with commas or quotes") {
   CHECK(csv_cell("cat") == "cat");
   CHECK(csv_cell("") == "");
   CHECK(csv_cell("a b") == "a b");
@@ -16,7 +16,7 @@ TEST_CASE("csv_cell: commas and quotes, the field is quoted") {
   CHECK(csv_cell("a\nb").find('\n') == std::string::npos);
 }
 
-TEST_CASE("split_csv_row: the texts of csv_cell") {
+TEST_CASE("split_csv_row returns the texts that csv_cell wrote") {
   using Cells = std::vector<std::string>;
   const Cells cells{"cat", "", "cat, black", "the \"cat\"", ",", "\"", " a ", ""};
   std::string row;
@@ -26,7 +26,7 @@ TEST_CASE("split_csv_row: the texts of csv_cell") {
   CHECK(split_csv_row(",a") == Cells{"", "a"});
 }
 
-TEST_CASE("csv_number: nine digits, which identify a float") {
+TEST_CASE("csv_number writes nine digits, which identify a float") {
   CHECK(csv_number(0.5) == "0.5");
   CHECK(csv_number(1.0 / 3) == "0.333333333");
   CHECK(csv_number(-1.5e-20) == "-1.5e-20");

@@ -11,21 +11,21 @@
 
 namespace trainer {
 
-TEST_CASE("SourceLoc: to_string(), file:line:column or the known parts of it") {
+TEST_CASE("SourceLoc: to_string() returns file:line:column or the known parts of it") {
   CHECK(to_string(SourceLoc{"configs/x.yaml", 41, 7}) == "configs/x.yaml:41:7");
   CHECK(to_string(SourceLoc{"configs/x.yaml"}) == "configs/x.yaml");
   CHECK(to_string(SourceLoc{}).empty());
   CHECK_FALSE(SourceLoc{}.known());
 }
 
-TEST_CASE("config error: several diagnostics, one per line") {
+TEST_CASE("config error: each of several diagnostics has its own line") {
   const ConfigError error({{{"a.yaml", 1, 2}, "first"}, {{}, "second"}});
   CHECK(std::string(error.what()) == "a.yaml:1:2: error: first\nerror: second");
   CHECK(error.code() == kExitConfig);
   CHECK(error.diagnostics().size() == 2);
 }
 
-TEST_CASE("concat: texts and numbers, as an output stream prints them") {
+TEST_CASE("concat writes texts and numbers as an output stream prints them") {
   const std::string text = "text";
   const std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
   CHECK(concat(text, std::string_view(" view"), " literal", ',', text.c_str()) ==
@@ -36,7 +36,7 @@ TEST_CASE("concat: texts and numbers, as an output stream prints them") {
   CHECK(concat().empty());
 }
 
-TEST_CASE("concat: real numbers, six significant digits as of printf's %g") {
+TEST_CASE("concat writes real numbers with six significant digits, as printf's %g does") {
   for (const double number :
        {0.0, -0.0, 0.1, 1.0 / 3, 100000.0, 999999.5, 1e6, 123456789.0, 1e-4, 0.00012345678, 1e-5,
         -1.2345678e-300, std::numeric_limits<double>::max(),
@@ -49,21 +49,21 @@ TEST_CASE("concat: real numbers, six significant digits as of printf's %g") {
   CHECK(concat(0.1f, ' ', 16777216.0f) == "0.1 1.67772e+07");
 }
 
-TEST_CASE("Error: each kind, its exit code and message") {
+TEST_CASE("Error: each kind has its exit code and message") {
   CHECK(DataError("a.idx", "is damaged").code() == kExitData);
   CHECK(std::string(DataError("a.idx", "is damaged").what()) == "a.idx: is damaged");
   CHECK(DeviceError("lost").code() == kExitDevice);
   CHECK(CheckError("differs").code() == kExitCheck);
 }
 
-TEST_CASE("data error: line breaks and control characters of names, spelled out unless kept") {
+TEST_CASE("data error: line breaks and control characters of names are spelled out unless kept") {
   CHECK(std::string(DataError("a\nb\x1b.png", "no class \x07\n").what()) ==
         "a\\x0ab\\x1b.png: no class \\x07\\x0a");
   CHECK(std::string(DataError("a\nb", "differs:\n\x1b", Controls::kLines).what()) ==
         "a\\x0ab: differs:\n\\x1b");
 }
 
-TEST_CASE("config error: line breaks and control characters of a file name, spelled out") {
+TEST_CASE("config error: line breaks and control characters of a file name are spelled out") {
   CHECK(std::string(ConfigError({"a\nb\x1b.yaml", 1, 2}, "wrong").what()) ==
         "a\\x0ab\\x1b.yaml:1:2: error: wrong");
 }

@@ -31,7 +31,7 @@ std::size_t files_in(const Path& folder) {
 
 }  // namespace
 
-TEST_CASE("crc32c: one piece or several, the published checksums") {
+TEST_CASE("crc32c has the published checksums, in one piece or several") {
   CHECK(crc32c(bytes_of("123456789")) == 0xe3069283);
   CHECK(crc32c(bytes_of("56789"), crc32c(bytes_of("1234"))) == 0xe3069283);
   CHECK(crc32c({}) == 0);
@@ -39,7 +39,7 @@ TEST_CASE("crc32c: one piece or several, the published checksums") {
   CHECK(crc32c(zeros) == 0x8a9136aa);  // RFC 3720, B.4
 }
 
-TEST_CASE("Sha256: one piece or several, the published digests") {
+TEST_CASE("Sha256 has the published digests, in one piece or several") {
   Sha256 abc;
   abc.update(bytes_of("a"));
   abc.update(bytes_of("bc"));
@@ -47,7 +47,7 @@ TEST_CASE("Sha256: one piece or several, the published digests") {
   CHECK(Sha256().hex() == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST_CASE("write_file_atomic: a file that exists, the new content and no other file") {
+TEST_CASE("write_file_atomic replaces the content of a file and leaves no other file") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   write_file_atomic(path, "one");
@@ -60,7 +60,7 @@ TEST_CASE("write_file_atomic: a file that exists, the new content and no other f
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("write_file_atomic: a full disk, the old content stays") {
+TEST_CASE("write_file_atomic keeps the old content where the disk is full") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.txt";
   write_file_atomic(path, "old");
@@ -126,7 +126,7 @@ TEST_CASE("AtomicFileWriter: the file appears with commit(), and without it noth
                        DataError);
 }
 
-TEST_CASE("AtomicFileWriter: a killed process, no file is left") {
+TEST_CASE("AtomicFileWriter leaves no file when its process is killed") {
   const TemporaryFolder folder;
   if (!test::has_nameless_files(folder.path())) TRAINER_SKIP("files need a name here");
   const pid_t child = ::fork();
@@ -140,7 +140,7 @@ TEST_CASE("AtomicFileWriter: a killed process, no file is left") {
   CHECK(files_in(folder.path()) == 0);
 }
 
-TEST_CASE("write_file_atomic: a device, a FIFO or a link, it stays what it is") {
+TEST_CASE("write_file_atomic leaves a device, a FIFO or a link what it is") {
   const TemporaryFolder folder;
   SUBCASE("a FIFO is written to") {
     const Path path = folder.path() / "fifo";
@@ -188,7 +188,7 @@ TEST_CASE("write_file_atomic: a device, a FIFO or a link, it stays what it is") 
   }
 }
 
-TEST_CASE("read_file: a FIFO or a device, an error without a wait") {
+TEST_CASE("read_file fails without a wait for a FIFO or a device") {
   const TemporaryFolder folder;
   const Path fifo = folder.path() / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -239,7 +239,7 @@ TEST_CASE("write_file_atomic removes the temporary files of killed writers from 
   }
 }
 
-TEST_CASE("check_output_path: an output that exists, an error without --overwrite") {
+TEST_CASE("check_output_path rejects an output that exists without --overwrite") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "file";
   write_file_atomic(file, "precious");
@@ -252,7 +252,7 @@ TEST_CASE("check_output_path: an output that exists, an error without --overwrit
                        doctest::Contains("is a folder; name a file"), ConfigError);
 }
 
-TEST_CASE("files: a missing file, a folder and a failed rename, errors with the path") {
+TEST_CASE("files: a missing file, a folder and a failed rename are errors with the path") {
   const TemporaryFolder folder;
   const Path missing = folder.path() / "missing" / "a.txt";
   CHECK_THROWS_WITH_AS(read_file(missing), doctest::Contains(missing.c_str()), DataError);
@@ -275,7 +275,7 @@ TEST_CASE("remove_leftovers: temporary files are removed, other files stay") {
   CHECK_NOTHROW(remove_leftovers(folder.path() / "missing"));
 }
 
-TEST_CASE("files: line breaks and control characters of a name, spelled out in errors") {
+TEST_CASE("files: line breaks and control characters of a name are spelled out in errors") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a\nerror: b\x1b[31m.png";
   try {

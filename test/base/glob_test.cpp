@@ -18,7 +18,7 @@ TEST_CASE("matches: * stands for any text, ? for one character, other characters
   CHECK_FALSE(matches("", "a"));
 }
 
-TEST_CASE("matches: a class in brackets, one of its characters") {
+TEST_CASE("matches: a class in brackets stands for one of its characters") {
   CHECK(matches("block[1-6]*", "block4a_add"));
   CHECK_FALSE(matches("block[1-6]*", "block7a_add"));
   CHECK_FALSE(matches("block[1-6]*", "block"));
@@ -36,7 +36,7 @@ TEST_CASE("matches: a class in brackets, one of its characters") {
   CHECK(matches("[\xc0-\xff]", "\xe4"));
 }
 
-TEST_CASE("matches: a bracket without an end, itself") {
+TEST_CASE("matches: a bracket without an end stands for itself") {
   CHECK(matches("a[1", "a[1"));
   CHECK(matches("[", "["));
   CHECK(matches("[]", "[]"));
@@ -44,7 +44,7 @@ TEST_CASE("matches: a bracket without an end, itself") {
   CHECK_FALSE(matches("a[1", "a1"));
 }
 
-TEST_CASE("matches_path: a bracket, itself") {
+TEST_CASE("matches_path: a bracket stands for itself") {
   CHECK(matches_path("[1]/*.png", "[1]/a.png"));
   CHECK_FALSE(matches_path("[1]/*.png", "1/a.png"));
 }
@@ -64,7 +64,7 @@ TEST_CASE("matches_path: * and ? stop at a slash, **/ crosses folders") {
   CHECK(matches("*", "a/b"));
 }
 
-TEST_CASE("matches and matches_path: many stars, no exponential time") {
+TEST_CASE("matches and matches_path take no exponential time for many stars") {
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += "*a";
   CHECK_FALSE(matches(pattern + "b", std::string(200, 'a')));

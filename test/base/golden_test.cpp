@@ -2,7 +2,8 @@
 
 namespace trainer {
 
-TEST_CASE("differences: a shorter, longer or different text, its lines beside the expected ones") {
+TEST_CASE(
+    "differences shows the lines of a shorter, longer or other text beside the expected ones") {
   using test::differences;
   CHECK(differences("", "") == "");
   CHECK(differences("a\nb\n", "a\nb\n") == "");

@@ -34,7 +34,8 @@ const Format kFormats[] = {{8, 7, float_to_bfloat16, bfloat16_to_float},
 
 }  // namespace
 
-TEST_CASE("float16 and bfloat16: every 16-bit pattern, its value as float and the pattern back") {
+TEST_CASE(
+    "float16 and bfloat16: every 16-bit pattern has its value as float, and comes back from it") {
   for (const Format& f : kFormats) {
     CAPTURE(f.exponent_bits);
     const auto quiet = static_cast<std::uint16_t>(1u << (f.fraction_bits - 1));
@@ -54,7 +55,8 @@ TEST_CASE("float16 and bfloat16: every 16-bit pattern, its value as float and th
 }
 
 TEST_CASE(
-    "float16 and bfloat16: a float between two neighbours, the nearer and on a tie the even one") {
+    "float16 and bfloat16: a float is rounded to the nearer neighbour, and to the even one on a "
+    "tie") {
   for (const Format& f : kFormats) {
     CAPTURE(f.exponent_bits);
     const std::uint32_t infinity = ((1u << f.exponent_bits) - 1) << f.fraction_bits;
@@ -80,7 +82,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("float16 and bfloat16: NaN, its sign and the upper bits of its payload") {
+TEST_CASE("float16 and bfloat16: NaN keeps its sign and the upper bits of its payload") {
   const auto nan = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
   CHECK(float_to_float16(nan(0xffc00000u)) == 0xfe00u);
   CHECK(float_to_float16(nan(0x7fd56000u)) == 0x7eabu);

@@ -15,7 +15,7 @@ void write(const Path& file) {
 
 }  // namespace
 
-TEST_CASE("find_installed_file: a prefix and a wheel, the configs of each") {
+TEST_CASE("find_installed_file finds the configs of a prefix and of a wheel") {
   const TemporaryFolder folder;
   for (const char* program : {"bin/trainer", "lib/python3.11/site-packages/imagetrainer/trainer"}) {
     CAPTURE(program);
@@ -33,7 +33,7 @@ TEST_CASE("find_installed_file: a prefix and a wheel, the configs of each") {
   }
 }
 
-TEST_CASE("find_installed_file: other names and places, an empty path") {
+TEST_CASE("find_installed_file returns an empty path for other names and places") {
   const TemporaryFolder folder;
   const Path program = folder.path() / "bin/trainer";
   const Path config = folder.path() / "share/trainer/configs/mnist.yaml";

@@ -10,7 +10,7 @@
 
 namespace trainer {
 
-TEST_CASE("write_event: any values, one line of JSON") {
+TEST_CASE("write_event writes any values as one line of JSON") {
   std::ostringstream out;
   write_event(out, {{"event", "x"}, {"path", "a\"b\\c\nd"}, {"rate", NAN}, {"loss", 0.5}});
   CHECK(out.str() == R"({"event":"x","path":"a\"b\\c\nd","rate":null,"loss":0.5})"
@@ -25,7 +25,7 @@ TEST_CASE("append_key: keys stay in their order") {
   CHECK(object["a"] == 2.5);
 }
 
-TEST_CASE("to_json_line: bytes that are not UTF-8, replaced by U+FFFD") {
+TEST_CASE("to_json_line replaces bytes that are not UTF-8 by U+FFFD") {
   CHECK(to_json_line("a\xff"
                      "b") ==
         "\"a\xEF\xBF\xBD"
@@ -45,7 +45,7 @@ TEST_CASE("is_shallow_json: brackets in strings do not count") {
   CHECK(is_shallow_json(siblings + "1]"));
 }
 
-TEST_CASE("whole_number: integers up to 2^53, nothing else") {
+TEST_CASE("whole_number accepts integers up to 2^53 and nothing else") {
   using Json = nlohmann::json;
   CHECK(whole_number(Json(-5)) == -5);
   CHECK(whole_number(Json(std::int64_t{1} << 53)) == std::int64_t{1} << 53);

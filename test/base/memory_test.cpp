@@ -26,7 +26,8 @@ struct Machine {
 }  // namespace
 
 TEST_CASE(
-    "available_memory: the memory of the machine, or what a control group leaves if that is less") {
+    "available_memory is the memory of the machine, or what a control group leaves if that is "
+    "less") {
   const Machine machine;
   CHECK(machine.available() == 0);
   machine.write("proc/meminfo", "MemTotal: 4000 kB\nMemFree: 10 kB\nMemAvailable: 3000 kB\n");
@@ -64,7 +65,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("total_memory: the machine's memory or the smallest limit of a group, whatever is used") {
+TEST_CASE(
+    "total_memory is the machine's memory or the smallest limit of a group, whatever is used") {
   const Machine machine;
   CHECK(machine.total() == 0);
   machine.write("proc/meminfo", "MemTotal: 4000 kB\nMemAvailable: 10 kB\n");

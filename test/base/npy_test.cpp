@@ -37,7 +37,7 @@ std::string error_of(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("read_npy_header: versions, byte orders and shapes, the fields of the header") {
+TEST_CASE("read_npy_header reads all versions, byte orders and shapes") {
   const std::string text = dict("'<f4'", "False", "(3, 28, 28)");
   SUBCASE("of version 1") {
     const NpyHeader header = read_npy_header(file(text), "x.npy");
@@ -62,7 +62,7 @@ TEST_CASE("read_npy_header: versions, byte orders and shapes, the fields of the 
   }
 }
 
-TEST_CASE("read_npy_header: a header that cannot be read, an error with the reason") {
+TEST_CASE("read_npy_header gives the reason for a header that cannot be read") {
   const auto says = [](const Bytes& bytes, const std::string& part) {
     const std::string error = error_of(bytes);
     CAPTURE(error);
@@ -85,7 +85,7 @@ TEST_CASE("read_npy_header: a header that cannot be read, an error with the reas
   }
 }
 
-TEST_CASE("read_npy_header: a file cut at any byte, an error") {
+TEST_CASE("read_npy_header rejects a file cut at any byte") {
   const Bytes whole = file(dict("'<f4'", "False", "(3, 28, 28)"));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
@@ -93,7 +93,7 @@ TEST_CASE("read_npy_header: a file cut at any byte, an error") {
   }
 }
 
-TEST_CASE("npy_header: any shape, read back and padded to 64 bytes") {
+TEST_CASE("npy_header: any shape is read back and padded to 64 bytes") {
   for (const std::vector<std::int64_t>& dims :
        {std::vector<std::int64_t>{7}, {3, 5}, {100000, 7, 7, 2048}, {0, 4}}) {
     const std::string text = npy_header("<f4", dims);

@@ -56,7 +56,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 TEST_CASE(
-    "OutputBuffer: a reader that pauses, the writer goes on and every byte arrives in order") {
+    "OutputBuffer: while a reader pauses, the writer goes on and every byte arrives in order") {
   const Pipe pipe;
   OutputBuffer buffer(pipe.ends[1], [] { return false; });
   std::ostream out(&buffer);
@@ -84,7 +84,7 @@ TEST_CASE("OutputBuffer: above kMaxPending bytes, the writer waits for the reade
   CHECK(writer.get());
 }
 
-TEST_CASE("OutputBuffer: a text that was kept, the next write of the peer writes it") {
+TEST_CASE("OutputBuffer: the next write of the peer writes a text that was kept") {
   const Pipe full, open;
   OutputBuffer errors(full.ends[1], [] { return false; }),
       lines(open.ends[1], [] { return false; });
@@ -100,7 +100,7 @@ TEST_CASE("OutputBuffer: a text that was kept, the next write of the peer writes
   CHECK(received == text);
 }
 
-TEST_CASE("OutputBuffer: a process that stops, finish returns in bounded time and drops the rest") {
+TEST_CASE("OutputBuffer: finish returns in bounded time and drops the rest when a process stops") {
   const Pipe pipe;
   OutputBuffer buffer(pipe.ends[1], [] { return true; });
   std::ostream out(&buffer);
@@ -113,7 +113,7 @@ TEST_CASE("OutputBuffer: a process that stops, finish returns in bounded time an
   CHECK(pipe.read(4096) == numbered_lines(20'000).substr(0, 4096));
 }
 
-TEST_CASE("OutputBuffer: the reader has gone, an error of the stream with EPIPE") {
+TEST_CASE("OutputBuffer: the stream fails with EPIPE where the reader has gone") {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -127,7 +127,7 @@ TEST_CASE("OutputBuffer: the reader has gone, an error of the stream with EPIPE"
   std::signal(SIGPIPE, before);
 }
 
-TEST_CASE("OutputBuffer: a regular file, text behind what it holds") {
+TEST_CASE("OutputBuffer appends text to a regular file") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "out";
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -141,7 +141,7 @@ TEST_CASE("OutputBuffer: a regular file, text behind what it holds") {
   ::close(file);
 }
 
-TEST_CASE("write_without_wait: a full pipe, no wait") {
+TEST_CASE("write_without_wait does not wait for a full pipe") {
   const Pipe pipe;
   const std::string text(4096, 'x');
   write_without_wait(pipe.ends[1], text);

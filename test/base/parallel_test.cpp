@@ -8,7 +8,7 @@
 
 namespace trainer {
 
-TEST_CASE("parallel_for: any count, each index is called once") {
+TEST_CASE("parallel_for calls each index once for any count") {
   for (const std::size_t count : {0u, 1u, 3u, 1000u}) {
     std::vector<std::atomic<int>> calls(count);
     parallel_for(count, [&](std::size_t i) { ++calls[i]; });
@@ -18,7 +18,7 @@ TEST_CASE("parallel_for: any count, each index is called once") {
   }
 }
 
-TEST_CASE("parallel_for: an error, rethrown and no further index is called") {
+TEST_CASE("parallel_for rethrows an error and calls no further index") {
   constexpr std::size_t kCount = 1u << 30;  // would take far longer than a test may
   std::atomic<std::size_t> calls{0};
   CHECK_THROWS_WITH_AS(parallel_for(kCount,

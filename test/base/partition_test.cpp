@@ -6,7 +6,8 @@
 
 namespace trainer {
 
-TEST_CASE("partition: any count and parts, contiguous parts whose sizes differ by at most one") {
+TEST_CASE(
+    "partition makes contiguous parts whose sizes differ by at most one, for any count and parts") {
   for (const std::int64_t n : {0, 1, 5, 7, 64, 1000}) {
     for (const std::int64_t k : {1, 2, 3, 7, 8}) {
       CAPTURE(n);
@@ -25,7 +26,7 @@ TEST_CASE("partition: any count and parts, contiguous parts whose sizes differ b
   }
 }
 
-TEST_CASE("partition: twice as many parts, two of them make one part") {
+TEST_CASE("partition: two of twice as many parts make one part") {
   for (std::int64_t i = 0; i < 3; ++i) {
     const Partition whole = partition(100, 3, i);
     const Partition left = partition(100, 6, 2 * i), right = partition(100, 6, 2 * i + 1);
@@ -56,7 +57,7 @@ TEST_CASE(
   CHECK(aligned_partition(20, 3, 2, 16).count == 0);
 }
 
-TEST_CASE("partition: 2^32 samples, no overflow") {
+TEST_CASE("partition does not overflow at 2^32 samples") {
   const std::int64_t n = std::int64_t{1} << 32;
   CHECK(partition(n, 1024, 1023).first == n / 1024 * 1023);
   CHECK(partition(n, 1024, 1023).count == n / 1024);

@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-TEST_CASE("environment_variables: a value with =, all of the text after the first one") {
+TEST_CASE("environment_variables keeps all of the text after the first = of a value") {
   ::setenv("TRAINER_TEST_VARIABLE", "a=b", 1);
   ::setenv("TRAINER_TEST_EMPTY", "", 1);
   const auto variables = environment_variables();

@@ -18,7 +18,7 @@ std::string read_part(const RandomAccessFile& file, std::uint64_t offset, std::s
 
 }  // namespace
 
-TEST_CASE("RandomAccessFile: any part of the file, also of a large one") {
+TEST_CASE("RandomAccessFile reads any part of a file, also of a large one") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x";
   write_file_atomic(path, "0123456789");
@@ -35,7 +35,7 @@ TEST_CASE("RandomAccessFile: any part of the file, also of a large one") {
   CHECK(read_part(large, 9, 2) == std::string("9\0", 2));
 }
 
-TEST_CASE("RandomAccessFile: a file that is cut, an error with its name") {
+TEST_CASE("RandomAccessFile names a file that is cut") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x";
   write_file_atomic(path, "0123456789");
@@ -48,7 +48,7 @@ TEST_CASE("RandomAccessFile: a file that is cut, an error with its name") {
   CHECK_THROWS_WITH_AS(read_part(file, 8, 1), error.c_str(), DataError);
 }
 
-TEST_CASE("RandomAccessFile: a file that is replaced or removed, the file that was opened") {
+TEST_CASE("RandomAccessFile reads the file that was opened after it is replaced or removed") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x";
   write_file_atomic(path, "0123456789");
@@ -59,7 +59,7 @@ TEST_CASE("RandomAccessFile: a file that is replaced or removed, the file that w
   CHECK(read_part(file, 0, 10) == "0123456789");
 }
 
-TEST_CASE("RandomAccessFile: what is not a file, an error with the reason") {
+TEST_CASE("RandomAccessFile gives the reason for what is not a file") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(RandomAccessFile(folder.path() / "none"), doctest::Contains("No such file"),
                        DataError);

@@ -11,7 +11,7 @@ namespace trainer {
 using Block = std::array<std::uint32_t, 4>;
 
 // The known answers of Random123 (kat_vectors, philox4x32 10).
-TEST_CASE("philox4x32: known keys and counters, the published numbers") {
+TEST_CASE("philox4x32 returns the published numbers for known keys and counters") {
   constexpr std::uint32_t kOnes = 0xffffffff;
   CHECK(philox4x32({0, 0, 0, 0}, {0, 0}) == Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox4x32({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}) ==
@@ -20,7 +20,8 @@ TEST_CASE("philox4x32: known keys and counters, the published numbers") {
         Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("Random: equal coordinates give equal sequences, any other coordinate another one") {
+TEST_CASE(
+    "Random: equal coordinates give equal sequences, and any other coordinate gives another one") {
   const auto first = [](Random random) { return random.next_u64(); };
   CHECK(first(Random(1, Stream::kShuffle, 2, 3)) == first(Random(1, Stream::kShuffle, 2, 3)));
   const std::set<std::uint64_t> all{first(Random(1, Stream::kShuffle, 2, 3)),
@@ -33,7 +34,7 @@ TEST_CASE("Random: equal coordinates give equal sequences, any other coordinate 
   CHECK(all.size() == 7);
 }
 
-TEST_CASE("Random: below(), every number about equally often") {
+TEST_CASE("Random: below() returns every number about equally often") {
   Random random(5, Stream::kSynthetic);
   std::vector<int> counts(7);
   constexpr int kDraws = 70000;
@@ -42,7 +43,7 @@ TEST_CASE("Random: below(), every number about equally often") {
   for (const int count : counts) CHECK(std::abs(count - kDraws / 7) < 6 * 93);
 }
 
-TEST_CASE("Random: uniform() and normal(), the mean and variance of their distribution") {
+TEST_CASE("Random: uniform() and normal() have the mean and variance of their distribution") {
   Random random(6, Stream::kInitialise);
   double sum = 0, squares = 0, normal_sum = 0, normal_squares = 0;
   constexpr int kDraws = 100000;

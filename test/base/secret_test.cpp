@@ -6,7 +6,7 @@
 
 namespace trainer {
 
-TEST_CASE("draw_secret: each call, another secret of the given length") {
+TEST_CASE("draw_secret returns another secret of the given length at each call") {
   std::set<std::string> drawn;
   for (const std::size_t bytes : {0, 1, 16, 16, 1000}) {
     const std::string secret = draw_secret(bytes);
@@ -21,12 +21,12 @@ TEST_CASE("draw_secret: each call, another secret of the given length") {
   }
 }
 
-TEST_CASE("hmac_sha256: the example of RFC 4231, its digest") {
+TEST_CASE("hmac_sha256 returns the digest of the example of RFC 4231") {
   CHECK(hmac_sha256("Jefe", "what do ya want for nothing?") ==
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
-TEST_CASE("compute_proof: another secret or another division into parts, another proof") {
+TEST_CASE("compute_proof: another secret or another division into parts gives another proof") {
   const std::string proof = compute_proof("secret", {"ab", "c"});
   CHECK(proof == compute_proof("secret", {"ab", "c"}));
   CHECK(proof != compute_proof("Secret", {"ab", "c"}));

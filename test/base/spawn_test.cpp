@@ -43,7 +43,8 @@ Ended run_program(SpawnOptions options) {
 
 }  // namespace
 
-TEST_CASE("spawn: a program, the given environment, an empty input and its own process group") {
+TEST_CASE(
+    "spawn starts a program with the given environment, an empty input and its own process group") {
   const Ended ended = run_program(
       {{"/bin/sh", "-c",
         "read -r line || echo \"$NAME $HOME\"; cut -d ' ' -f 5 /proc/$$/stat; echo $$; exit 3"},
@@ -54,7 +55,7 @@ TEST_CASE("spawn: a program, the given environment, an empty input and its own p
   CHECK(ended.output.substr(first + 1, second - first) == ended.output.substr(second + 1));
 }
 
-TEST_CASE("spawn: blocked signals and the processors of the child") {
+TEST_CASE("spawn sets the blocked signals and the processors of the child") {
   SpawnOptions options{{"/bin/grep", "-E", "^(SigBlk|Cpus_allowed_list)", "/proc/self/status"},
                        {"PATH=/usr/bin:/bin"}};
   sigemptyset(&options.signals);
@@ -65,7 +66,7 @@ TEST_CASE("spawn: blocked signals and the processors of the child") {
   CHECK(output.find(concat("Cpus_allowed_list:\t", options.cores[0], '\n')) != std::string::npos);
 }
 
-TEST_CASE("spawn: a file that is not a program, code 127 and a message") {
+TEST_CASE("spawn: a file that is not a program ends with code 127 and a message") {
   const Ended ended = run_program({{"/dev/null"}, {}});
   CHECK(ended.code == 127);
   CHECK(ended.output == "error: cannot start the program\n");

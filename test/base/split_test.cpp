@@ -7,7 +7,7 @@
 
 namespace trainer {
 
-TEST_CASE("split: each name reads back to its split, other texts to none") {
+TEST_CASE("split: each name reads back to its split, and other texts read back to none") {
   std::set<std::string> names;
   for (const Split split : kSplits) {
     CHECK(parse_split(to_string(split)) == split);

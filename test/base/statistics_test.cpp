@@ -4,7 +4,7 @@
 
 namespace trainer {
 
-TEST_CASE("median: an odd count, the middle value, and an even count, the mean of two") {
+TEST_CASE("median is the middle value of an odd count and the mean of the two of an even count") {
   CHECK(median({5}) == 5);
   CHECK(median({9, 1, 4}) == 4);
   CHECK(median({8, 1, 2, 100}) == 5);

@@ -63,7 +63,7 @@ float sum_by_holders(std::int64_t leaves, std::int64_t holders, std::int64_t i) 
 
 }  // namespace
 
-TEST_CASE("tree_roots: the largest aligned blocks, in order and without a gap") {
+TEST_CASE("tree_roots returns the largest aligned blocks in order and without a gap") {
   CHECK(tree_roots(0, 8) == std::vector<TreeBlock>{{0, 8}});
   CHECK(tree_roots(2, 5) == std::vector<TreeBlock>{{2, 2}, {4, 1}});
   CHECK(tree_roots(5, 8) == std::vector<TreeBlock>{{5, 1}, {6, 2}});
@@ -88,7 +88,7 @@ TEST_CASE("tree_roots: the largest aligned blocks, in order and without a gap") 
   }
 }
 
-TEST_CASE("has_one_root_per_rank: equal shares whose size is a power of two") {
+TEST_CASE("has_one_root_per_rank is true for equal shares whose size is a power of two") {
   CHECK(has_one_root_per_rank(8, 1));
   CHECK(has_one_root_per_rank(8, 4));
   CHECK(has_one_root_per_rank(8, 8));
@@ -141,7 +141,7 @@ TEST_CASE("group_by_root: blocks of several holders are grouped by the root that
   CHECK(group_by_root(halves) == std::vector<std::size_t>{2});
 }
 
-TEST_CASE("complete_tree: sums part of the elements, from one, two and several blocks") {
+TEST_CASE("complete_tree sums part of the elements from one, two and several blocks") {
   for (const std::vector<TreeBlock>& blocks :
        {std::vector<TreeBlock>{{4, 4}}, std::vector<TreeBlock>{{4, 2}, {6, 2}},
         std::vector<TreeBlock>{{4, 1}, {5, 1}, {6, 1}, {7, 1}},
@@ -166,7 +166,7 @@ TEST_CASE("complete_tree: sums part of the elements, from one, two and several b
   }
 }
 
-TEST_CASE("rank_samples: whole micro-batches, every sample once, bounded") {
+TEST_CASE("rank_samples takes whole micro-batches and every sample once, and is bounded") {
   for (const std::int64_t ranks : {1, 2, 3, 4, 5, 6, 7, 8}) {
     for (const std::int64_t largest : {1, 8, 23, 48, 64}) {
       const std::int64_t most = max_rank_samples(largest, 8, ranks);

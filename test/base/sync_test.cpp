@@ -33,7 +33,7 @@ int call_without_sync(int error, const std::function<int()>& call) {
 
 }  // namespace
 
-TEST_CASE("files: a file system that cannot sync, written without an error") {
+TEST_CASE("files: a file is written without an error where the file system cannot sync") {
   for (const int error : {EINVAL, ENOTSUP, ENOSYS}) {
     CAPTURE(error);
     const TemporaryFolder folder;
@@ -52,7 +52,7 @@ TEST_CASE("files: a file system that cannot sync, written without an error") {
   }
 }
 
-TEST_CASE("files: a disk that fails during a sync, an error and the old content") {
+TEST_CASE("files: a disk that fails during a sync gives an error and keeps the old content") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "a", "0");
   CHECK(call_without_sync(EIO, [&] {

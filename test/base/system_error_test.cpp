@@ -28,7 +28,7 @@ std::string catch_message(bool is_data_error, const Call& call) {
 
 }  // namespace
 
-TEST_CASE("describe_system_error: limits that the user can raise, their name and the remedy") {
+TEST_CASE("describe_system_error names limits that the user can raise, and the remedy") {
   CHECK(describe_system_error(EMFILE) ==
         "Too many open files; raise the limit of open files of this process (ulimit -n)");
   CHECK(describe_system_error(ENFILE).find("Too many open files in system; close other programs") ==
@@ -39,8 +39,7 @@ TEST_CASE("describe_system_error: limits that the user can raise, their name and
   CHECK(describe_system_error(ENOSPC) == "No space left on device");
 }
 
-TEST_CASE(
-    "read_file: at the limit of open files, an error that does not count the file as damaged") {
+TEST_CASE("read_file does not count a file as damaged at the limit of open files") {
 #ifdef __SANITIZE_ADDRESS__
   TRAINER_SKIP("the check of virtual tables in UBSan needs a file descriptor itself");
 #endif
@@ -62,7 +61,7 @@ TEST_CASE(
   CHECK(read_text_file(path) == "x");
 }
 
-TEST_CASE("write_file_atomic: a name that is too long, an error with the remedy") {
+TEST_CASE("write_file_atomic suggests a remedy for a name that is too long") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(
       write_file_atomic(folder.path() / std::string(300, 'x'), "y"),

@@ -18,7 +18,7 @@ std::string printed(const Table& table, const std::string& indent = "",
 
 }  // namespace
 
-TEST_CASE("Table: columns as wide as their widest cell, and no spaces at the ends of lines") {
+TEST_CASE("Table: columns are as wide as their widest cell, and lines do not end in spaces") {
   Table table({"name", "count", "note"}, {1});
   table.add({"a", "1,000", "long"});
   table.add({"largest", "2", ""});
@@ -60,8 +60,7 @@ TEST_CASE("Table aligns all columns from the first one of numbers to the right")
   CHECK(table.rows().front().back() == "100 %");
 }
 
-TEST_CASE(
-    "number texts: fixed and significant digits, percent with its unit, grouped with commas") {
+TEST_CASE("number texts have fixed or significant digits, percent with its unit, and commas") {
   CHECK(fixed(0.98149, 3) == "0.981");
   CHECK(fixed(-1.5, 0) == "-2");
   CHECK(significant(0.00123456, 3) == "0.00123");
@@ -75,7 +74,7 @@ TEST_CASE(
   CHECK(grouped(-123) == "-123");
 }
 
-TEST_CASE("table: control characters and line breaks of cells, spelled out") {
+TEST_CASE("table: control characters and line breaks of cells are spelled out") {
   Table table({"na\nme", "count"}, {1});
   table.add({"a\x1b[31m", "1"});
   table.add({"d\xc3\xb6g", "22"});

@@ -4,12 +4,12 @@
 
 using namespace trainer;
 
-TEST_CASE("to_lower: the letters of ASCII, and no other byte") {
+TEST_CASE("to_lower changes the letters of ASCII and no other byte") {
   CHECK(to_lower("AZ az [@`{ 09 \xC3\x84") == "az az [@`{ 09 \xC3\x84");
   CHECK(to_lower("").empty());
 }
 
-TEST_CASE("is_line_of_text: true for UTF-8 without control characters") {
+TEST_CASE("is_line_of_text is true for UTF-8 without control characters") {
   for (const char* text :
        {"", "cat", " two words ", "caf\u00e9", "\u732b", "\U0001F408", "a\\b\"c,d"}) {
     CAPTURE(text);
@@ -25,12 +25,12 @@ TEST_CASE("is_line_of_text: true for UTF-8 without control characters") {
   CHECK_FALSE(is_line_of_text(std::string_view("a\0b", 3)));
 }
 
-TEST_CASE("escaped: bytes that are not printable ASCII, written as hexadecimal escapes") {
+TEST_CASE("escaped writes bytes that are not printable ASCII as hexadecimal escapes") {
   CHECK(escaped("cat 1") == "cat 1");
   CHECK(escaped("caf\xe9\n") == "caf\\xe9\\x0a");
 }
 
-TEST_CASE("printable: control characters, written as escapes, and other characters stay") {
+TEST_CASE("printable writes control characters as escapes and keeps other characters") {
   CHECK(printable("caf\xc3\xa9 \xe4\xb8\xad") == "caf\xc3\xa9 \xe4\xb8\xad");
   CHECK(printable("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
   CHECK(printable("a\nb\r", Controls::kLines) == "a\nb\\x0d");
@@ -39,7 +39,7 @@ TEST_CASE("printable: control characters, written as escapes, and other characte
   CHECK(printable("caf\xe9") == "caf\\xe9");
 }
 
-TEST_CASE("join: words with the separator between them, join_first: the first ones and a count") {
+TEST_CASE("join puts the separator between words, and join_first adds a count to the first ones") {
   CHECK(join({}) == "");
   CHECK(join({"a"}) == "a");
   CHECK(join({"a", "", "c"}) == "a, , c");
@@ -49,7 +49,7 @@ TEST_CASE("join: words with the separator between them, join_first: the first on
   CHECK(join_first({"a", "b", "c", "d"}, 2) == "a, b and 2 more");
 }
 
-TEST_CASE("is_line_of_text: the texts that printable() leaves as they are") {
+TEST_CASE("is_line_of_text is true for the texts that printable() leaves as they are") {
   for (const char* text : {"", "a b", "d\xc3\xb6g", "\xe2\x82\xac", "\xc2\xa0"}) {
     CAPTURE(text);
     CHECK(trainer::is_line_of_text(text));
@@ -62,7 +62,7 @@ TEST_CASE("is_line_of_text: the texts that printable() leaves as they are") {
   }
 }
 
-TEST_CASE("to_hex: leading zeros up to the number of digits") {
+TEST_CASE("to_hex writes leading zeros up to the number of digits") {
   CHECK(trainer::to_hex(0) == "0");
   CHECK(trainer::to_hex(0x1f) == "1f");
   CHECK(trainer::to_hex(0x1f, 4) == "001f");

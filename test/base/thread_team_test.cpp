@@ -9,7 +9,7 @@
 
 namespace trainer {
 
-TEST_CASE("ThreadTeam: several members throw, the cause is rethrown and not MemberFailed") {
+TEST_CASE("ThreadTeam rethrows the cause and not MemberFailed where several members throw") {
   ThreadTeam team(3);
   for (const int culprit : {0, 1, 2}) {
     std::atomic<bool> kept{false};
@@ -32,7 +32,7 @@ TEST_CASE("ThreadTeam: several members throw, the cause is rethrown and not Memb
   }
 }
 
-TEST_CASE("available_cores: the cores that the thread may run on, restricted and restored") {
+TEST_CASE("available_cores returns the cores that the thread may run on, restricted and restored") {
   cpu_set_t allowed;
   REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
   const std::vector<int> all = available_cores();

@@ -57,7 +57,7 @@ std::string listed(const Topology& topology) {
 
 }  // namespace
 
-TEST_CASE("topology: processors by node, then L3 cache, whatever their numbers") {
+TEST_CASE("topology orders processors by node, then L3 cache, whatever their numbers") {
   const System system;
   // Two sockets whose processors take turns, each with two L3 caches.
   system.node(0, "0,2,4,6");
@@ -76,7 +76,7 @@ TEST_CASE("topology: processors by node, then L3 cache, whatever their numbers")
   CHECK(describe(topology) == "8 cores, 4 L3 domains, 2 NUMA nodes, L2 1024 KiB, L3 32768 KiB");
 }
 
-TEST_CASE("topology: only the processors that the process may use") {
+TEST_CASE("topology has only the processors that the process may use") {
   const System system;
   system.node(0, "0-3");
   system.node(1, "4-7");
@@ -98,7 +98,8 @@ TEST_CASE("topology: a quota of control groups limits the threads, not the proce
   CHECK(describe(system.read(2)) == "2 cores, 1 L3 domain, 1 NUMA node");
 }
 
-TEST_CASE("topology: files that /sys lacks or that have other content, one L3 domain per node") {
+TEST_CASE(
+    "topology has one L3 domain per node for files that /sys lacks or that have other content") {
   const System system;
   CHECK(listed(system.read(3)) == "0/0/0 1/0/0 2/0/0");
   CHECK(describe(system.read(1)) == "1 core, 1 L3 domain, 1 NUMA node");

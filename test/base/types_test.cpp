@@ -4,7 +4,7 @@
 
 namespace trainer {
 
-TEST_CASE("DType: sizes and names of the element types") {
+TEST_CASE("DType: the element types have their sizes and names") {
   CHECK(size_of(DType::kFloat32) == 4);
   CHECK(size_of(DType::kBFloat16) == 2);
   CHECK(size_of(DType::kFloat16) == 2);
@@ -16,7 +16,7 @@ TEST_CASE("DType: sizes and names of the element types") {
   CHECK_FALSE(is_float(DType::kUInt8));
 }
 
-TEST_CASE("Shape: elements() of a batched shape, those of one sample") {
+TEST_CASE("Shape: elements() counts those of one sample of a batched shape") {
   const Shape images{kBatch, 28, 28, 3};
   CHECK(images.batched());
   CHECK(images.elements() == 28 * 28 * 3);

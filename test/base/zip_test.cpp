@@ -121,7 +121,7 @@ std::vector<ZipMember> members_of_file(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("zip_members: stored and deflated members, their names and contents") {
+TEST_CASE("zip_members finds stored and deflated members with their names and contents") {
   const Bytes bytes = archive();
   const std::vector<ZipMember> members = zip_members(bytes, "x.zip");
   REQUIRE(members.size() == 2);
@@ -133,7 +133,7 @@ TEST_CASE("zip_members: stored and deflated members, their names and contents") 
   CHECK(contents(bytes) == std::vector{kLetters, kWord});
 }
 
-TEST_CASE("zip_members: an archive in a file, the members of the same archive in memory") {
+TEST_CASE("zip_members: an archive in a file has the members of the same archive in memory") {
   Bytes padded = archive();  // a comment, longer than the part that is read first
   padded[padded.size() - 2] = padded[padded.size() - 1] = 0xFF;
   padded.resize(padded.size() + 0xFFFF, '-');
@@ -154,7 +154,7 @@ TEST_CASE("zip_members: an archive in a file, the members of the same archive in
   }
 }
 
-TEST_CASE("zip_members: a file that is cut while it is read, an error") {
+TEST_CASE("zip_members rejects a file that is cut while it is read") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x.zip";
   const Bytes whole = archive();
@@ -169,7 +169,7 @@ TEST_CASE("zip_members: a file that is cut while it is read, an error") {
   }
 }
 
-TEST_CASE("zip_members: headers of members beyond the end of the file, an error") {
+TEST_CASE("zip_members rejects headers of members beyond the end of the file") {
   for (const std::uint64_t header :
        {std::uint64_t{1} << 40, ~std::uint64_t{0}, ~std::uint64_t{0} - 25}) {
     CAPTURE(header);
@@ -186,7 +186,7 @@ TEST_CASE("zip_members: headers of members beyond the end of the file, an error"
   }
 }
 
-TEST_CASE("zip_members: sizes and offsets in zip64 fields, also after other fields") {
+TEST_CASE("zip_members reads sizes and offsets in zip64 fields, also after other fields") {
   for (int bits = 0; bits < 16; ++bits) {
     CAPTURE(bits);
     const In64 in_64{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
@@ -200,7 +200,7 @@ TEST_CASE("zip_members: sizes and offsets in zip64 fields, also after other fiel
   }
 }
 
-TEST_CASE("zip_members: an archive cut at any byte, an error") {
+TEST_CASE("zip_members rejects an archive cut at any byte") {
   const Bytes whole = archive();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
@@ -209,7 +209,7 @@ TEST_CASE("zip_members: an archive cut at any byte, an error") {
   }
 }
 
-TEST_CASE("unzip: any changed byte, the content or an error") {
+TEST_CASE("unzip returns the content or an error for any changed byte") {
   const Bytes whole = archive();
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const int flipped : {0x01, 0x80, 0xFF}) {
@@ -229,7 +229,7 @@ TEST_CASE("unzip: any changed byte, the content or an error") {
   }
 }
 
-TEST_CASE("zip_size and unzip: a member with a wrong size, checksum or method, an error") {
+TEST_CASE("zip_size and unzip reject a member with a wrong size, checksum or method") {
   const Bytes bytes = archive();
   ZipMember member = zip_members(bytes, "x.zip").front();
   member.size = std::uint64_t{1} << 60;
@@ -251,7 +251,7 @@ TEST_CASE("zip_size and unzip: a member with a wrong size, checksum or method, a
                        DataError);
 }
 
-TEST_CASE("zip_size: a small member that expands to more than 320 MiB, rejected") {
+TEST_CASE("zip_size rejects a small member that expands to more than 320 MiB") {
   const Bytes archive(400'100);
   ZipMember member;
   member.method = 8;
