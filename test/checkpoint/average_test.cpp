@@ -24,8 +24,7 @@ void save(Store& store, std::int64_t step, std::vector<float> kernel, float slot
 
 }  // namespace
 
-TEST_CASE(
-    "average_checkpoints: the last checkpoints, means of parameters, statistics and averages") {
+TEST_CASE("average_checkpoints returns the means of parameters, statistics and averages") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 5);
   save(store, 10, {1000, 1000}, 1);
@@ -49,7 +48,7 @@ TEST_CASE(
         std::vector<float>{6, -3});
 }
 
-TEST_CASE("average_checkpoints: too few checkpoints or other shapes, an error") {
+TEST_CASE("average_checkpoints rejects too few checkpoints or other shapes") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 5);
   save(store, 10, {1, 2, 3}, 1);
@@ -64,7 +63,8 @@ TEST_CASE("average_checkpoints: too few checkpoints or other shapes, an error") 
                        DataError);
 }
 
-TEST_CASE("average_checkpoints: a removed checkpoint, no mean, or a damaged one, an error") {
+TEST_CASE(
+    "average_checkpoints returns no mean for a removed checkpoint and rejects a damaged one") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 5);
   for (const std::int64_t step : {10, 20, 30}) save(store, step, {1, 2}, 1);

@@ -24,7 +24,7 @@ const std::string kSeeds = "test/fuzz/seeds/", kFiles = "test/checkpoint/hdf5";
 
 }  // namespace
 
-TEST_CASE("safetensors: each byte changed, the expected counts of results") {
+TEST_CASE("safetensors: readers return the expected counts of results when each byte is changed") {
   const auto read = [](const Path& path) {
     const TensorFile file = read_safetensors(path);
     std::string text = summary(file.tensors);
@@ -34,25 +34,29 @@ TEST_CASE("safetensors: each byte changed, the expected counts of results") {
   test::check_answers("safetensors", kSeeds + "safetensors", {".safetensors"}, read);
 }
 
-TEST_CASE("weights in NPZ: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "weights in NPZ: readers return the expected counts of results when each byte is changed") {
   test::check_answers("npz_weights", kSeeds + "weights", {".npz"}, weights);
 }
 
-TEST_CASE("weights in .keras: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "weights in .keras: readers return the expected counts of results when each byte is changed") {
   test::check_answers("keras", kSeeds + "weights", {"latest.h5.keras"}, weights,
                       test::Changes::kOneAByte);
 }
 
-TEST_CASE("HDF5 of Keras: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "HDF5 of Keras: readers return the expected counts of results when each byte is changed") {
   test::check_answers("hdf5", kSeeds + "weights", {".h5"}, weights);
 }
 
-TEST_CASE("HDF5 with chunks and links: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "HDF5 with chunks and links: readers return the expected counts when each byte is changed") {
   test::check_answers("hdf5_chunks", kFiles, {"claims_packed.h5", "external_data.h5", "hole.h5"},
                       weights);
 }
 
-TEST_CASE("HDF5 with long headers: each byte changed, the expected counts of results") {
+TEST_CASE("HDF5 with long headers: readers return the expected counts when each byte is changed") {
   test::check_answers("hdf5_headers", kFiles, {"ordered.h5", "ranks.h5", "times.h5"}, weights);
 }
 

@@ -8,7 +8,7 @@
 
 namespace trainer::checkpoint {
 
-TEST_CASE("describe_kind: files without weights, what they are") {
+TEST_CASE("describe_kind describes files without weights") {
   using std::string_literals::operator""s;
   const TemporaryFolder folder;
   const auto kind = [&](const char* name, const std::string& content) {

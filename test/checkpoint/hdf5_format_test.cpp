@@ -139,7 +139,7 @@ constexpr unsigned kDeflate = 1, kShuffle = 2;
 
 }  // namespace
 
-TEST_CASE("HDF5 integers: every width, sign and byte order, the same numbers") {
+TEST_CASE("HDF5 integers: every width, sign and byte order gives the same numbers") {
   struct Row {
     Bytes bytes;
     float is_unsigned, is_signed, is_big_endian;
@@ -163,7 +163,8 @@ TEST_CASE("HDF5 integers: every width, sign and byte order, the same numbers") {
 }
 
 TEST_CASE(
-    "HDF5 floats: half, bfloat16, single and double in both byte orders, others are an error") {
+    "HDF5 floats: half, bfloat16, single and double are read in both byte orders, others "
+    "rejected") {
   const FloatType half{2, 0, 16, 10, 5, 0, 10, 15}, brain{2, 0, 16, 7, 8, 0, 7, 127}, single{},
       twice{8, 0, 64, 52, 11, 0, 52, 1023};
   struct Row {
@@ -192,7 +193,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("HDF5 datatypes: versions and classes, read or an error") {
+TEST_CASE("HDF5 datatypes: known versions and classes are read, and others are an error") {
   const auto changed = [](std::size_t at, std::uint8_t byte) {
     Bytes type = float_type();
     type[at] = byte;
@@ -216,7 +217,7 @@ TEST_CASE("HDF5 datatypes: versions and classes, read or an error") {
   }
 }
 
-TEST_CASE("HDF5 dataspaces: versions, ranks and sizes, read or an error") {
+TEST_CASE("HDF5 dataspaces: valid versions, ranks and sizes are read, and others are an error") {
   const Bytes data = Raw().floats(kFour);
   const Bytes layout = contiguous(kData, data.size());
   const auto shape_of = [&](const Bytes& space) { return read(four_floats(layout, space), data); };
@@ -254,7 +255,8 @@ TEST_CASE("HDF5 dataspaces: versions, ranks and sizes, read or an error") {
   refused(Raw().u8(1).u8(2).zeros(6).u64(4), "a dataspace is too short");
 }
 
-TEST_CASE("HDF5 layouts: contiguous and compact in versions 3 and 4, read or an error") {
+TEST_CASE(
+    "HDF5 layouts: contiguous and compact are read in versions 3 and 4, and others are an error") {
   const Bytes data = Raw().floats(kFour);
   for (const unsigned version : {3u, 4u}) {
     CHECK(read(four_floats(Raw().u8(version).u8(1).u64(kData).u64(16)), data).values == kFour);
@@ -279,7 +281,7 @@ TEST_CASE("HDF5 layouts: contiguous and compact in versions 3 and 4, read or an 
   CHECK(read(four_floats(contiguous(kUndefined, 0), dataspace({0})), {}).shape == Shape{0});
 }
 
-TEST_CASE("HDF5 datasets: a message that is missing or shared, an error") {
+TEST_CASE("HDF5 datasets: a message that is missing or shared is an error") {
   const Bytes data = Raw().floats(kFour);
   const auto sound = with_filters(four_floats(chunked(kData, {4})), filters_v2({}));
   CHECK(read(sound, one_chunk(data)).values == kFour);
@@ -302,7 +304,7 @@ TEST_CASE("HDF5 datasets: a message that is missing or shared, an error") {
   refuses(elsewhere, one_chunk(data), "a dataset in another file");
 }
 
-TEST_CASE("HDF5 filters: versions, names and numbers of values, read or an error") {
+TEST_CASE("HDF5 filters: valid versions, names and values are read, and others are an error") {
   const Bytes plain = Raw().floats(kFour);
   const Bytes both = deflated(shuffled(plain));
   CHECK(read_filtered(filters_v1({}), plain) == kFour);
@@ -332,7 +334,7 @@ TEST_CASE("HDF5 filters: versions, names and numbers of values, read or an error
           plain, "'d' has filters and no chunks");
 }
 
-TEST_CASE("HDF5 filters: undone from the last to the first, except those that a chunk skips") {
+TEST_CASE("HDF5 filters are undone from the last to the first, except those that a chunk skips") {
   const Bytes plain = Raw().floats(kFour);
   const Bytes shuffle = filter_v2(kShuffle, 0), deflate = filter_v2(kDeflate, 0);
   CHECK(read_filtered(filters_v2({shuffle}), shuffled(plain)) == kFour);
@@ -361,7 +363,7 @@ TEST_CASE("HDF5 filters: undone from the last to the first, except those that a 
   refused({}, Raw().zeros(20), "'d' has an impossible chunk size");
 }
 
-TEST_CASE("HDF5 chunks: two dimensions in a tree of two levels, every value in its place") {
+TEST_CASE("HDF5 chunks: each value of two dimensions in a tree of two levels is in its place") {
   // 3 x 5 elements in boxes of 2 x 3, which reach beyond both ends; element (y, x) is 10 y + x.
   Raw raw;
   std::vector<RawChunk> chunks;
@@ -424,7 +426,7 @@ TEST_CASE("HDF5 chunks: two dimensions in a tree of two levels, every value in i
           "'d' claims 4 numbers, but holds 12 bytes");
 }
 
-TEST_CASE("HDF5 chunks: equal numbers compressed more than a hundredfold, read") {
+TEST_CASE("HDF5 chunks: equal numbers that are compressed more than a hundredfold are read") {
   const std::vector<float> values(100000, 2);
   const Bytes bytes = Raw().floats(values);
   Bytes packed(bytes.size());
@@ -438,7 +440,7 @@ TEST_CASE("HDF5 chunks: equal numbers compressed more than a hundredfold, read")
   CHECK(read(object, one_chunk(packed)).values == values);
 }
 
-TEST_CASE("HDF5 chunks: ranks and sizes, read or an error") {
+TEST_CASE("HDF5 chunks: valid ranks and sizes are read, and others are an error") {
   const Bytes stored = one_chunk(Raw().floats(kFour));
   const auto refused = [&](const std::vector<std::uint32_t>& box,
                            const std::vector<std::uint64_t>& extents, const char* why) {

@@ -114,14 +114,14 @@ const Texts kTwoTexts{"ab", "cde"};
 
 }  // namespace
 
-TEST_CASE("lookup3: the published examples, their checksums") {
+TEST_CASE("lookup3 returns the checksums of the published examples") {
   // The examples of lookup3.c.
   CHECK(lookup3({}) == 0xdeadbeef);
   const std::string text = "Four score and seven years ago";
   CHECK(lookup3({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}) == 0x17770551);
 }
 
-TEST_CASE("HDF5 input: offsets and sizes beyond the file or used twice, an error") {
+TEST_CASE("HDF5 input: offsets and sizes beyond the file or used twice are an error") {
   const Bytes bytes(100, 'x');
   Input input("x.h5", bytes);
   const auto refused = [&](const auto& call, const char* why) {
@@ -140,7 +140,7 @@ TEST_CASE("HDF5 input: offsets and sizes beyond the file or used twice, an error
   refused([&] { input.peek(101, "it"); }, "it ends beyond the file");
 }
 
-TEST_CASE("HDF5 input: texts without an end or longer than a name or the file, an error") {
+TEST_CASE("HDF5 input: texts without an end, or longer than a name or the file, are an error") {
   const auto refused = [&](const auto& call, const char* why) {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(why), DataError);
   };
@@ -168,7 +168,7 @@ TEST_CASE("HDF5 input: texts without an end or longer than a name or the file, a
   refused([&] { input.copied(""); }, "its texts are longer than the file");
 }
 
-TEST_CASE("HDF5 superblocks: every version, read, and damaged ones, an error") {
+TEST_CASE("HDF5 superblocks: every version is read, and damaged ones are an error") {
   const Bytes old = superblock_v0(kRoot, 128);
   const auto rest = [&](const Bytes& start) { return Raw().add(start).add(header_v1({})); };
   const auto read = [&](const Bytes& file) { Reader("x.h5", file).children("/"); };
@@ -222,7 +222,7 @@ TEST_CASE("HDF5 superblocks: every version, read, and damaged ones, an error") {
   }
 }
 
-TEST_CASE("HDF5 attributes: versions and kinds of texts, read or an error") {
+TEST_CASE("HDF5 attributes: known versions and kinds of texts are read, and others are an error") {
   for (const unsigned version : {1u, 2u, 3u}) {
     RawAttribute attribute = kTwo;
     attribute.version = version;
@@ -256,7 +256,7 @@ TEST_CASE("HDF5 attributes: versions and kinds of texts, read or an error") {
   CHECK(texts(file_with(numbers)).empty());
 }
 
-TEST_CASE("HDF5 attributes: lists in several parts, joined, and duplicate names, an error") {
+TEST_CASE("HDF5 attributes: lists in several parts are joined, and duplicate names are an error") {
   const auto piece = [](const std::string& name, const std::string& text) {
     return RawMessage{kAttribute,
                       bytes_of({text_type(1), dataspace({1}), Raw().text(text), 1, 0, name})};
@@ -271,7 +271,7 @@ TEST_CASE("HDF5 attributes: lists in several parts, joined, and duplicate names,
           "two attributes of an object are named 'a'");
 }
 
-TEST_CASE("HDF5 texts: variable length, read from their collection") {
+TEST_CASE("HDF5 texts of variable length are read from their collection") {
   const auto file = [](const Bytes& references, std::uint64_t count, const Bytes& data) {
     return file_with({variable_type(), dataspace({count}), references}, data);
   };
@@ -315,7 +315,7 @@ TEST_CASE("HDF5 texts: variable length, read from their collection") {
   refuses(type(variable_type(1, 12)), "d@a is not a list of texts");
 }
 
-TEST_CASE("HDF5 object headers: version 1 with continuations and other messages, read") {
+TEST_CASE("HDF5 object headers of version 1 are read with continuations and other messages") {
   const Bytes attribute = bytes_of(kTwo);
   const Bytes there = messages_v1({{kAttribute, attribute}});
   const Bytes on = Raw().u64(kData).u64(there.size());
@@ -334,7 +334,7 @@ TEST_CASE("HDF5 object headers: version 1 with continuations and other messages,
   refuses(file_of_header(header), "an object header has no known version");
 }
 
-TEST_CASE("HDF5 object headers: version 2 with every flag and with continuations, read") {
+TEST_CASE("HDF5 object headers of version 2 are read with every flag and with continuations") {
   const Bytes attribute = bytes_of(kTwo);
   const Bytes plain = messages_v2({{0x12, Raw().zeros(3)}, {kAttribute, attribute}});
   const Bytes ordered = messages_v2({{kAttribute, attribute}}, true);
@@ -375,7 +375,7 @@ TEST_CASE("HDF5 object headers: version 2 with every flag and with continuations
   refuses(file_of_header(header), "an object header is not at its address");
 }
 
-TEST_CASE("HDF5 object headers: more than 65536 messages, an error") {
+TEST_CASE("HDF5 object headers: more than 65536 messages are an error") {
   const auto file = [](std::size_t count) {
     const Bytes there = messages_v1(std::vector<RawMessage>(count, {kDatatype, {}}));
     return file_of({{kContinuation, Raw().u64(kData).u64(there.size())}}, there);
@@ -416,7 +416,7 @@ TEST_CASE("HDF5 links: every form is read, except soft and external links") {
                        doctest::Contains("two objects of a group are named 'b'"), DataError);
 }
 
-TEST_CASE("HDF5 links and attributes: fractal heaps, an error") {
+TEST_CASE("HDF5 links and attributes: fractal heaps are an error") {
   const auto read = [](unsigned type, unsigned flags, std::uint64_t address) {
     const bool of_links = type == kLinkInfo;
     Raw raw;
@@ -440,7 +440,7 @@ TEST_CASE("HDF5 links and attributes: fractal heaps, an error") {
   }
 }
 
-TEST_CASE("HDF5 symbol tables: trees of several levels, read, and damaged ones, an error") {
+TEST_CASE("HDF5 symbol tables: trees of several levels are read, and damaged ones are an error") {
   // At kData: the heap, 64 bytes; the names, 64; nodes of the tree and of symbols, 128 each.
   constexpr std::uint64_t kNodes = kData + 128;
   const auto heap = [](std::uint64_t size) {
@@ -499,7 +499,7 @@ TEST_CASE("HDF5 symbol tables: trees of several levels, read, and damaged ones, 
   }
 }
 
-TEST_CASE("HDF5 paths: additional slashes, the same object, and a missing one, named") {
+TEST_CASE("HDF5 paths: additional slashes lead to the same object, and a missing one is named") {
   const Bytes file = file_of({{kAttribute, bytes_of(kTwo)}, {kLayout, {}}}, {});
   Reader reader("x.h5", file);
   for (const char* path : {"d", "/d", "d/", "//d//"}) {

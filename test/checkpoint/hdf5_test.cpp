@@ -91,7 +91,7 @@ void write_number(Bytes& bytes, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("read_weights: every way in which h5py stores numbers and names, the same tensors") {
+TEST_CASE("read_weights returns the same tensors for every way in which h5py stores them") {
   for (const char* name : {"plain.h5", "variable.h5", "packed.h5"}) {
     CAPTURE(name);
     const std::vector<Tensor> tensors = read_weights(file(name));
@@ -106,21 +106,21 @@ TEST_CASE("read_weights: every way in which h5py stores numbers and names, the s
   }
 }
 
-TEST_CASE("read_weights: chunks that reach beyond an HDF5 dataset, the values inside") {
+TEST_CASE("read_weights returns the values inside where chunks reach beyond an HDF5 dataset") {
   const std::vector<Tensor> tensors = read_weights(file("chunked.h5"));
   REQUIRE(tensors.size() == 2);
   CHECK(tensors[0].values == values_of(0, 105, false));
   CHECK(tensors[1].values == values_of(1, 105, false));
 }
 
-TEST_CASE("read_weights: an HDF5 dataset of 32 dimensions, read") {
+TEST_CASE("read_weights reads an HDF5 dataset of 32 dimensions") {
   const std::vector<Tensor> tensors = read_weights(file("ranks.h5"));
   REQUIRE(tensors.size() == 1);
   CHECK(tensors[0].shape.rank() == 32);
   CHECK(tensors[0].values == values_of(0, 105, false));
 }
 
-TEST_CASE("read_weights: newer HDF5 object headers, ordered and large groups, the same tensors") {
+TEST_CASE("read_weights returns the same tensors from newer HDF5 headers and large groups") {
   const std::vector<Tensor> ordered = read_weights(file("ordered.h5"));
   REQUIRE(ordered.size() == 2);
   CHECK(ordered[0].name == "a/kernel");
@@ -137,7 +137,7 @@ TEST_CASE("read_weights: newer HDF5 object headers, ordered and large groups, th
   CHECK(many[59].values == std::vector<float>{59.0f});
 }
 
-TEST_CASE("write_keras_h5: any number of layers, read back by read_weights()") {
+TEST_CASE("write_keras_h5: read_weights() reads back any number of layers") {
   const TemporaryFolder folder;
   for (const int count : {1, 8, 9, 300, 2100}) {  // trees of one, two and three levels
     for (const KerasLayout layout : {KerasLayout::kApplications, KerasLayout::kKeras3}) {
@@ -161,7 +161,7 @@ TEST_CASE("write_keras_h5: any number of layers, read back by read_weights()") {
   }
 }
 
-TEST_CASE("read_weights: HDF5 files that Keras does not write, an error with the reason") {
+TEST_CASE("read_weights gives the reason for HDF5 files that Keras does not write") {
   const auto refused = [](const char* name, const char* why) {
     CAPTURE(name);
     CHECK_THROWS_WITH_AS(read_weights(file(name)), doctest::Contains(why), DataError);
@@ -179,7 +179,7 @@ TEST_CASE("read_weights: HDF5 files that Keras does not write, an error with the
   refused("text.h5", "'/layers/dense/vars/0' holds no numbers");
 }
 
-TEST_CASE("read_weights: an HDF5 file whose offsets or lengths are not 8 bytes, an error") {
+TEST_CASE("read_weights rejects an HDF5 file whose offsets or lengths are not 8 bytes") {
   const std::string sound = read_text_file(file("plain.h5"));
   REQUIRE(sound[8] == 0);  // the superblock's version: bytes 13 and 14 are the sizes
   for (const std::size_t at : {13, 14}) {
@@ -193,7 +193,7 @@ TEST_CASE("read_weights: an HDF5 file whose offsets or lengths are not 8 bytes, 
   }
 }
 
-TEST_CASE("read_keras_h5: datasets that overlap in the file, an error") {
+TEST_CASE("read_keras_h5 rejects datasets that overlap in the file") {
   hdf5::Writer writer;
   writer.dataset("/layers/a/vars/0", Shape{10000}, std::vector<float>(10000, 1.0f));
   writer.dataset("/layers/b/vars/0", Shape{7}, std::vector<float>(7, 2.0f));
@@ -212,7 +212,7 @@ TEST_CASE("read_keras_h5: datasets that overlap in the file, an error") {
                        DataError);
 }
 
-TEST_CASE("read_keras_h5: a file cut at any byte, an error") {
+TEST_CASE("read_keras_h5 rejects a file cut at any byte") {
   for (const char* name : {"plain.h5", "variable.h5", "ordered.h5", "latest.h5"}) {
     CAPTURE(name);
     const Bytes sound = read_file(file(name));
@@ -224,7 +224,7 @@ TEST_CASE("read_keras_h5: a file cut at any byte, an error") {
   }
 }
 
-TEST_CASE("read_keras_h5: random changes of a file, read or an error in bounded time and memory") {
+TEST_CASE("read_keras_h5 ends in bounded time and memory for random changes of a file") {
   KerasLayer layer = dense("d", 2);
   const TemporaryFolder folder;
   const Path own = folder.path() / "own.h5";

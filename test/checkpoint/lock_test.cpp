@@ -19,7 +19,8 @@
 namespace trainer::checkpoint {
 
 TEST_CASE(
-    "RunLock: a second process, an error that names the first, and the lock once it is killed") {
+    "RunLock: a second process gets an error that names the first, and the lock once it is "
+    "killed") {
   const TemporaryFolder folder;
   std::array<int, 2> pipe{};
   REQUIRE(::pipe(pipe.data()) == 0);
@@ -67,7 +68,7 @@ TEST_CASE("RunLock: the folder is created, and the destructor releases the lock"
   CHECK(is_in_use(run));
 }
 
-TEST_CASE("is_in_use: the number of a killed process belongs to another program, false") {
+TEST_CASE("is_in_use is false where the number of a killed process belongs to another program") {
   const TemporaryFolder folder;
   std::array<int, 2> in{}, out{};
   REQUIRE(::pipe(in.data()) == 0);
@@ -92,7 +93,7 @@ TEST_CASE("is_in_use: the number of a killed process belongs to another program,
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("RunLock: a link in the place of the lock file, an error, and its target stays") {
+TEST_CASE("RunLock rejects a link in the place of the lock file, and its target stays") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run", victim = folder.path() / "victim";
   std::filesystem::create_directories(run);
@@ -102,7 +103,7 @@ TEST_CASE("RunLock: a link in the place of the lock file, an error, and its targ
   CHECK(read_text_file(victim) == "kept");
 }
 
-TEST_CASE("is_in_use: a FIFO in the place of the lock file, no wait for a writer") {
+TEST_CASE("is_in_use does not wait for a writer of a FIFO in the place of the lock file") {
   const TemporaryFolder folder;
   REQUIRE(::mkfifo((folder.path() / "lock").c_str(), 0600) == 0);
   CHECK_FALSE(is_in_use(folder.path()));
@@ -130,7 +131,7 @@ int call_without_locks(int code, const std::function<int()>& call) {
 
 }  // namespace
 
-TEST_CASE("RunLock: a file system without locks, a warning with the remedy") {
+TEST_CASE("RunLock warns with the remedy on a file system without locks") {
   for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS}) {
     CAPTURE(error);
     const TemporaryFolder folder;
@@ -155,7 +156,7 @@ TEST_CASE("RunLock: a file system without locks, a warning with the remedy") {
         }) == kExitData);
 }
 
-TEST_CASE("RunLock: a file system without locks, an error while a process of this host trains") {
+TEST_CASE("RunLock fails on a file system without locks while a process of this host trains") {
   const TemporaryFolder folder;
   const RunLock held(folder.path());  // this process, whose child has the same program
   CHECK(call_without_locks(ENOLCK, [&] {
@@ -170,7 +171,7 @@ TEST_CASE("RunLock: a file system without locks, an error while a process of thi
         }) == 0);
 }
 
-TEST_CASE("check_no_links: links outside of checkpoints, an error with the path") {
+TEST_CASE("check_no_links rejects links outside of checkpoints with the path") {
   const TemporaryFolder folder;
   const Path& run = folder.path();
   std::filesystem::create_directories(run / "checkpoints");

@@ -41,7 +41,7 @@ std::string raw_bytes(std::initializer_list<T> values) {
 
 }  // namespace
 
-TEST_CASE("write_safetensors: tensors and metadata, read back bit by bit in their order") {
+TEST_CASE("write_safetensors: tensors and metadata are read back bit by bit in their order") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   const auto tensors = some_tensors();
@@ -62,7 +62,7 @@ TEST_CASE("write_safetensors: tensors and metadata, read back bit by bit in thei
   CHECK(file.metadata.count("trainer") == 1);
 }
 
-TEST_CASE("read_safetensors: metadata of any text, checked as the version of the format requires") {
+TEST_CASE("read_safetensors checks metadata of any text as the version of the format requires") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, {{"w", Shape{2}, {1, 2}}}, {{"config", "path: caf\xe9\n"}});
@@ -82,7 +82,7 @@ TEST_CASE("read_safetensors: metadata of any text, checked as the version of the
                        DataError);
 }
 
-TEST_CASE("write_safetensors: a file, the published layout") {
+TEST_CASE("write_safetensors writes the published layout") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, {{"w", Shape{2}, {1, 2}}}, {});
@@ -97,7 +97,7 @@ TEST_CASE("write_safetensors: a file, the published layout") {
         std::string::npos);
 }
 
-TEST_CASE("read_safetensors: float16, bfloat16 and double tensors, converted to float") {
+TEST_CASE("read_safetensors converts float16, bfloat16 and double tensors to float") {
   const TemporaryFolder folder;
   const std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[8,12]},)"
@@ -112,7 +112,7 @@ TEST_CASE("read_safetensors: float16, bfloat16 and double tensors, converted to 
   CHECK(file.tensors[2].values == std::vector<float>{0.1f});
 }
 
-TEST_CASE("read_safetensors: integers, converted to float and marked") {
+TEST_CASE("read_safetensors converts integers to float and marks them") {
   const TemporaryFolder folder;
   const std::string header = R"({"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
                              R"("b":{"dtype":"I32","shape":[1],"data_offsets":[8,12]},)"
@@ -132,7 +132,7 @@ TEST_CASE("read_safetensors: integers, converted to float and marked") {
   }
 }
 
-TEST_CASE("read_safetensors: any changed byte and any cut, an error") {
+TEST_CASE("read_safetensors rejects any changed byte and any cut") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, some_tensors(), {{"step", "7"}});
@@ -154,8 +154,7 @@ TEST_CASE("read_safetensors: any changed byte and any cut, an error") {
   CHECK_THROWS_WITH_AS(read_safetensors(path), doctest::Contains("end at byte"), DataError);
 }
 
-TEST_CASE(
-    "read_safetensors: headers that contradict themselves or the file, an error with the reason") {
+TEST_CASE("read_safetensors gives the reason for headers that contradict themselves or the file") {
   const TemporaryFolder folder;
   const auto refuses = [&](const std::string& header, const char* why) {
     CAPTURE(header);
@@ -185,7 +184,7 @@ TEST_CASE(
                        DataError);
 }
 
-TEST_CASE("read_checkpoint: a file without a checksum, an error") {
+TEST_CASE("read_checkpoint rejects a file without a checksum") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, some_tensors(), {{"step", "1"}});
@@ -215,7 +214,7 @@ TEST_CASE("read_checkpoint: a file without a checksum, an error") {
   }
 }
 
-TEST_CASE("load: a file of another kind, an error that names the kind") {
+TEST_CASE("load names the kind of a file of another kind") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
   const auto is = [&](const char* name, std::string_view content, const char* kind) {
@@ -233,7 +232,7 @@ TEST_CASE("load: a file of another kind, an error that names the kind") {
   is("a.png", "\x89PNG\r\n\x1a\n123456", "is a PNG image");
 }
 
-TEST_CASE("snake_case: names of Keras's classes, as Keras names their layers") {
+TEST_CASE("snake_case returns the names that Keras gives to the layers of its classes") {
   const std::pair<const char*, const char*> kNames[] = {
       {"Conv2D", "conv2d"},
       {"DepthwiseConv2D", "depthwise_conv2d"},
@@ -265,7 +264,7 @@ TEST_CASE("sha256_of: the order of the list does not matter, names and values do
         "e00e5eb9444182f352323374ef4e08ebcb784725fdd4fd612d7730540b3e0c8c");
 }
 
-TEST_CASE("safetensors: a header of more entries than any model has, an error") {
+TEST_CASE("safetensors: a header of more entries than any model has is an error") {
   const TemporaryFolder folder;
   const auto header_of = [](int count) {
     std::string header = "{";
@@ -280,7 +279,7 @@ TEST_CASE("safetensors: a header of more entries than any model has, an error") 
                        doctest::Contains("more than 100000 tensors"), DataError);
 }
 
-TEST_CASE("safetensors: two tensors of the same name, not written") {
+TEST_CASE("safetensors: two tensors of the same name are not written") {
   const TemporaryFolder folder;
   const Tensor tensor{"w", Shape{1}, {1}};
   CHECK_THROWS_AS(write_safetensors(folder.path() / "a.safetensors", {tensor, tensor}, {}),

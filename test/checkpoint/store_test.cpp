@@ -33,7 +33,7 @@ void damage(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("Store: run.keep, the newest checkpoints and the best one stay") {
+TEST_CASE("Store keeps the newest run.keep checkpoints and the best one") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);
   std::vector<std::string> warnings;
@@ -58,7 +58,7 @@ TEST_CASE("Store: run.keep, the newest checkpoints and the best one stay") {
   CHECK_THROWS_WITH_AS(store.mark_best(100), doctest::Contains("step-00000100"), DataError);
 }
 
-TEST_CASE("Store: steps of more than eight digits, sorted as numbers") {
+TEST_CASE("Store sorts steps of more than eight digits as numbers") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);
   save(store, 99999999);
@@ -66,7 +66,7 @@ TEST_CASE("Store: steps of more than eight digits, sorted as numbers") {
   CHECK(steps(store) == std::vector<std::int64_t>{99999999, 100000000});
 }
 
-TEST_CASE("Store: a damaged newest checkpoint, a warning and the one before it is loaded") {
+TEST_CASE("Store warns of a damaged newest checkpoint and loads the one before it") {
   const TemporaryFolder folder;
   Store store(folder.path(), 3);
   for (const int step : {1, 2, 3}) save(store, step);
@@ -87,7 +87,8 @@ TEST_CASE("Store: a damaged newest checkpoint, a warning and the one before it i
                        DataError);
 }
 
-TEST_CASE("Store: a file or folder that cannot be opened, an error and not a damaged checkpoint") {
+TEST_CASE(
+    "Store: a file or folder that cannot be opened is an error and not a damaged checkpoint") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 3);
   for (const int step : {1, 2}) save(store, step);
@@ -103,7 +104,7 @@ TEST_CASE("Store: a file or folder that cannot be opened, an error and not a dam
   CHECK_THROWS_WITH_AS(store.load_latest(warnings), doctest::Contains("cannot list"), DataError);
 }
 
-TEST_CASE("Store: a checkpoint under the name of another step, a warning and it is not loaded") {
+TEST_CASE("Store warns of a checkpoint under the name of another step and does not load it") {
   const TemporaryFolder folder;
   Store store(folder.path(), 3);
   const Path path = save(store, 1);
@@ -114,7 +115,7 @@ TEST_CASE("Store: a checkpoint under the name of another step, a warning and it 
   CHECK(warnings[0].find("step-00000009.safetensors: holds step 1") != std::string::npos);
 }
 
-TEST_CASE("Store: a save after a resume from an older step, later checkpoints are removed") {
+TEST_CASE("Store removes later checkpoints at a save after a resume from an older step") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);
   for (const int step : {10, 20}) save(store, step);
@@ -126,7 +127,7 @@ TEST_CASE("Store: a save after a resume from an older step, later checkpoints ar
   CHECK(warnings.empty());
 }
 
-TEST_CASE("load: a run folder, its checkpoints folder or a file, the same checkpoint") {
+TEST_CASE("load finds the same checkpoint by a run folder, its checkpoints folder or a file") {
   const TemporaryFolder folder;
   Store store(folder.path() / "checkpoints", 2);
   const Path path = save(store, 5);
@@ -140,7 +141,7 @@ TEST_CASE("load: a run folder, its checkpoints folder or a file, the same checkp
 }
 
 TEST_CASE(
-    "Store: a folder that was moved or replaced, an error and the new folder stays as it is") {
+    "Store: a folder that was moved or replaced is an error, and the new folder stays as it is") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "checkpoints";
   Store first(path, 2);
@@ -162,7 +163,7 @@ TEST_CASE(
   CHECK_THROWS_AS(save(second, 8), DataError);
 }
 
-TEST_CASE("Store: temporary files of a killed process, removed when the store opens") {
+TEST_CASE("Store removes temporary files of a killed process when it opens") {
   const TemporaryFolder folder;
   const Path leftover = folder.path() / "step-00000007.safetensors.tmp.4711";
   write_file_atomic(leftover, "half");
@@ -170,7 +171,7 @@ TEST_CASE("Store: temporary files of a killed process, removed when the store op
   CHECK_FALSE(std::filesystem::exists(leftover));
 }
 
-TEST_CASE("Store: a process killed at any moment, a complete checkpoint can be loaded") {
+TEST_CASE("Store: a complete checkpoint can be loaded after a process is killed at any moment") {
   const TemporaryFolder folder;
   std::int64_t reached = 0;
   for (int round = 0; round < 12; ++round) {
