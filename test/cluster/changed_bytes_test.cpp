@@ -8,7 +8,9 @@
 
 namespace trainer::cluster {
 
-TEST_CASE("launchers' variables: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "launchers' variables: identify returns the expected counts of results when each byte is "
+    "changed") {
   const auto read = [](const Path& path) {
     config::Environment variables;
     IdentityFlags flags;

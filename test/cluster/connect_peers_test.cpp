@@ -43,7 +43,7 @@ std::string received(const Socket& socket, Socket& descriptor) {
 
 }  // namespace
 
-TEST_CASE("Transport: a peer that sends nothing, the connection between the ranks is not delayed") {
+TEST_CASE("Transport: a peer that sends nothing does not delay the connection between the ranks") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
@@ -64,7 +64,7 @@ TEST_CASE("Transport: a peer that sends nothing, the connection between the rank
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("Communicator: unauthenticated peers at the ports between ranks, no rank is delayed") {
+TEST_CASE("Communicator: unauthenticated peers at the ports between ranks delay no rank") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
     RendezvousOptions options = kPatient;
@@ -86,7 +86,7 @@ TEST_CASE("Communicator: unauthenticated peers at the ports between ranks, no ra
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("connect_peers: another process listens in the place of a rank, rejected with an error") {
+TEST_CASE("connect_peers rejects another process that listens in the place of a rank") {
   const ReservedPort port;
   std::string refusal;  // that rank 1 gives
   const auto messages = on_ranks(2, [&](int rank) {
@@ -115,7 +115,8 @@ TEST_CASE("connect_peers: another process listens in the place of a rank, reject
   CHECK(contains(refusal, "what listens in the place of rank 0 does not belong to this job"));
 }
 
-TEST_CASE("listen_at: an address of this host is bound, any other one listens on all addresses") {
+TEST_CASE(
+    "listen_at binds an address of this host, and listens on all addresses for any other one") {
   CHECK(own_address("127.0.0.1") == "127.0.0.1");
   CHECK(own_address("127.0.0.9") == "127.0.0.9");
   CHECK(own_address("192.0.2.1") == "");  // of nobody: a block for texts
@@ -131,7 +132,7 @@ TEST_CASE("listen_at: an address of this host is bound, any other one listens on
   CHECK(connect_to({"127.0.0.1", other.number()}, limit, reason));
 }
 
-TEST_CASE("Transport: a connection that closes, exchange() over memory or sockets ends at once") {
+TEST_CASE("Transport: exchange() over memory or sockets ends at once when a connection closes") {
   for (const bool shared : {false, true}) {
     CAPTURE(shared);
     const ReservedPort port;
@@ -159,7 +160,7 @@ TEST_CASE("Transport: a connection that closes, exchange() over memory or socket
   }
 }
 
-TEST_CASE("Transport: a connection that is reset, exchange() ends with the system's reason") {
+TEST_CASE("Transport: exchange() ends with the system's reason when a connection is reset") {
   const ReservedPort port;
   std::string end;  // the error of rank 0
   const auto messages = on_ranks(2, [&](int rank) {
@@ -185,7 +186,7 @@ TEST_CASE("Transport: a connection that is reset, exchange() ends with the syste
 }
 
 TEST_CASE(
-    "connect_locally: processes of one host, connected by a name and able to send descriptors") {
+    "connect_locally: processes of one host are connected by a name and can send descriptors") {
   const std::string name = concat("trainer test ", ::getpid());
   CHECK_FALSE(connect_locally(name));
   {

@@ -41,11 +41,11 @@ void check_names_1_and_2(const std::optional<Blame>& blame) {
 
 }  // namespace
 
-TEST_CASE("find_broken_connection: every connection delivers and takes data, none is named") {
+TEST_CASE("find_broken_connection names none where every connection delivers and takes data") {
   CHECK_FALSE(find(waiting_ring()));
 }
 
-TEST_CASE("find_broken_connection: sent data has not arrived, both ends are named") {
+TEST_CASE("find_broken_connection names both ends where sent data has not arrived") {
   std::vector<RankReport> all = waiting_ring();
   all[2].traffic[1].sent = 6000;
   check_names_1_and_2(find(all));
@@ -72,7 +72,7 @@ TEST_CASE("find_broken_connection: lost data is named before a connection that t
   check_names_1_and_2(find(all));
 }
 
-TEST_CASE("find_rank_that_left and find_rank_behind: one rank that differs, it is named") {
+TEST_CASE("find_rank_that_left and find_rank_behind name the one rank that differs") {
   std::vector<RankReport> all = waiting_ring();
   CHECK_FALSE(find_rank_that_left(all));
   CHECK_FALSE(find_rank_behind(all, 0, 7, milliseconds(4000)));

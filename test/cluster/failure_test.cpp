@@ -50,7 +50,7 @@ void expect_named(Processes& ranks, std::size_t victim, const std::string& what)
 
 }  // namespace
 
-TEST_CASE("Rendezvous: a rank killed at a random moment, all others name it") {
+TEST_CASE("Rendezvous: all others name a rank killed at a random moment") {
   std::random_device device;
   const unsigned seed = device();
   CAPTURE(seed);
@@ -81,7 +81,7 @@ TEST_CASE("Rendezvous: a rank killed at a random moment, all others name it") {
 }
 
 // The jobs run side by side, since each waits for most of its time.
-TEST_CASE("Rendezvous: a stopped rank, all others name it within the deadline") {
+TEST_CASE("Rendezvous: all others name a stopped rank within the deadline") {
   constexpr std::size_t kRounds = 4;
   std::array<ReservedPort, kRounds> ports;
   std::array<Processes, kRounds> jobs;
@@ -104,7 +104,7 @@ TEST_CASE("Rendezvous: a stopped rank, all others name it within the deadline") 
   }
 }
 
-TEST_CASE("Rendezvous: a rank that makes no calls, all others name it at the deadline") {
+TEST_CASE("Rendezvous: all others name a rank that makes no calls at the deadline") {
   std::array<ReservedPort, std::size(kWays)> ports;
   std::array<Processes, std::size(kWays)> jobs;
   for (std::size_t job = 0; job < jobs.size(); ++job) {
@@ -121,7 +121,7 @@ TEST_CASE("Rendezvous: a rank that makes no calls, all others name it at the dea
   }
 }
 
-TEST_CASE("Rendezvous: a process that fails, all others report its reason") {
+TEST_CASE("Rendezvous: all others report the reason of a process that fails") {
   const ReservedPort port;
   Processes ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -132,7 +132,7 @@ TEST_CASE("Rendezvous: a process that fails, all others report its reason") {
   expect_named(ranks, 1, "has failed: images/7.jpg: is damaged");
 }
 
-TEST_CASE("Rendezvous: a thread that fails inside a step, all other ranks report its reason") {
+TEST_CASE("Rendezvous: all other ranks report the reason of a thread that fails inside a step") {
   const ReservedPort port;
   Processes ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -143,7 +143,7 @@ TEST_CASE("Rendezvous: a thread that fails inside a step, all other ranks report
   expect_named(ranks, 1, "has failed: no memory for lane 1");
 }
 
-TEST_CASE("Rendezvous: a rank that ends before the others, all others name it") {
+TEST_CASE("Rendezvous: all others name a rank that ends before them") {
   for (std::size_t round = 0; round < 4; ++round) {
     const std::size_t victim = round % 2;
     const Way& way = kWays[round / 2];
@@ -158,7 +158,7 @@ TEST_CASE("Rendezvous: a rank that ends before the others, all others name it") 
 }
 
 TEST_CASE(
-    "Rendezvous: a rank that starts after the deadline, it and the waiting rank report an error") {
+    "Rendezvous: a rank that starts after the deadline and the waiting rank report an error") {
   const ReservedPort port;
   Processes early;
   early.push_back(start_rank(0, 2, port.number(), {"--timeout", "500"}));
@@ -170,7 +170,7 @@ TEST_CASE(
   CHECK(late->err().find("cannot be reached") != std::string::npos);
 }
 
-TEST_CASE("Rendezvous: a rank killed before all have joined, a new process takes its place") {
+TEST_CASE("Rendezvous: a new process takes the place of a rank killed before all have joined") {
   const ReservedPort port;
   Processes ranks;
   auto first = start_rank(1, 3, port.number(), {});

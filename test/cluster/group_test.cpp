@@ -20,7 +20,7 @@ void expect_done(Processes& ranks) {
 
 }  // namespace
 
-TEST_CASE("Communicator: every call on two groups at once, the expected values") {
+TEST_CASE("Communicator: every call on two groups at once returns the expected values") {
   for (const int size : {2, 3, 4}) {
     for (const char* algorithm : {"ring", "bcube", "halving_doubling"}) {
       if (size == 3 && std::string(algorithm) == "halving_doubling") continue;
@@ -33,7 +33,7 @@ TEST_CASE("Communicator: every call on two groups at once, the expected values")
   }
 }
 
-TEST_CASE("Communicator: ranks of one host without shared memory, sums over sockets") {
+TEST_CASE("Communicator sums over sockets between ranks of one host without shared memory") {
   for (const int without : {1, 4}) {
     CAPTURE(without);
     const ReservedPort port;
@@ -47,7 +47,7 @@ TEST_CASE("Communicator: ranks of one host without shared memory, sums over sock
   }
 }
 
-TEST_CASE("Communicator: any algorithm, the same bits on all ranks") {
+TEST_CASE("Communicator: any algorithm gives the same bits on all ranks") {
   const std::vector<std::vector<std::string>> methods{
       {"--algorithm", "ring"},
       {"--algorithm", "bcube"},
@@ -70,7 +70,7 @@ TEST_CASE("Communicator: any algorithm, the same bits on all ranks") {
   }
 }
 
-TEST_CASE("all_reduce_tree: the bits of the tree for any number of processes and algorithm") {
+TEST_CASE("all_reduce_tree equals the tree bit by bit for any number of processes and algorithm") {
   for (const int size : {2, 3, 4, 5}) {
     for (const char* algorithm : {"ring", "halving_doubling"}) {
       if (size % 2 == 1 && std::string(algorithm) == "halving_doubling") continue;
@@ -84,7 +84,7 @@ TEST_CASE("all_reduce_tree: the bits of the tree for any number of processes and
   }
 }
 
-TEST_CASE("open_gloo: halving_doubling over three ranks, an internal error") {
+TEST_CASE("open_gloo: halving_doubling over three ranks is an internal error") {
   const ReservedPort port;
   Processes ranks =
       start_ranks(3, port.number(), {"--algorithm", "halving_doubling", "--timeout", "2000"});
@@ -95,7 +95,7 @@ TEST_CASE("open_gloo: halving_doubling over three ranks, an internal error") {
   }));
 }
 
-TEST_CASE("measure: two ranks, the same table on both") {
+TEST_CASE("measure returns the same table on both of two ranks") {
   const ReservedPort port;
   Processes ranks = start_ranks(2, port.number(), {"--mode", "measure"});
   expect_done(ranks);

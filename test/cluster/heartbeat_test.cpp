@@ -23,7 +23,7 @@ std::shared_ptr<Rendezvous> join(RelayedLink& link, int rank, int port, millisec
 
 }  // namespace
 
-TEST_CASE("Rendezvous: heartbeats are lost while data moves, no rank counts as gone") {
+TEST_CASE("Rendezvous: no rank counts as gone when heartbeats are lost while data moves") {
   constexpr milliseconds kTimeout{4000};
   for (const int root : {0, 2}) {
     CAPTURE(root);
@@ -55,7 +55,7 @@ TEST_CASE("Rendezvous: heartbeats are lost while data moves, no rank counts as g
   }
 }
 
-TEST_CASE("Rendezvous: a link to rank 0 that loses all data, every rank names both ends") {
+TEST_CASE("Rendezvous: every rank names both ends of a link to rank 0 that loses all data") {
   const ReservedPort port;
   RelayedLink link(100'000'000, 0, 2);
   link.add({"127.0.0.1", port.number()});

@@ -50,7 +50,7 @@ std::unique_ptr<Process> start(const Host& host, int rank, const std::string& ma
 
 }  // namespace
 
-TEST_CASE("Rendezvous: two hosts and a cable that is pulled, noticed on both ends") {
+TEST_CASE("Rendezvous: both of two hosts notice a cable that is pulled") {
   if (!have("unshare") || !have("nsenter") || !have("ip")) {
     TRAINER_SKIP_MISSING("unshare, nsenter or ip");
   }

@@ -27,14 +27,14 @@ const std::string kArticle = R"({"worker": ["localhost:12345", "localhost:23456"
 
 }  // namespace
 
-TEST_CASE("identify: no flags and no variables, one rank alone") {
+TEST_CASE("identify: no flags and no variables mean one rank alone") {
   const Identity identity = identify({}, {{"HOME", "/root"}});
   CHECK(identity.size == 1);
   CHECK(identity.rank == 0);
   CHECK(identity.role == Role::kChief);
 }
 
-TEST_CASE("identify: --rank, --world-size and --master, the rank, or an error with the flag") {
+TEST_CASE("identify: --rank, --world-size and --master give the rank, or an error with the flag") {
   const Identity identity = identify({2, 4, "node1:29500"}, {});
   CHECK(identity.rank == 2);
   CHECK(identity.size == 4);
@@ -51,7 +51,7 @@ TEST_CASE("identify: --rank, --world-size and --master, the rank, or an error wi
   CHECK(to_string(Address{"::1", 77}) == "[::1]:77");
 }
 
-TEST_CASE("TF_CONFIG: a cluster without a chief, the first worker is chief") {
+TEST_CASE("TF_CONFIG: the first worker is chief in a cluster without a chief") {
   const Identity first = identify({}, tf_config(kArticle, R"({"type": "worker", "index": 0})"));
   CHECK(first.rank == 0);
   CHECK(first.size == 2);
@@ -62,7 +62,7 @@ TEST_CASE("TF_CONFIG: a cluster without a chief, the first worker is chief") {
   CHECK(rank_name(second, 1) == "worker:1 at localhost:23456");
 }
 
-TEST_CASE("TF_CONFIG: chief, ps, workers and evaluator, the role and rank of each") {
+TEST_CASE("TF_CONFIG: chief, ps, workers and evaluator have their role and rank") {
   const std::string cluster = R"({"master": ["a:1"], "ps": ["b:1"], "worker": ["c:1", "d:1"]})";
   CHECK(identify({}, tf_config(cluster, R"({"type": "chief", "index": 0})")).rank == 0);
   const Identity worker = identify({}, tf_config(cluster, R"({"type": "worker", "index": 1})"));
@@ -77,7 +77,7 @@ TEST_CASE("TF_CONFIG: chief, ps, workers and evaluator, the role and rank of eac
         Role::kEvaluator);
 }
 
-TEST_CASE("TF_CONFIG: no cluster, a single process as in TensorFlow") {
+TEST_CASE("TF_CONFIG: no cluster means a single process as in TensorFlow") {
   for (const char* text :
        {"{}", R"({"cluster": {}})", R"({"task": {"type": "worker", "index": 0}})",
         R"({"cluster": {}, "task": {"type": "worker", "index": 0}})"}) {
@@ -89,7 +89,7 @@ TEST_CASE("TF_CONFIG: no cluster, a single process as in TensorFlow") {
   }
 }
 
-TEST_CASE("TF_CONFIG: wrong values, an error with the reason") {
+TEST_CASE("TF_CONFIG: the error of wrong values has the reason") {
   const std::string task = R"({"type": "worker", "index": 0})";
   const auto error_of = [](const std::string& cluster, const std::string& who) {
     return message_of(tf_config(cluster, who));
@@ -122,7 +122,7 @@ TEST_CASE("TF_CONFIG: wrong values, an error with the reason") {
         std::string::npos);
 }
 
-TEST_CASE("identify: torchrun's variables, the rank and job") {
+TEST_CASE("identify: torchrun's variables give the rank and job") {
   const Environment environment{{"RANK", "3"},
                                 {"WORLD_SIZE", "4"},
                                 {"LOCAL_RANK", "1"},
@@ -140,7 +140,7 @@ TEST_CASE("identify: torchrun's variables, the rank and job") {
         "RANK: error: expected a number from 0, found 'x'");
 }
 
-TEST_CASE("identify: variables of Open MPI, PMI and Slurm, the rank and master") {
+TEST_CASE("identify: variables of Open MPI, PMI and Slurm give the rank and master") {
   const Environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},
                         {"OMPI_COMM_WORLD_SIZE", "2"},
                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -166,7 +166,7 @@ TEST_CASE("identify: variables of Open MPI, PMI and Slurm, the rank and master")
   CHECK(identify({}, slurm).size == 1);
 }
 
-TEST_CASE("identify: ranks on this host, their number and this one's place") {
+TEST_CASE("identify counts the ranks on this host and finds this one's place") {
   const auto local = [](const Environment& environment, const IdentityFlags& flags = {}) {
     const Identity identity = identify(flags, environment);
     return std::pair(identity.local_rank, identity.local_size);
@@ -205,8 +205,7 @@ TEST_CASE("identify: ranks on this host, their number and this one's place") {
   }
 }
 
-TEST_CASE(
-    "identify: sources that disagree, an error unless one launcher runs inside another's job") {
+TEST_CASE("identify rejects sources that disagree unless one launcher runs inside another's job") {
   Environment both = tf_config(kArticle, R"({"type": "worker", "index": 0})");
   both.insert({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   CHECK(identify({}, both).source == "TF_CONFIG");
@@ -226,7 +225,7 @@ TEST_CASE(
   CHECK(identify({}, nested).size == 4);
 }
 
-TEST_CASE("expand_nodelist: host lists of Slurm, the names, or an error") {
+TEST_CASE("expand_nodelist: host lists of Slurm give the names, or an error") {
   using Names = std::vector<std::string>;
   CHECK(expand_nodelist("n1") == Names{"n1"});
   CHECK(expand_nodelist("n[1-3,7]") == Names{"n1", "n2", "n3", "n7"});
@@ -238,7 +237,7 @@ TEST_CASE("expand_nodelist: host lists of Slurm, the names, or an error") {
   CHECK_THROWS_AS(expand_nodelist("a,,b"), ConfigError);
 }
 
-TEST_CASE("TF_CONFIG: numbers out of range, an error that names TF_CONFIG") {
+TEST_CASE("TF_CONFIG: numbers out of range are an error that names TF_CONFIG") {
   for (const char* index : {"1e999", "-1e999"}) {
     CAPTURE(index);
     const std::string message =
@@ -247,7 +246,7 @@ TEST_CASE("TF_CONFIG: numbers out of range, an error that names TF_CONFIG") {
   }
 }
 
-TEST_CASE("identify: a secret in a file or TRAINER_SECRET, the file takes precedence") {
+TEST_CASE("identify: a secret in a file takes precedence over TRAINER_SECRET") {
   const TemporaryFolder folder;
   IdentityFlags flags{0, 2, "127.0.0.1:1"};
   CHECK(identify(flags, {}).secret.empty());
@@ -264,7 +263,7 @@ TEST_CASE("identify: a secret in a file or TRAINER_SECRET, the file takes preced
 }
 
 TEST_CASE(
-    "accepts_unauthenticated_peers: true if a process without a secret listens beyond its host") {
+    "accepts_unauthenticated_peers is true if a process without a secret listens beyond its host") {
   const Environment secret{{"TRAINER_SECRET", std::string(32, 's')}};
   CHECK_FALSE(accepts_unauthenticated_peers(identify({}, {})));
   CHECK_FALSE(accepts_unauthenticated_peers(identify({0, 2, "127.0.0.1:1"}, {})));

@@ -20,7 +20,7 @@ void expect_ranks(Processes& ranks, const std::string& source) {
 
 }  // namespace
 
-TEST_CASE("TF_CONFIG: two workers with equal clusters join, with different clusters an error") {
+TEST_CASE("TF_CONFIG: two workers join with equal clusters and fail with different ones") {
   const ReservedPort first, second, third;
   SUBCASE("right") {
     Processes ranks;
@@ -51,7 +51,7 @@ TEST_CASE("TF_CONFIG: two workers with equal clusters join, with different clust
   }
 }
 
-TEST_CASE("identify: two processes with the variables of each launcher, they join as ranks") {
+TEST_CASE("identify: two processes with the variables of each launcher join as ranks") {
   const ReservedPort port;
   const std::string number = std::to_string(port.number());
   for (const char* launcher : {"RANK", "Open MPI", "PMI", "Slurm"}) {

@@ -113,7 +113,7 @@ class FarGroup final : public Communicator {
 
 }  // namespace
 
-TEST_CASE("measure: ranks that are far apart, one sum per algorithm") {
+TEST_CASE("measure takes one sum per algorithm for ranks that are far apart") {
   for (const int delay : {0, 50}) {
     CAPTURE(delay);
     auto groups = make_local_group(2);
@@ -139,7 +139,7 @@ TEST_CASE("measure: ranks that are far apart, one sum per algorithm") {
   }
 }
 
-TEST_CASE("Rendezvous: a rank that prepares for longer than the time-out, all others wait for it") {
+TEST_CASE("Rendezvous: all others wait for a rank that prepares for longer than the time-out") {
   const ReservedPort port;
   const auto run_ranks = [&](bool is_announced) {
     return on_ranks(3, [&](int rank) {
@@ -164,7 +164,7 @@ TEST_CASE("Rendezvous: a rank that prepares for longer than the time-out, all ot
                  "not all ranks came within 2 s, the limit of parallel.timeout"));
 }
 
-TEST_CASE("Rendezvous: several values that agree or differ, the first key that differs is named") {
+TEST_CASE("Rendezvous: the first key that differs of several values is named") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
@@ -176,8 +176,7 @@ TEST_CASE("Rendezvous: several values that agree or differ, the first key that d
   }
 }
 
-TEST_CASE(
-    "Communicator: a transfer that takes longer than the time-out, completes while it moves") {
+TEST_CASE("Communicator: a transfer that takes longer than the time-out completes while it moves") {
   const ReservedPort port;
   constexpr milliseconds kTimeout{3000};
   RelayedLink link(200'000);
@@ -198,13 +197,14 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Communicator: a connection that loses all data, is reported with both ranks and the key") {
+    "Communicator: a connection that loses all data is reported with both ranks and the key") {
   const auto messages = messages_after(&RelayedLink::stall, milliseconds(4000));
   expect_pair(messages);
   for (const std::string& message : messages) CHECK(contains(message, "parallel.timeout"));
 }
 
-TEST_CASE("open_gloo_pair: a connection that loses all data from the start, both ranks are named") {
+TEST_CASE(
+    "open_gloo_pair: both ranks of a connection that loses all data from the start are named") {
   const ReservedPort port;
   RelayedLink link(100'000'000);
   link.stall();
@@ -225,7 +225,7 @@ TEST_CASE("open_gloo_pair: a connection that loses all data from the start, both
 }
 
 // Rank 0 would wait longer, so that the message is that of rank 1, whose call gets no answer.
-TEST_CASE("open_gloo: a call that gets no answer, the message names both ranks and the key") {
+TEST_CASE("open_gloo: the message of a call that gets no answer names both ranks and the key") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     RendezvousOptions options = kPatient;
@@ -242,12 +242,12 @@ TEST_CASE("open_gloo: a call that gets no answer, the message names both ranks a
   }
 }
 
-TEST_CASE("Communicator: a connection that closes between two ranks, is reported with both ranks") {
+TEST_CASE("Communicator: a connection that closes between two ranks is reported with both ranks") {
   const auto messages = messages_after(&RelayedLink::cut, milliseconds(30'000));
   expect_pair(messages);
 }
 
-TEST_CASE("Rendezvous: a silent process at the port of rank 0, ends the ranks at the time-out") {
+TEST_CASE("Rendezvous: a silent process at the port of rank 0 ends the ranks at the time-out") {
   int number = 0;
   const Socket silent = listen_on("127.0.0.1", number);
   RendezvousOptions options = kPatient;

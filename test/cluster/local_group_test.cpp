@@ -82,7 +82,7 @@ class Link final : public Communicator {
 
 }  // namespace
 
-TEST_CASE("make_local_group: all_reduce over any number of ranks, the same bits on all ranks") {
+TEST_CASE("make_local_group: all_reduce gives the same bits on all of any number of ranks") {
   for (const int ranks : {1, 2, 3, 4, 5, 8}) {
     auto group = make_local_group(ranks);
     const bool tree = (ranks & (ranks - 1)) == 0;
@@ -103,7 +103,7 @@ TEST_CASE("make_local_group: all_reduce over any number of ranks, the same bits 
   }
 }
 
-TEST_CASE("all_reduce_tree: the bits of the tree for any number of ranks") {
+TEST_CASE("all_reduce_tree equals the tree bit by bit for any number of ranks") {
   for (const std::int64_t leaves : {8, 32}) {
     for (const int ranks : {1, 2, 3, 5, 6, 7, 8}) {
       auto group = make_local_group(ranks);
@@ -162,8 +162,7 @@ TEST_CASE("all_reduce_tree: a rank with another number of roots is an error") {
                   std::logic_error);
 }
 
-TEST_CASE(
-    "make_local_group: doubles and integers, broadcast, all_gather and duplicate, their values") {
+TEST_CASE("make_local_group: broadcast, all_gather and duplicate return doubles and integers") {
   auto group = make_local_group(3);
   on_all(group, [&](Communicator& mine) {
     const int rank = mine.rank();
@@ -194,7 +193,8 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("make_local_group: many calls from two threads per rank on two groups, correct sums") {
+TEST_CASE(
+    "make_local_group: many calls from two threads per rank on two groups give correct sums") {
   auto group = make_local_group(3);
   on_all(group, [&](Communicator& mine) {
     const auto other = mine.duplicate();
@@ -211,7 +211,7 @@ TEST_CASE("make_local_group: many calls from two threads per rank on two groups,
   });
 }
 
-TEST_CASE("make_local_group: a rank that fails, the others wake and name it") {
+TEST_CASE("make_local_group: the others wake and name a rank that fails") {
   for (const bool waits_long : {false, true}) {
     auto group = make_local_group(3);
     std::vector<std::string> messages(3);
@@ -235,7 +235,7 @@ TEST_CASE("make_local_group: a rank that fails, the others wake and name it") {
   }
 }
 
-TEST_CASE("make_local_group: calls of different sizes, std::logic_error") {
+TEST_CASE("make_local_group: calls of different sizes throw std::logic_error") {
   auto group = make_local_group(2);
   CHECK_THROWS_AS(on_all(group,
                          [](Communicator& mine) {
@@ -246,7 +246,7 @@ TEST_CASE("make_local_group: calls of different sizes, std::logic_error") {
 }
 
 TEST_CASE(
-    "make_local_group: ranks of several processes, sums in memory before one call between them") {
+    "make_local_group: ranks of several processes sum in memory before one call between them") {
   Link link(1, 2);
   auto group = make_local_group(2, &link);
   on_all(group, [&](Communicator& mine) {
@@ -272,7 +272,7 @@ TEST_CASE(
   CHECK(link.aborted == "no memory");
 }
 
-TEST_CASE("ThreadTeam: a member that throws, its error is rethrown and the others wake") {
+TEST_CASE("ThreadTeam: the error of a member that throws is rethrown, and the others wake") {
   ThreadTeam team(3);
   for (int run = 0; run < 50; ++run) {
     auto group = make_local_group(3);

@@ -21,7 +21,7 @@ namespace trainer::cluster {
 
 using std::chrono::milliseconds;
 
-TEST_CASE("Rendezvous: four ranks, their identities and a shared store") {
+TEST_CASE("Rendezvous: four ranks have their identities and a shared store") {
   const ReservedPort port;
   const auto messages = on_ranks(4, [&](int rank) {
     Rendezvous here(identity_of(rank, 4, port.number()), kPatient);
@@ -40,7 +40,7 @@ TEST_CASE("Rendezvous: four ranks, their identities and a shared store") {
   for (const std::string& message : messages) CHECK(message.empty());
 }
 
-TEST_CASE("Rendezvous: a value that differs, an error with the rank and line") {
+TEST_CASE("Rendezvous: the error of a value that differs has the rank and line") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
     Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
@@ -52,7 +52,7 @@ TEST_CASE("Rendezvous: a value that differs, an error with the rank and line") {
   }
 }
 
-TEST_CASE("Rendezvous: missing ranks at the time-out, an error that names them") {
+TEST_CASE("Rendezvous: the error at the time-out names the missing ranks") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Identity identity = identity_of(rank == 0 ? 0 : 2, 4, port.number());
@@ -64,7 +64,7 @@ TEST_CASE("Rendezvous: missing ranks at the time-out, an error that names them")
   }
 }
 
-TEST_CASE("Rendezvous: no rank 0, an error with its address") {
+TEST_CASE("Rendezvous: the error of a missing rank 0 has its address") {
   const ReservedPort port;
   const auto messages = on_ranks(1, [&](int) {
     Rendezvous here(identity_of(1, 2, port.number()), {milliseconds(1'000), "1"});
@@ -74,7 +74,7 @@ TEST_CASE("Rendezvous: no rank 0, an error with its address") {
   CHECK(contains(messages[0], "Connection refused"));
 }
 
-TEST_CASE("Rendezvous: another cluster, size or version, an error on all ranks") {
+TEST_CASE("Rendezvous: another cluster, size or version is an error on all ranks") {
   SUBCASE("cluster") {
     const ReservedPort port;
     const auto messages = on_ranks(2, [&](int rank) {
@@ -108,7 +108,7 @@ TEST_CASE("Rendezvous: another cluster, size or version, an error on all ranks")
   }
 }
 
-TEST_CASE("Rendezvous: two processes with one rank, the second is rejected and the job continues") {
+TEST_CASE("Rendezvous: the second process with a rank is rejected, and the job continues") {
   const ReservedPort port;
   std::promise<std::string> refusal;
   const auto messages = on_ranks(4, [&](int thread) {
@@ -128,7 +128,7 @@ TEST_CASE("Rendezvous: two processes with one rank, the second is rejected and t
   for (const std::string& message : messages) CHECK(message.empty());
 }
 
-TEST_CASE("Rendezvous: a port in use, an error at once") {
+TEST_CASE("Rendezvous: a port in use is an error at once") {
   const ReservedPort port;
   const Socket taken = listen_at({"127.0.0.1", port.number()});
   const auto messages =
@@ -137,7 +137,7 @@ TEST_CASE("Rendezvous: a port in use, an error at once") {
                                      " is in use")));
 }
 
-TEST_CASE("Rendezvous: a rank of another job, it waits for its own rank 0 until the time-out") {
+TEST_CASE("Rendezvous: a rank of another job waits for its own rank 0 until the time-out") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     Identity identity = identity_of(rank, 2, port.number());
@@ -149,7 +149,7 @@ TEST_CASE("Rendezvous: a rank of another job, it waits for its own rank 0 until 
   CHECK(contains(messages[1], "another job listens there: 'new', not 'old'"));
 }
 
-TEST_CASE("Rendezvous: a rank that fails, the others report its reason and their phase") {
+TEST_CASE("Rendezvous: the others report the reason and phase of a rank that fails") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
     Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
@@ -168,7 +168,7 @@ TEST_CASE("Rendezvous: a rank that fails, the others report its reason and their
   }
 }
 
-TEST_CASE("Rendezvous: a rank that sends an invalid message, named and disconnected") {
+TEST_CASE("Rendezvous: a rank that sends an invalid message is named and disconnected") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     const Identity identity = identity_of(rank, 2, port.number());
@@ -216,7 +216,7 @@ TEST_CASE("Rendezvous: a rank that sends an invalid message, named and disconnec
   CHECK(contains(messages[0], "4 rank 1 (on host, process 7) an unknown kind of message"));
 }
 
-TEST_CASE("Rendezvous: an HTTP request at the port of rank 0, the ranks join") {
+TEST_CASE("Rendezvous: the ranks join despite an HTTP request at the port of rank 0") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
@@ -234,7 +234,8 @@ TEST_CASE("Rendezvous: an HTTP request at the port of rank 0, the ranks join") {
   for (const std::string& message : messages) CHECK(message.empty());
 }
 
-TEST_CASE("Rendezvous: connections that send nothing, closed with one warning and the job runs") {
+TEST_CASE(
+    "Rendezvous: connections that send nothing are closed with one warning, and the job runs") {
   const ReservedPort port;
   std::mutex mutex;
   std::vector<std::string> warnings;
@@ -289,7 +290,7 @@ TEST_CASE("Rendezvous: connections that send nothing, closed with one warning an
   CHECK(contains(warnings[0], "which is not a rank of this job"));
 }
 
-TEST_CASE("Rendezvous: a greeting that never ends, the connection is closed") {
+TEST_CASE("Rendezvous: a connection whose greeting never ends is closed") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
@@ -315,7 +316,8 @@ TEST_CASE("Rendezvous: a greeting that never ends, the connection is closed") {
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("Rendezvous: a rank without the secret of the job is rejected, with it all ranks join") {
+TEST_CASE(
+    "Rendezvous: a rank without the secret of the job is rejected, and all ranks join with it") {
   const ReservedPort port;
   RendezvousOptions with = kPatient, other = kPatient;
   with.secret = "a secret";

@@ -74,7 +74,7 @@ std::vector<int> count_rounds(const std::vector<Call>& calls) {
 
 }  // namespace
 
-TEST_CASE("Communicator: few bytes, every call takes one message after the other ranks' data") {
+TEST_CASE("Communicator: every call of few bytes takes one message after the other ranks' data") {
   const std::vector<int> rounds = count_rounds({
       [](const Rank& rank) { rank.group.barrier(); },
       [](const Rank& rank) {
@@ -109,7 +109,7 @@ TEST_CASE("Communicator: few bytes, every call takes one message after the other
   CHECK(rounds[5] == 2);
 }
 
-TEST_CASE("direct_ring: the bits of Gloo's ring for any number of ranks and values") {
+TEST_CASE("direct_ring equals Gloo's ring bit by bit for any number of ranks and values") {
   for (const int size : {2, 3, 4, 5, 7}) {
     CAPTURE(size);
     const ReservedPort port;
@@ -138,7 +138,7 @@ TEST_CASE("direct_ring: the bits of Gloo's ring for any number of ranks and valu
 }
 
 TEST_CASE(
-    "Rendezvous and open_gloo_pair: the start of a job, at most about 16 rounds of messages") {
+    "Rendezvous and open_gloo_pair: the start of a job takes at most about 16 rounds of messages") {
   const ReservedPort port;
   test::RoundNetwork rounds({"127.0.0.1", port.number()});
   std::array<int, 3> ends{};
