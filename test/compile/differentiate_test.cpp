@@ -12,7 +12,7 @@ using graph::ValueId;
 
 }  // namespace
 
-TEST_CASE("differentiate: gradients of trained parameters only, in reverse order") {
+TEST_CASE("differentiate computes gradients of trained parameters only, in reverse order") {
   CHECK(backward("conv: {filters: 2, activation: relu}, conv: {filters: 2}") ==
         "dense_backward_data dense_backward_weights reshape conv_backward_data "
         "conv_backward_weights activate_backward conv_backward_weights");
@@ -24,7 +24,7 @@ TEST_CASE("differentiate: gradients of trained parameters only, in reverse order
   CHECK(ops(training_graph(frozen, sgd()), Phase::kBackward) == "dense_backward_weights");
 }
 
-TEST_CASE("differentiate: a value that is used twice, the sum of its gradients") {
+TEST_CASE("differentiate sums the gradients of a value that is used twice") {
   CHECK(backward("conv: {filters: 2, name: a}, conv: {filters: 2, padding: same, name: b}, "
                  "add: {inputs: [a, b]}") ==
         "dense_backward_data dense_backward_weights reshape conv_backward_data "
@@ -37,7 +37,8 @@ TEST_CASE("differentiate: nothing is added where nothing is trained") {
   CHECK(differentiate(frozen, sgd()).nodes.size() == frozen.nodes.size());
 }
 
-TEST_CASE("differentiate: a bias that only batch norm over the batch reads, a gradient of zeros") {
+TEST_CASE(
+    "differentiate gives a bias that only batch norm over the batch reads a gradient of zeros") {
   const std::string end = "dense_backward_data dense_backward_weights reshape batch_norm_backward ";
   CHECK(backward("conv: {filters: 2}, batch_norm") == end + "conv_backward_weights zero_gradient");
   CHECK(backward("flatten, dense: 3, batch_norm") == end + "dense_backward_weights zero_gradient");
@@ -56,7 +57,7 @@ TEST_CASE("differentiate: a bias that only batch norm over the batch reads, a gr
   }
 }
 
-TEST_CASE("differentiate: a bias that changes the loss, its own gradient") {
+TEST_CASE("differentiate gives a bias that changes the loss its own gradient") {
   for (const std::string layers : {
            "conv: {filters: 2, activation: relu}, batch_norm",
            "conv: {filters: 2, activation: gelu}, batch_norm",
@@ -73,7 +74,7 @@ TEST_CASE("differentiate: a bias that changes the loss, its own gradient") {
         std::string::npos);
 }
 
-TEST_CASE("logit_gradient_graph: inference form, and the gradient of one value alone") {
+TEST_CASE("logit_gradient_graph has the inference form and the gradient of one value alone") {
   const Graph whole = model(
       "conv: {filters: 2, activation: gelu, name: a}, batch_norm, "
       "dropout: 0.5, conv: {filters: 3, name: b}");
@@ -99,7 +100,7 @@ TEST_CASE("logit_gradient_graph: inference form, and the gradient of one value a
   CHECK(graph.find("b/kernel") == graph::kNoValue);
 }
 
-TEST_CASE("logit_gradient_graph: a value that the logits do not depend on, rejected") {
+TEST_CASE("logit_gradient_graph rejects a value that the logits do not depend on") {
   Graph graph = model("conv: {filters: 2}");
   const ValueId images = graph.nodes.front().outputs[0];
   const ValueId value = graph.add1(graph::Activate{}, {images}, "unused", {});

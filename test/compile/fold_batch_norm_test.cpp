@@ -16,7 +16,7 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE("fold_batch_norm: batch norm behind a convolution in evaluation, folded") {
+TEST_CASE("fold_batch_norm folds batch norm behind a convolution in evaluation") {
   const Graph graph =
       evaluation_graph(model("conv: {filters: 2}, batch_norm, activation: relu"), sgd());
   CHECK(ops(graph, Phase::kPrepare) == "fold_batch_norm");
@@ -32,7 +32,7 @@ TEST_CASE("fold_batch_norm: batch norm behind a convolution in evaluation, folde
         "preprocess conv batch_norm_inference add reshape dense loss");
 }
 
-TEST_CASE("fold_batch_norm: a batch norm that cannot be folded, those behind it are folded") {
+TEST_CASE("fold_batch_norm: those behind a batch norm that cannot be folded are folded") {
   const Graph graph = evaluation_graph(
       model("max_pool, batch_norm: {name: first}, conv: {filters: 2, name: a}, "
             "batch_norm: {name: b}, conv: {filters: 3, name: c}, batch_norm: {name: d}"),
@@ -51,7 +51,7 @@ TEST_CASE("fold_batch_norm: a batch norm that cannot be folded, those behind it 
   }
 }
 
-TEST_CASE("training_graph: frozen layers, no updates and batch norm on moving statistics, folded") {
+TEST_CASE("training_graph folds frozen batch norms on moving statistics and does not update them") {
   Graph frozen = model("conv: {filters: 2}, batch_norm, conv: {filters: 2}, batch_norm");
   freeze_layer(frozen, "conv2d");
   freeze_layer(frozen, "batch_normalization");
@@ -68,7 +68,7 @@ TEST_CASE("training_graph: frozen layers, no updates and batch norm on moving st
         "batch_normalization_1/beta conv2d_1/kernel conv2d_1/bias ");
 }
 
-TEST_CASE("freeze: a frozen batch norm behind trained layers, gradients flow through it") {
+TEST_CASE("freeze: gradients flow through a frozen batch norm behind trained layers") {
   Graph frozen = model("conv: {filters: 2}, batch_norm");
   freeze_layer(frozen, "batch_normalization");
   const Graph graph = training_graph(frozen, sgd());

@@ -15,7 +15,7 @@ using graph::Graph;
 
 }  // namespace
 
-TEST_CASE("fold_padding: ZeroPad before a convolution, added to its padding on each side") {
+TEST_CASE("fold_padding adds ZeroPad before a convolution to its padding on each side") {
   const Graph graph = training_graph(
       model("zero_pad: {padding: [1, 2, 3, 4]}, conv: {filters: 2, padding: same}"), sgd());
   const auto& window = std::get<graph::Conv>(graph.nodes[1].op).window;
@@ -24,7 +24,7 @@ TEST_CASE("fold_padding: ZeroPad before a convolution, added to its padding on e
   CHECK(window.pad_after == after);
 }
 
-TEST_CASE("fold_padding: ZeroPad of a ReLU's output before max pooling, moved into the pooling") {
+TEST_CASE("fold_padding moves ZeroPad of a ReLU's output before max pooling into the pooling") {
   const Graph graph = training_graph(
       model("activation: relu, zero_pad: {padding: [1, 2, 0, 1]}, max_pool: 3"), sgd());
   const auto pool = std::ranges::find_if(graph.nodes, [](const graph::Node& node) {
@@ -37,7 +37,7 @@ TEST_CASE("fold_padding: ZeroPad of a ReLU's output before max pooling, moved in
   CHECK(window.pad_after == after);
 }
 
-TEST_CASE("fold_padding: ZeroPad before max pooling, kept where zeros could win or fill a window") {
+TEST_CASE("fold_padding keeps ZeroPad before max pooling where zeros could win or fill a window") {
   for (const std::string layers :
        {"activation: tanh, zero_pad: {padding: 1}, max_pool: 3",
         "batch_norm, zero_pad: {padding: 1}, max_pool: 3",
@@ -50,7 +50,7 @@ TEST_CASE("fold_padding: ZeroPad before max pooling, kept where zeros could win 
   }
 }
 
-TEST_CASE("fold_padding: the gradient of the ReLU's output is an output, ZeroPad stays") {
+TEST_CASE("fold_padding keeps ZeroPad where the gradient of the ReLU's output is an output") {
   const Graph graph =
       model("activation: {function: relu, name: a}, zero_pad: {padding: 1}, max_pool: 3");
   const auto layer = std::ranges::find(graph.layers, "a", &graph::LayerInfo::name);

@@ -13,7 +13,7 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE("fuse_activation: an activation behind a convolution or batch norm, fused") {
+TEST_CASE("fuse_activation fuses an activation behind a convolution or batch norm") {
   CHECK(forward("conv: {filters: 2, activation: relu}") ==
         "preprocess conv reshape dense loss class_rank");
   CHECK(forward("conv: {filters: 2}, batch_norm, activation: relu") ==
@@ -56,7 +56,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "fuse_activation: an activation whose gradient needs its input, fused only without gradient") {
+    "fuse_activation: an activation whose gradient needs its input is fused only without "
+    "gradient") {
   CHECK(forward("conv: {filters: 2, activation: gelu}") ==
         "preprocess conv activate reshape dense loss class_rank");
   CHECK(evaluation("conv: {filters: 2, activation: gelu}") == "preprocess conv reshape dense loss");
@@ -66,7 +67,7 @@ TEST_CASE(
         "preprocess conv reshape dense loss class_rank");
 }
 
-TEST_CASE("fuse_activation: an input that is used twice, not fused") {
+TEST_CASE("fuse_activation does not fuse an input that is used twice") {
   CHECK(forward(
             "conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, "
             "b]}") == "preprocess conv activate add reshape dense loss class_rank");

@@ -15,7 +15,7 @@ using graph::Node;
 }  // namespace
 
 TEST_CASE(
-    "fuse_backward: an activation before max pooling, its derivative moves into PoolBackward") {
+    "fuse_backward moves the derivative of an activation before max pooling into PoolBackward") {
   const std::string fused =
       "dense_backward_data dense_backward_weights reshape pool_backward conv_backward_weights";
   const std::string apart =
@@ -48,7 +48,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("fuse_backward: max pooling of a sum, the derivative of a term is not moved") {
+TEST_CASE("fuse_backward does not move the derivative of a term for max pooling of a sum") {
   // The gradient of the sum is that of its term a, as p has none.
   CHECK(backward("conv: {filters: 2, padding: same, activation: relu, name: a}, "
                  "max_pool: {pool_size: 3, strides: 1, padding: same, inputs: [input], name: p}, "

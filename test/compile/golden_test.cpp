@@ -63,19 +63,18 @@ Options momentum() {
 
 }  // namespace
 
-TEST_CASE("training_graph: a CNN, the golden graphs of training and evaluation") {
+TEST_CASE("training_graph of a CNN has the golden graphs of training and evaluation") {
   check_golden(training_graph(cnn(), adam()), "cnn_training");
   check_golden(evaluation_graph(cnn(), adam()), "cnn_evaluation");
 }
 
-TEST_CASE("training_graph: a CNN in bfloat16, the golden graph") {
+TEST_CASE("training_graph of a CNN in bfloat16 has the golden graph") {
   Options options = adam();
   options.activations = DType::kBFloat16;
   check_golden(training_graph(cnn(), options), "cnn_bf16_training");
 }
 
-TEST_CASE(
-    "training_graph: a residual net with batch norm, penalties and averages, the golden graphs") {
+TEST_CASE("training_graph of a residual net with penalties and averages has the golden graphs") {
   check_golden(training_graph(residual(), momentum()), "residual_training");
   check_golden(evaluation_graph(residual(), momentum()), "residual_evaluation");
   check_golden(evaluation_graph(residual(), momentum(), true), "residual_prediction");

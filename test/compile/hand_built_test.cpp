@@ -42,7 +42,7 @@ graph::Conv same_conv() {
 
 }  // namespace
 
-TEST_CASE("differentiate: a parameter that several nodes use, one sum of its gradients") {
+TEST_CASE("differentiate adds one sum of the gradients of a parameter that several nodes use") {
   Built built;
   const ValueId x = built.value("x", {kBatch, 3}, Role::kInput);
   const ValueId labels = built.value("labels", {kBatch, 3}, Role::kInput);
@@ -76,7 +76,7 @@ TEST_CASE("differentiate: a parameter that several nodes use, one sum of its gra
         "dense activate add loss activate_backward add dense_backward_weights");
 }
 
-TEST_CASE("passes: a convolution that is the first node, changed as any other") {
+TEST_CASE("passes change a convolution that is the first node as any other") {
   Built built;
   Graph& graph = built.graph;
   const ValueId x = built.image(), kernel = built.kernel();
@@ -149,7 +149,8 @@ TEST_CASE("remove_nodes and replace_uses: the given nodes are removed and all us
   CHECK(graph.nodes[1].name == "c");
 }
 
-TEST_CASE("use_moving_statistics: other users of the batch statistics, UpdateStatistics is found") {
+TEST_CASE(
+    "use_moving_statistics finds UpdateStatistics among other users of the batch statistics") {
   Built built;
   Graph& graph = built.graph;
   const ValueId x = built.image();
@@ -167,7 +168,7 @@ TEST_CASE("use_moving_statistics: other users of the batch statistics, UpdateSta
   CHECK(graph.nodes[0].outputs == std::vector<ValueId>{outputs[0]});
 }
 
-TEST_CASE("penalty: trained weights with a penalty, one term each in the sum") {
+TEST_CASE("penalty: each trained weight with a penalty adds one term to the sum") {
   Built built;
   Graph& graph = built.graph;
   const ValueId a = built.kernel("a/kernel"), b = built.kernel("b/kernel");

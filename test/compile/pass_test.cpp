@@ -15,12 +15,12 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE("evaluation_graph: dropout, removed") {
+TEST_CASE("evaluation_graph removes dropout") {
   CHECK(forward("dropout: 0.5") == "preprocess dropout reshape dense loss class_rank");
   CHECK(evaluation("dropout: 0.5") == "preprocess reshape dense loss");
 }
 
-TEST_CASE("evaluation_graph: prediction, no labels and logits as output") {
+TEST_CASE("evaluation_graph: a graph for prediction has logits as output and no labels") {
   const Graph graph = evaluation_graph(model("max_pool"), sgd(), true);
   CHECK(graph.inputs.size() == 1);
   CHECK(graph.outputs.size() == 1);
@@ -28,7 +28,7 @@ TEST_CASE("evaluation_graph: prediction, no labels and logits as output") {
   CHECK(ops(graph, Phase::kForward) == "preprocess pool reshape dense");
 }
 
-TEST_CASE("tidy: values with new numbers, layers still name their outputs") {
+TEST_CASE("tidy: layers still name their outputs after values have new numbers") {
   Graph whole = model("conv: {filters: 2}, batch_norm, activation: relu, dropout: 0.5, max_pool");
   whole.layers.emplace_back().name = "nothing";
   const Graph graph = evaluation_graph(whole, sgd());
@@ -42,7 +42,7 @@ TEST_CASE("tidy: values with new numbers, layers still name their outputs") {
   }
 }
 
-TEST_CASE("tidy: nodes that no output needs, removed with the values that only they read") {
+TEST_CASE("tidy removes nodes that no output needs with the values that only they read") {
   const Graph whole = training_graph(model("max_pool"), sgd());
   Graph graph = whole;
   const ValueId unused =
@@ -54,7 +54,7 @@ TEST_CASE("tidy: nodes that no output needs, removed with the values that only t
   CHECK(left.values.size() == whole.values.size());
 }
 
-TEST_CASE("pass_names: unique names, and Options::print_after prints the graph after a pass") {
+TEST_CASE("pass_names are unique, and Options::print_after prints the graph after a pass") {
   const auto names = pass_names();
   CHECK(names.front() == "remove_loss");
   CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());

@@ -14,7 +14,7 @@ using graph::Phase;
 
 }  // namespace
 
-TEST_CASE("precision: bfloat16 for activations and their gradients, float32 for all other values") {
+TEST_CASE("precision: activations and their gradients are bfloat16, and all other values float32") {
   Options options = sgd();
   options.activations = DType::kBFloat16;
   const Graph graph =
@@ -35,7 +35,8 @@ TEST_CASE("precision: bfloat16 for activations and their gradients, float32 for 
 }
 
 TEST_CASE(
-    "precision: bfloat16 behind a prepared node, and for logits that Dense does not compute") {
+    "precision: values behind a prepared node and logits that Dense does not compute are "
+    "bfloat16") {
   Options options = sgd();
   options.activations = DType::kBFloat16;
   Graph frozen = model("conv: {filters: 2}, batch_norm, conv: {filters: 2}, flatten, dense: 3");

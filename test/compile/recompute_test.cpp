@@ -69,11 +69,11 @@ const char* const kNormalised = R"({layers: [
 
 }  // namespace
 
-TEST_CASE("recompute: off, nothing is computed again") {
+TEST_CASE("recompute: nothing is computed again where it is off") {
   CHECK(again(training(kNormalised, {16, 16, 3}, false)) == 0);
 }
 
-TEST_CASE("recompute: how much less the activations of the backbones take") {
+TEST_CASE("recompute reduces the memory of the activations of the backbones") {
   struct Row {
     const char* backbone;
     const char* head;
@@ -95,7 +95,7 @@ TEST_CASE("recompute: how much less the activations of the backbones take") {
   }
 }
 
-TEST_CASE("recompute: which ops are computed again, and where") {
+TEST_CASE("recompute chooses the ops that are computed again, and their places") {
   // What is made again before each gradient of a kernel; the last is that of the first convolution.
   const auto made_again = [](int blocks) {
     std::string layers;
@@ -120,7 +120,7 @@ TEST_CASE("recompute: which ops are computed again, and where") {
         "conv2d_1 | | ");
 }
 
-TEST_CASE("recompute: a segment, it ends where one value is all that later nodes read") {
+TEST_CASE("recompute: a segment ends where one value is all that later nodes read") {
   // Four blocks of two convolutions around which their input goes, as ResNet's.
   std::string layers = "conv: {filters: 8, padding: same, name: x0}";
   for (const int i : {0, 1, 2, 3}) {
@@ -142,7 +142,7 @@ TEST_CASE("recompute: a segment, it ends where one value is all that later nodes
   CHECK(ops == "a3 n3 g3 | | a2 n2 g2 | | a1 n1 g1 | | input x0 a0 n0 g0 | | | ");
 }
 
-TEST_CASE("recompute: a graph of one node, nothing is cut") {
+TEST_CASE("recompute cuts nothing in a graph of one node") {
   Graph graph;
   graph::Value x;
   x.shape = {kBatch, 4};
@@ -154,7 +154,7 @@ TEST_CASE("recompute: a graph of one node, nothing is cut") {
   CHECK(recompute(graph, options).nodes.size() == 1);
 }
 
-TEST_CASE("recompute: moving statistics, updated once with the statistics of forward") {
+TEST_CASE("recompute updates moving statistics once, with the statistics of forward") {
   const Graph graph = training(kNormalised, {16, 16, 3}, true);
   CHECK(again(graph) > 0);
   int updates = 0;
@@ -169,7 +169,7 @@ TEST_CASE("recompute: moving statistics, updated once with the statistics of for
   CHECK(updates == 4);
 }
 
-TEST_CASE("recompute: copies of forward nodes, with their attributes and used") {
+TEST_CASE("recompute: copies of forward nodes have their attributes and are used") {
   const Graph graph = training(kNormalised, {16, 16, 3}, true);
   const auto text = [](const Node& node) { return node.name + " " + describe(node.op); };
   std::multiset<std::string> forward;

@@ -24,8 +24,7 @@ const char* const kA = "conv: {filters: 2, padding: same, name: a}";
 
 }  // namespace
 
-TEST_CASE(
-    "split_frozen: frozen layers at the start, cut at the last value that is all the rest reads") {
+TEST_CASE("split_frozen cuts behind frozen layers at the last value that is all the rest reads") {
   struct Row {
     std::string layers;
     std::set<std::string> frozen;
@@ -75,7 +74,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("split_frozen: no frozen layers at the start, not cut and the reason") {
+TEST_CASE("split_frozen gives the reason where there are no frozen layers at the start to cut") {
   struct Row {
     std::string layers;
     std::set<std::string> frozen;
@@ -121,7 +120,7 @@ TEST_CASE("feature_graph: the features of any layer have the type that the suffi
   }
 }
 
-TEST_CASE("split_frozen: prefix and suffix, joined at one value") {
+TEST_CASE("split_frozen joins prefix and suffix at one value") {
   Options options;
   options.activations = DType::kBFloat16;
   const Graph whole = model(std::string(kA) + ", conv: {filters: 3, name: b}", {"a"});
@@ -140,7 +139,7 @@ TEST_CASE("split_frozen: prefix and suffix, joined at one value") {
   CHECK_NOTHROW(verify(split.suffix));
 }
 
-TEST_CASE("split_frozen: a value that nothing reads, no cut there") {
+TEST_CASE("split_frozen does not cut at a value that nothing reads") {
   Graph graph = model(std::string(kA) + ", conv: {filters: 2, name: b}", {"a"});
   const ValueId a = graph.nodes[1].outputs[0];
   graph.add(graph::Activate{{graph::Activation::Kind::kRelu}}, {a}, "unused", {});

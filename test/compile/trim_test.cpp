@@ -36,7 +36,7 @@ TEST_CASE("trim: pixels that a pooling drops are not computed, down to the first
   CHECK(output_of("conv_backward_data", 0) == Shape{kBatch, 12, 12, 32});
 }
 
-TEST_CASE("trim: only the max pooling of the first convolution is cut, not others or averages") {
+TEST_CASE("trim cuts only the max pooling of the first convolution, not others or averages") {
   const auto pooled = [](const std::string& layers) {
     const Graph graph = training_graph(model(layers, {30, 30, 1}), sgd());
     std::vector<std::int64_t> heights;
@@ -61,7 +61,8 @@ TEST_CASE("trim: only the max pooling of the first convolution is cut, not other
                "max_pool") == Heights{13, 5});
 }
 
-TEST_CASE("trim: a convolution in front of a cut pooling is cut too, the pooling reads all of it") {
+TEST_CASE(
+    "trim cuts a convolution in front of a cut pooling too, and the pooling reads all of it") {
   // 30 -> 30 -> 15 -> 13 -> 6: the second pooling reads 12 of 13, which take 14 of 15 and 28 of 30.
   const Graph graph =
       training_graph(model("conv: {filters: 2, kernel_size: 5, padding: same}, max_pool, "
@@ -78,7 +79,8 @@ TEST_CASE("trim: a convolution in front of a cut pooling is cut too, the pooling
   CHECK(std::get<graph::Pool>(pool->op).window.pad_after == std::array<std::int64_t, 2>{0, 0});
 }
 
-TEST_CASE("trim: any kernels, paddings, strides and pool sizes, a graph whose shapes agree") {
+TEST_CASE(
+    "trim returns a graph whose shapes agree for any kernels, paddings, strides and pool sizes") {
   int graphs = 0;
   for (const int side : {19, 24, 30, 31}) {
     for (const int kernel : {1, 3, 5}) {
@@ -102,7 +104,7 @@ TEST_CASE("trim: any kernels, paddings, strides and pool sizes, a graph whose sh
   CHECK(graphs == 96);
 }
 
-TEST_CASE("trim: every pixel is read, by the pooling or by another node, nothing changes") {
+TEST_CASE("trim changes nothing where the pooling or another node reads every pixel") {
   Options options = sgd();
   const Graph even =
       training_graph(model("conv: {filters: 4, padding: same}, max_pool", {28, 28, 1}), options);
@@ -121,7 +123,7 @@ TEST_CASE("trim: every pixel is read, by the pooling or by another node, nothing
   CHECK(conv_output(shared) == Shape{kBatch, 26, 26, 4});
 }
 
-TEST_CASE("trim: padding and both axes, as many pixels as they allow") {
+TEST_CASE("trim cuts as many pixels as padding and both axes allow") {
   struct Row {
     const char* layers;
     Shape image, convolved;
@@ -148,7 +150,7 @@ TEST_CASE("trim: padding and both axes, as many pixels as they allow") {
   }
 }
 
-TEST_CASE("trim: a pooled value of another op than a convolution, trimmed") {
+TEST_CASE("trim cuts a pooled value of another op than a convolution") {
   // 49 numbers as an image, of which the pooling reads 6 x 6.
   const Graph graph =
       training_graph(model("flatten, dense: 49, reshape: [7, 7, 1], max_pool"), sgd());

@@ -14,7 +14,7 @@ using graph::Node;
 
 }  // namespace
 
-TEST_CASE("update: one update per parameter in the order of the gradients, with its slots") {
+TEST_CASE("update: each parameter has one update with its slots, in the order of the gradients") {
   Options options = sgd();
   options.update.rule = graph::AdamRule{};
   options.update.weight_decay = 0.5f;
@@ -45,7 +45,8 @@ TEST_CASE("update: one update per parameter in the order of the gradients, with 
   CHECK(graph[graph.outputs[3]].shape == Shape{1});
 }
 
-TEST_CASE("read_averages: optimizer.ema, evaluation reads the averages of the trained parameters") {
+TEST_CASE(
+    "read_averages: evaluation reads the averages of the trained parameters with optimizer.ema") {
   Options options = sgd();
   options.update.ema = 0.9f;
   Graph frozen = model("conv: {filters: 2}, conv: {filters: 2}");
