@@ -42,7 +42,7 @@ void check_messages(const std::filesystem::path& file) {
   CHECK(read_text_file(golden) == found);
 }
 
-TEST_CASE("load_config: every config of test/bad, exactly its messages") {
+TEST_CASE("load_config prints exactly the messages beside each config of test/bad") {
   std::set<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(test::source_file("test/bad"))) {
     if (entry.path().extension() == ".yaml") files.insert(entry.path());
@@ -53,7 +53,7 @@ TEST_CASE("load_config: every config of test/bad, exactly its messages") {
   }
 }
 
-TEST_CASE("load_config: five mistakes, five errors with their places") {
+TEST_CASE("load_config reports five mistakes as five errors with their places") {
   const std::string file = test::source_file("test/bad/five_mistakes.yaml");
   try {
     load_config(file, {}, {});

@@ -46,11 +46,14 @@ const std::string kSeeds = "test/fuzz/seeds/yaml";
 
 }  // namespace
 
-TEST_CASE("a config with layers: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "a config with layers: load_config returns the expected results when each byte is changed") {
   test::check_answers("config_layers", kSeeds, {"mnist_dense.yaml"}, read);
 }
 
-TEST_CASE("a config with a backbone: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "a config with a backbone: load_config returns the expected results when each byte is "
+    "changed") {
   test::check_answers("config_backbone", kSeeds, {"oct_vgg16.yaml"}, read,
                       test::Changes::kOneAByte);
 }

@@ -9,7 +9,7 @@
 namespace trainer::config {
 namespace {
 
-TEST_CASE("commented_yaml: every shipped config, read back to the same values") {
+TEST_CASE("commented_yaml: every shipped config is read back to the same values") {
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() != ".yaml") continue;

@@ -10,7 +10,7 @@ namespace {
 
 Config with(const std::string& sections) { return parse(kModel + kData + sections).config; }
 
-TEST_CASE("with_replicas: another number of replicas, the same global batch") {
+TEST_CASE("with_replicas keeps the global batch for another number of replicas") {
   const Config two = with(
       "train: {epochs: 1, batch_size: 6}\nevaluate: {batch_size: 4}\n"
       "parallel: {replicas: 2, lanes: 3, lr_scaling: linear, gpus: [0, 2]}\n");
@@ -26,13 +26,13 @@ TEST_CASE("with_replicas: another number of replicas, the same global batch") {
   CHECK_THROWS_WITH_AS(with_replicas(two, 5), doctest::Contains("global batch of 12"), ConfigError);
 }
 
-TEST_CASE("with_replicas: ramp_up, not scaled by the number of replicas") {
+TEST_CASE("with_replicas does not scale ramp_up by the number of replicas") {
   const Config config = with(kTrain + "schedule: {ramp_up: {scale: linear}}\n");
   const Config two = with_replicas(config, 2);
   CHECK(std::get<RampUpSchedule>(two.schedule.kind).scale == RampUpSchedule::Scale::kNone);
 }
 
-TEST_CASE("common_config: run.dir and parallel.threads, left out") {
+TEST_CASE("common_config leaves out run.dir and parallel.threads") {
   const Config one = with(kTrain);
   Config two = one;
   two.run.dir = "elsewhere";
@@ -42,7 +42,7 @@ TEST_CASE("common_config: run.dir and parallel.threads, left out") {
   CHECK(common_config(one) != common_config(two));
 }
 
-TEST_CASE("default_key: strides of a pooling layer, its pool_size") {
+TEST_CASE("default_key: the strides of a pooling layer are its pool_size by default") {
   CHECK(default_key("model.layers[2].max_pool.strides") == "model.layers[2].max_pool.pool_size");
   CHECK(default_key("model.head[0].average_pool.strides") ==
         "model.head[0].average_pool.pool_size");
@@ -53,7 +53,7 @@ TEST_CASE("default_key: strides of a pooling layer, its pool_size") {
 }
 
 TEST_CASE(
-    "names_metric: run.best, early_stop, stop_at and reduce_on_plateau, true for their metric") {
+    "names_metric is true for the metric of run.best, early_stop, stop_at and reduce_on_plateau") {
   const auto names = [](const std::string& sections) {
     const std::string data = "data: {format: digits, path: d, validation_split: 0.5}\n";
     return names_metric(parse(kModel + data + sections).config, "auc");
@@ -71,7 +71,7 @@ TEST_CASE(
   CHECK(!names(train + ", stop_at: {metric: validation/accuracy, value: 0.5}}\n"));
 }
 
-TEST_CASE("leaves: a section, the keys below its name") {
+TEST_CASE("leaves of a section are the keys below its name") {
   const auto all = leaves(with(kTrain), "evaluate");
   REQUIRE(all.size() == 5);
   for (const auto& [key, value] : all) CHECK(key.starts_with("evaluate."));

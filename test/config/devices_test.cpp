@@ -11,7 +11,7 @@ Parallel parallel_of(const std::string& section, const std::vector<Override>& ov
   return parse(kSmall + "parallel: {" + section + "}\n", overrides, environment).config.parallel;
 }
 
-TEST_CASE("parallel.gpus: a number, all or a list of indices") {
+TEST_CASE("parallel.gpus may be a number, all or a list of indices") {
   CHECK(parallel_of("").gpus.kind == Gpus::Kind::kAll);
   CHECK(parallel_of("gpus: all").gpus.kind == Gpus::Kind::kAll);
   const Gpus two = parallel_of("gpus: 2, lr_scaling: none").gpus;
@@ -22,7 +22,7 @@ TEST_CASE("parallel.gpus: a number, all or a list of indices") {
   CHECK(list.indices == std::vector<std::int64_t>{0, 2, 2});
 }
 
-TEST_CASE("parallel.gpus: variables of the environment, their values or the defaults") {
+TEST_CASE("parallel.gpus takes variables of the environment, or their defaults") {
   const Parallel parallel = parallel_of(
       "device: cuda, gpus: \"${NUM_GPUS:-all}\", lr_scaling: none", {}, {{"NUM_GPUS", "4"}});
   CHECK(parallel.device == DeviceKind::kCuda);
@@ -32,7 +32,7 @@ TEST_CASE("parallel.gpus: variables of the environment, their values or the defa
             .config.train.batch_size == 64);
 }
 
-TEST_CASE("parallel.gpus: a number or a list, the number of replicas") {
+TEST_CASE("parallel.gpus: a number or a list decides the number of replicas") {
   CHECK(parallel_of("gpus: 3, lr_scaling: none").replicas == 3);
   CHECK(parallel_of("gpus: [1, 1], lr_scaling: none").replicas == 2);
   CHECK(parallel_of("gpus: all, replicas: 2, lr_scaling: none").replicas == 2);
@@ -43,7 +43,7 @@ TEST_CASE("parallel.gpus: a number or a list, the number of replicas") {
         loaded.origins.at("parallel.gpus").loc.line);
 }
 
-TEST_CASE("parallel.gpus: gpus or replicas in an override, it replaces both keys of the file") {
+TEST_CASE("parallel.gpus: gpus or replicas in an override replaces both keys of the file") {
   const Parallel gpus =
       parallel_of("replicas: 4, lr_scaling: none",
                   {{"parallel.gpus", "[0, 1]", "--gpus", Override::Syntax::kYaml}});
@@ -55,7 +55,7 @@ TEST_CASE("parallel.gpus: gpus or replicas in an override, it replaces both keys
   CHECK(parallel_of("gpus: [0, 0], replicas: 2, lr_scaling: none").replicas == 2);
 }
 
-TEST_CASE("parallel.collective: nccl, only with one replica per GPU") {
+TEST_CASE("parallel.collective may be nccl only with one replica per GPU") {
   using enum Collective;
   CHECK(parallel_of("").collective == kAuto);
   CHECK(parallel_of("collective: tree").collective == kTree);
@@ -75,7 +75,7 @@ TEST_CASE("parallel.collective: nccl, only with one replica per GPU") {
                  "than once; use auto"));
 }
 
-TEST_CASE("train.loss_scale: a number or dynamic with float16") {
+TEST_CASE("train.loss_scale may be a number or dynamic with float16") {
   const auto train = [](const std::string& rest) {
     return parse(kModel + kData + "train: {epochs: 1, " + rest + "}\n").config.train;
   };

@@ -10,7 +10,7 @@ std::string path_of(const std::string& path, const Environment& environment) {
       .config.data.path;
 }
 
-TEST_CASE("environment variables: plain and quoted texts, replaced") {
+TEST_CASE("environment variables are replaced in plain and quoted texts") {
   CHECK(path_of("\"${DIR}/mnist\"", {{"DIR", "/data"}}) == "/data/mnist");
   CHECK(path_of("\"${DIR:-datasets}/${SET:-mnist}\"", {{"SET", "fashion"}}) == "datasets/fashion");
   CHECK(path_of("'${DIR:-a b: c}'", {}) == "a b: c");
@@ -19,7 +19,8 @@ TEST_CASE("environment variables: plain and quoted texts, replaced") {
   CHECK(parse("name: ${RUN}-x\n" + kSmall, {}, {{"RUN", "r"}}).config.name == "r-x");
 }
 
-TEST_CASE("environment variables: names of letters, digits and underscores, others are an error") {
+TEST_CASE(
+    "environment variables: names have letters, digits and underscores, and others are an error") {
   for (const char* name : {"a", "z", "A", "Z", "_", "a0", "Z9", "_a_Z_"}) {
     CHECK(path_of(concat("\"${", name, "}\""), {{name, "x"}}) == "x");
   }
@@ -30,7 +31,7 @@ TEST_CASE("environment variables: names of letters, digits and underscores, othe
   }
 }
 
-TEST_CASE("environment variables: the replaced text, parsed as the type of its key") {
+TEST_CASE("environment variables: the replaced text is parsed as the type of its key") {
   const std::string text = kModel + kData +
                            "train: {epochs: \"${EPOCHS:-5}\", batch_size: \"${BATCH}\"}\n"
                            "optimizer: ${OPTIMIZER:-sgd}\n"
@@ -42,13 +43,13 @@ TEST_CASE("environment variables: the replaced text, parsed as the type of its k
   CHECK(std::holds_alternative<Sgd>(loaded.config.optimizer.kind));
 }
 
-TEST_CASE("environment variables: an empty text for an optional key, no value") {
+TEST_CASE("environment variables: an empty text for an optional key means no value") {
   const std::string text = kModel + kTrain + "data: {format: digits, path: d, limit: \"${N:-}\"}\n";
   CHECK(!parse(text).config.data.limit.has_value());
   CHECK(parse(text, {}, {{"N", "3"}}).config.data.limit == 3);
 }
 
-TEST_CASE("environment variables: the origin of a key, the variable that was used") {
+TEST_CASE("environment variables: the origin of a key is the variable that was used") {
   const LoadedConfig loaded =
       parse(kModel + kTrain + "data: {format: digits, path: \"${DIR:-x}\", limit: \"${N:-3}\"}\n",
             {}, {{"DIR", "/data"}});
@@ -57,13 +58,13 @@ TEST_CASE("environment variables: the origin of a key, the variable that was use
   CHECK(loaded.origins.at("data.limit").kind == Origin::Kind::kFile);
 }
 
-TEST_CASE("environment variables: a variable that is not set, one error at its place") {
+TEST_CASE("environment variables: a variable that is not set is one error at its place") {
   CHECK(mistakes(kModel + kTrain + "data: {format: digits, path: \"${DIR}\"}\n") ==
         "x.yaml:3:30: error: the environment variable DIR is not set; set it, or write "
         "${DIR:-default}");
 }
 
-TEST_CASE("environment variables: any value for a text, taken byte by byte") {
+TEST_CASE("environment variables: any value for a text is taken byte by byte") {
   for (const std::string value :
        {"exp #2", "#2", "a: b", "'", "\"", "a\nb", " leading", "trailing ", "[a", "{a: b}", "*a",
         "!tag a", "${HOME}", "$$", "null", "~", "a, b: c", "- a"}) {

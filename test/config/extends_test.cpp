@@ -31,7 +31,7 @@ struct Files {
 
 }  // namespace
 
-TEST_CASE("extends: own keys replace those of the file, maps key by key, lists as a whole") {
+TEST_CASE("extends: own keys replace those of the file: maps key by key, lists as a whole") {
   const Files files;
   files.write("base.yaml", kModel + kData +
                                "train: {epochs: 3, batch_size: 8}\n"
@@ -57,7 +57,7 @@ TEST_CASE("extends: own keys replace those of the file, maps key by key, lists a
   CHECK(loaded.origins.at("train.batch_size").kind == Origin::Kind::kSet);
 }
 
-TEST_CASE("extends: a class_weight of more classes than a section has keys, merged by class") {
+TEST_CASE("extends merges a class_weight of more classes than a section has keys by class") {
   const Files files;
   std::string weights = "train: {epochs: 1, class_weight: {zero: 2";
   for (int c = 0; c < 1200; ++c) weights += concat(", c", c, ": 0.5");
@@ -77,7 +77,7 @@ TEST_CASE("extends: a class_weight of more classes than a section has keys, merg
   CHECK(weight_of("last") == 4);
 }
 
-TEST_CASE("extends: keys that exclude each other, the own key replaces the other") {
+TEST_CASE("extends: the own key replaces one of the file that it excludes") {
   const Files files;
   files.write("base.yaml", kSmall + "optimizer: sgd\nschedule: {step: {factor: 0.5}}\n");
   files.write("own.yaml",
@@ -94,14 +94,14 @@ TEST_CASE("extends: keys that exclude each other, the own key replaces the other
   CHECK(std::holds_alternative<CosineSchedule>(config.schedule.kind));
 }
 
-TEST_CASE("extends: null, it removes a key but not the keys that it excludes") {
+TEST_CASE("extends: null removes a key but not the keys that it excludes") {
   const Files files;
   files.write("base.yaml", kModel + kData + "train: {max_steps: 70}\n");
   files.write("own.yaml", "extends: base.yaml\ntrain: {epochs: null}\n");
   CHECK(files.load("own.yaml").config.train.max_steps == 70);
 }
 
-TEST_CASE("extends: a chain over folders, each path from its own file") {
+TEST_CASE("extends: each path in a chain over folders is relative to its own file") {
   const Files files;
   std::filesystem::create_directories(files.folder.path() / "sub");
   files.write("first.yaml", kSmall + "run: {keep: 3}\n");
@@ -113,7 +113,7 @@ TEST_CASE("extends: a chain over folders, each path from its own file") {
   CHECK(config.run.log_every.count == 3);
 }
 
-TEST_CASE("extends: mistakes, errors that name the file that has them") {
+TEST_CASE("extends: errors name the file that has the mistakes") {
   const Files files;
   files.write("base.yaml", kModel + kData + "train: {epochs: 1, bach_size: 3}\n");
   files.write("own.yaml", "extends: base.yaml\nrun: {keap: 3}\n");
@@ -138,7 +138,7 @@ TEST_CASE("extends: mistakes, errors that name the file that has them") {
   CHECK(files.mistakes("on_text.yaml").find("holds 'hello', expected a map") != std::string::npos);
 }
 
-TEST_CASE("extends: a cycle, an error that shows it") {
+TEST_CASE("extends: the error of a cycle shows it") {
   const Files files;
   files.write("a.yaml", "extends: b.yaml\n" + kSmall);
   files.write("b.yaml", "extends: a.yaml\n");
@@ -149,7 +149,7 @@ TEST_CASE("extends: a cycle, an error that shows it") {
   CHECK(files.mistakes("self.yaml").find("a file cannot extend itself") != std::string::npos);
 }
 
-TEST_CASE("parse_config: top-level keys x-..., ignored except for their anchors") {
+TEST_CASE("parse_config ignores top-level keys x-... except for their anchors") {
   const std::string text =
       "x-conv: &conv {kernel_size: 5, activation: relu}\n"
       "x-none:\n"
@@ -162,7 +162,7 @@ TEST_CASE("parse_config: top-level keys x-..., ignored except for their anchors"
         std::string::npos);
 }
 
-TEST_CASE("--set: a value that makes the config invalid, the error is at the flag") {
+TEST_CASE("--set: a value that makes the config invalid is an error at the flag") {
   const std::string groups =
       "model: {layers: [conv: {filters: 4, groups: 2}, flatten, dense: 10]}\n" + kData + kTrain;
   CHECK(mistakes(groups, {set("model.layers[0].conv.filters", "3")})

@@ -6,7 +6,7 @@
 
 namespace trainer::config {
 
-TEST_CASE("repeat and residual: layers and each other inside, read") {
+TEST_CASE("repeat and residual may hold layers and each other") {
   const auto layers = parse_layers(
       "repeat: {times: 2, layers: [residual: {layers: [{conv: {filters: 3}}, dropout], shortcut: "
       "[{conv: {filters: 3, kernel_size: 1}}], activation: relu}]}, flatten, dense: 10");
@@ -21,7 +21,7 @@ TEST_CASE("repeat and residual: layers and each other inside, read") {
   CHECK(to_string(residual.layers[0].loc).starts_with("x.yaml:1:"));
 }
 
-TEST_CASE("batch_norm of a convolution: true, false or a map of its keys, read") {
+TEST_CASE("batch_norm of a convolution may be true, false or a map of its keys") {
   const auto batch_norm = [](const std::string& value) {
     const auto layers = parse_layers("conv: {filters: 3, batch_norm: " + value + "}");
     return std::get<ConvLayer>(layers[0].kind).batch_norm;
@@ -35,7 +35,7 @@ TEST_CASE("batch_norm of a convolution: true, false or a map of its keys, read")
             .find("expected a map with the keys momentum") != std::string::npos);
 }
 
-TEST_CASE("groups: a written config, read back to the same values") {
+TEST_CASE("groups: a written config is read back to the same values") {
   const Config config =
       parse(
           "model: {layers: [repeat: {times: 2, layers: [residual: {layers: [conv: {filters: 1, "
@@ -71,7 +71,7 @@ TEST_CASE("repeat over values: each round has the values of its place") {
   }
 }
 
-TEST_CASE("repeat over values: words, true and short forms of layers, taken as values") {
+TEST_CASE("repeat over values takes words, true and short forms of layers as values") {
   const auto layers = parse_layers(
       "repeat: {over: {norm: [true, false], function: [relu, selu], kind: [dropout, {dropout: "
       "0.25}]}, layers: [conv: {filters: 2, batch_norm: $norm, activation: $function}, $kind]}, "
@@ -89,7 +89,7 @@ TEST_CASE("repeat over values: words, true and short forms of layers, taken as v
   CHECK(std::get<DropoutLayer>(repeat.find_layers(2)[1].kind).rate == 0.25);
 }
 
-TEST_CASE("repeat over values: an inner repeat, it reads its own values before the outer ones") {
+TEST_CASE("repeat over values: an inner repeat reads its own values before the outer ones") {
   const auto layers = parse_layers(
       "repeat: {over: {sizes: [[1, 2], [3, 4]], x: [5, 6]}, layers: [conv: {filters: $x}, repeat: "
       "{over: {x: $sizes}, layers: [conv: {filters: $x}]}]}, flatten, dense: 10");
@@ -136,7 +136,7 @@ TEST_CASE("repeat over values: inputs outside name the number of the round") {
   CHECK(in_layers("a").find("unknown layer 'a'") != std::string::npos);
 }
 
-TEST_CASE("repeat over values: nested rounds that would exhaust the memory, an error") {
+TEST_CASE("repeat over values: nested rounds that would exhaust the memory are an error") {
   std::string values;
   for (int i = 0; i < 1000; ++i) values += "1, ";
   std::string layers = "flatten";
@@ -148,7 +148,7 @@ TEST_CASE("repeat over values: nested rounds that would exhaust the memory, an e
             .find("these are too many rounds") != std::string::npos);
 }
 
-TEST_CASE("groups: --set of a key inside, it is replaced and the change is an error on resume") {
+TEST_CASE("groups: --set replaces a key inside, and the change is an error on resume") {
   const std::string text =
       "model: {layers: [repeat: {times: 2, layers: [conv: {filters: 3, batch_norm: true}]}, "
       "flatten, dense: 10]}\n" +
@@ -165,7 +165,7 @@ TEST_CASE("groups: --set of a key inside, it is replaced and the change is an er
   for (const Change& change : changes) CHECK(change.severity == Change::Severity::kError);
 }
 
-TEST_CASE("groups: mistakes inside, errors at their places") {
+TEST_CASE("groups: mistakes inside are errors at their places") {
   const auto in_layers = [](const std::string& layers) {
     return mistakes("model: {layers: [" + layers + "]}\n" + kData + kTrain);
   };

@@ -37,7 +37,8 @@ struct Machine {
 
 }  // namespace
 
-TEST_CASE("weights imagenet: several folders, the file of Keras in the first folder that has it") {
+TEST_CASE(
+    "weights imagenet: the file of Keras comes from the first of several folders that has it") {
   const Machine machine;
   const std::string keras = machine.add(std::string("home/.keras/models/") + kVgg16File);
   const Config config = machine.load("name: vgg16, weights: imagenet");
@@ -49,7 +50,7 @@ TEST_CASE("weights imagenet: several folders, the file of Keras in the first fol
   CHECK(machine.load("name: vgg16").model.backbone->weights.empty());
 }
 
-TEST_CASE("weights imagenet: alpha and include_top, the file of this variant") {
+TEST_CASE("weights imagenet: alpha and include_top select the file of this variant") {
   const Machine machine;
   const std::string half =
       machine.add("mine/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_0.5_224.h5");
@@ -64,7 +65,7 @@ TEST_CASE("weights imagenet: alpha and include_top, the file of this variant") {
 }
 
 TEST_CASE(
-    "imagenet_weight_file: each backbone, the file name of keras.applications or torchvision") {
+    "imagenet_weight_file: each backbone has the file name of keras.applications or torchvision") {
   using Name = Backbone::Name;
   const auto file = [](Name name, bool top, double alpha = 1) {
     Backbone backbone;
@@ -91,7 +92,8 @@ TEST_CASE(
   CHECK(file(Name::kResNet34, false) == "resnet34-b627a593.safetensors");
 }
 
-TEST_CASE("missing_imagenet_weights: no file, the folders searched and the remedy") {
+TEST_CASE(
+    "missing_imagenet_weights names the folders searched and the remedy where there is no file") {
   const Machine machine;
   const Backbone backbone = *machine.load("name: mobilenet_v2, weights: imagenet").model.backbone;
   CHECK(backbone.weights == "imagenet");
@@ -120,7 +122,7 @@ TEST_CASE("weights imagenet: a folder that cannot be searched is named, and the 
   CHECK(describe_unreadable_folders({{"HOME", "/nowhere"}}).empty());
 }
 
-TEST_CASE("weight_folders: a folder with two reasons to be searched, listed once") {
+TEST_CASE("weight_folders lists a folder with two reasons to be searched once") {
   const auto folders = [](const std::string& mine) {
     return weight_folders({{"HOME", "/home/u"}, {"WEIGHTS_DIR", mine}});
   };
@@ -135,7 +137,7 @@ TEST_CASE("weight_folders: a folder with two reasons to be searched, listed once
   }
 }
 
-TEST_CASE("weights imagenet: torchvision's VGG16 in the cache of torch.hub, preprocess torch") {
+TEST_CASE("weights imagenet: torchvision's VGG16 in the cache of torch.hub has preprocess torch") {
   Machine machine;
   const std::string pickle = machine.add("home/.cache/torch/hub/checkpoints/vgg16-397923af.pth");
   const std::string missing = missing_imagenet_weights(

@@ -8,7 +8,8 @@
 
 namespace trainer::config {
 
-TEST_CASE("config/keys.h: each constant, a key or section of a config, and no key twice") {
+TEST_CASE(
+    "config/keys.h: each constant is a key or section of a config, and no key is there twice") {
   const std::string text = read_text_file(test::source_file("lib/config/keys.h"));
   const std::vector<std::string> settable = settable_keys();
   const std::set<std::string> known(settable.begin(), settable.end());

@@ -41,7 +41,7 @@ std::string layers(int count) {
 
 }  // namespace
 
-TEST_CASE("config: ninety thousand unknown keys, the first thousand errors are reported") {
+TEST_CASE("config: the first thousand errors of ninety thousand unknown keys are reported") {
   const std::vector<Diagnostic> errors = errors_of(unknown_keys(90'000));
   REQUIRE(errors.size() == kMaxDiagnostics + 1);
   CHECK(errors.back().message == "more than 1000 errors; correct these first");
@@ -51,18 +51,18 @@ TEST_CASE("config: ninety thousand unknown keys, the first thousand errors are r
   CHECK(errors_of(kSmall + unknown_keys(999)).size() == 999);
 }
 
-TEST_CASE("config: wrong entries of a list, the first thousand errors are reported") {
+TEST_CASE("config: the first thousand errors of wrong entries of a list are reported") {
   CHECK(errors_of("model: {layers: [" + repeated("1, ", 100'000) + "]}\n").size() ==
         kMaxDiagnostics + 1);
 }
 
-TEST_CASE("config: more values than any config has, an error") {
+TEST_CASE("config: more values than any config has are an error") {
   CHECK(first_error("x-a: [" + repeated("1,", 250'000) + "]\n" + kSmall)
             .find("holds more than 200000 values") != std::string::npos);
   CHECK(first_error("x-a: [" + repeated("1,", 150'000) + "]\n" + kSmall).empty());
 }
 
-TEST_CASE("config: anchors within anchors, the copies are bounded") {
+TEST_CASE("config: the copies of anchors within anchors are bounded") {
   std::string text = "[" + repeated("1,", 2000) + "]";
   const auto nested = [&](int depth) {
     std::string all = text;
@@ -74,7 +74,7 @@ TEST_CASE("config: anchors within anchors, the copies are bounded") {
         std::string::npos);
 }
 
-TEST_CASE("config: aliases of a long text, the bytes of the copies are bounded") {
+TEST_CASE("config: the bytes of the copies of a long text are bounded") {
   const auto with = [](int aliases) {
     return "x-a: &a " + std::string(100'000, 'x') + "\nx-b: [" + repeated("*a ,", aliases) +
            "1]\n" + kSmall;
@@ -83,7 +83,7 @@ TEST_CASE("config: aliases of a long text, the bytes of the copies are bounded")
   CHECK(first_error(with(1000)).find("aliases multiply to too many values") != std::string::npos);
 }
 
-TEST_CASE("config: merged maps and duplicate keys, each key is kept once") {
+TEST_CASE("config: each key of merged maps and duplicate keys is kept once") {
   std::string map = "x-a: &a {";
   for (int i = 0; i < 20'000; ++i) map += concat("k", i, ": 1, ");
   CHECK(first_error(map + "}\nx-b: {<<: [*a , *a , *a ]}\n" + kSmall).empty());
@@ -91,12 +91,12 @@ TEST_CASE("config: merged maps and duplicate keys, each key is kept once") {
         "x.yaml:1:13: error: duplicate key 'b', first given at x.yaml:1:7; remove one of them");
 }
 
-TEST_CASE("config: a NUL byte in a text, an error at its place") {
+TEST_CASE("config: a NUL byte in a text is an error at its place") {
   CHECK(first_error("name: \"a\\0b\"\n" + kSmall) ==
         "x.yaml:1:7: error: the text 'a\\x00b' holds a NUL byte; remove it");
 }
 
-TEST_CASE("config: more layers than the deepest models have, rounds included, an error") {
+TEST_CASE("config: more layers than the deepest models have are an error, rounds included") {
   CHECK(first_error(layers(10'001) + kData + kTrain)
             .find("model.layers: has more than 10000 layers") != std::string::npos);
   CHECK(first_error(layers(10'000) + kData + kTrain).empty());
@@ -106,7 +106,7 @@ TEST_CASE("config: more layers than the deepest models have, rounds included, an
             .find("has more than 10000 layers") != std::string::npos);
 }
 
-TEST_CASE("config: a layer's name of more than 256 bytes, an error") {
+TEST_CASE("config: a layer's name of more than 256 bytes is an error") {
   const auto named = [](std::size_t bytes) {
     return "model: {layers: [{flatten: {name: " + std::string(bytes, 'a') +
            "}}, dense: {units: 10}]}\n" + kData + kTrain;
@@ -116,7 +116,7 @@ TEST_CASE("config: a layer's name of more than 256 bytes, an error") {
 }
 
 TEST_CASE(
-    "config: thousands of wrong inputs, at most twelve known names are listed in each error") {
+    "config: at most twelve known names are listed in each error of thousands of wrong inputs") {
   std::string list;
   for (int i = 0; i < 3000; ++i) list += concat("{relu: {name: a", i, ", inputs: [b", i, "]}}, ");
   const std::vector<Diagnostic> errors =

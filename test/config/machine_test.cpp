@@ -22,7 +22,7 @@ std::string wrong(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("machine: keys that the file lacks, one node with one L3 cache") {
+TEST_CASE("machine: one node with one L3 cache stands for keys that the file lacks") {
   const MachineShape small = parse_machine("cores_per_domain: 6\n", "m.yaml");
   CHECK(small.nodes == 1);
   CHECK(small.domains_per_node == 1);
@@ -39,7 +39,7 @@ TEST_CASE("machine: keys that the file lacks, one node with one L3 cache") {
   CHECK(large.l3_kib == 32768);
 }
 
-TEST_CASE("machine: mistakes, errors with file, line and key") {
+TEST_CASE("machine: mistakes are errors with file, line and key") {
   CHECK(contains(wrong(""), "missing required key 'cores_per_domain'"));
   CHECK(wrong("cores_per_domain: 8\nnode: 2\n")
             .starts_with("m.yaml:2:1: error: unknown key 'node', did you mean 'nodes'?"));

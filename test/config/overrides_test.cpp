@@ -13,7 +13,7 @@ const std::vector<std::string> kAwkward{
     "@a",     "`a`",  "a\r\nb", "| a",      "> a",    "? a",     "a:",   ": a",      "yes",
     "1e3",    "007",  "ü日",    "\x01\x7f", "a, b",   "x-y: z",  "...",  "\xc2\x85"};
 
-TEST_CASE("overrides: a value, it replaces that of the file and the origin is the override") {
+TEST_CASE("overrides: a value replaces that of the file, and the origin is the override") {
   const LoadedConfig loaded =
       parse(kSmall, {set("train.batch_size", "7"), set("model.layers[1].dense.activation", "relu"),
                      set("model.input", "[32, 32, 3]"), set("model.input[2]", "1")});
@@ -27,7 +27,7 @@ TEST_CASE("overrides: a value, it replaces that of the file and the origin is th
   CHECK(loaded.origins.at("model.layers[1].dense.units").kind == Origin::Kind::kFile);
 }
 
-TEST_CASE("overrides: a key of another variant, the variant changes and common keys stay") {
+TEST_CASE("overrides: a key of another variant changes the variant, and common keys stay") {
   const std::string text = kSmall + "optimizer: {adam: {learning_rate: 0.5}, clip_norm: 2}\n";
   const Optimizer sgd = parse(text, {set("optimizer.sgd.momentum", "0.9")}).config.optimizer;
   CHECK(std::get<Sgd>(sgd.kind).momentum == 0.9);
@@ -45,7 +45,7 @@ TEST_CASE("overrides: a key of another variant, the variant changes and common k
   CHECK(clip.clip_value == 1.0);
 }
 
-TEST_CASE("overrides: a key inside a short form, the short form is expanded") {
+TEST_CASE("overrides: a key inside a short form expands the short form") {
   const std::string text =
       "model: {layers: [dropout: 0.5, flatten, dense: 3]}\noptimizer: adam\n" + kData + kTrain;
   const Config config =
@@ -62,7 +62,7 @@ TEST_CASE("overrides: a key inside a short form, the short form is expanded") {
   CHECK(std::get<DenseLayer>(config.model.layers[2].kind).kernel_initializer.value == 2);
 }
 
-TEST_CASE("overrides: train.epochs and train.max_steps, each replaces the other") {
+TEST_CASE("overrides: train.epochs and train.max_steps replace each other") {
   const Config steps = parse(kSmall, {set("train.max_steps", "5")}).config;
   CHECK(steps.train.max_steps == 5);
   CHECK(!steps.train.epochs.has_value());
@@ -82,7 +82,7 @@ TEST_CASE("overrides: a key that the file lacks is added, and null removes a key
              .config.data.limit.has_value());
 }
 
-TEST_CASE("overrides: a wrong value in the file, replaced without an error") {
+TEST_CASE("overrides: a wrong value in the file is replaced without an error") {
   CHECK(mistakes(kModel + kData + "train: {epochs: 1, batch_size: many}\n",
                  {set("train.batch_size", "4")})
             .empty());
@@ -91,7 +91,7 @@ TEST_CASE("overrides: a wrong value in the file, replaced without an error") {
             .empty());
 }
 
-TEST_CASE("overrides: mistakes, errors that name the flag as it was typed") {
+TEST_CASE("overrides: errors name the flag as it was typed") {
   CHECK(mistakes(kSmall, {{"train.batch_size", "0", "--batch-size"}}) ==
         "--batch-size: error: train.batch_size: must be at least 1; found '0'");
   const std::string message = mistakes(kSmall, {set("optimiser.adam", "")});
@@ -99,11 +99,11 @@ TEST_CASE("overrides: mistakes, errors that name the flag as it was typed") {
       "--set optimiser.adam: error: unknown key 'optimiser', did you mean 'optimizer'?"));
 }
 
-TEST_CASE("overrides: a value with an environment variable, replaced") {
+TEST_CASE("overrides: a value with an environment variable is replaced") {
   CHECK(parse(kSmall, {set("data.path", "${DIR}/x")}, {{"DIR", "/y"}}).config.data.path == "/y/x");
 }
 
-TEST_CASE("overrides: one use of an anchor, the other uses keep their values") {
+TEST_CASE("overrides: a change of one use of an anchor keeps the values of the other uses") {
   const auto layers = parse("model: {layers: [dense: &d {units: 4}, dense: *d]}\n" + kData + kTrain,
                             {set("model.layers[1].dense.units", "5")})
                           .config.model.layers;
@@ -111,7 +111,7 @@ TEST_CASE("overrides: one use of an anchor, the other uses keep their values") {
   CHECK(std::get<DenseLayer>(layers[1].kind).units == 5);
 }
 
-TEST_CASE("overrides: a text from a flag, taken byte by byte") {
+TEST_CASE("overrides: a text from a flag is taken byte by byte") {
   for (const std::string& text : kAwkward) {
     CAPTURE(text);
     const Config config = parse(kSmall, {{"run.dir", text, "--run-dir"}}, {{"HOME", "/x"}}).config;
@@ -120,7 +120,7 @@ TEST_CASE("overrides: a text from a flag, taken byte by byte") {
   }
 }
 
-TEST_CASE("overrides: numbers and words from a flag, they keep their types") {
+TEST_CASE("overrides: numbers and words from a flag keep their types") {
   const Config config = parse(kSmall, {{"train.epochs", "3", "--epochs"},
                                        {"seed", "12", "--seed"},
                                        {"parallel.device", "cpu", "$DEVICE"},
@@ -134,7 +134,7 @@ TEST_CASE("overrides: numbers and words from a flag, they keep their types") {
   CHECK(mistakes(kSmall, {{"train.epochs", "[3]", "--epochs"}}).find("'[3]'") != std::string::npos);
 }
 
-TEST_CASE("to_setting: an override of a flag, the same value through --set") {
+TEST_CASE("to_setting: an override of a flag has the same value through --set") {
   for (const std::string& text : kAwkward) {
     CAPTURE(text);
     const std::string setting = to_setting({"run.dir", text, "--run-dir"});
@@ -149,7 +149,7 @@ TEST_CASE("to_setting: an override of a flag, the same value through --set") {
   CHECK(to_setting(set("name", "${NAME}")) == "name=${NAME}");
 }
 
-TEST_CASE("--set: a text of which YAML drops a part, an error that shows the quotes") {
+TEST_CASE("--set: the error of a text of which YAML drops a part shows the quotes") {
   const auto wrong = [](const std::string& value) {
     return mistakes(kSmall, {set("run.dir", value)});
   };

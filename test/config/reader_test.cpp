@@ -10,7 +10,7 @@
 namespace trainer::config {
 namespace {
 
-TEST_CASE("parse_config: sections and layers, their lines and columns") {
+TEST_CASE("parse_config gives sections and layers their lines and columns") {
   const Config config = parse(
                             "name: n\n"
                             "model:\n"
@@ -26,12 +26,12 @@ TEST_CASE("parse_config: sections and layers, their lines and columns") {
   CHECK(to_string(config.train.loc) == "x.yaml:7:1");
 }
 
-TEST_CASE("parse_config: name, as given or the name of the file") {
+TEST_CASE("parse_config takes the name that is given, or that of the file") {
   CHECK(parse_config(kSmall, "some/where/run_7.yaml", {}, {}).config.name == "run_7");
   CHECK(parse_config("name: a\n" + kSmall, "b.yaml", {}, {}).config.name == "a");
 }
 
-TEST_CASE("parse_config: empty sections, the defaults") {
+TEST_CASE("parse_config uses the defaults for empty sections") {
   const Config config =
       parse(kSmall + "optimizer:\nschedule:\nparallel: {}\nevaluate:\nrun:\n").config;
   CHECK(std::holds_alternative<Adam>(config.optimizer.kind));
@@ -39,7 +39,7 @@ TEST_CASE("parse_config: empty sections, the defaults") {
   CHECK(config.evaluate.top_k == 5);
 }
 
-TEST_CASE("parse_config: origins of keys, the place in the file or the default") {
+TEST_CASE("parse_config: the origin of a key is the place in the file or the default") {
   const LoadedConfig loaded = parse(kModel + kData + "train: {epochs: 1, batch_size: 8}\n");
   CHECK(loaded.origins.at("train.batch_size").kind == Origin::Kind::kFile);
   CHECK(to_string(loaded.origins.at("train.batch_size").loc) == "x.yaml:3:32");
@@ -51,7 +51,7 @@ TEST_CASE("parse_config: origins of keys, the place in the file or the default")
   }
 }
 
-TEST_CASE("parse_config: merge keys, values for keys that the map lacks") {
+TEST_CASE("parse_config: merge keys give values for keys that the map lacks") {
   const auto layers = parse(
                           "model:\n"
                           "  layers:\n"
@@ -68,14 +68,14 @@ TEST_CASE("parse_config: merge keys, values for keys that the map lacks") {
   CHECK(std::get<ConvLayer>(layers[2].kind).kernel_size == Pair{5, 5});
 }
 
-TEST_CASE("parse_config: a mistake in an aliased value, an error at the alias") {
+TEST_CASE("parse_config: a mistake in an aliased value is an error at the alias") {
   CHECK(mistakes("model: {layers: [dense: &d {units: 1}, dense: *d]}\n" + kData +
                  "train: {epochs: 1, early_stop: &e [x]}\n"
                  "evaluate: *e\n")
             .find("x.yaml:4:11: error: evaluate: expected a map") != std::string::npos);
 }
 
-TEST_CASE("parse_config: aliases that multiply, an error") {
+TEST_CASE("parse_config rejects aliases that multiply") {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
     text += concat("a", i, ": &a", i, " [");
@@ -87,7 +87,7 @@ TEST_CASE("parse_config: aliases that multiply, an error") {
   CHECK(!mistakes(std::string(100000, '[')).empty());
 }
 
-TEST_CASE("parse_config: a document marker, a byte order mark and DOS line ends, accepted") {
+TEST_CASE("parse_config accepts a document marker, a byte order mark and DOS line ends") {
   CHECK(mistakes("---\n" + kSmall).empty());
   CHECK(mistakes("\xEF\xBB\xBF" + kSmall).empty());
   CHECK(mistakes("model: {layers: [flatten]}\r\ndata: {format: digits, path: d}\r\ntrain: {epochs: "
@@ -95,7 +95,9 @@ TEST_CASE("parse_config: a document marker, a byte order mark and DOS line ends,
             .empty());
 }
 
-TEST_CASE("parse_config: cut and changed texts, a config or a ConfigError with a place") {
+TEST_CASE(
+    "parse_config returns a config or throws a ConfigError with a place for cut and changed "
+    "texts") {
   const std::string text = rich_config();
   const Environment environment{{"SET", "s"}};
   for (std::size_t i = 0; i < text.size(); i += 7) {
@@ -114,14 +116,14 @@ TEST_CASE("parse_config: cut and changed texts, a config or a ConfigError with a
   }
 }
 
-TEST_CASE("load_config: a missing file, an error with its path") {
+TEST_CASE("load_config: the error of a missing file has its path") {
   CHECK_THROWS_WITH_AS(load_config("no/such.yaml", {}, {}),
                        "no/such.yaml: error: no such file; expected a YAML config, a folder of "
                        "images or a list of images (CSV)",
                        ConfigError);
 }
 
-TEST_CASE("load_config: a file, its name and relative paths as written") {
+TEST_CASE("load_config keeps the name and relative paths of a file as written") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "tiny.yaml";
   write_file_atomic(path, kSmall);
@@ -131,7 +133,7 @@ TEST_CASE("load_config: a file, its name and relative paths as written") {
   CHECK(loaded.config.data.loc.file == path);
 }
 
-TEST_CASE("parse_config: lines, keys and values of 300 KB, read or reported like shorter ones") {
+TEST_CASE("parse_config reads lines, keys and values of 300 KB like shorter ones") {
   const std::string text(300'000, 'a');
   CHECK(parse("name: " + text + "\n" + kSmall).config.name == text);
   CHECK(mistakes(kSmall + "run: {dir: [\n" + text + ":b\n").find("not valid YAML") !=
@@ -146,7 +148,7 @@ TEST_CASE("parse_config: lines, keys and values of 300 KB, read or reported like
   }
 }
 
-TEST_CASE("load_config: a pipe, read up to 16 MB") {
+TEST_CASE("load_config reads up to 16 MB from a pipe") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "pipe.yaml";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);

@@ -23,7 +23,7 @@ std::string mistakes_of_recorded(const std::string& text, const std::string& fil
   return "";
 }
 
-TEST_CASE("parse_recorded_config: a written config, the same values and read-only folders") {
+TEST_CASE("parse_recorded_config reads a written config to the same values and read-only folders") {
   for (const std::string& text : {kSmall, rich_config()}) {
     const Config config = parse(text).config;
     const Config again = parse_recorded_config(to_yaml(config), "a:config").config;
@@ -33,7 +33,7 @@ TEST_CASE("parse_recorded_config: a written config, the same values and read-onl
   }
 }
 
-TEST_CASE("parse_recorded_config: run.mlflow, no server") {
+TEST_CASE("parse_recorded_config uses no server for run.mlflow") {
   const std::string text = kSmall + "run: {mlflow: 'http://localhost:5000'}\n";
   CHECK(parse(text).config.run.mlflow == "http://localhost:5000");
   CHECK(parse_recorded_config(text, "a:config").config.run.mlflow.empty());
@@ -42,7 +42,7 @@ TEST_CASE("parse_recorded_config: run.mlflow, no server") {
         "http://localhost:6000");
 }
 
-TEST_CASE("parse_recorded_config: extends, an error that opens no file") {
+TEST_CASE("parse_recorded_config rejects extends and opens no file") {
   const TemporaryFolder folder;
   const Path secret = folder.path() / "secret.yaml";
   std::ofstream(secret) << "password: [hunter2\n";
@@ -56,7 +56,7 @@ TEST_CASE("parse_recorded_config: extends, an error that opens no file") {
   }
 }
 
-TEST_CASE("parse_recorded_config: a variable, an error without its value") {
+TEST_CASE("parse_recorded_config rejects a variable without its value in the message") {
   const Environment environment{{"TOKEN", "hunter2"}};
   for (const char* name : {"${TOKEN}", "${TOKEN:-x}", "a${OTHER:-${TOKEN}}"}) {
     CAPTURE(name);
@@ -70,7 +70,7 @@ TEST_CASE("parse_recorded_config: a variable, an error without its value") {
           .config.name == "a$TOKEN${TOKEN}$");
 }
 
-TEST_CASE("parse_recorded_config: overrides, those of the user, with variables") {
+TEST_CASE("parse_recorded_config: overrides of the user may have variables") {
   const LoadedConfig loaded = parse_recorded_config(
       kSmall, "a:config", {set("data.path", "${DIR}"), {"seed", "7", "--seed"}},
       {{"DIR", "/data"}});
@@ -79,7 +79,7 @@ TEST_CASE("parse_recorded_config: overrides, those of the user, with variables")
   CHECK(loaded.config.data.folders == FolderAccess::kReadOnly);
 }
 
-TEST_CASE("parse_recorded_config: weights: imagenet, no search on this machine") {
+TEST_CASE("parse_recorded_config does not search this machine for weights: imagenet") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5") << "x";
   const std::string text =

@@ -26,12 +26,12 @@ std::vector<std::string> changes(const std::string& text, const std::vector<Over
 
 using Lines = std::vector<std::string>;
 
-TEST_CASE("resume_changes: equal configs, no changes") {
+TEST_CASE("resume_changes returns no changes for equal configs") {
   CHECK(changes(kBackbone, {}, {}).empty());
   CHECK(changes(rich_config(), {}, {}).empty());
 }
 
-TEST_CASE("resume_changes: each key, free, a warning or an error") {
+TEST_CASE("resume_changes: each key is free, a warning or an error") {
   struct Row {
     std::string key, value;
     std::string severity;  // "" for a free one
@@ -93,14 +93,14 @@ TEST_CASE("resume_changes: each key, free, a warning or an error") {
   }
 }
 
-TEST_CASE("resume_changes: threads and lanes with ordered sums in both runs, no changes") {
+TEST_CASE("resume_changes: threads and lanes are no changes with ordered sums in both runs") {
   const Override ordered = set("parallel.reduction", "ordered");
   const Override threads = set("parallel.threads", "2"), lanes = set("parallel.lanes", "2");
   CHECK(changes(kBackbone, {ordered}, {ordered, threads, lanes}).empty());
   CHECK(changes(kBackbone, {}, {ordered, threads}) == Lines{"parallel.threads null 2 warning"});
 }
 
-TEST_CASE("resume_changes: another optimizer, one change, and a slot more or less, an error") {
+TEST_CASE("resume_changes: another optimizer is one change, and a slot more or less is an error") {
   const auto sgd = [](const char* momentum) {
     return std::vector<Override>{set("optimizer.sgd.momentum", momentum)};
   };
@@ -113,19 +113,19 @@ TEST_CASE("resume_changes: another optimizer, one change, and a slot more or les
         Lines{"optimizer.sgd.momentum 0.8 0.9 warning"});
 }
 
-TEST_CASE("resume_changes: keys that belong together, only the changed one") {
+TEST_CASE("resume_changes returns only the changed one of keys that belong together") {
   const Override crop = set("data.fit", "crop");
   CHECK(changes(kBackbone, {crop}, {crop, set("data.crop_fraction", "0.5")}) ==
         Lines{"data.crop_fraction 1 0.5 error"});
 }
 
-TEST_CASE("resume_changes: the order of validation_split, an error") {
+TEST_CASE("resume_changes: the order of validation_split is an error") {
   const Override split = set("data.validation_split", "0.2");
   CHECK(changes(kBackbone, {split}, {split, set("data.validation_split_order", "last")}) ==
         Lines{"data.validation_split_order stratified last error"});
 }
 
-TEST_CASE("resume_changes: another schedule, a warning for each key") {
+TEST_CASE("resume_changes: another schedule is a warning for each key") {
   CHECK(changes(kBackbone, {}, {set("schedule", "cosine")}) ==
         Lines{"schedule.constant {} absent warning", "schedule.cosine.alpha absent 0 warning",
               "schedule.cosine.decay_over absent null warning"});

@@ -18,7 +18,7 @@ void check_round_trip(const Config& config) {
   CHECK(to_yaml(again) == text);
 }
 
-TEST_CASE("to_yaml: any config, read back to the same values") {
+TEST_CASE("to_yaml: any config is read back to the same values") {
   check_round_trip(parse(kSmall).config);
   check_round_trip(parse(rich_config()).config);
   check_round_trip(parse("model: {dense_classifier: {hidden_units: [256, 32], dropout: 0.1}}\n"
@@ -33,7 +33,7 @@ TEST_CASE("to_yaml: any config, read back to the same values") {
   }
 }
 
-TEST_CASE("to_yaml: any text, read back to the same text") {
+TEST_CASE("to_yaml: any text is read back to the same text") {
   for (const std::string name :
        {"",   "null", "~", "yes",  "010", "1e3",          "-",   "a: b", "#x", "'",
         "\"", "\\",   "$", "${X}", "$$",  "\n\t\x01\x7f", "ü日", " a ",  "[",  "*a"}) {
@@ -46,7 +46,7 @@ TEST_CASE("to_yaml: any text, read back to the same text") {
   }
 }
 
-TEST_CASE("to_yaml: names of classes as keys, any text that a line can hold") {
+TEST_CASE("to_yaml: names of classes as keys may be any text that a line can hold") {
   for (const std::string name :
        {"a: b", "#x", "'",   "\"",   "\\",   "$", "${X}", "$$", "a #b", " a ",     "[",  "*a",
         "<<",   "?",  "- a", "null", "true", "1", "a\tb", "",   "x-y",  "extends", "ü日"}) {
@@ -65,13 +65,13 @@ TEST_CASE("to_yaml: names of classes as keys, any text that a line can hold") {
   }
 }
 
-TEST_CASE("to_yaml: quoted texts, only the necessary escapes") {
+TEST_CASE("to_yaml writes quoted texts with only the necessary escapes") {
   Config config = parse(kSmall).config;
   config.data.path = "a: b\t~\"$\x7f";
   CHECK(to_yaml(config).find("path: \"a: b\\x09~\\\"$$\\x7f\"\n") != std::string::npos);
 }
 
-TEST_CASE("to_yaml: whole numbers, all digits") {
+TEST_CASE("to_yaml writes all digits of whole numbers") {
   const LoadedConfig loaded = parse(kModel + kData +
                                     "train: {epochs: 100000}\n"
                                     "run: {log_every: 1000000 steps}\n");
@@ -80,7 +80,7 @@ TEST_CASE("to_yaml: whole numbers, all digits") {
   CHECK(to_string(loaded.config.run.log_every) == "1000000 steps");
 }
 
-TEST_CASE("leaves: a config, values by dotted path in the order of the schema") {
+TEST_CASE("leaves of a config are values by dotted path in the order of the schema") {
   const auto all = leaves(parse(rich_config()).config);
   const auto value = [&](const std::string& path) {
     for (const auto& [key, text] : all) {
@@ -102,7 +102,7 @@ TEST_CASE("leaves: a config, values by dotted path in the order of the schema") 
   CHECK(value("train.precision") == "bfloat16");
 }
 
-TEST_CASE("to_yaml: every shipped config, loaded and read back to the same values") {
+TEST_CASE("to_yaml: every shipped config is loaded and read back to the same values") {
   int count = 0;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(test::source_file("configs"))) {

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST_CASE("json_schema: sections, all are named and no other keys are allowed") {
+TEST_CASE("json_schema names all sections and allows no other keys") {
   const Json file = Json::parse(json_schema()), schema = file["else"];
   CHECK(file["$schema"] == "https://json-schema.org/draft/2020-12/schema");
   CHECK(schema["additionalProperties"] == false);
@@ -31,8 +31,7 @@ TEST_CASE("json_schema: sections, all are named and no other keys are allowed") 
   }
 }
 
-TEST_CASE(
-    "settable_keys: keys of alternatives and optional sections, listed and accepted by --set") {
+TEST_CASE("settable_keys lists keys of alternatives and optional sections, which --set accepts") {
   const std::vector<std::string> keys = settable_keys();
   const std::set<std::string> names(keys.begin(), keys.end());
   CHECK(names.size() == keys.size());
@@ -53,7 +52,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("json_schema: defaults, those of the structs and not repeated in help texts") {
+TEST_CASE("json_schema: defaults are those of the structs and are not repeated in help texts") {
   const auto check = [](const auto& self, const Schema& schema) -> void {
     for (const Field& field : schema.fields) {
       CAPTURE(field.key);
@@ -93,7 +92,7 @@ void check_node(const Json& node, const Json& definitions, int& maps) {
   }
 }
 
-TEST_CASE("json_schema: every part, described and without other keys") {
+TEST_CASE("json_schema describes every part and allows no other keys") {
   const Json schema = Json::parse(json_schema());
   int maps = 0;
   check_node(schema, schema["$defs"], maps);
@@ -101,7 +100,7 @@ TEST_CASE("json_schema: every part, described and without other keys") {
 }
 
 TEST_CASE(
-    "json_schema: configs/schema.json, the same text, and every shipped config refers to it") {
+    "json_schema: configs/schema.json is the same text, and every shipped config refers to it") {
   const Path file = test::source_file("configs/schema.json");
   const std::string text = json_schema() + "\n";
   if (std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr) write_file_atomic(file, text);
@@ -119,7 +118,7 @@ TEST_CASE(
 }
 
 // valid/ must all pass and invalid/ must all fail in check_schema.py.
-TEST_CASE("json_schema: a validator of another project, the same valid and invalid configs") {
+TEST_CASE("json_schema: a validator of another project finds the same configs valid and invalid") {
   const TemporaryFolder folder;
   const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";
   std::filesystem::create_directories(valid);

@@ -18,7 +18,7 @@ std::vector<std::string> shipped() {
   return paths;
 }
 
-TEST_CASE("shipped configs: NUM_GPUS, BATCH_SIZE and DEVICE, used by every config") {
+TEST_CASE("shipped configs use NUM_GPUS, BATCH_SIZE and DEVICE") {
   REQUIRE(shipped().size() >= 16);
   for (const std::string& path : shipped()) {
     INFO(path);

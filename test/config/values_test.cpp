@@ -7,7 +7,7 @@ namespace {
 
 Run parse_run(const std::string& run) { return parse(kSmall + "run: {" + run + "}\n").config.run; }
 
-TEST_CASE("Duration: values with a unit, read and printed") {
+TEST_CASE("Duration: values with a unit are read and printed") {
   CHECK(parse_run("log_every: 100 steps").log_every == Duration{100, Duration::Unit::kSteps});
   CHECK(parse_run("log_every: 1 step").log_every == Duration{1, Duration::Unit::kSteps});
   CHECK(parse_run("log_every: 0.5 epochs").log_every == Duration{0.5, Duration::Unit::kEpochs});
@@ -18,7 +18,7 @@ TEST_CASE("Duration: values with a unit, read and printed") {
   CHECK(to_string(Duration{100, Duration::Unit::kSteps}) == "100 steps");
 }
 
-TEST_CASE("run.mlflow: the URL of a server without secrets, read") {
+TEST_CASE("run.mlflow: the URL of a server without secrets is read") {
   for (const char* url :
        {"http://localhost:5000", "https://host/mlflow/", "http://[::1]:5000", ""}) {
     CAPTURE(url);
@@ -34,7 +34,7 @@ TEST_CASE("run.mlflow: the URL of a server without secrets, read") {
   }
 }
 
-TEST_CASE("parse_config: numbers, decimal with full precision and never octal") {
+TEST_CASE("parse_config reads numbers as decimal with full precision and never as octal") {
   CHECK(parse("seed: 18446744073709551615\n" + kSmall).config.seed == 18446744073709551615u);
   CHECK(parse("seed: +7\n" + kSmall).config.seed == 7);
   CHECK(parse("seed: 0\n" + kSmall).config.seed == 0);
@@ -64,7 +64,7 @@ TEST_CASE("parse_config: booleans are true and false only, other spellings are t
         "x.yaml:4:20: error: run.tensorboard: expected true or false, found 'no'");
 }
 
-TEST_CASE("model.layers: short forms, the values of their long forms") {
+TEST_CASE("model.layers: short forms have the values of their long forms") {
   const auto layers = parse_layers(
       "dropout: 0.25, activation: tanh, flatten, dense: 10, max_pool: [3, 2], zero_pad: 1, "
       "average_pool, reshape: [2, -1], conv: {filters: 4, kernel_size: 5, padding: [1, 2, 3, 4]}");
@@ -84,7 +84,7 @@ TEST_CASE("model.layers: short forms, the values of their long forms") {
   CHECK(conv.padding == Padding{Padding::Kind::kExplicit, {1, 2, 3, 4}});
 }
 
-TEST_CASE("initializers: names, or maps with numbers") {
+TEST_CASE("initializers are names, or maps with numbers") {
   const auto start = [](const std::string& text) {
     return std::get<DenseLayer>(
                parse_layers("dense: {units: 2, kernel_initializer: " + text + "}")[0].kind)
@@ -100,7 +100,7 @@ TEST_CASE("initializers: names, or maps with numbers") {
   CHECK(start("{random_normal: {stddev: 3}}").stddev == 3);
 }
 
-TEST_CASE("optimizer and schedule: a name, or a map beside the common keys") {
+TEST_CASE("optimizer and schedule are a name, or a map beside the common keys") {
   CHECK(std::get<Sgd>(parse(kSmall + "optimizer: sgd\n").config.optimizer.kind).learning_rate ==
         0.01);
   const Optimizer optimizer =
@@ -127,7 +127,7 @@ TEST_CASE("optimizer and schedule: a name, or a map beside the common keys") {
   CHECK(ramp.by == RampUpSchedule::By::kStep);
 }
 
-TEST_CASE("train.precision: bf16 and bfloat16, the same precision") {
+TEST_CASE("train.precision: bf16 and bfloat16 mean the same precision") {
   for (const char* name : {"bf16", "bfloat16"}) {
     CHECK(parse(kModel + kData + "train: {epochs: 1, precision: " + name + "}\n")
               .config.train.precision == Precision::kBFloat16);

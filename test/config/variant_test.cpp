@@ -40,7 +40,8 @@ Config load(const std::string& backbone, const std::string& model = "") {
 
 }  // namespace
 
-TEST_CASE("backbone.variant: left out, that of the file's names, and the preprocessing with it") {
+TEST_CASE(
+    "backbone.variant and its preprocessing follow the names of the file where it is left out") {
   const Files files;
   for (const char* name : {"resnet50", "resnet101"}) {
     for (const std::string& file : {files.torch, files.ours}) {
@@ -65,7 +66,8 @@ TEST_CASE("backbone.variant: left out, that of the file's names, and the preproc
   CHECK(both.model.backbone->variant == Variant::kTorchvision);
 }
 
-TEST_CASE("backbone.variant: left out and no file decides, the first of the backbone") {
+TEST_CASE(
+    "backbone.variant is the first of the backbone where it is left out and no file decides") {
   const Files files;
   for (const auto& [name, variant] :
        {std::pair{"resnet18", Variant::kTorchvision}, std::pair{"resnet34", Variant::kTorchvision},
@@ -79,7 +81,7 @@ TEST_CASE("backbone.variant: left out and no file decides, the first of the back
   }
 }
 
-TEST_CASE("backbone.variant: beside a file of the other variant, an error with the file") {
+TEST_CASE("backbone.variant: the error of a file of the other variant names the file") {
   const Files files;
   CHECK_THROWS_WITH_AS(
       load("name: resnet50, variant: keras, weights: '" + files.torch + "'"),
@@ -93,7 +95,7 @@ TEST_CASE("backbone.variant: beside a file of the other variant, an error with t
   CHECK_NOTHROW(load("name: resnet50, variant: torchvision, weights: '" + files.other + "'"));
 }
 
-TEST_CASE("backbone.variant: a variant that the backbone does not have, an error") {
+TEST_CASE("backbone.variant: a variant that the backbone does not have is an error") {
   CHECK_THROWS_WITH_AS(load("name: densenet121, variant: torchvision"),
                        doctest::Contains("there is no densenet121 of torchvision here; its "
                                          "variant is keras"),
@@ -101,7 +103,8 @@ TEST_CASE("backbone.variant: a variant that the backbone does not have, an error
   CHECK_THROWS_AS(load("name: resnet18, variant: keras"), ConfigError);
 }
 
-TEST_CASE("backbone.variant: given without a file, its preprocessing unless the config has one") {
+TEST_CASE(
+    "backbone.variant: given without a file, it decides the preprocessing unless the config does") {
   CHECK(load("name: resnet50, variant: torchvision").data.preprocess == PreprocessPreset::kTorch);
   CHECK(load("name: vgg16, variant: torchvision").data.preprocess == PreprocessPreset::kTorch);
   const Config config =
